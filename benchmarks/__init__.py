@@ -1,1 +1,1 @@
-"""Measurements against peers, each anyone can run: `python -m benchmarks mlp`."""
+"""Measurements against peers that anyone can run: `python -m benchmarks mlp`."""

@@ -1,1 +1,1 @@
-"""Runs `tg` and `buf` by NumPy: the reference for every device, and the device where there is no other."""
+"""Runs `tg` and `buf` in NumPy: the reference for every device, and the device where there is no other."""

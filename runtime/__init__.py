@@ -1,5 +1,4 @@
-"""Programs as data, and what loads and runs them: `program`, `target`, `formula`, `backend`, `webgpu`; they share
-`conversion` and `errors`.
+"""Programs as data, and what loads and runs them.
 
-The modules `numpy_…` run the compiler's levels on the CPU and need xDSL; the others need nothing of the compiler.
+A program runs without the compiler: nothing here imports it, xDSL or a tracer.
 """

@@ -1,4 +1,4 @@
-"""Arrays that options of commands name files for."""
+"""Arrays from files named by options of commands."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tensorgrad.errors import InputError
 
 
 def named_array(text: str) -> tuple[str, np.ndarray]:
-    """Returns the name and the array that `--input name=file.npy` means.
+    """Returns the name and the array of `--input name=file.npy`.
 
     Raises:
-        InputError: It is not `name=file`, or the file holds no array of numbers.
+        InputError: It is not `name=file`, or the file is not an array of numbers.
         OSError: The file can't be read.
     """
     name, _, path = text.partition("=")
@@ -27,7 +27,7 @@ def named_arrays(path: str | None) -> dict[str, np.ndarray]:
     """Returns the arrays of an `.npz` file by name; none without a file.
 
     Raises:
-        ValueError: The file holds something else.
+        ValueError: The file contains something else.
         OSError: It can't be read.
     """
     if path is None:

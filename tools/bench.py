@@ -32,24 +32,25 @@ ADAPTERS = {"wgpu": None, "hardware": False, "software": True}
 """Names of adapters, as the runtime asks for them."""
 
 DEVICES = (*ADAPTERS, "cpu")
-"""What `--device` may say."""
+"""The choices of `--device`."""
 
 SETTING = 1e-3
-"""What a scalar is that nothing else says: learning rates and the like."""
+"""The value of scalars that nothing else determines, such as learning rates."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What to time.
+    """Times the dispatches of a program on a device.
 
     Attributes:
-        path: A program that `save` wrote, a `.mlir` file with one function of the level `tg`, or `-` for such text on
-            standard input.
+        path: A saved program, a `.mlir` file with one function at the level `tg`, or `-` for such text on standard
+            input.
         device: One of `DEVICES`.
-        steps: How many steps are measured.
-        tune: For how many seconds at most schedules are measured first; 0 for not at all.
-        inputs: An `.npz` file with arrays for inputs, by name. Others are drawn: normal floats, zeros for integers.
-        rows: How many rows the table has; the dispatches of one kernel from one line are one.
+        steps: The number of steps to measure.
+        tune: The time limit in seconds for measuring schedules first; 0 for none.
+        inputs: An `.npz` file with arrays for inputs, by name. Others are normally distributed floats, or integer
+            zeros.
+        rows: The number of rows in the table; the dispatches of one kernel from one line are one.
         json: Whether to print JSON, of every dispatch.
     """
 
@@ -149,11 +150,11 @@ class Bench:
 
 SPEEDS = ("GB/s", "GFLOP/s")
 WIDE = 100
-"""How many columns a console has that they are shown on."""
+"""The width of the console."""
 
 
 def _cells(rows: Sequence[DispatchTime], found: Profile, speeds: Sequence[str]) -> tuple[str, ...]:
-    """Returns how often dispatches run, for how long, what share of all that is, and how fast they are."""
+    """Returns how often dispatches run, their time, its share of the total, and their throughput."""
     seconds = sum(one.seconds for one in rows)
     share = seconds / found.device_seconds if found.device_seconds else 0.0
     rates = [sum(one.bytes for one in rows), sum(one.flops for one in rows)]
@@ -166,7 +167,7 @@ def _milliseconds(found: Profile) -> str:
 
 
 def _drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarray]:
-    """Values for tensors: the same on every run."""
+    """Returns values for tensors, the same on every run."""
     generator = np.random.default_rng(0)
     values: dict[str, np.ndarray] = {}
     for name, slot in slots.items():
@@ -177,7 +178,7 @@ def _drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarra
 
 
 def _scalars(program: Program, host: Host | None) -> dict[str, float]:
-    """Returns what the host gives at each step: as the program was saved, or else as in a first step."""
+    """Returns the settings of the host at each step: those of the saved program, or those of a first step."""
     slots = program.slots("scalar")
     given: dict[str, float] = {"step": 1.0, "micro_step": 1.0}
     given |= {name: 1.0 for name, slot in slots.items() if DTYPES[slot.dtype].kind != "f"}
@@ -187,7 +188,7 @@ def _scalars(program: Program, host: Host | None) -> dict[str, float]:
 
 
 def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable[Any, Any]:
-    """Returns the module's function on a device, with schedules measured for at most so many seconds."""
+    """Returns the module's function on a device, with schedules tuned for at most the given number of seconds."""
     from tensorgrad.driver.pipeline import Compilation, Phases
     from tensorgrad.passes.pipelines import inlined_passes
     from tensorgrad.tools.parsing import only_function

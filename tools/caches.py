@@ -1,4 +1,4 @@
-"""`tg cache`: what is kept on disk from one process to the next."""
+"""`tg cache`: the caches on disk."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tensorgrad.tools.printing import print_json, size
 
 @dataclass(frozen=True)
 class Cache:
-    """Lists what is kept, or deletes it.
+    """Lists the caches, or deletes them.
 
     Attributes:
-        clear: Whether to delete it.
+        clear: Whether to delete them.
         json: Whether to print JSON.
     """
 
@@ -28,7 +28,7 @@ class Cache:
     json: bool = False
 
     def run(self, console: Console) -> None:
-        """Prints where things are and what they take.
+        """Prints the location and size of the caches.
 
         Raises:
             OSError: A folder can't be deleted.
@@ -61,7 +61,7 @@ class Cache:
 
 
 def _kept() -> dict[str, tuple[Path, str]]:
-    """Returns the folders, and what the names of our files end in, by what they hold."""
+    """Returns the folders and file suffixes by kind of cache."""
     ours = program_cache.cache_folder()
     kept = {"programs": (ours / "programs", ".program"), "schedules": (ours / "schedules", ".json")}
     native = objects.cache_folder()

@@ -2,8 +2,8 @@
 
 Usage: check_commits.py [RANGE]
 
-By default the range is what HEAD has beyond `origin/main`, without the commits before this check was added;
-where there is no such branch, or nothing beyond it, HEAD.
+By default the range is the commits of HEAD that `origin/main` lacks, without those before this check was added; HEAD
+if there is no such branch, or no such commit.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ IMPERATIVES_THAT_LOOK_OTHERWISE = {
     "address", "bring", "discuss", "embed", "exceed", "express", "feed", "focus", "need", "pass", "press", "process",
     "proceed", "seed", "shed", "speed", "string", "swing", "weed",
 }  # fmt: skip
-"""Verbs whose base form ends as a past tense, a gerund or a third person does."""
+"""Verbs whose base form ends like a past tense, a gerund or a third person."""
 
 
 def problems(message: str) -> list[str]:
     """Returns what is wrong with a commit's message.
 
     Args:
-        message: All of it.
+        message: The whole message.
     """
     subject, *rest = message.rstrip("\n").split("\n")
     if MERGE.match(subject):
@@ -59,14 +59,14 @@ def _git(*arguments: str) -> str | None:
 
 
 def _default_range() -> list[str]:
-    """Returns the commits beyond `origin/main` since this check was added; HEAD alone where that is unknown or none."""
+    """Returns the commits beyond `origin/main` since this check was added; only HEAD if there are none."""
     added = (_git("log", "--diff-filter=A", "--format=%H", "--", "tools/check_commits.py") or "").split()
     beyond = ["origin/main..HEAD", *(f"^{commit}" for commit in added[-1:])]
     return beyond if added and _git("rev-list", *beyond) else ["-1"]
 
 
 def main(arguments: list[str]) -> int:
-    """Prints what is wrong with each commit of a range; returns the exit status."""
+    """Prints the problems of each commit of a range; returns the exit status."""
     text = _git("log", "--no-merges", "--format=%h%x00%B%x01", *(arguments[:1] or _default_range()))
     if text is None:
         print("no history to check: this is not a git repository, or the range is unknown")

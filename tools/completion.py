@@ -1,4 +1,4 @@
-"""`tg completion`: what makes a shell complete the commands."""
+"""`tg completion`: shell completion of the commands."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ SHELLS = ("bash", "zsh", "fish")
 PROGRAMS = ("tg", "tg-opt")
 
 FILES = frozenset({"CHECKPOINT", "FILE", "FILE[:NAME]", "HOSTS", "HTML", "NPZ", "input_file", "output_file"})
-"""What usage messages call arguments that are files."""
+"""The names in usage messages of arguments that are files."""
 
 
 @dataclass(frozen=True)
 class Completion:
-    """Prints a script for a shell, which completes subcommands, options, devices, targets, passes and files.
+    """Prints a script that makes a shell complete subcommands, options, devices, targets, passes and files.
 
     Attributes:
         parser: Parses the command line of `tg`.
         shell: The shell.
-        program: The command that is completed, `tg` or `tg-opt`.
+        program: The command to complete, `tg` or `tg-opt`.
         json: Whether to print JSON.
     """
 
@@ -53,7 +53,7 @@ class Completion:
 
 
 def _tg_opt() -> tuple[ArgumentParser, dict[str, Any]]:
-    """Returns the parser of `tg-opt`, and how its arguments are completed, of which passes and pipelines are ours."""
+    """Returns the parser of `tg-opt`, with completion of its arguments, including passes and pipelines."""
     from tensorgrad.passes.pipelines import PIPELINES
     from tensorgrad.tools.tg_opt import TgOpt
     from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
@@ -75,13 +75,13 @@ def _actions(parser: ArgumentParser) -> Iterator[Action]:
 
 
 def _words(name: str, words: Iterable[str]) -> dict[str, Any]:
-    """Returns how shells complete one of some words, where others may be given too."""
+    """Returns how shells complete one of some words, although other words are allowed."""
     listed = " ".join(sorted(words))
     return _by_shell(name, f'compgen -W "{listed}" -- "$1"', f"({listed})", listed)
 
 
 def _list(name: str, words: Iterable[str]) -> dict[str, Any]:
-    """Returns how shells complete the last word of a list with commas."""
+    """Returns how shells complete the last word of a comma-separated list."""
     listed = " ".join(words)
     bash = f"""local before=""
   [[ "$1" == *,* ]] && before="${{1%,*}},"
@@ -90,7 +90,7 @@ def _list(name: str, words: Iterable[str]) -> dict[str, Any]:
 
 
 def _by_shell(name: str, bash: str, zsh: str, fish: str) -> dict[str, Any]:
-    """Returns what shtab takes: an action of each shell, in bash the name of a function."""
+    """Returns an action for each shell, as shtab needs it; for bash, the name of a function."""
     function = f"_complete_{name}"
     return {
         "bash": function,

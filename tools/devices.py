@@ -1,4 +1,4 @@
-"""`tg devices`: what there is to compute on, what it can do, and what is missing."""
+"""`tg devices`: the available devices, their capabilities, and what is missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tensorgrad.tools.printing import print_json
 
 @dataclass(frozen=True)
 class Devices:
-    """Lists devices, the best first.
+    """Lists devices, best first.
 
     Attributes:
         json: Whether to print JSON.
@@ -46,7 +46,7 @@ class Devices:
 
 
 def _targets() -> tuple[dict[str, Target], dict[str, str]]:
-    """Returns what the first device of each kind can do, and why there is none of others."""
+    """Returns the capabilities of the first device of each kind, and why others are missing."""
     found: dict[str, Target] = {}
     missing: dict[str, str] = {}
     try:

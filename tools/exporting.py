@@ -1,4 +1,4 @@
-"""`tg export` and `tg serve`: programs in pages."""
+"""`tg export` and `tg serve`: programs in web pages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tensorgrad.tools.printing import print_json
 
 @dataclass(frozen=True)
 class Export:
-    """Writes a folder with saved programs that any web server serves.
+    """Writes a folder with saved programs that any web server can serve.
 
     Attributes:
-        where: What for; "web".
-        files: What `save` wrote, with `target="webgpu-default"`: functions, and at most one training.
-        folder: Where to.
+        where: The kind of export: "web".
+        files: Programs saved with `target="webgpu-default"`: functions, and at most one training.
+        folder: The folder to write.
         example: An `.npz` file with arrays for inputs, by name, or none.
         json: Whether to print JSON.
     """
@@ -42,7 +42,7 @@ class Export:
         """Writes the folder.
 
         Raises:
-            TensorgradError: A file holds no program, or none for pages, or the example doesn't fit.
+            TensorgradError: A file isn't a program, or can't run in pages, or the example doesn't fit.
             OSError: A file can't be read or written.
         """
         paths = {Path(file).stem: file for file in self.files}
@@ -68,9 +68,9 @@ class Serve:
     """Serves a folder to browsers on this machine, until it is interrupted.
 
     Attributes:
-        folder: What `tg export web` or `training.export_web` wrote.
-        port: Where; 0 is any that is free.
-        seconds: For how long; `None` is until it is interrupted.
+        folder: A folder written by `tg export web` or `training.export_web`.
+        port: The port; 0 chooses a free one.
+        seconds: How long to serve; `None` means until interrupted.
         json: Whether to print JSON.
     """
 
@@ -83,7 +83,7 @@ class Serve:
         """Prints the address, and serves.
 
         Raises:
-            OptionError: The folder is not there, or has no page.
+            OptionError: The folder doesn't exist, or has no page.
             OSError: The port is taken.
         """
         if not Path(self.folder, "index.html").exists():
@@ -106,12 +106,12 @@ class Serve:
 
 
 def server(folder: str, port: int = 0) -> http.server.ThreadingHTTPServer:
-    """Returns a server of a folder's files for this machine alone, which is a secure context, as WebGPU asks for."""
+    """Returns a server of a folder's files for this machine only: a secure context, as WebGPU requires."""
     return http.server.ThreadingHTTPServer(("127.0.0.1", port), functools.partial(_Quiet, directory=folder))
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files as they are now, and prints nothing."""
+    """Serves files without caching, and prints nothing."""
 
     extensions_map = {
         **http.server.SimpleHTTPRequestHandler.extensions_map,

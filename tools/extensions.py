@@ -1,4 +1,4 @@
-"""Passes and dialects of a user's own, from a Python file."""
+"""Custom passes and dialects from a Python file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tensorgrad.runtime.errors import ProgramError
 
 @dataclass(frozen=True)
 class Extension:
-    """What a file adds to `tg-opt`.
+    """The additions of a file to `tg-opt`.
 
     Attributes:
         passes: The passes that it defines.
-        dialects: The dialects that it holds.
+        dialects: The dialects that it defines.
     """
 
     passes: tuple[type[ModulePass], ...]
@@ -31,10 +31,10 @@ def load_extension(path: str) -> Extension:
     """Runs a Python file and collects the passes and dialects that it defines.
 
     Args:
-        path: The file. Its code runs as any other module's does.
+        path: The file. Its code runs like that of any module.
 
     Raises:
-        ProgramError: It is not Python file, fails when it runs, or has neither a pass nor a dialect.
+        ProgramError: It is not a Python file, fails when it runs, or defines neither a pass nor a dialect.
         OSError: It can't be read.
     """
     file = Path(path).resolve()
@@ -44,7 +44,7 @@ def load_extension(path: str) -> Extension:
     if spec is None or spec.loader is None:
         raise ProgramError(f"--load takes Python files, got {path}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look up their module
     try:
         spec.loader.exec_module(module)
     except Exception as error:

@@ -1,7 +1,6 @@
 """The numbers of the figures of docs/learn, computed by the library when the site is built.
 
-Each function returns what one figure is drawn from, as plain data for JSON: arrays are lists of numbers in row-major
-order.
+Each function returns the data of one figure, ready for JSON: arrays are lists of numbers in row-major order.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ REDUCED: Mapping[str, Any] = {
     "Ties": [[3, 7, 7, 2], [5, 5, 2, 5], [7, 1, 0, 5]],
     "Three axes": [[[2, 7, 1], [8, 2, 8]], [[1, 8, 2], [8, 4, 5]]],
 }
-"""What the figure of reductions reduces."""
+"""The inputs of the figure of reductions."""
 
 PRODUCTS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "Two matrices": ((2, 3), (3, 4)),
@@ -77,7 +76,7 @@ WORDS = ("the", "cat", "sat", "on", "it")
 
 
 def numbers(array: Any) -> list[float | str]:
-    """Returns the elements of an array in row-major order, in seven digits; JSON has no infinity, so that is text."""
+    """Returns the elements of an array in row-major order, with seven digits; infinities are text, as JSON has none."""
     elements = np.asarray(array).reshape(-1).tolist()
     return [float(f"{element:.7g}") if np.isfinite(element) else str(element) for element in elements]
 
@@ -89,7 +88,7 @@ def counted(shape: Sequence[int], step: float) -> np.ndarray:
 
 
 def message(call: Callable[[], Any]) -> str:
-    """Returns what the library says of a call that it refuses, without the place of the call."""
+    """Returns the message of the error that a call raises, without the location."""
     try:
         call()
     except tg.errors.ShapeError as error:
@@ -115,13 +114,13 @@ def broadcasting() -> Data:
 
 
 def _misfit(function: Callable[[Any, Any], Any]) -> str:
-    """Returns what the library says of shapes that don't fit, with {a} and {b} in their place."""
+    """Returns the message about incompatible shapes, with {a} and {b} in their place."""
     said = message(lambda: function(np.ones((3, 2)), np.ones((4, 2))))
     return said.replace("(3, 2)", "{a}").replace("(4, 2)", "{b}")
 
 
 def reductions() -> Data:
-    """Returns sums, means and maxima of arrays over every set of axes, and what each element gets of a cotangent."""
+    """Returns sums, means and maxima of arrays over every set of axes, and the cotangent of each element."""
     return {"inputs": [{"name": name, **_reduced(np.array(x, np.float32))} for name, x in REDUCED.items()]}
 
 
@@ -279,4 +278,4 @@ FIGURES: Mapping[str, Callable[[], Data]] = {
     "convolution": convolution,
     "attention": attention,
 }
-"""What computes the data of each figure, by its name in docs/learn."""
+"""The functions that compute the data of each figure, by its name in docs/learn."""

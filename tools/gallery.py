@@ -1,7 +1,7 @@
-"""What mkdocs calls to make the gallery's live pages, by the programs in examples/web.
+"""The mkdocs hook that makes the gallery's live pages with the programs in examples/web.
 
-`GALLERY_STEPS` is for how many steps the models of the pages train before, by numpy; without it each program does as it
-does alone.
+`GALLERY_STEPS` is the number of steps for which the models of the pages are trained beforehand, by numpy; by default
+each program decides.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "web"
 STEPS = "GALLERY_STEPS"
 BEGIN_TRAINED = ("char_gpt", "digits")
-"""The examples whose pages begin with a model that has trained."""
+"""The examples whose pages start with a trained model."""
 
 
 def on_post_build(config: Mapping[str, Any], **_: Any) -> None:
-    """Writes the folder of each example beside its page of the site.
+    """Writes the folder of each example next to its page of the site.
 
     Raises:
         subprocess.CalledProcessError: A program failed; it has printed why.

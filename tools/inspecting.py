@@ -1,4 +1,4 @@
-"""`tg inspect`: what is in a saved program, without running it."""
+"""`tg inspect`: shows the contents of a saved program, without running it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ NEEDS = (
     "f16",
     "subgroups",
 )
-"""What is said of a program's needs where no default device has it."""
+"""Descriptions of requirements that exceed WebGPU's defaults."""
 
 ROLES = ("input", "parameter", "state", "scalar", "output")
 
 
 @dataclass(frozen=True)
 class Inspect:
-    """Shows inputs, parameters, memory, dispatches and what each kernel moves.
+    """Shows inputs, parameters, memory, dispatches and the bytes that each kernel moves.
 
     Attributes:
-        path: What `save` wrote.
+        path: A saved program.
         json: Whether to print JSON.
-        rows: How many rows a table has.
+        rows: The number of rows in a table.
     """
 
     path: str
@@ -45,10 +45,10 @@ class Inspect:
     rows: int = 20
 
     def run(self, console: Console) -> None:
-        """Prints what the file holds.
+        """Prints the contents of the file.
 
         Raises:
-            ProgramError: It holds no program, or a malformed one.
+            ProgramError: It is not a program, or is malformed.
             OSError: It can't be read.
         """
         saved = Saved.load(self.path)
@@ -116,7 +116,7 @@ def _facts(saved: Saved) -> dict[str, Any]:
 
 
 def _kernels(program: Program) -> list[dict[str, Any]]:
-    """Returns the kernels with what a step's dispatches bind, the most bytes first."""
+    """Returns the kernels with the bytes that a step's dispatches bind, largest first."""
     times: Counter[int] = Counter()
     moved: Counter[int] = Counter()
     labels: dict[int, str] = {}
@@ -139,7 +139,7 @@ def _kernels(program: Program) -> list[dict[str, Any]]:
 
 
 def _needs(program: Program) -> dict[str, Any]:
-    """Returns what the program needs beyond what every WebGPU device has."""
+    """Returns the program's requirements beyond WebGPU's defaults."""
     if program.target is None or program.target.native:
         return {}
     defaults = asdict(WEBGPU_DEFAULT)

@@ -1,7 +1,7 @@
-"""What mkdocs calls to make the pages of docs/learn: the data of their figures, and the file that the chapters build.
+"""The mkdocs hook for docs/learn: the data of figures, and the file that the chapters build.
 
-A figure is a `<div data-figure="name">` of a page; `figures.FIGURES` computes what it shows, and docs/learn/name.js
-draws it. A chapter that begins with `<!-- continues: other.md -->` goes on with the Python of another page.
+A figure is a `<div data-figure="name">` in a page; `figures.FIGURES` computes its data, and docs/learn/name.js draws
+it. A chapter that begins with `<!-- continues: other.md -->` continues the Python of another page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FIGURE = re.compile(r'<div data-figure="(\w+)"></div>')
 CONTINUES = re.compile(r"^<!-- continues: (\S+) -->$", re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = "autodiff.py"
-"""What a chapter calls its Python and that of the chapters before it."""
+"""The name of the file with the Python of a chapter and its predecessors."""
 
 
 def chapters(page: Path) -> list[Path]:
@@ -36,7 +36,7 @@ def file_so_far(page: Path) -> str:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Puts the data of each figure of a page into its element."""
+    """Inserts the data of each figure of a page into its element."""
     return FIGURE.sub(lambda found: _figure(found[1]), output)
 
 
@@ -49,7 +49,7 @@ def _figure(name: str) -> str:
 
 
 def on_post_build(config: Mapping[str, Any], **_: Any) -> None:
-    """Writes the file that the chapters have built so far beside each of them."""
+    """Writes the file built so far next to each chapter."""
     for page in sorted(Path(config["docs_dir"], "learn").glob("*.md")):
         if "```python" in page.read_text(encoding="utf-8") and page.stem != "index":
             Path(config["site_dir"], "learn", page.stem, FILE).write_text(file_so_far(page), encoding="utf-8")

@@ -28,7 +28,7 @@ from tensorgrad.tracing import trees
 
 COLUMNS = ("op", "phase", "line", "module", "type", "least", "most", "mean", "not finite")
 NUMBERS = 5
-"""From which column on there are numbers."""
+"""The first column with numbers."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Replay:
     """Runs a step op by op.
 
     Attributes:
-        path: A Python file, with `:NAME` behind it where it is not plain which training is meant.
-        checkpoint: The state before the step, as `save_checkpoint` or `tg.fit` wrote it; or none.
+        path: A Python file, followed by `:NAME` if it has several trainings.
+        checkpoint: The state before the step, from `save_checkpoint` or `tg.fit`; or none.
         inputs: `name=file.npy` for inputs.
         batch: An `.npz` file with inputs by name, or none.
-        at: Of which ops, as `Training.inspect` has it; or none, for all.
-        blame: Whether to name the op that makes the first NaN or infinity instead.
-        rows: How many rows the table has.
+        at: The selected ops, as for `Training.inspect`; or none, for all.
+        blame: Whether to name the op that produces the first NaN or infinity instead.
+        rows: The number of rows in the table.
         out: An `.npz` file for the values, or none.
         json: Whether to print JSON.
     """
@@ -58,7 +58,7 @@ class Replay:
     json: bool = False
 
     def run(self, console: Console) -> None:
-        """Runs it, and prints what was made.
+        """Runs it, and prints the values.
 
         Raises:
             TensorgradError: There is no such training, or the checkpoint or an input doesn't fit.
@@ -121,10 +121,10 @@ def training_in(path: str) -> Training[Any]:
     """Imports a Python file, and returns a training of it.
 
     Args:
-        path: The file, with `:NAME` behind it for a training, or for a function of no arguments that gives one.
+        path: The file, followed by `:NAME` for a training, or a function without arguments that returns one.
 
     Raises:
-        ProgramError: It is no Python file, fails, or has no such training; or it has several, and none is named.
+        ProgramError: It is not a Python file, fails, or has no such training; or it has several, and none is named.
         OSError: It can't be read.
     """
     file, name = (path, "") if Path(path).exists() else path.rpartition(":")[::2] if ":" in path else (path, "")
@@ -149,7 +149,7 @@ def training_in(path: str) -> Training[Any]:
 
 
 def _imported(file: Path) -> dict[str, Any]:
-    """Returns the names of a Python file, which finds the modules beside it as when it is run."""
+    """Returns the names defined by a Python file, which can import modules in its folder as when it is run."""
     with file.open("rb"):
         pass  # an OSError names the file
     loader = SourceFileLoader(file.stem, str(file.resolve()))
@@ -161,7 +161,7 @@ def _imported(file: Path) -> dict[str, Any]:
 
 
 def _guarded(file: str, function: Callable[[], Any]) -> Any:
-    """Returns what code of a user's gives.
+    """Returns the result of a user's function.
 
     Raises:
         ProgramError: It fails.
@@ -187,13 +187,13 @@ def _title(training: Training[Any]) -> str:
 
 
 def _row(one: Inspected, content: Content) -> dict[str, Any]:
-    """Returns what a value is, as JSON has it."""
+    """Returns a value for JSON."""
     own = {"op": one.op, "line": one.line, "module": one.module, "phase": one.phase, "is_result": one.is_result}
     return {**own, **_plain(asdict(content))}
 
 
 def _plain(value: Any) -> Any:
-    """Returns what JSON can say: dtypes as text, and no NaN."""
+    """Returns a value that JSON can represent: dtypes as text, and no NaN."""
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -204,7 +204,7 @@ def _plain(value: Any) -> Any:
 
 
 def _cells(one: Inspected, content: Content) -> tuple[str, ...]:
-    """Returns what a value is, as a table has it, by `COLUMNS`."""
+    """Returns a row of the table for a value, by `COLUMNS`."""
     line = one.line.replace("\\", "/").rpartition("/")[2]
     module = f"{one.module} (result)" if one.is_result else one.module
     kind = f"{content.dtype}[{', '.join(map(str, content.shape))}]"

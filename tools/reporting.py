@@ -1,4 +1,4 @@
-"""`tg report`: what a compilation did, as a page or as text."""
+"""`tg report`: a report about a compilation, as an HTML page or as text."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class Report:
     """Writes a page about a program: its IR at every level, passes, kernels, data flow and memory.
 
-    FILE is IR of the level `tg` as `tg-opt` prints it, in a .mlir file or, as `-`, on standard input, and is compiled
-    for a target. Or it is what `save` wrote, which has kernels and a plan alone. A second file is compared with it.
+    FILE is IR at the level `tg`, in a .mlir file or, with `-`, on standard input, and is compiled for a target; or a
+    saved program, which has only kernels and a plan. A second file is compared with it.
 
     Attributes:
         paths: One file, or two.
-        out: Where to write the page.
-        target: What IR is compiled for: a profile's name, the path of a JSON file, or inline JSON.
+        out: The page to write.
+        target: The target to compile IR for: a profile's name, the path of a JSON file, or inline JSON.
         text: Whether to print the report instead of writing a page.
         json: Whether to print it as JSON.
     """
@@ -42,7 +42,7 @@ class Report:
 
         Raises:
             TensorgradError: A file is malformed, or can't be compiled.
-            OSError: A file can't be read, or the page not be written.
+            OSError: A file can't be read, or the page can't be written.
         """
         from tensorgrad.report import CompilationReport
 

@@ -18,7 +18,7 @@ from tensorgrad.tools.printing import print_json
 from tensorgrad.tracing import trees
 
 MOST_SHOWN = 8
-"""So many elements of a result are printed."""
+"""The number of elements of a result to print."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Run:
     """Runs a program.
 
     Attributes:
-        path: What `save` wrote.
+        path: A saved program.
         inputs: `name=file.npy` for each input.
-        device: As of `tg.load`.
-        steps: How often a training steps, on the same inputs.
+        device: As for `tg.load`.
+        steps: The number of training steps, on the same inputs.
         out: An `.npz` file for the results, or none.
-        save: Where to write a training after its steps, or nowhere.
+        save: A file to write a training to after its steps, or none.
         json: Whether to print JSON.
     """
 

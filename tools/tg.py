@@ -1,4 +1,4 @@
-"""`tg`: what there is to do with programs on the command line."""
+"""`tg`: programs on the command line."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ Runs a function that `save` wrote on arrays from .npy files, or steps of a train
 
 
 class Command(Protocol):
-    """What a subcommand does."""
+    """A subcommand."""
 
     def run(self, console: Console) -> int | None:
-        """Does it; returns the exit status, if it is another than 0."""
+        """Runs it; returns the exit status, unless it is 0."""
         ...
 
 
@@ -169,7 +169,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Comm
     "run": ("run a saved program", RUN, _run, Run),
     "serve": ("serve a folder to browsers on this machine", str(Serve.__doc__), _serve, Serve),
 }
-"""By name: a line of help, the description, what adds the options, and what they are given to."""
+"""The subcommands by name: a line of help, the description, a function that adds the options, and the class."""
 
 
 def _positive(text: str) -> int:
@@ -201,7 +201,7 @@ def _seconds(text: str) -> float:
 
 
 def command_line() -> Parser:
-    """Returns what parses the command line."""
+    """Returns the parser of the command line."""
     found = argparse.ArgumentParser(prog="tg", description=__doc__)
     found.add_argument("--version", action="version", version=f"tg {tensorgrad.__version__}")
     commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -218,10 +218,10 @@ def main(args: Sequence[str] | None = None) -> int:
     """Runs `tg`.
 
     Args:
-        args: The command line without the program's name; by default the process's own.
+        args: The command line without the program's name; by default that of the process.
 
     Returns:
-        The exit status: 0, or 1 after an error that the input caused, which goes to stderr; or that of what was run.
+        The exit status: 0, 1 after an error caused by the input, which goes to stderr, or that of the script it ran.
     """
     options: dict[str, Any] = vars(command_line().parse_args(args))
     make = COMMANDS[options.pop("command")][3]
@@ -234,7 +234,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _message(error: Exception) -> str:
-    """Returns what an error says, without the line of the script that runs `tg`, where it names that."""
+    """Returns the message of an error, without the line of the script that runs `tg`."""
     is_ours = isinstance(error, UserError) and error.location.rpartition(":")[0] == sys.argv[0]
     return cast(UserError, error).message if is_ours else str(error)
 

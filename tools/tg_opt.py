@@ -1,4 +1,4 @@
-"""`tg-opt`: reads IR, runs passes on it, and prints it or what a target makes of it."""
+"""`tg-opt`: reads IR, runs passes on it, and prints the result, as IR or in the form of a target."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from tensorgrad.driver.verifying import NumericsVerifier
 
 EXPECTED_ERRORS = (ArgSpecParseError, DiagnosticException, ParseError, TensorgradError, ValueError, OSError)
-"""What a user's input can cause: reported in one message. Anything else is a bug, and keeps its traceback."""
+"""Errors that input can cause, reported as one message. Anything else is a bug, and keeps its traceback."""
 
 
 class TgOpt(xDSLOptMain):
     """xDSL's driver with our dialects, passes, pipelines and targets.
 
-    Ours come by the entry point where the package is installed; what that leaves out is added here.
+    If the package is installed, ours come through the entry point; the rest is added here.
 
     Attributes:
-        parser: What parsed the command line.
+        parser: The parser of the command line.
     """
 
     version_format = f"tg-opt {version(PACKAGE)} (xdsl {{xdsl_version}})"
 
     def __init__(self, args: Sequence[str] | None = None):
-        """Parses the command line; exits with a usage message where it is malformed."""
+        """Parses the command line; exits with a usage message if it is malformed."""
         self._wants_help = not {"-h", "--help"}.isdisjoint(sys.argv[1:] if args is None else args)
         super().__init__("tensorgrad's modular optimizer driver: reads IR, runs passes, prints what they leave.", args)
 
@@ -103,7 +103,7 @@ class TgOpt(xDSLOptMain):
         self.available_targets["llvm"] = llvm_target
 
     def setup_pipeline(self) -> None:
-        """Makes the pipeline, with named pipelines expanded, so that printing and timing see each pass."""
+        """Creates the pipeline, with named pipelines expanded, so that printing and timing see each pass."""
         for path in self.args.load:
             self._add(load_extension(path))
         written, self.args.passes = self.args.passes, ""
@@ -130,7 +130,7 @@ class TgOpt(xDSLOptMain):
         self.pipeline = NamedPipeline(read_passes(written, self.available_passes), between, loaded, finish)
 
     def _add(self, extension: Extension) -> None:
-        """Makes the passes and dialects of a file available."""
+        """Adds the passes and dialects of a file."""
         for one in extension.passes:
             self.available_passes[one.name] = lambda one=one: one
         for dialect in extension.dialects:
@@ -138,13 +138,13 @@ class TgOpt(xDSLOptMain):
 
 
 class _Numerics:
-    """Compares what a module gives after each pass with what it gave before."""
+    """Compares the results of a module after each pass with those before."""
 
     def __init__(self) -> None:
         self._verifier: NumericsVerifier | None = None
 
     def __call__(self, before: ModulePass | None, module: ModuleOp) -> None:
-        """Looks at the module that a pass has left, or that there is before the first one.
+        """Checks the module after a pass, or before the first one.
 
         Raises:
             NumericsError: The pass has changed a value.
@@ -160,7 +160,7 @@ class _Numerics:
         """Compares what a device gives for each kernel with what `buf` gives, where passes led from one to the other.
 
         Raises:
-            NumericsError: A kernel gives something else.
+            NumericsError: A kernel gives a different result.
         """
         if self._verifier is not None:
             self._verifier.check_kernels(module)
@@ -171,8 +171,8 @@ class NamedPipeline(PassPipeline):
     """A pipeline whose errors name the pass, and whose crashes leave a reproducer.
 
     Attributes:
-        flags: What the command of a reproducer has besides the pass.
-        finish: Looks at the kernels that all passes have left, if someone does.
+        flags: Further options of the command in a reproducer.
+        finish: A function that checks the kernels after all passes, if there is one.
     """
 
     flags: str = ""
@@ -210,16 +210,16 @@ def main(args: Sequence[str] | None = None) -> int:
     """Runs `tg-opt`.
 
     Args:
-        args: The command line without the program's name; by default the process's own.
+        args: The command line without the program's name; by default that of the process.
 
     Returns:
-        The exit status: 0, or 1 after an error that the input caused, which goes to stderr.
+        The exit status: 0, or 1 after an error caused by the input, which goes to stderr.
     """
     try:
         TgOpt(args).run()
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever reads has seen enough; Python's own flush at exit must not fail again.
+        # The reader has closed the pipe; Python's own flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except EXPECTED_ERRORS as error:

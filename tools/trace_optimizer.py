@@ -1,4 +1,4 @@
-"""The pass `trace-optimizer`, and how an optimizer is written on the command line: as in Python."""
+"""The pass `trace-optimizer`; optimizers on the command line are written as in Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tensorgrad.passes.tensors.updates import updates_of
 from tensorgrad.tracing.dtypes import Spec
 
 NOT_WRITTEN = ("optimizer", "transformation", "zeros_of")
-"""What takes functions, and so can't be written here."""
+"""Functions that take functions, so they can't be written here."""
 WRITTEN: dict[str, Callable[..., Any]] = {
     name: getattr(optim, name)
     for name in optim.__all__
@@ -37,14 +37,15 @@ class TraceOptimizerPass(LevelPass):
     """Adds the update functions of an optimizer to a module, for `append-updates` to apply.
 
     Expects a function with arguments of role `parameter`. Guarantees: private functions with the attribute
-    `tg.updates`, one for each way in which parameters are updated; nothing else changes. Every setting is given by the
-    host at each step, as `tg.compile` has it.
+    `tg.updates`, one for each way in which parameters are updated; nothing else changes. The host provides every
+    setting at each step, as with `tg.compile`.
 
     Attributes:
-        optimizer: The optimizer, as it is written in Python behind `tg.optim.`: `adam(1e-3, eps=1e-7)`, or a name.
-        function: The function; may be absent where there is only one.
-        parameters: The parameters to update, where other optimizers update the others; absent for all.
-        host: How the names begin by which the host gives settings.
+        optimizer: The optimizer, written like the Python expression after `tg.optim.`: `adam(1e-3, eps=1e-7)`, or a
+            name.
+        function: The function; may be omitted if there is only one.
+        parameters: The parameters to update, if other optimizers update the rest; all by default.
+        host: The prefix of the names by which the host gives settings.
     """
 
     name = "trace-optimizer"
@@ -80,19 +81,18 @@ class TraceOptimizerPass(LevelPass):
 
 
 def read_optimizer(text: str) -> optim.Optimizer:
-    """Returns the optimizer that a call stands for: of functions of `tg.optim`, with numbers, text, tuples, lists and
-    dicts.
+    """Returns the optimizer of an expression of functions of `tg.optim`, numbers, text, tuples, lists and dicts.
 
-    A name alone is called with its defaults; the learning rate is the host's to give anyway.
+    A name on its own is called with its defaults; the host provides the learning rate anyway.
 
     Raises:
-        ValueError: It is no such call, there is no such function, or the call doesn't fit it.
+        ValueError: It is not such an expression, there is no such function, or the arguments don't fit.
     """
     try:
         found = _read(ast.parse(text.strip(), mode="eval").body, text)
     except SyntaxError as error:
         raise ValueError(f"optimizer {text!r} is not a call as in Python: {error.msg}") from None
-    except UserError as error:  # it names a line of Python, of which there is none
+    except UserError as error:  # it would name a line of Python, but there is none
         raise ValueError(error.message) from None
     if not isinstance(found, optim.Optimizer):
         raise ValueError(f"optimizer {text!r} is a link or a schedule; chain(..., sgd(0.1)) is an optimizer")

@@ -1,4 +1,4 @@
-"""What `xdsl-opt` and every other tool on xDSL can see of ours, by the entry point `xdsl.universe`."""
+"""Our dialects, passes and targets for `xdsl-opt` and other xDSL tools, through the entry point `xdsl.universe`."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def _trace_optimizer() -> type[ModulePass]:
 
 
 def wgsl_target() -> type[Target]:
-    """Returns the target that `tg-opt` calls `wgsl`, in place of upstream's."""
+    """Returns the target `wgsl` of `tg-opt`, instead of upstream's."""
     from tensorgrad.passes.kernels.emit_wgsl import WgslTarget
 
     return WgslTarget
 
 
 def llvm_target() -> type[Target]:
-    """Returns the target that `tg-opt` calls `llvm`, in place of upstream's."""
+    """Returns the target `llvm` of `tg-opt`, instead of upstream's."""
     from tensorgrad.passes.kernels.emit_llvm import LlvmTarget
 
     return LlvmTarget
@@ -64,7 +64,7 @@ def asm_target() -> type[Target]:
 
 
 def _tg_wgsl_target() -> type[Target]:
-    """Returns the same under a name of its own: `xdsl-opt` has another `wgsl`, and refuses two targets of one name."""
+    """Returns the target under a different name: `xdsl-opt` has a `wgsl`, and refuses two targets of the same name."""
     from tensorgrad.passes.kernels.emit_wgsl import WgslTarget
 
     @dataclass(frozen=True)

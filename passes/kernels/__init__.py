@@ -1,1 +1,1 @@
-"""Passes on kernels: lowering to WGSL, its text, and the program made of it."""
+"""Passes on kernels: lowering to each device's dialect, its text, and the program made of it."""

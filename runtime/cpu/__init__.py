@@ -1,4 +1,4 @@
-"""Programs as native code of this machine's CPU."""
+"""Programs as native code for this machine's CPU."""
 
 from tensorgrad.runtime.cpu.device import CpuDevice
 from tensorgrad.runtime.cpu.executable import CpuExecutable

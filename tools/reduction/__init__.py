@@ -1,1 +1,1 @@
-"""Shrinks a module on which something fails to a small one on which it fails too."""
+"""Reduces a module on which something fails to a small one on which it still fails."""

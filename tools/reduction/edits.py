@@ -1,7 +1,7 @@
-"""What a reduction does to a module: a table of edits, each a list of small changes, some of which are made at a time.
+"""The edits of a reduction: each is a list of small changes to a module, of which a subset is applied at a time.
 
-A change is made on a copy of the module, after others of its edit. It may find its op gone, and does nothing then; it
-may leave a module that makes no sense, which is not tried.
+A change is applied to a copy of the module, after others of its edit. If its op is gone, it does nothing; it may
+leave an invalid module, which is not tried.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from tensorgrad.dialects.tg.call import CallOp, returned
 Change: TypeAlias = Callable[[], object]
 Edit: TypeAlias = Callable[[ModuleOp], list[Change]]
 Choice: TypeAlias = Callable[[Operation, SSAValue], SSAValue | None]
-"""Returns what takes the place of a value that an op defines, or nothing."""
+"""Returns the replacement of a value that an op defines, or `None`."""
 
 KEPT = ("sym_name", "function_type", "operandSegmentSizes", "resultSegmentSizes")
 """Properties without which an op can't even be printed."""
 
 
 def inner(module: ModuleOp) -> Iterator[Operation]:
-    """Yields the ops in functions, those that end a block left out."""
+    """Yields the ops in functions, except terminators."""
     for op in module.walk():
         if op.parent_op() not in (None, module) and not op.has_trait(IsTerminator):
             yield op
 
 
 def functions(module: ModuleOp) -> list[tuple[FuncOp, ReturnOp]]:
-    """Returns the functions of one block that returns, each with its return."""
+    """Returns the functions with one block that returns, each with its return."""
     found = [op for op in module.ops if isinstance(op, FuncOp) and len(op.body.blocks) == 1]
     ends = [(function, function.body.block.last_op) for function in found]
     return [(function, end) for function, end in ends if isinstance(end, ReturnOp)]
 
 
 def defined(op: Operation) -> Sequence[SSAValue]:
-    """Returns the values that an op gives: its results, or the buffers that it writes."""
+    """Returns the values that an op defines: its results, or the buffers that it writes."""
     return tuple(op.outputs) if isinstance(op, KernelOp | GenericOp) else tuple(op.results)
 
 
@@ -73,12 +73,12 @@ def is_present(op: Operation) -> bool:
 
 
 def is_unused(op: Operation) -> bool:
-    """Returns whether nothing uses what an op gives; of an op without results it always is so."""
+    """Returns whether an op's values are unused; always true for an op without results."""
     return all(one.first_use is None for one in op.results)
 
 
 def erase(op: Operation) -> None:
-    """Erases an op, and those before it whose results nothing uses any more."""
+    """Erases an op, and earlier ones whose results are then unused."""
     operands = list(op.operands)
     op.detach()
     op.erase(safe_erase=False)
@@ -86,7 +86,7 @@ def erase(op: Operation) -> None:
 
 
 def erase_unused(values: Sequence[SSAValue]) -> None:
-    """Erases the ops that give values, where nothing uses any result of theirs."""
+    """Erases the ops that define values, if all of their results are unused."""
     for value in values:
         owner = value.owner
         if isinstance(owner, Operation) and is_present(owner) and is_unused(owner):
@@ -94,7 +94,7 @@ def erase_unused(values: Sequence[SSAValue]) -> None:
 
 
 def set_attributes(function: FuncOp, name: str, entries: Sequence[Attribute]) -> None:
-    """Sets the attributes of a function's arguments or results, or none where all are empty."""
+    """Sets the attributes of a function's arguments or results, or removes them if all are empty."""
     if any(cast(DictionaryAttr, entry).data for entry in entries):
         function.properties[name] = ArrayAttr(entries)
     else:
@@ -102,13 +102,13 @@ def set_attributes(function: FuncOp, name: str, entries: Sequence[Attribute]) ->
 
 
 def attributes_of(function: FuncOp, name: str) -> list[Attribute]:
-    """Returns the attributes of a function's arguments or results; none where it has none."""
+    """Returns the attributes of a function's arguments or results, if it has any."""
     found = function.properties.get(name)
     return list(cast("ArrayAttr[Attribute]", found).data) if isinstance(found, ArrayAttr) else []
 
 
 def set_type(function: FuncOp) -> None:
-    """Makes a function's type follow its arguments and its return."""
+    """Updates a function's type from its arguments and its return."""
     block = function.body.block
     ends = cast(ReturnOp, block.last_op)
     function.properties["function_type"] = FunctionType.from_lists(
@@ -130,7 +130,7 @@ def add_argument(function: FuncOp, kind: Attribute, role: str) -> SSAValue:
 
 
 def drop_functions(module: ModuleOp) -> list[Change]:
-    """Drops functions, kernels, whatever stands in the module itself."""
+    """Drops top-level ops of the module, such as functions and kernels."""
 
     def drop(op: Operation) -> None:
         op.detach()
@@ -140,7 +140,7 @@ def drop_functions(module: ModuleOp) -> list[Change]:
 
 
 def drop_results(module: ModuleOp) -> list[Change]:
-    """Drops results of functions, the last ones first, with what computes them alone."""
+    """Drops results of functions, last to first, with the ops that only they need."""
 
     def drop(function: FuncOp, end: ReturnOp, place: int) -> None:
         entries = attributes_of(function, "res_attrs")
@@ -155,7 +155,7 @@ def drop_results(module: ModuleOp) -> list[Change]:
 
 
 def return_early(module: ModuleOp) -> list[Change]:
-    """Makes a function return what one of its ops gives, and nothing else."""
+    """Makes a function return the results of one of its ops, and nothing else."""
 
     def cut(function: FuncOp, end: ReturnOp, op: Operation) -> None:
         before = list(end.operands)
@@ -173,7 +173,7 @@ def return_early(module: ModuleOp) -> list[Change]:
 
 
 def drop_unused(module: ModuleOp) -> list[Change]:
-    """Deletes ops whose results nothing uses, kernels and stages among them, from the end."""
+    """Erases ops with unused results, including kernels and stages, last to first."""
 
     def drop(op: Operation) -> None:
         if is_present(op) and is_unused(op):
@@ -183,7 +183,7 @@ def drop_unused(module: ModuleOp) -> list[Change]:
 
 
 def replace_by(choose: Choice, module: ModuleOp) -> list[Change]:
-    """Replaces what an op gives, from the end, by what a choice finds."""
+    """Replaces the results of ops, last to first, with the values that a function chooses."""
 
     def replace(op: Operation) -> None:
         if not is_present(op):
@@ -208,7 +208,7 @@ def last_operand(op: Operation, old: SSAValue) -> SSAValue | None:
 
 
 def argument(op: Operation, old: SSAValue) -> SSAValue | None:
-    """Returns the first argument of the same type of the block that the op stands in."""
+    """Returns the first argument of the same type of the op's block."""
     block = op.parent_block()
     return None if block is None else next((one for one in block.args if one.type == old.type and one != old), None)
 
@@ -220,7 +220,7 @@ def new_argument(op: Operation, old: SSAValue) -> SSAValue | None:
 
 
 def zero(op: Operation, old: SSAValue) -> SSAValue | None:
-    """Returns a constant of zeros, where the type has one."""
+    """Returns a constant of zeros, if the type has one."""
     block, kind = op.parent_block(), old.type
     if block is None:
         return None
@@ -235,7 +235,7 @@ def zero(op: Operation, old: SSAValue) -> SSAValue | None:
 
 
 def inline_calls(module: ModuleOp) -> list[Change]:
-    """Replaces a `tg.call` by its body."""
+    """Inlines a `tg.call`."""
 
     def inline(call: CallOp) -> None:
         if not is_present(call):
@@ -253,7 +253,7 @@ def inline_calls(module: ModuleOp) -> list[Change]:
 
 
 def drop_arguments(module: ModuleOp) -> list[Change]:
-    """Drops arguments of functions that nothing uses, the last ones first."""
+    """Drops unused arguments of functions, last to first."""
 
     def drop(function: FuncOp, place: int) -> None:
         block, entries = function.body.block, attributes_of(function, "arg_attrs")

@@ -1,4 +1,4 @@
-"""Edits of modules of `buf`, whose ops write buffers instead of giving results."""
+"""Edits of modules at the level `buf`, whose ops write buffers instead of returning results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorgrad.tools.reduction.edits import Change, add_argument, erase, erase_
 
 
 def expose_allocations(module: ModuleOp) -> list[Change]:
-    """Makes allocations outputs of their function, so that nothing has to read them."""
+    """Turns allocations into outputs of their function, so that they need no reader."""
 
     def expose(op: memref.AllocOp) -> None:
         function = op.parent_op()
@@ -26,7 +26,7 @@ def expose_allocations(module: ModuleOp) -> list[Change]:
 
 
 def write_through(module: ModuleOp) -> list[Change]:
-    """Drops a kernel, or a stage of one; what it reads is written to where it wrote."""
+    """Drops a kernel or a stage; its input is written to its output instead."""
 
     def drop(op: KernelOp | GenericOp) -> None:
         if not is_present(op) or len(op.outputs) != 1:
@@ -42,7 +42,7 @@ def write_through(module: ModuleOp) -> list[Change]:
 
 
 def drop_inputs(module: ModuleOp) -> list[Change]:
-    """Drops inputs of kernels and stages that nothing in them uses, the last ones first."""
+    """Drops unused inputs of kernels and stages, last to first."""
 
     def drop(op: KernelOp | GenericOp, place: int) -> None:
         block = op.body.block

@@ -1,4 +1,4 @@
-"""Text to modules and back, as a reduction needs it: what it writes can be read again, and is as valid as its input."""
+"""Parses and prints modules for a reduction: printed modules can be parsed again, and are as valid as the input."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tensorgrad.tools.parsing import LocatingParser
 from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
 UNFIT = (ParseError, VerifyException, DiagnosticException, AssertionError, *MALFORMED)
-"""What reading, changing, verifying or printing a module that makes no sense may come to."""
+"""The exceptions that parsing, changing, verifying or printing an invalid module may raise."""
 
 FORMS: tuple[dict[str, bool], ...] = ({}, {"print_generic_format": True}, {"print_debuginfo": True})
-"""How a module may be printed. An op that is invalid may only have the generic form; a failure may be of locations."""
+"""The forms in which a module may be printed. An invalid op may need the generic form; a failure may need locations."""
 
 _SHAPE = re.compile(r"(?<=<)(?:\d+x)+")
 _NUMBERS = re.compile(r"(?<=\[)[\d, ]+(?=\])|(?<=i64: )[\d, ]+(?=>)")
@@ -33,12 +33,12 @@ _NUMBERS = re.compile(r"(?<=\[)[\d, ]+(?=\])|(?<=i64: )[\d, ]+(?=>)")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A module that may be the reduced one.
+    """A candidate for the reduced module.
 
     Attributes:
-        module: The module, as its text reads.
+        module: The module, as parsed from its text.
         text: The module as text.
-        size: What a reduction makes smaller, the most important number first.
+        size: The numbers to minimize, the most important first.
     """
 
     module: ModuleOp
@@ -51,19 +51,19 @@ class Candidate:
 
     @property
     def ops(self) -> int:
-        """How many ops it has, at any depth."""
+        """The number of ops, at any depth."""
         return sum(1 for _ in self.module.walk()) - 1
 
 
 @dataclass(frozen=True)
 class Language:
-    """How modules are read and written.
+    """How modules are parsed and printed.
 
     Attributes:
-        dialects: Those of the user's own.
-        unregistered: Whether ops of no dialect are read.
-        verifies: Whether a module must be valid to be read.
-        form: How a module is printed, of `FORMS`.
+        dialects: The user's dialects.
+        unregistered: Whether ops of unregistered dialects are accepted.
+        verifies: Whether modules must be valid.
+        form: The form in which modules are printed, one of `FORMS`.
     """
 
     dialects: tuple[Dialect, ...] = ()
@@ -72,7 +72,7 @@ class Language:
     form: dict[str, bool] = field(default_factory=dict[str, bool])
 
     def read(self, text: str, name: str = "<candidate>") -> Candidate:
-        """Returns the module that a text is.
+        """Returns the module of a text.
 
         Raises:
             ProgramError: It is not IR, or is invalid.
@@ -91,7 +91,7 @@ class Language:
         return Candidate(module, text)
 
     def read_any(self, text: str, name: str) -> tuple[ModuleOp, bool]:
-        """Returns the module that a text is, and whether it is valid.
+        """Returns the module of a text, and whether it is valid.
 
         Raises:
             ProgramError: It is not IR.
@@ -110,7 +110,7 @@ class Language:
 
 
 def with_smaller_extents(text: str) -> Iterator[str]:
-    """Yields a module's text with one number smaller wherever it is an extent, or stands in a list of numbers."""
+    """Yields a module's text with one number reduced wherever it is an extent or in a list of numbers."""
     extents = {int(one) for shape in _SHAPE.findall(text) for one in shape.split("x") if one}
     for extent in sorted(extents, reverse=True):
         for smaller in (one for one in dict.fromkeys((1, 2, 3, extent // 2)) if 0 < one < extent):

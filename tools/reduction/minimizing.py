@@ -1,4 +1,4 @@
-"""Delta debugging: the least of what a failure needs (Zeller and Hildebrandt, 2002)."""
+"""Delta debugging: a minimal failing subset (Zeller and Hildebrandt, 2002)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ T = TypeVar("T")
 
 
 def minimized(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
-    """Returns some of the items, with which it still fails, and of which no single one can be left out.
+    """Returns a subset of the items that still fails, from which no single item can be removed.
 
     Args:
-        items: With all of them it fails; they are not tried together.
-        fails: Returns whether it fails with these, which keep their order.
+        items: The items; all of them together fail, which is not tested.
+        fails: Returns whether some items, in their order, fail.
     """
     kept = list(items)
     if not kept or fails([]):

@@ -1,4 +1,4 @@
-"""The reduction itself: edits, one after another, as long as one of them makes the module smaller."""
+"""The reduction: applies edits as long as one of them makes the module smaller."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ TOGETHER: tuple[Edit, ...] = (
     edits.drop_arguments,
     edits.drop_attributes,
 )
-"""Edits of which as many changes are made as the failure allows; those that remove most come first."""
+"""Edits of which as many changes are applied as the failure allows; those that remove most come first."""
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """What a reduction found.
+    """The result of a reduction.
 
     Attributes:
         text: The reduced module.
-        before_ops: How many ops the module had.
-        after_ops: How many the reduced one has.
-        tried: How many modules were checked.
+        before_ops: The number of ops of the original module.
+        after_ops: The number of ops of the reduced module.
+        tried: The number of modules checked.
         seconds: How long it took.
-        finished: Whether no edit makes it smaller, or the time was over.
+        finished: Whether no edit makes it smaller, rather than the time ran out.
     """
 
     text: str
@@ -58,14 +58,14 @@ class Reduction:
 
     Args:
         text: The module.
-        language: How it is read; whether modules are valid, and how they print, is found out.
-        check: Returns whether a module fails, as text; of the same text it says the same.
-        seconds: How long to go on.
-        progress: Is told the number of ops and of modules checked, after each check.
-        name: What errors call the module.
+        language: How it is parsed; validity and printed form are determined from the text.
+        check: Returns whether a module, given as text, fails; it must be deterministic.
+        seconds: The time limit.
+        progress: Called with the number of ops and of modules checked, after each check.
+        name: The module's name in errors.
 
     Raises:
-        ProgramError: The text is not IR, or what is printed of it doesn't fail.
+        ProgramError: The text is not IR, or its printed form doesn't fail.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Reduction:
         self._seconds = seconds
 
     def run(self) -> Reduced:
-        """Reduces the module until no edit makes it smaller, or the time is over."""
+        """Reduces the module until no edit makes it smaller, or the time runs out."""
         before = self._ops
         last: tuple[int, ...] = ()
         while self._found.size != last and not self._is_over:
@@ -120,7 +120,7 @@ class Reduction:
         return time.monotonic() - self._start >= self._seconds
 
     def _together(self, edit: Edit) -> None:
-        """Makes as many changes of an edit as possible, as often as it helps."""
+        """Applies as many changes of an edit as possible, as often as it helps."""
         last: tuple[int, ...] = ()
         while self._found.size != last and not self._is_over:
             last, base = self._found.size, self._found
@@ -128,7 +128,7 @@ class Reduction:
             minimized(places, lambda left, base=base: self._try(base, edit, left))
 
     def _alone(self, edit: Edit) -> None:
-        """Makes one change of an edit, as often as it helps."""
+        """Applies one change of an edit, as often as it helps."""
         last: tuple[int, ...] = ()
         while self._found.size != last and not self._is_over:
             last, base = self._found.size, self._found
@@ -137,7 +137,7 @@ class Reduction:
             any(self._try(base, edit, left) for left in others)
 
     def _shrink(self) -> None:
-        """Makes extents smaller, one after another."""
+        """Reduces extents, one after another."""
         last: tuple[int, ...] = ()
         while self._found.size != last and not self._is_over:
             last = self._found.size
@@ -145,7 +145,7 @@ class Reduction:
             any(self._is_smaller_and_fails(self._written(lambda one=one: one)) for one in texts)
 
     def _try(self, base: Candidate, edit: Edit, left: Sequence[int]) -> bool:
-        """Returns whether a module is smaller and fails with all changes of an edit but those that are left out."""
+        """Returns whether a module is smaller and fails with all changes of an edit except some."""
 
         def changed() -> str:
             module, out = base.module.clone(), frozenset(left)
@@ -159,7 +159,7 @@ class Reduction:
         return self._is_smaller_and_fails(self._written(changed))
 
     def _written(self, write: Callable[[], str]) -> Candidate | None:
-        """Returns the module that something writes, or nothing where it makes no sense or is known."""
+        """Returns a candidate, or `None` if it is invalid or already known."""
         try:
             text = write()
             return None if text in self._known or self._is_over else self._language.read(text)
@@ -167,7 +167,7 @@ class Reduction:
             return None
 
     def _is_smaller_and_fails(self, candidate: Candidate | None) -> bool:
-        """Returns whether a module is smaller than the best one and fails; it is the best one then."""
+        """Returns whether a module is smaller than the best one and fails; if so, it becomes the best one."""
         if candidate is None or (self._best is not None and candidate.size >= self._best.size):
             return False
         self._tried += 1

@@ -1,7 +1,7 @@
-"""Runs `tg-opt` again and again, each time in a fork of a process that has loaded it.
+"""Runs `tg-opt` repeatedly, each time in a fork of a process that has loaded it.
 
-A request is a line of JSON on standard input, an answer one on standard output. A fork ends as a process of its own
-does: by an exit, a crash of native code or the alarm that is its time limit.
+A request is a line of JSON on standard input, a response one on standard output. A fork ends like any process: by an
+exit, a crash of native code or the alarm that is its time limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tensorgrad.tools import tg_opt
 
 
 def run(arguments: Sequence[str], timeout: float) -> dict[str, Any]:
-    """Returns the exit status of `tg-opt`, what it wrote to standard error, and whether its time was over."""
+    """Returns the exit status of `tg-opt`, its standard error, and whether it exceeded the time limit."""
     with tempfile.TemporaryFile() as errors:
         child = os.fork()
         if not child:
@@ -49,7 +49,7 @@ def _run_and_exit(arguments: Sequence[str], timeout: float, errors: int) -> NoRe
 
 def main() -> None:
     """Answers requests until there are no more."""
-    import_module("tensorgrad.driver.verifying")  # what --verify-numerics-each would load anew in each fork
+    import_module("tensorgrad.driver.verifying")  # otherwise --verify-numerics-each would load it in each fork
     for line in sys.stdin:
         print(json.dumps(run(**json.loads(line))), flush=True)
 

@@ -210,7 +210,7 @@ class Fusion:
         return not any(self._refusal(producer, reader, in_sum) for reader in readers)
 
     def _refusal(self, producer: Parts, reader: Parts, in_sum: bool = False) -> str | None:
-        """Returns why `producer` can't be computed inside `reader`; by default it is a prologue only if it moves data."""
+        """Returns why `producer` can't be computed inside `reader`; without `any`, prologues must only move data."""
         source = producer.outputs[0]
         if reader.single is not None:
             return f"{reader.single.name} computes no operands"

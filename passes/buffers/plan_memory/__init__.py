@@ -1,4 +1,4 @@
-"""`plan-memory`: which byte of which arena holds what, and when."""
+"""`plan-memory`: places every buffer at an offset of an arena, for as long as it lives."""
 
 from tensorgrad.passes.buffers.plan_memory.plan_memory_pass import PlanMemoryPass
 

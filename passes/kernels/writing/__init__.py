@@ -1,1 +1,1 @@
-"""What lowerings of kernels share: indices and bodies as code, where buffers lie, loops and branches around."""
+"""What the lowerings of kernels share: code for indices and bodies, where buffers lie, and loops and branches."""
