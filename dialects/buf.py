@@ -12,6 +12,7 @@ from typing import TypeAlias, cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
+    I64,
     DenseArrayBase,
     IntegerAttr,
     IntegerType,
@@ -40,8 +41,6 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -92,6 +91,11 @@ def element_bytes(element: Attribute) -> int:
 def buffer_bytes(kind: Buffer) -> int:
     """Bytes a memref takes on a device."""
     return kind.element_count() * element_bytes(kind.get_element_type())
+
+
+def optional(keyword: str, operands: str) -> str:
+    """Returns the assembly format of operands that may be absent: `keyword(%a, %b : type, type)`."""
+    return f"(`{keyword}` `(` ${operands}^ `:` type(${operands}) `)`)?"
 
 
 def is_shape_only(value: SSAValue) -> bool:
@@ -158,12 +162,17 @@ class KernelOp(IRDLOperation):
     name = "buf.kernel"
     inputs = var_operand_def(MemRefType)
     outputs = var_operand_def(MemRefType)
-    grid = prop_def(DenseArrayBase)
+    grid = prop_def(DenseArrayBase[I64])
     schedule = opt_prop_def(ScheduleAttr)
-    dispatch = opt_prop_def(IntegerAttr)
+    dispatch = opt_prop_def(IntegerAttr[I64])
     body = region_def("single_block")
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(NoTerminator(), IsolatedFromAbove())
+
+    assembly_format = (
+        f"`grid` `=` $grid {optional('ins', 'inputs')} {optional('outs', 'outputs')} "
+        "(`schedule` `=` qualified($schedule)^)? (`dispatch` `=` $dispatch^)? attr-dict-with-keyword $body"
+    )
 
     @classmethod
     def build_kernel(
@@ -183,12 +192,12 @@ class KernelOp(IRDLOperation):
     @property
     def extents(self) -> tuple[int, ...]:
         """The extents of the grid."""
-        return tuple(cast("DenseArrayBase[IntegerType]", self.grid).get_values())
+        return self.grid.get_values()
 
     @property
     def dispatch_number(self) -> int | None:
         """The number of the dispatch that the kernel shares with others, if it does."""
-        return None if self.dispatch is None else cast("IntegerAttr[IntegerType]", self.dispatch).value.data
+        return None if self.dispatch is None else self.dispatch.value.data
 
     @property
     def stages(self) -> tuple[GenericOp, ...]:
@@ -293,52 +302,6 @@ class KernelOp(IRDLOperation):
             for output, write in zip(stage.outputs, maps_of(stage)[count:], strict=True):
                 written[output] = _at_point(write, extents)
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" grid = [{', '.join(str(extent) for extent in self.extents)}]")
-        for keyword, operands in (("ins", self.inputs), ("outs", self.outputs)):
-            if operands:
-                printer.print_string(f" {keyword}(")
-                printer.print_list(operands, printer.print_ssa_value)
-                printer.print_string(" : ")
-                printer.print_list(operands.types, printer.print_attribute)
-                printer.print_string(")")
-        if self.schedule is not None:
-            printer.print_string(" schedule = ")
-            printer.print_attribute(self.schedule)
-        if self.dispatch is not None:
-            printer.print_string(f" dispatch = {self.dispatch_number}")
-        if self.attributes:
-            printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" ")
-        printer.print_region(self.body, print_empty_block=False)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> KernelOp:
-        parser.parse_keyword("grid")
-        parser.parse_punctuation("=")
-        grid = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        groups = [
-            _parse_operands(parser) if parser.parse_optional_keyword(keyword) else () for keyword in ("ins", "outs")
-        ]
-        schedule = None
-        if parser.parse_optional_keyword("schedule"):
-            parser.parse_punctuation("=")
-            schedule = parser.parse_attribute()
-        dispatch = None
-        if parser.parse_optional_keyword("dispatch"):
-            parser.parse_punctuation("=")
-            dispatch = IntegerAttr(parser.parse_integer(), i64)
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        body = parser.parse_region()
-        kernel = cls.build(
-            operands=groups,
-            properties={"grid": DenseArrayBase.from_list(i64, grid), "schedule": schedule, "dispatch": dispatch},
-            regions=[body],
-        )
-        if attributes is not None:
-            kernel.attributes.update(attributes.data)
-        return kernel
-
 
 def _at_point(index: AffineMap, extents: Sequence[int]) -> AffineMap:
     """Returns an index map as a function of the loops of extent above 1, so that maps of stages compare."""
@@ -346,16 +309,6 @@ def _at_point(index: AffineMap, extents: Sequence[int]) -> AffineMap:
     loops = [zero if extent == 1 else AffineDimExpr(loop) for loop, extent in enumerate(extents)]
     results = tuple(result.replace_dims_and_symbols(loops, ()) for result in index.results)
     return AffineMap(0, 0, results)
-
-
-def _parse_operands(parser: Parser) -> Sequence[SSAValue]:
-    start = parser.pos
-    parser.parse_punctuation("(")
-    unresolved = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-    parser.parse_punctuation(":")
-    types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-    parser.parse_punctuation(")")
-    return parser.resolve_operands(unresolved, types, start)
 
 
 def _is_placed(value: SSAValue) -> bool:
@@ -381,6 +334,8 @@ class ArenaOp(IRDLOperation):
     result = result_def(MemRefType)
     traits = traits_def()
 
+    assembly_format = "$label `role` `=` $role attr-dict-with-keyword `:` type($result)"
+
     @classmethod
     def of(cls, label: str, role: str, size: int) -> ArenaOp:
         """Returns an arena of `size` bytes."""
@@ -400,28 +355,6 @@ class ArenaOp(IRDLOperation):
         if element_of(self.result) != i8 or len(shape_of(self.result)) != 1:
             raise VerifyException("an arena is a one-dimensional memref of bytes")
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f' "{self.label.data}" role = "{self.role.data}"')
-        if self.attributes:
-            printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ArenaOp:
-        label = parser.parse_str_literal()
-        parser.parse_keyword("role")
-        parser.parse_punctuation("=")
-        role = parser.parse_str_literal()
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        parser.parse_punctuation(":")
-        op = cls.build(
-            properties={"label": StringAttr(label), "role": StringAttr(role)}, result_types=[parser.parse_type()]
-        )
-        if attributes is not None:
-            op.attributes.update(attributes.data)
-        return op
-
 
 VALUE = "buf.value"
 """The attribute of views of one value's memory, around loops: its number."""
@@ -437,9 +370,11 @@ class ViewOp(IRDLOperation):
 
     name = "buf.view"
     arena = operand_def(MemRefType)
-    offset = prop_def(IntegerAttr)
+    offset = prop_def(IntegerAttr[I64])
     result = result_def(MemRefType)
     traits = traits_def(Pure())
+
+    assembly_format = "$arena `[` $offset `]` attr-dict-with-keyword `:` type($arena) `to` type($result)"
 
     @classmethod
     def of(cls, arena: SSAValue, offset: int, kind: Buffer) -> ViewOp:
@@ -449,7 +384,7 @@ class ViewOp(IRDLOperation):
     @property
     def start(self) -> int:
         """The first byte of the range."""
-        return cast("IntegerAttr[IntegerType]", self.offset).value.data
+        return self.offset.value.data
 
     @property
     def size(self) -> int:
@@ -467,32 +402,6 @@ class ViewOp(IRDLOperation):
         if not isinstance(self.result.type.layout, NoneAttr):
             raise VerifyException("a view is contiguous")
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.arena)
-        printer.print_string(f"[{self.start}]")
-        if self.attributes:
-            printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" : ")
-        printer.print_attribute(self.arena.type)
-        printer.print_string(" to ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ViewOp:
-        unresolved = parser.parse_unresolved_operand()
-        parser.parse_punctuation("[")
-        offset = parser.parse_integer()
-        parser.parse_punctuation("]")
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        parser.parse_punctuation(":")
-        arena = parser.resolve_operand(unresolved, parser.parse_type())
-        parser.parse_keyword("to")
-        op = cls.of(arena, offset, cast(Buffer, parser.parse_type()))
-        if attributes is not None:
-            op.attributes.update(attributes.data)
-        return op
-
 
 @irdl_op_definition
 class PackOp(IRDLOperation):
@@ -506,9 +415,11 @@ class PackOp(IRDLOperation):
 
     name = "buf.pack"
     parts = var_operand_def(MemRefType)
-    offsets = prop_def(DenseArrayBase)
+    offsets = prop_def(DenseArrayBase[I64])
     result = result_def(MemRefType)
     traits = traits_def()
+
+    assembly_format = "$parts `offsets` `=` $offsets attr-dict-with-keyword `:` type($parts) `to` type($result)"
 
     @classmethod
     def of(cls, parts: Sequence[SSAValue], offsets: Sequence[int], size: int) -> PackOp:
@@ -522,7 +433,7 @@ class PackOp(IRDLOperation):
     @property
     def starts(self) -> tuple[int, ...]:
         """The first element of each buffer in the row."""
-        return tuple(cast("DenseArrayBase[IntegerType]", self.offsets).get_values())
+        return self.offsets.get_values()
 
     def verify_(self) -> None:
         if not self.parts or len(self.starts) != len(self.parts) or len(shape_of(self.result)) != 1:
@@ -538,38 +449,6 @@ class PackOp(IRDLOperation):
                 raise VerifyException("a buffer is in one row at most")
         if end > shape_of(self.result)[0] or len(set(self.parts)) != len(self.parts):
             raise VerifyException(f"buffers up to {end} are no row of {self.result.type}, each once")
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.parts, printer.print_ssa_value)
-        printer.print_string(f" offsets = [{', '.join(map(str, self.starts))}]")
-        if self.attributes:
-            printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" : ")
-        printer.print_list(self.parts.types, printer.print_attribute)
-        printer.print_string(" to ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> PackOp:
-        start = parser.pos
-        unresolved = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        parser.parse_keyword("offsets")
-        parser.parse_punctuation("=")
-        offsets = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        parts = parser.resolve_operands(unresolved, types, start)
-        parser.parse_keyword("to")
-        op = cls.build(
-            operands=[parts],
-            properties={"offsets": DenseArrayBase.from_list(i64, offsets)},
-            result_types=[parser.parse_type()],
-        )
-        if attributes is not None:
-            op.attributes.update(attributes.data)
-        return op
 
 
 def row_of(buffer: SSAValue) -> PackOp | None:
@@ -599,11 +478,16 @@ class DispatchOp(IRDLOperation):
 
     name = "buf.dispatch"
     kernel = prop_def(SymbolRefAttr)
-    workgroups = prop_def(DenseArrayBase)
+    workgroups = prop_def(DenseArrayBase[I64])
     bindings = var_operand_def(MemRefType)
     arguments = opt_operand_def(MemRefType)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def()
+
+    assembly_format = (
+        f"$kernel `workgroups` `=` $workgroups {optional('indirect', 'arguments')} "
+        "attr-dict-with-keyword ` ` `(` $bindings `)` `:` type($bindings)"
+    )
 
     @classmethod
     def of(cls, kernel: str, workgroups: Sequence[int], bindings: Sequence[SSAValue]) -> DispatchOp:
@@ -619,7 +503,7 @@ class DispatchOp(IRDLOperation):
     @property
     def groups(self) -> tuple[int, int, int]:
         """The number of workgroups in each dimension."""
-        x, y, z = cast("DenseArrayBase[IntegerType]", self.workgroups).get_values()
+        x, y, z = self.workgroups.get_values()
         return (x, y, z)
 
     @property
@@ -635,48 +519,12 @@ class DispatchOp(IRDLOperation):
         self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
 
     def verify_(self) -> None:
-        counts = cast("DenseArrayBase[IntegerType]", self.workgroups).get_values()
+        counts = self.workgroups.get_values()
         if len(counts) != 3 or min(counts) < 1:
             raise VerifyException(f"workgroups are three positive counts, not {list(counts)}")
         for binding in self.bindings:
             if not _is_placed(binding):
                 raise VerifyException("a binding is a buf.view or a buf.row of one")
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_attribute(self.kernel)
-        printer.print_string(f" workgroups = [{', '.join(str(count) for count in self.groups)}]")
-        if self.arguments is not None:
-            printer.print_string(" indirect(")
-            printer.print_ssa_value(self.arguments)
-            printer.print_string(" : ")
-            printer.print_attribute(self.arguments.type)
-            printer.print_string(")")
-        if self.attributes:
-            printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" (")
-        printer.print_list(self.bindings, printer.print_ssa_value)
-        printer.print_string(") : ")
-        printer.print_list(self.bindings.types, printer.print_attribute)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> DispatchOp:
-        kernel = parser.parse_symbol_name()
-        parser.parse_keyword("workgroups")
-        parser.parse_punctuation("=")
-        counts = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        arguments = _parse_operands(parser) if parser.parse_optional_keyword("indirect") else ()
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        start = parser.pos
-        unresolved = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        op = cls.of(kernel.data, counts, parser.resolve_operands(unresolved, types, start))
-        for one in arguments:
-            op.indirect(one)
-        if attributes is not None:
-            op.attributes.update(attributes.data)
-        return op
 
 
 @cache

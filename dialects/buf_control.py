@@ -7,14 +7,14 @@ After it, their kernels stand in the function itself, in `buf.repeat` and `buf.b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import cast
 
 from xdsl.dialects.builtin import (
+    I64,
     AffineMapAttr,
     DenseArrayBase,
     IndexType,
     IntegerAttr,
-    IntegerType,
     MemRefType,
     SymbolRefAttr,
     UnitAttr,
@@ -50,10 +50,14 @@ from tensorgrad.dialects.buf import (
     ViewOp,
     buffer_type,
     element_of,
+    optional,
     shape_of,
 )
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.schedule import ScheduleAttr
+
+GROUPS = ("consts", "init", "over", "constants", "last", "stacks")
+"""The kinds of operands of a run, in order."""
 
 
 @irdl_op_definition
@@ -72,7 +76,7 @@ class RunOp(IRDLOperation):
 
     name = "buf.run"
     callee = prop_def(SymbolRefAttr)
-    length = opt_prop_def(IntegerAttr)
+    length = opt_prop_def(IntegerAttr[I64])
     reverse = opt_prop_def(UnitAttr)
     consts = var_operand_def(MemRefType)
     init = var_operand_def(MemRefType)
@@ -83,8 +87,10 @@ class RunOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def()
 
-    GROUPS: ClassVar[tuple[str, ...]] = ("consts", "init", "over", "constants", "last", "stacks")
-    """The kinds of operands, in order."""
+    assembly_format = (
+        "$callee (`length` `=` $length^)? (`reverse` $reverse^)? "
+        f"{' '.join(optional(name, name) for name in GROUPS)} attr-dict-with-keyword"
+    )
 
     @classmethod
     def of(
@@ -109,7 +115,7 @@ class RunOp(IRDLOperation):
     @property
     def count(self) -> int | None:
         """How often a loop runs; `None` where this is not a loop."""
-        return None if self.length is None else cast("IntegerAttr[IntegerType]", self.length).value.data
+        return None if self.length is None else self.length.value.data
 
     def position(self, iteration: int) -> int:
         """Returns the position in the sequences of a loop's iteration."""
@@ -124,7 +130,7 @@ class RunOp(IRDLOperation):
     def expected(self) -> list[Attribute]:
         """Returns the types that the function's arguments must have."""
         sliced = ("over", "stacks") if self.count is not None else ()
-        groups = {name: cast("Sequence[SSAValue]", getattr(self, name)) for name in self.GROUPS}
+        groups = {name: cast("Sequence[SSAValue]", getattr(self, name)) for name in GROUPS}
         return [
             row_type(value.type) if name in sliced else value.type for name, group in groups.items() for value in group
         ]
@@ -141,33 +147,6 @@ class RunOp(IRDLOperation):
         for value in (*self.over, *self.stacks):
             if shape_of(value)[:1] != (self.count,):
                 raise VerifyException(f"goes over {value.type}, whose axis 0 is not the length {self.count}")
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.function)
-        if self.count is not None:
-            printer.print_string(f" length = {self.count}")
-        if self.reverse is not None:
-            printer.print_string(" reverse")
-        for name in self.GROUPS:
-            _print_group(printer, name, getattr(self, name))
-        if self.attributes:
-            printer.print_op_attributes(self.attributes, print_keyword=True)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> RunOp:
-        callee = parser.parse_symbol_name().data
-        length = None
-        if parser.parse_optional_keyword("length"):
-            parser.parse_punctuation("=")
-            length = parser.parse_integer()
-        reverse = parser.parse_optional_keyword("reverse") is not None
-        groups = [_parse_group(parser, name) for name in cls.GROUPS]
-        op = cls.of(callee, groups, length, reverse)
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        if attributes is not None:
-            op.attributes.update(attributes.data)
-        return op
 
 
 @irdl_op_definition
@@ -191,12 +170,15 @@ class ChooseOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def()
 
-    GROUPS: ClassVar[tuple[str, ...]] = ("if", "consts", "then", "else", "outs")
-    """What the kinds of operands are called, in order."""
+    assembly_format = (
+        f"$then $otherwise `if` `(` $predicate `:` type($predicate) `)` {optional('consts', 'consts')} "
+        f"{optional('then', 'then_constants')} {optional('else', 'else_constants')} {optional('outs', 'outs')} "
+        "attr-dict-with-keyword"
+    )
 
     @classmethod
     def of(cls, functions: tuple[str, str], groups: Sequence[Sequence[SSAValue]]) -> ChooseOp:
-        """Returns a choice; `groups` has the predicate, and the operands of each other of `GROUPS`."""
+        """Returns a choice; `groups` are the predicate, `consts`, the constants of either function, and `outs`."""
         return cls.create(
             operands=[one for group in groups for one in group],
             properties={
@@ -221,25 +203,6 @@ class ChooseOp(IRDLOperation):
         constants = (self.then_constants, self.else_constants)[branch]
         return [*self.consts, *constants, *self.outs]
 
-    def print(self, printer: Printer) -> None:
-        for name in self.functions:
-            printer.print_string(" ")
-            printer.print_symbol_name(name)
-        groups = ([self.predicate], self.consts, self.then_constants, self.else_constants, self.outs)
-        for name, group in zip(self.GROUPS, groups, strict=True):
-            _print_group(printer, name, group)
-        if self.attributes:
-            printer.print_op_attributes(self.attributes, print_keyword=True)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ChooseOp:
-        functions = parser.parse_symbol_name().data, parser.parse_symbol_name().data
-        op = cls.of(functions, [_parse_group(parser, name) for name in cls.GROUPS])
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        if attributes is not None:
-            op.attributes.update(attributes.data)
-        return op
-
 
 @irdl_op_definition
 class RepeatOp(IRDLOperation):
@@ -254,9 +217,11 @@ class RepeatOp(IRDLOperation):
     """
 
     name = "buf.repeat"
-    count = prop_def(IntegerAttr)
+    count = prop_def(IntegerAttr[I64])
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
+
+    assembly_format = "`count` `=` $count attr-dict-with-keyword $body"
 
     @classmethod
     def of(cls, count: int) -> RepeatOp:
@@ -267,7 +232,7 @@ class RepeatOp(IRDLOperation):
     @property
     def times(self) -> int:
         """How often it runs."""
-        return cast("IntegerAttr[IntegerType]", self.count).value.data
+        return self.count.value.data
 
     @property
     def iteration(self) -> BlockArgument:
@@ -283,29 +248,12 @@ class RepeatOp(IRDLOperation):
             if not isinstance(op, KernelOp | DispatchOp | RepeatOp | RowOp | BranchOp):
                 raise VerifyException(f"repeats kernels and dispatches, not {op.name}")
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" count = {self.times}")
-        if self.attributes:
-            printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" ")
-        printer.print_region(self.body)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> RepeatOp:
-        parser.parse_keyword("count")
-        parser.parse_punctuation("=")
-        count = parser.parse_integer()
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        return cls.create(
-            properties={"count": IntegerAttr(count, i64)},
-            attributes={} if attributes is None else dict(attributes.data),
-            regions=[parser.parse_region()],
-        )
-
 
 @irdl_op_definition
 class BranchOp(IRDLOperation):
     """Runs what the first region holds where the predicate holds, else what the second holds.
+
+    Either may be empty, for which declared assembly formats have no block: this one has a parser of its own.
 
     Example:
         buf.branch %p : memref<i1> {
@@ -383,6 +331,8 @@ class RowOp(IRDLOperation):
     result = result_def(MemRefType)
     traits = traits_def(Pure())
 
+    assembly_format = "$view `[` $indices `]` `at` $at attr-dict-with-keyword `:` type($view) `to` type($result)"
+
     @classmethod
     def of(cls, view: SSAValue, indices: Sequence[SSAValue], at: AffineMap, kind: Buffer) -> RowOp:
         """Returns the row of `kind` that starts at the element `at` of the indices."""
@@ -405,63 +355,11 @@ class RowOp(IRDLOperation):
         if self.at.data.num_dims != len(self.indices) or len(self.at.data.results) != 1:
             raise VerifyException("the map goes from the indices to the first element")
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.view)
-        printer.print_string("[")
-        printer.print_list(self.indices, printer.print_ssa_value)
-        printer.print_string("] at ")
-        printer.print_attribute(self.at)
-        if self.attributes:
-            printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" : ")
-        printer.print_attribute(self.view.type)
-        printer.print_string(" to ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> RowOp:
-        unresolved = parser.parse_unresolved_operand()
-        indices = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_unresolved_operand)
-        parser.parse_keyword("at")
-        at = cast(AffineMapAttr, parser.parse_attribute())
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        parser.parse_punctuation(":")
-        view = parser.resolve_operand(unresolved, parser.parse_type())
-        parser.parse_keyword("to")
-        resolved = [parser.resolve_operand(one, IndexType()) for one in indices]
-        op = cls.of(view, resolved, at.data, cast(Buffer, parser.parse_type()))
-        if attributes is not None:
-            op.attributes.update(attributes.data)
-        return op
-
 
 def row_type(kind: Attribute) -> Buffer:
     """Returns the type of a slice along axis 0."""
     whole = cast(Buffer, kind)
     return buffer_type(whole.get_shape()[1:], whole.get_element_type())
-
-
-def _print_group(printer: Printer, name: str, operands: Sequence[SSAValue]) -> None:
-    if not operands:
-        return
-    printer.print_string(f" {name}(")
-    printer.print_list(operands, printer.print_ssa_value)
-    printer.print_string(" : ")
-    printer.print_list([operand.type for operand in operands], printer.print_attribute)
-    printer.print_string(")")
-
-
-def _parse_group(parser: Parser, name: str) -> Sequence[SSAValue]:
-    if not parser.parse_optional_keyword(name):
-        return ()
-    start = parser.pos
-    parser.parse_punctuation("(")
-    unresolved = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-    parser.parse_punctuation(":")
-    types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-    parser.parse_punctuation(")")
-    return parser.resolve_operands(unresolved, types, start)
 
 
 Buf = Dialect(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr, SymbolNameConstraint
 from xdsl.ir import Block, Dialect, Region
 from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, traits_def
 from xdsl.irdl.constraints import AnyAttr
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
@@ -46,11 +44,13 @@ class KernelOp(IRDLOperation):
     """
 
     name = "cpu.kernel"
-    sym_name = prop_def(StringAttr)
+    sym_name = prop_def(SymbolNameConstraint())
     access = prop_def(ArrayAttr.constr(AnyAttr()))
     body = region_def("single_block")
 
     traits = traits_def(SymbolOpInterface(), NoTerminator(), IsolatedFromAbove())
+
+    assembly_format = "$sym_name `access` `=` $access attr-dict-with-keyword $body"
 
     def __init__(self, name: str, access: Sequence[str], body: Region | Block) -> None:
         super().__init__(
@@ -77,30 +77,6 @@ class KernelOp(IRDLOperation):
                 raise VerifyException(f"buffer {number} must be a static, non-empty 1-D memref, got {type_}")
             if mode not in ACCESS_MODES:
                 raise VerifyException(f'access must be "read" or "read_write", got "{mode}"')
-
-    @classmethod
-    def parse(cls, parser: Parser) -> KernelOp:
-        """Parses the custom form, after the op's name."""
-        name = parser.parse_symbol_name()
-        parser.parse_keyword("access")
-        parser.parse_punctuation("=")
-        access = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal)
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        op = cls(name.data, access, parser.parse_region())
-        if attributes is not None:
-            op.attributes |= attributes.data
-        return op
-
-    def print(self, printer: Printer) -> None:
-        """Prints the custom form, after the op's name."""
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name.data)
-        printer.print_string(" access = ")
-        with printer.in_square_brackets():
-            printer.print_list(self.modes, printer.print_string_literal)
-        printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" ")
-        printer.print_region(self.body, print_empty_block=False)
 
 
 Cpu = Dialect("cpu", [KernelOp], [])

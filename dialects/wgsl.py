@@ -33,6 +33,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
+    ParsePropInAttrDict,
     VarConstraint,
     eq,
     irdl_op_definition,
@@ -78,7 +79,8 @@ class KernelOp(IRDLOperation):
     """One compute entry point: what each invocation of a dispatch runs.
 
     The block's arguments are the storage bindings in order, `access` says for each whether the kernel only
-    reads it. There are no results and there is no terminator: the kernel ends where its block ends.
+    reads it. There are no results and there is no terminator: the kernel ends where its block ends. It may be empty,
+    for which declared assembly formats have no block, so this one has a parser of its own.
 
     ```mlir
     wgsl.kernel @double workgroup_size = [64, 1, 1] access = ["read", "read_write"] {
@@ -286,23 +288,11 @@ class BarrierOp(IRDLOperation):
     name = "wgsl.barrier"
     storage = opt_prop_def(BoolAttr)
 
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict"
+
     def __init__(self, storage: bool = False) -> None:
         super().__init__(properties={"storage": BoolAttr.from_bool(True)} if storage else {})
-
-    @classmethod
-    def parse(cls, parser: Parser) -> BarrierOp:
-        """Parses the custom form, after the op's name."""
-        attributes = parser.parse_optional_attr_dict()
-        op = cls()
-        storage = attributes.pop("storage", None)
-        if storage is not None:
-            op.properties["storage"] = storage
-        op.attributes |= attributes
-        return op
-
-    def print(self, printer: Printer) -> None:
-        """Prints the custom form, after the op's name."""
-        printer.print_op_attributes({**self.properties, **self.attributes})
 
 
 class SubgroupOp(IRDLOperation, ABC):

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tensorgrad.dialects.attention import FORWARD, AttentionOp
 from tensorgrad.dialects.buf import KernelOp, PackOp, is_shape_only, iterators_of, maps_of
-from tensorgrad.dialects.buf_control import ChooseOp, RunOp
+from tensorgrad.dialects.buf_control import GROUPS, ChooseOp, RunOp
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.passes.analyses.affine import used_dims
 
@@ -124,7 +124,7 @@ class Flow:
                 self._join(op.result, part)
         elif isinstance(op, RunOp):
             arguments = self._functions[op.function].body.block.args
-            operands = [one for name in RunOp.GROUPS for one in getattr(op, name)]
+            operands = [one for name in GROUPS for one in getattr(op, name)]
             for argument, operand in zip(arguments, operands, strict=True):
                 self._join(operand, argument)
             if op.count is not None:
