@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any, TypeAlias, cast
 
 from tensorgrad.runtime.errors import FormulaError
 
 Evaluator: TypeAlias = Callable[[Mapping[str, float]], float]
 
-BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-}
-COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
+BINARY = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 FUNCTIONS: dict[str, tuple[Callable[..., float], int, int | None]] = {
     "min": (min, 2, None),
     "max": (max, 2, None),
@@ -37,6 +25,9 @@ FUNCTIONS: dict[str, tuple[Callable[..., float], int, int | None]] = {
     "floor": (math.floor, 1, 1),
 }
 """Each function with the least and the largest number of its arguments."""
+
+VALUES, FLOAT, POWER = "values", "float", "power"
+"""What the code of a formula calls its argument, and the functions that are in no formula's text."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +46,13 @@ class Formula:
     _evaluator: Evaluator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        names: set[str] = set()
         try:
-            tree = ast.parse(self.text.strip(), mode="eval")
-            evaluator = _Compiler(self.text, names).compile(tree.body)
+            names, evaluator = _compiled(self.text.strip())
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             if isinstance(error, FormulaError):
                 raise
             raise FormulaError(f"formula {self.text!r} is not an expression: {error}") from error
-        object.__setattr__(self, "names", frozenset(names))
+        object.__setattr__(self, "names", names)
         object.__setattr__(self, "_evaluator", evaluator)
 
     def evaluate(self, values: Mapping[str, float]) -> float:
@@ -82,14 +71,47 @@ class Formula:
             raise FormulaError(f"formula {self.text!r} has no value at {used or 'all'}: {error}") from error
 
 
+def _power(base: float, exponent: float) -> float:
+    result = base**exponent
+    if isinstance(result, complex):
+        raise ValueError("a root of a negative number")
+    return result
+
+
+REACHABLE: dict[str, Any] = {
+    "__builtins__": {},
+    FLOAT: float,
+    POWER: _power,
+    **{name: function for name, (function, _, _) in FUNCTIONS.items()},
+}
+"""All that the code of a formula can name."""
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> tuple[frozenset[str], Evaluator]:
+    """Returns the names in a formula, and the function of their values that it is.
+
+    Raises:
+        FormulaError: It has what no formula has.
+        SyntaxError, ValueError, RecursionError, MemoryError: It is no expression, or too long a one.
+    """
+    names: set[str] = set()
+    body = _Translation(text, names).of(ast.parse(text, mode="eval").body)
+    arguments = ast.arguments(posonlyargs=[], args=[ast.arg(VALUES)], kwonlyargs=[], kw_defaults=[], defaults=[])
+    whole = ast.fix_missing_locations(ast.Expression(ast.Lambda(arguments, body)))
+    code = next(one for one in compile(whole, f"<{text}>", "eval").co_consts if isinstance(one, CodeType))
+    return frozenset(names), cast("Evaluator", FunctionType(code, REACHABLE))
+
+
 @dataclass(frozen=True)
-class _Compiler:
-    """Turns syntax into nested functions, so that nothing of Python is reachable but the tables above."""
+class _Translation:
+    """Writes a formula's syntax anew, of nothing but what a formula may have, for Python to compile."""
 
     text: str
     names: set[str]
 
-    def compile(self, node: ast.expr) -> Evaluator:
+    def of(self, node: ast.expr) -> ast.expr:
+        """Returns the syntax of a part, whose value is a float, or a bool where it compares."""
         match node:
             case ast.Constant(value=bool()):
                 raise self.refusal(node)
@@ -97,51 +119,41 @@ class _Compiler:
                 return self.constant(node, number)
             case ast.Name(id=name) if name not in FUNCTIONS:
                 self.names.add(name)
-                return lambda values: float(values[name])
+                return _call(FLOAT, ast.Subscript(ast.Name(VALUES, ast.Load()), ast.Constant(name), ast.Load()))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                inner = self.compile(operand)
-                return lambda values: -inner(values)
-            case ast.BinOp(op=operation) if type(operation) in BINARY:
-                return self.binary(BINARY[type(operation)], node.left, node.right)
-            case ast.Compare(ops=[operation]) if type(operation) in COMPARISONS:
-                return self.binary(COMPARISONS[type(operation)], node.left, node.comparators[0])
+                return ast.UnaryOp(ast.USub(), self.of(operand))
+            case ast.BinOp(op=ast.Pow()):
+                return _call(POWER, self.of(node.left), self.of(node.right))
+            case ast.BinOp(op=operation) if isinstance(operation, BINARY):
+                return ast.BinOp(self.of(node.left), operation, self.of(node.right))
+            case ast.Compare(ops=[operation]) if isinstance(operation, COMPARISONS):
+                return ast.Compare(self.of(node.left), [operation], [self.of(node.comparators[0])])
             case ast.IfExp():
-                condition, then, other = map(self.compile, (node.test, node.body, node.orelse))
-                return lambda values: then(values) if condition(values) else other(values)
+                condition, then, other = map(self.of, (node.test, node.body, node.orelse))
+                return ast.IfExp(condition, then, other)
             case ast.Call(func=ast.Name(id=name), keywords=[]) if name in FUNCTIONS:
                 return self.call(node, name)
         raise self.refusal(node)
 
-    def constant(self, node: ast.expr, number: float) -> Evaluator:
+    def constant(self, node: ast.expr, number: float) -> ast.expr:
         try:
-            value = float(number)
+            return ast.Constant(float(number))
         except OverflowError:
             raise self.refusal(node) from None
-        return lambda values: value
 
-    def binary(self, function: Callable[[float, float], float], left: ast.expr, right: ast.expr) -> Evaluator:
-        first, second = self.compile(left), self.compile(right)
-        if function is not operator.pow:
-            return lambda values: function(first(values), second(values))
-
-        def evaluate(values: Mapping[str, float]) -> float:
-            result = function(first(values), second(values))
-            if isinstance(result, complex):
-                raise ValueError("a root of a negative number")
-            return result
-
-        return evaluate
-
-    def call(self, node: ast.Call, name: str) -> Evaluator:
-        function, least, most = FUNCTIONS[name]
+    def call(self, node: ast.Call, name: str) -> ast.expr:
+        _, least, most = FUNCTIONS[name]
         if len(node.args) < least or (most is not None and len(node.args) > most):
             count = f"{least}" if most == least else f"at least {least}"
             raise FormulaError(f"formula {self.text!r}: {name} takes {count} arguments, it has {len(node.args)}")
-        arguments = [self.compile(argument) for argument in node.args]
-        return lambda values: function(*(argument(values) for argument in arguments))
+        return _call(name, *map(self.of, node.args))
 
     def refusal(self, node: ast.expr) -> FormulaError:
         return FormulaError(
             f"formula {self.text!r}: {ast.unparse(node)!r} is not allowed; a formula has numbers, names, + - * / **, "
             f"comparisons, 'a if c else b' and the functions {', '.join(FUNCTIONS)}"
         )
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
