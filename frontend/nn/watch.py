@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import chain
 from typing import Any
 
 from tensorgrad.nn.module import Module, is_container
@@ -18,29 +19,33 @@ class Watch:
 
     def renew(self) -> None:
         """Takes what the tree holds now for unchanged."""
-        self._held = [(node, isinstance(node, Module), *_contents(node)) for node in _containers(self._root)]
+        nodes = list(_containers(self._root))
+        self._modules = [node for node in nodes if isinstance(node, Module)]
+        self._attributes = [vars(module) for module in self._modules]
+        named = [*self._attributes, *(node for node in nodes if isinstance(node, dict))]
+        self._named: list[dict[str, Any]] = named
+        # A dict's view of its values shows what it holds at any time.
+        self._held: list[Collection[Any]] = [one.values() for one in named]
+        self._held += [node for node in nodes if not isinstance(node, Module | dict)]
+        self._lengths = list(map(len, self._held))
+        self._names = list(chain.from_iterable(named))
+        self._values = list(chain.from_iterable(self._held))
 
     def is_unchanged(self) -> bool:
-        """Returns whether every module and container of the tree has the same names for the same objects."""
-        for node, is_module, names, values in self._held:  # as little work as possible: each step does it
-            held = node.__dict__ if is_module else node
-            if len(held) != len(values):
-                return False
-            if names is None:
-                if not all(map(operator.is_, held, values)):
-                    return False
-            elif not all(map(operator.is_, held.values(), values)) or tuple(held) != names:
-                return False
-        return True
+        """Returns whether every module and container of the tree has the same names for the same objects.
 
-
-def _contents(node: Any) -> tuple[tuple[str, ...] | None, tuple[Any, ...]]:
-    """Returns the names that a node has for what it holds, if it has names, and what it holds."""
-    held = vars(node) if isinstance(node, Module) else node
-    return (tuple(held), tuple(held.values())) if isinstance(held, dict) else (None, tuple(held))
+        Each step asks that, so all loops are the standard library's.
+        """
+        return (
+            list(map(len, self._held)) == self._lengths
+            and all(map(operator.is_, chain.from_iterable(self._held), self._values))
+            and list(chain.from_iterable(self._named)) == self._names
+            and all(map(operator.is_, map(vars, self._modules), self._attributes))
+        )
 
 
 def _containers(root: Module) -> Iterator[Any]:
+    """Returns every module and container of a tree, each once."""
     seen: set[int] = set()
     pending: list[Any] = [root]
     while pending:
@@ -48,4 +53,5 @@ def _containers(root: Module) -> Iterator[Any]:
         if id(node) not in seen:
             seen.add(id(node))
             yield node
-            pending += filter(is_container, _contents(node)[1])
+            held = vars(node) if isinstance(node, Module) else node
+            pending += filter(is_container, held.values() if isinstance(held, dict) else held)

@@ -237,6 +237,7 @@ class Holder(tg.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.parts = [tg.nn.Linear(2, 2), {"a": tg.nn.Linear(2, 2)}]
+        self.rows = [[1, 2], [3]]
         self.calls = 0
 
 
@@ -246,6 +247,9 @@ CHANGES: dict[str, Callable[[Holder], Any]] = {
     "another element": lambda model: model.parts.__setitem__(0, tg.nn.Linear(2, 2)),
     "a renamed key": lambda model: model.parts[1].update(b=model.parts[1].pop("a")),
     "a layer's attribute": lambda model: setattr(model.parts[1]["a"], "bias", None),
+    "other attributes all at once": lambda model: setattr(model, "__dict__", {**vars(model), "calls": 1}),
+    "an element that moves to the list behind": lambda model: model.rows[0].insert(0, model.rows[1].pop()),
+    "an element that moves to the list in front": lambda model: model.rows[1].append(model.rows[0].pop(0)),
 }
 
 
