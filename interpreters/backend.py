@@ -108,7 +108,7 @@ class NumpyExecutable:
         handles: dict[str, OutputHandle] = {}
         for place in self._handed:
             slot, value = self._outputs[place], values[place]
-            handles[slot.name] = handle = OutputHandle(slot, value.copy)
+            handles[slot.name] = handle = OutputHandle(slot)
             handle.deliver(value)
         return handles
 

@@ -117,7 +117,7 @@ class OutputHandle:
 
     Args:
         slot: What the output is.
-        fetch: Gives the value.
+        fetch: Gives the value, unless it is delivered.
         fetch_async: The same in a coroutine, where that is possible.
 
     Attributes:
@@ -128,13 +128,21 @@ class OutputHandle:
 
     __slots__ = ("__weakref__", "_fetch", "_fetch_async", "_value", "dtype", "name", "shape")
 
-    def __init__(self, slot: Slot, fetch: Fetch, fetch_async: FetchAsync | None = None):
+    def __init__(self, slot: Slot, fetch: Fetch | None = None, fetch_async: FetchAsync | None = None):
         self.name = slot.name
         self.shape = slot.shape
         self.dtype = DTYPES[slot.dtype]
-        self._fetch: Fetch | None = fetch
-        self._fetch_async: FetchAsync | None = fetch_async
+        self._fetch = fetch
+        self._fetch_async = fetch_async
         self._value: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, slot: Slot, value: np.ndarray) -> OutputHandle:
+        """Returns an output whose value is there: an array that nobody else has, which becomes read-only."""
+        made = cls(slot)
+        value.setflags(write=False)
+        made._value = value
+        return made
 
     @property
     def is_pending(self) -> bool:
@@ -214,7 +222,7 @@ class BufferDevice(Protocol[BufferT]):
     """What an `OutputRing` needs of a device.
 
     Attributes:
-        is_host: Whether its memory is the host's, where results need no copy.
+        is_host: Whether its memory is the host's, where a step has run when it returns, and results need no copy.
     """
 
     is_host: bool
@@ -237,9 +245,20 @@ class RingSlot(Generic[BufferT]):
     """The output buffers of one past step, by index, and who still needs what is in them."""
 
     buffers: dict[int, BufferT]
+    outputs: Sequence[tuple[TensorSlot, np.ndarray | None]]
+    """Each output, and where it lies if a step's handle gets a copy at once."""
     given: bool = False
     """Whether someone reads the buffers themselves: they are not written to again."""
     handles: list[tuple[weakref.ref[OutputHandle], TensorSlot]] = field(default_factory=list)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a handle is alive and has not been read."""
+        for reference, _ in self.handles:
+            handle = reference()
+            if handle is not None and handle.is_pending:
+                return True
+        return False
 
     def pending(self) -> list[tuple[OutputHandle, TensorSlot]]:
         """Returns the handles that are alive and have not been read."""
@@ -279,9 +298,11 @@ class OutputRing(Generic[BufferT]):
     def acquire(self) -> int:
         """Returns the index of a free slot; when none is, their values are read back first, at once."""
         count = len(self._slots)
-        # From the last one on: it is free where results are read or dropped at once.
-        for index in (*range(self._last, count), *range(self._last)):
-            if not self._slots[index].pending():
+        # The last one first: it is free where results are read or dropped at once.
+        if count and not self._slots[self._last].is_pending:
+            return self._take(self._last)
+        for index in (*range(self._last + 1, count), *range(self._last)):
+            if not self._slots[index].is_pending:
                 return self._take(index)
         if count == self._capacity:
             self._drain()
@@ -297,8 +318,17 @@ class OutputRing(Generic[BufferT]):
         return index
 
     def _new_slot(self) -> RingSlot[BufferT]:
-        create = self._device.create_buffer
-        return RingSlot({i: create(b.name, b.size) for i, b in self._buffers.items()})
+        buffers = {i: self._device.create_buffer(b.name, b.size) for i, b in self._buffers.items()}
+        return RingSlot(buffers, [(tensor, self._copied(tensor, buffers)) for tensor in self._tensors.values()])
+
+    def _copied(self, tensor: TensorSlot, buffers: Mapping[int, BufferT]) -> np.ndarray | None:
+        """Returns where an output lies that is copied when its step has run.
+
+        A small one on the host: a copy takes less than to remember who may still look at it.
+        """
+        if not self._device.is_host or tensor.size > SMALL_BYTES:
+            return None
+        return tensor.view(cast(np.ndarray, buffers[tensor.buffer]), tensor.offset)
 
     def _waiting(self) -> list[Waiting[BufferT]]:
         return [(slot, *entry) for slot in self._slots for entry in slot.pending()]
@@ -308,13 +338,17 @@ class OutputRing(Generic[BufferT]):
         _deliver(waiting, self._device.read_ranges(_ranges(waiting)))
 
     def handles(self, index: int) -> dict[str, OutputHandle]:
-        """New handles on what the step that used this slot has put out."""
+        """Returns new handles on what the step that used this slot has put out."""
         slot = self._slots[index]
-        handles = {
-            name: OutputHandle(tensor, partial(self._fetch, slot, tensor), partial(self._fetch_async, slot, tensor))
-            for name, tensor in self._tensors.items()
-        }
-        slot.handles = [(weakref.ref(handles[name]), tensor) for name, tensor in self._tensors.items()]
+        slot.handles.clear()
+        handles: dict[str, OutputHandle] = {}
+        for tensor, view in slot.outputs:
+            if view is not None:
+                handles[tensor.name] = OutputHandle.of(tensor, tensor.copied(view))
+                continue
+            fetch, fetch_async = partial(self._fetch, slot, tensor), partial(self._fetch_async, slot, tensor)
+            handles[tensor.name] = handle = OutputHandle(tensor, fetch, fetch_async)
+            slot.handles.append((weakref.ref(handle), tensor))
         return handles
 
     def _along(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> list[Waiting[BufferT]]:
@@ -387,14 +421,13 @@ def check_inputs(
         if unknown or missing:
             raise InputError(_name_error(what, unknown, missing, slots))
     return {
-        name: value if _fits(slots[name], value) else _check_array(slots[name], value, f"{what} {name!r}")
+        name: value
+        if type(value) is np.ndarray
+        and value.shape == (slot := slots[name]).shape
+        and value.dtype == DTYPES[slot.dtype]  # needs no conversion, as in most steps
+        else _check_array(slots[name], value, f"{what} {name!r}")
         for name, value in inputs.items()
     }
-
-
-def _fits(slot: Slot, value: Any) -> bool:
-    """Returns whether this is an array that needs no conversion, as in most steps."""
-    return type(value) is np.ndarray and value.shape == slot.shape and value.dtype == DTYPES[slot.dtype]
 
 
 class ScalarInputs:
@@ -422,7 +455,7 @@ class ScalarInputs:
     def evaluate(self, scalars: Mapping[str, float]) -> Mapping[str, np.ndarray]:
         """Returns the value of every scalar, in its dtype.
 
-        A value is computed again only where what it is computed from has changed.
+        A value is computed again only where what it is computed from has changed; others are the same arrays as before.
 
         Raises:
             InputError: Names are unknown or missing, or a value is not a number that fits the dtype.

@@ -144,12 +144,12 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         """
         arrays = check_inputs(self.program_inputs, inputs)
         numbers = self._scalars.evaluate(scalars)
-        kept = {name for name in constant if self._given.get(name) is inputs[name]}
+        kept = {name for name in constant if self._given.get(name) is inputs[name]} if constant else constant
         for name, array in arrays.items():
             if name not in kept:
                 self._write_input(name, array)
         for name, number in numbers.items():
-            self._scalar_views[name][...] = number
+            self._scalar_views[name][()] = number
         self._given = {name: inputs[name] for name in constant}
         return kept
 

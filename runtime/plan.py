@@ -118,6 +118,10 @@ class TensorSlot:
         array = self.view(raw)
         return np.asarray(array != 0) if self.dtype == "bool" else array
 
+    def copied(self, view: np.ndarray) -> np.ndarray:
+        """Returns a copy of a `view`, in the tensor's dtype on the host."""
+        return np.asarray(view != 0) if self.dtype == "bool" else view.copy()
+
     def encode(self, array: np.ndarray) -> np.ndarray:
         """Returns the device's bytes for the tensor: whole words, padded with zeros."""
         raw = np.zeros(self.size, np.uint8)

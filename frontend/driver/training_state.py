@@ -401,8 +401,9 @@ class TrainingState(Compiled):
 
     def _host_values(self) -> dict[str, float]:
         """Returns the step and settings that the next call of `step` gives the program."""
-        place = {"step": float(self.step_count + 1), "micro_step": float(self.accumulated + 1)}
-        return {**place, **self._settings.at(self.step_count + 1)}
+        found = self._settings.at(self.step_count + 1)
+        found["step"], found["micro_step"] = float(self.step_count + 1), float(self.accumulated + 1)
+        return found
 
     def _with_key(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
         """Inputs, with the key of the next call of `step` for a loss that takes one."""

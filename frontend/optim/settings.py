@@ -155,6 +155,7 @@ class HostSettings:
 
     def __init__(self, declared: Mapping[str, Setting], used: Collection[str]):
         self._declared = {name: one for name, one in declared.items() if one.name == RATE or name in used}
+        self._scheduled = {name: one.schedule for name, one in self._declared.items() if one.schedule is not None}
         self._by_label = {one.label: name for name, one in self._declared.items()}
         self.values: dict[str, float] = {}
         self.reset()
@@ -170,11 +171,9 @@ class HostSettings:
             OptionError: A schedule returns something else than a number in range.
         """
         found = dict(self.values)
-        for name, one in self._declared.items():
-            if one.schedule is not None:
-                found[name] = one.checked(
-                    f"schedule {one.schedule.name}, step {step}", one.schedule.at(step, self.values[name])
-                )
+        for name, schedule in self._scheduled.items():
+            rate = schedule.at(step, self.values[name])
+            found[name] = self._declared[name].checked(f"schedule {schedule.name}, step {step}", rate)
         return found
 
     def refuse_functions(self, what: str) -> None:
@@ -183,12 +182,12 @@ class HostSettings:
         Raises:
             ProgramError: There is one; names it.
         """
-        for one in self._declared.values():
-            if one.schedule is not None:
-                raise ProgramError(
-                    f"{what}: {one.label} follows the function {one.schedule.name}, which a file can't hold: use "
-                    "tg.optim.schedules, or tg.optim.Schedule with a formula of step; save_checkpoint keeps the rest"
-                )
+        if self._scheduled:
+            name, schedule = next(iter(self._scheduled.items()))
+            raise ProgramError(
+                f"{what}: {self._declared[name].label} follows the function {schedule.name}, which a file can't hold: "
+                "use tg.optim.schedules, or tg.optim.Schedule with a formula of step; save_checkpoint keeps the rest"
+            )
 
     def labeled(self) -> dict[str, float]:
         """Returns the values by their names in checkpoints."""
