@@ -142,7 +142,11 @@ class Compiled(Held):
 
 
 class Specialization(Compiled):
-    """A function compiled for one set of shapes."""
+    """A function compiled for one set of shapes.
+
+    Attributes:
+        inputs: The names of its inputs in order, where they are given by position.
+    """
 
     def __init__(
         self,
@@ -151,9 +155,11 @@ class Specialization(Compiled):
         results: Any,
         ranges: IndexRanges | None = None,
         distribution: Distribution | None = None,
+        inputs: Sequence[str] = (),
     ):
         super().__init__(compilation, executable)
         self._distribution = distribution
+        self.inputs = inputs
         self._tree = results
         self._results = Results(results, home_of_results(compilation))
         self.ranges = ranges

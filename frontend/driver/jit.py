@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 import numpy as np
 
 from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES
 from tensorgrad.driver.compiled import Specialization, Specializations
 from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.model_tracing import checked_results
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Key: TypeAlias = tuple[Hashable, ...]
+
+TAKEN = frozenset(ELEMENT_TYPES) - {np.dtype(np.float64)}
+"""The dtypes of NumPy's arrays that devices take as they are."""
 
 
 class Jitted(Specializations[Key], Generic[Result]):
@@ -96,11 +100,11 @@ class Jitted(Specializations[Key], Generic[Result]):
         if is_grad_enabled() and any(isinstance(leaf, Array) and leaf.requires_grad for leaf in leaves):
             tensors = [as_tensor(leaf) for leaf in leaves]
             return computed(self._name, lambda *new: self._applied(bound, rebuild(new)), tensors)
-        arrays = [self._array(leaf, path) for leaf, path in zip(leaves, trees.paths(given), strict=True)]
+        arrays = [self._array(leaf, given, place) for place, leaf in enumerate(leaves)]
         specs = tuple(Spec(array.shape, array.dtype) for array in arrays)
         key = (self._static_key(bound), trees.structure(given), specs)
         compiled = self._compiled(key, lambda: self._traced(bound, rebuild(specs)))
-        names = _names(given)
+        names = compiled.inputs
         constant = {name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Array)}
         return closed(compiled.run(dict(zip(names, arrays, strict=True)), constant))
 
@@ -116,10 +120,14 @@ class Jitted(Specializations[Key], Generic[Result]):
         except TypeError as error:
             raise InputError(f"{user_line()}: {self._name}(): {error}; it takes {self._signature}") from None
 
-    def _array(self, leaf: Any, path: str) -> np.ndarray:
+    def _array(self, leaf: Any, given: Mapping[str, Any], place: int) -> np.ndarray:
+        # A device has its own memory; NumPy may give an argument back as a result, which so has to be a copy.
+        if type(leaf) is np.ndarray and leaf.dtype in TAKEN and self._device is not None:
+            return leaf
         try:
             return as_array(leaf)
         except DTypeError as error:
+            path = trees.paths(given)[place]
             is_array = hasattr(leaf, "__array__") or hasattr(leaf, "__dlpack__")
             advice = "" if is_array else "; what is not an array goes into static="
             raise DTypeError(f"{error}, in argument {path!r} of {self._name}(){advice}") from None
@@ -153,7 +161,8 @@ class Jitted(Specializations[Key], Generic[Result]):
         compilation = Compilation(
             self._name, module, lambda _: forward_passes(), self._device, phases, precision=self._precision
         )
-        return Specialization(compilation, compilation.load(None), rebuild([outputs[i].name for i in order]))
+        results = rebuild([outputs[i].name for i in order])
+        return Specialization(compilation, compilation.load(None), results, inputs=[slot.name for slot in slots])
 
 
 def _names(given: Mapping[str, Any]) -> list[str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast
 
 Rebuild: TypeAlias = Callable[[Sequence[Any]], Any]
 
 
-@runtime_checkable
 class TreeNode(Protocol):
     """A class that says itself how it comes apart.
 
@@ -26,10 +25,11 @@ def children(node: Any) -> tuple[list[Any], Rebuild] | None:
 
     A class whose `tree_leaf` is true is a leaf, even if it is a dataclass.
     """
-    if getattr(type(node), "tree_leaf", False):
+    kind = type(node)
+    if getattr(kind, "tree_leaf", False):
         return None
-    if isinstance(node, TreeNode) and not isinstance(node, type):
-        return node.tree_children()
+    if hasattr(kind, "tree_children"):
+        return cast(TreeNode, node).tree_children()
     if isinstance(node, dict):
         keys = sorted(node, key=str)
         return [node[key] for key in keys], lambda new: dict(zip(keys, new, strict=True))
