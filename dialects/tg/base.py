@@ -144,12 +144,17 @@ def size_of(shape: Sequence[int]) -> int:
 
 def ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
     """Returns a list of integers as an attribute; equal ones are one object."""
-    return _ints(tuple(values))
+    return _ints(tuple(values), i64)
+
+
+def short_ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
+    """Returns a list of integers of 32 bits as an attribute; equal ones are one object."""
+    return _ints(tuple(values), i32)
 
 
 @functools.lru_cache(4096)
-def _ints(values: tuple[int, ...]) -> DenseArrayBase[IntegerType]:
-    return DenseArrayBase.from_list(i64, list(values))
+def _ints(values: tuple[int, ...], element: IntegerType) -> DenseArrayBase[IntegerType]:
+    return DenseArrayBase.from_list(element, list(values))
 
 
 def int_list(properties: Properties, name: str) -> tuple[int, ...]:

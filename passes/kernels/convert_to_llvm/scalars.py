@@ -8,7 +8,6 @@ from typing import Any, TypeAlias, cast
 
 from xdsl.dialects import arith, llvm, math, vector
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
@@ -32,6 +31,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.tg.base import short_ints
 
 INDEX = IndexType()
 POINTER = llvm.LLVMPointerType()
@@ -40,11 +40,11 @@ integer_attribute = cache(IntegerAttr[IntegerType])
 Properties: TypeAlias = Mapping[str, Attribute]
 NONE: Properties = {}
 BY_INDEX: Properties = {
-    "rawConstantIndices": DenseArrayBase.from_list(i32, [llvm.GEP_USE_SSA_VAL]),
+    "rawConstantIndices": short_ints([llvm.GEP_USE_SSA_VAL]),
     "noWrapFlags": IntegerAttr(0, i32),
 }
 """An address of an element whose index is a value."""
-CALL: Properties = {"fastmathFlags": llvm.FastMathAttr(None), "op_bundle_sizes": DenseArrayBase.from_list(i32, ())}
+CALL: Properties = {"fastmathFlags": llvm.FastMathAttr(None), "op_bundle_sizes": short_ints([])}
 SEGMENTS = "operandSegmentSizes"
 INBOUNDS: Properties = {"inbounds": UnitAttr()}
 WRAPS: Properties = {"overflowFlags": IntegerAttr(0, i32)}
@@ -86,6 +86,7 @@ class Builder:
         self.block = block
         self.entry = block
         self.constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
+        self._numbers: dict[int, SSAValue] = {}
         self._last_constant: Operation | None = None
         self.env: dict[SSAValue, SSAValue] = {}
         self.declared = declared
@@ -135,20 +136,23 @@ class Builder:
     def constant(self, value: Attribute, type_: Attribute) -> SSAValue:
         """Returns a constant, which is the same value wherever it is needed."""
         key = (value, type_)
-        if key not in self.constants:
+        found = self.constants.get(key)
+        if found is None:
             op = llvm.ConstantOp.create(result_types=(type_,), properties={"value": value}, location=self.location)
             self._insert_first(op)
-            self.constants[key] = op.result
-        return self.constants[key]
+            found = self.constants[key] = op.result
+        return found
 
     def number(self, value: int) -> SSAValue:
         """Returns a constant of 64 bits."""
-        return self.integer(value, i64)
+        found = self._numbers.get(value)
+        if found is None:
+            found = self._numbers[value] = self.integer(value, i64)
+        return found
 
     def offset(self, address: SSAValue, at: SSAValue, element: Attribute, inbounds: bool = True) -> SSAValue:
         """Returns the address of an element."""
-        flags = {**BY_INDEX, "elem_type": element, **(INBOUNDS if inbounds else NONE)}
-        return self.make(llvm.GEPOp, (address, at), POINTER, flags)
+        return self.make(llvm.GEPOp, (address, at), POINTER, _by_index(element, inbounds))
 
     def cast(self, kind: type[Operation], value: SSAValue, type_: Attribute) -> SSAValue:
         """Returns a value converted by an instruction."""
@@ -156,13 +160,11 @@ class Builder:
 
     def compare(self, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
         """Returns a comparison of integers."""
-        number = llvm.ICmpPredicateFlag(predicate).to_int()
-        return self.make(llvm.ICmpOp, (x, y), i1, {"predicate": integer_attribute(number, i64)})
+        return self.make(llvm.ICmpOp, (x, y), i1, _comparison(predicate))
 
     def intrinsic(self, name: str, operands: Sequence[SSAValue], result: Attribute) -> SSAValue:
         """Returns the call of an intrinsic by its full name."""
-        sizes = DenseArrayBase.from_list(i32, [len(operands), 0])
-        return self.make(llvm.CallIntrinsicOp, operands, result, {**CALL, "intrin": StringAttr(name), SEGMENTS: sizes})
+        return self.make(llvm.CallIntrinsicOp, operands, result, _call_of(name, len(operands)))
 
     def library(self, name: str, operands: Sequence[SSAValue]) -> SSAValue:
         """Returns the call of a function of the C library on f64."""
@@ -173,6 +175,24 @@ class Builder:
             declared.location = self.location
             self.declared[symbol] = declared
         return self.add(llvm.CallOp(symbol, *operands, return_type=f64))
+
+
+# Properties that many instructions have alike.
+
+
+@cache
+def _by_index(element: Attribute, inbounds: bool) -> Properties:
+    return {**BY_INDEX, "elem_type": element, **(INBOUNDS if inbounds else NONE)}
+
+
+@cache
+def _call_of(name: str, operands: int) -> Properties:
+    return {**CALL, "intrin": StringAttr(name), SEGMENTS: short_ints([operands, 0])}
+
+
+@cache
+def _comparison(predicate: str) -> Properties:
+    return {"predicate": integer_attribute(llvm.ICmpPredicateFlag(predicate).to_int(), i64)}
 
 
 Rule: TypeAlias = Callable[[Builder, Operation, Sequence[SSAValue]], SSAValue]
@@ -196,15 +216,20 @@ def fast_math(names: tuple[FastMathFlag, ...]) -> llvm.FastMathAttr:
     return llvm.FastMathAttr(list(names) or None)
 
 
+@cache
+def _fast_math_properties(names: tuple[FastMathFlag, ...]) -> Properties:
+    return {"fastmathFlags": fast_math(names)}
+
+
 def _float(kind: type[Operation]) -> Rule:
     """Returns an instruction on floats, which keeps the flags of the op, and may be fused as `_is_fused` says."""
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         flags = cast("arith.FastMathFlagsAttr | None", op.properties.get("fastmath"))
-        names = [FastMathFlag(flag.value) for flag in flags.data] if flags is not None else []
+        names = tuple(flags.data) if flags is not None else ()
         if _is_fused(op):
-            names.append(FastMathFlag.ALLOW_CONTRACT)
-        return b.make(kind, operands, operands[0].type, {"fastmathFlags": fast_math(tuple(names))})
+            names = (*names, FastMathFlag.ALLOW_CONTRACT)
+        return b.make(kind, operands, operands[0].type, _fast_math_properties(names))
 
     return rule
 
@@ -262,7 +287,8 @@ def _library(name: str) -> Rule:
 def _constant(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
     value = cast(arith.ConstantOp, op).value
     if isinstance(value, IntegerAttr):
-        return b.integer(cast("IntegerAttr[IntegerType]", value).value.data, b.type_of(op.results[0].type))
+        number, type_ = cast("IntegerAttr[IntegerType]", value).value.data, op.results[0].type
+        return b.number(number) if type_ == INDEX else b.integer(number, type_)
     assert isinstance(value, FloatAttr | DenseIntOrFPElementsAttr)
     return b.constant(value, op.results[0].type)
 
@@ -346,21 +372,20 @@ def is_integer(type_: Attribute) -> bool:
 
 
 def _negate(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-    return b.add(llvm.FNegOp(operands[0]))
+    return b.make(llvm.FNegOp, operands, operands[0].type, _fast_math_properties(()))
 
 
 def _broadcast(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
     """Returns a vector of one number: it is inserted as the first element, and that is shuffled to all."""
     type_ = cast("VectorType[Attribute]", op.results[0].type)
-    empty = b.add(llvm.UndefOp(type_))
-    one = b.add(llvm.InsertElementOp(empty, operands[0], b.integer(0, i64)))
-    return b.add(llvm.ShuffleVectorOp(one, one, DenseArrayBase.from_list(i32, [0] * type_.element_count()), type_))
+    empty = b.make(llvm.UndefOp, (), type_)
+    one = b.make(llvm.InsertElementOp, (empty, operands[0], b.number(0)), type_)
+    return b.make(llvm.ShuffleVectorOp, (one, one), type_, {"mask": short_ints([0] * type_.element_count())})
 
 
 def _shuffle(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-    left, right = operands
-    mask = DenseArrayBase.from_list(i32, cast(vector.ShuffleOp, op).mask.get_values())
-    return b.add(llvm.ShuffleVectorOp(left, right, mask, cast("VectorType[Attribute]", op.results[0].type)))
+    mask = short_ints(cast(vector.ShuffleOp, op).mask.get_values())
+    return b.make(llvm.ShuffleVectorOp, operands, op.results[0].type, {"mask": mask})
 
 
 INTEGERS: Mapping[type[Operation], type[Operation]] = {

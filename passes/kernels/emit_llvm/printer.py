@@ -9,12 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import IO, Any, cast
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
@@ -141,6 +143,7 @@ class FunctionPrinter:
     def __init__(self, function: llvm.FuncOp):
         self.function = function
         self.names: dict[SSAValue, str] = {}
+        self.types: dict[int, str] = {}
         self.labels = {block: f"b{number}" for number, block in enumerate(function.body.blocks)}
         self.incoming: dict[Block, list[tuple[str, Sequence[SSAValue]]]] = {}
         self.declared: dict[str, str] = {}
@@ -164,20 +167,22 @@ class FunctionPrinter:
                 self.names[argument] = f"%{count}"
                 count += 1
             for op in block.ops:
-                if isinstance(op, llvm.ConstantOp):
-                    self.names[op.result] = _constant_text(op.value, op.result.type)
-                elif isinstance(op, llvm.UndefOp):
-                    self.names[op.res] = "poison"
-                elif isinstance(op, llvm.AddressOfOp):
-                    self.names[op.result] = self._global(op)
+                if type(op) in UNPRINTED:
+                    self.names[op.results[0]] = self._in_place(op)
                 elif op.results:
                     self.names[op.results[0]] = f"%{count}"
                     count += 1
-                if isinstance(op, llvm.BrOp):
-                    self._comes(op.successor, block, op.arguments)
-                elif isinstance(op, llvm.CondBrOp):
-                    self._comes(op.then_block, block, op.then_arguments)
-                    self._comes(op.else_block, block, op.else_arguments)
+            if isinstance(op := block.last_op, llvm.BrOp):
+                self._comes(op.successor, block, op.arguments)
+            elif isinstance(op, llvm.CondBrOp):
+                self._comes(op.then_block, block, op.then_arguments)
+                self._comes(op.else_block, block, op.else_arguments)
+
+    def _in_place(self, op: Operation) -> str:
+        """Returns what stands for the result of an op that is no instruction, wherever it is used."""
+        if isinstance(op, llvm.ConstantOp):
+            return _constant_text(op.value, op.result.type)
+        return self._global(op) if isinstance(op, llvm.AddressOfOp) else "poison"
 
     def _global(self, op: llvm.AddressOfOp) -> str:
         """Returns the name of the function's own memory, which starts at zero, and defines it."""
@@ -202,7 +207,8 @@ class FunctionPrinter:
 
         By itself, it prefers half of what AVX-512 has: some CPUs run it at a lower frequency.
         """
-        kinds = {result.type for block in self.function.body.blocks for op in block.ops for result in op.results}
+        # Attributes take long to hash: one object stands for most of those that are equal.
+        kinds = {id(value.type): value.type for value in self.names}.values()
         vectors = [cast("VectorType[Attribute]", kind) for kind in kinds if isinstance(kind, VectorType)]
         bits = max((one.element_count() * cast(Any, one.element_type).bitwidth for one in vectors), default=0)
         least = f' "min-legal-vector-width"="{bits}"' if bits else ""
@@ -215,18 +221,18 @@ class FunctionPrinter:
             sources = ", ".join(
                 f"[ {self.names[values[number]]}, %{label} ]" for label, values in self.incoming.get(block, [])
             )
-            yield f"{self.names[argument]} = phi {type_text(argument.type)} {sources}"
+            yield f"{self.names[argument]} = phi {self._type(argument.type)} {sources}"
 
     def _instructions(self, block: Block) -> Iterator[str]:
         for op in block.ops:
-            if isinstance(op, llvm.ConstantOp | llvm.UndefOp | llvm.AddressOfOp):
-                continue
             kind = type(op)
+            if kind in UNPRINTED:
+                continue
             if kind in BINARY:
                 yield self._binary(op, BINARY[kind])
             elif kind in CASTS:
                 arg, result = op.operands[0], op.results[0]
-                yield f"{self._set(op)}{CASTS[kind]} {self._typed(arg)} to {type_text(result.type)}"
+                yield f"{self._set(op)}{CASTS[kind]} {self._typed(arg)} to {self._type(result.type)}"
             else:
                 rule = RULES.get(kind)
                 if rule is None:
@@ -238,15 +244,22 @@ class FunctionPrinter:
     def _set(self, op: Operation) -> str:
         return f"{self.names[op.results[0]]} = "
 
+    def _type(self, type_: Attribute) -> str:
+        """Returns LLVM's name of a type, which the function holds, so that no other one has its identity."""
+        found = self.types.get(id(type_))
+        if found is None:
+            found = self.types[id(type_)] = type_text(type_)
+        return found
+
     def _typed(self, value: SSAValue) -> str:
-        return f"{type_text(value.type)} {self.names[value]}"
+        return f"{self._type(value.type)} {self.names[value]}"
 
     def _binary(self, op: Operation, name: str) -> str:
         flags = op.properties.get("fastmathFlags")
         words = [flag.value for flag in cast(llvm.FastMathAttr, flags).data] if flags is not None else []
         overflow = op.properties.get("overflowFlags")
         if isinstance(overflow, IntegerAttr):
-            words += [flag.value for flag in llvm.OverflowAttr.from_int(cast(Any, overflow).value.data).data]
+            words += _overflow_words(cast(Any, overflow).value.data)
         left, right = op.operands
         return f"{self._set(op)}{' '.join([name, *words])} {self._typed(left)}, {self.names[right]}"
 
@@ -270,14 +283,15 @@ class FunctionPrinter:
 
     def load(self, op: llvm.LoadOp) -> str:
         """Prints a load."""
-        type_ = type_text(op.dereferenced_value.type)
+        type_ = self._type(op.results[0].type)
         below = op.attributes.get(BELOW)
         known = f", !range !{{{type_} 0, {type_} {below.value.data}}}" if isinstance(below, IntegerAttr) else ""
-        return f"{self._set(op)}load {type_}, {self._typed(op.ptr)}{self._access(op)}{known}"
+        return f"{self._set(op)}load {type_}, {self._typed(op.operands[0])}{self._access(op)}{known}"
 
     def store(self, op: llvm.StoreOp) -> str:
         """Prints a store."""
-        return f"store {self._typed(op.value)}, {self._typed(op.ptr)}{self._access(op)}"
+        value, address = op.operands
+        return f"store {self._typed(value)}, {self._typed(address)}{self._access(op)}"
 
     def _access(self, op: llvm.LoadOp | llvm.StoreOp) -> str:
         alignment = "" if op.alignment is None else f", align {op.alignment.value.data}"
@@ -286,9 +300,9 @@ class FunctionPrinter:
 
     def address(self, op: llvm.GEPOp) -> str:
         """Prints an address of an element."""
-        (at,) = op.ssa_indices
+        base, at = op.operands
         flag = " inbounds" if op.inbounds is not None else ""
-        return f"{self._set(op)}getelementptr{flag} {type_text(op.elem_type)}, {self._typed(op.ptr)}, {self._typed(at)}"
+        return f"{self._set(op)}getelementptr{flag} {self._type(op.elem_type)}, {self._typed(base)}, {self._typed(at)}"
 
     def branch(self, op: llvm.BrOp) -> str:
         """Prints a branch."""
@@ -309,7 +323,8 @@ class FunctionPrinter:
         """Prints a comparison."""
         number = op.predicate.value.data
         name = f"icmp {ICMP[number]}" if isinstance(op, llvm.ICmpOp) else f"fcmp {FCMP[number]}"
-        return f"{self._set(op)}{name} {self._typed(op.lhs)}, {self.names[op.rhs]}"
+        left, right = op.operands
+        return f"{self._set(op)}{name} {self._typed(left)}, {self.names[right]}"
 
     def select(self, op: llvm.SelectOp) -> str:
         """Prints a selection."""
@@ -319,9 +334,10 @@ class FunctionPrinter:
         """Prints a call, and declares what it calls."""
         name = op.intrin.data if isinstance(op, llvm.CallIntrinsicOp) else cast(Any, op.callee).root_reference.data
         name = name.removeprefix(LIBRARY_PREFIX)
-        result = type_text(op.results[0].type)
-        types = ", ".join(type_text(one.type) for one in op.operands)
-        self.declared[name] = f"declare {result} @{name}({types})"
+        result = self._type(op.results[0].type)
+        if name not in self.declared:
+            types = ", ".join(self._type(one.type) for one in op.operands)
+            self.declared[name] = f"declare {result} @{name}({types})"
         return f"{self._set(op)}call {result} @{name}({', '.join(map(self._typed, op.operands))})"
 
     def negate(self, op: llvm.FNegOp) -> str:
@@ -334,11 +350,24 @@ class FunctionPrinter:
 
     def shuffle(self, op: llvm.ShuffleVectorOp) -> str:
         """Prints a shuffle."""
-        mask = ", ".join(f"i32 {lane}" for lane in cast(Any, op.mask).get_values())
         left, right = op.operands
-        count = len(cast(Any, op.mask).get_values())
-        return f"{self._set(op)}shufflevector {self._typed(left)}, {self._typed(right)}, <{count} x i32> <{mask}>"
+        mask = _mask_text(cast("DenseArrayBase[IntegerType]", op.mask))
+        return f"{self._set(op)}shufflevector {self._typed(left)}, {self._typed(right)}, {mask}"
 
+
+@lru_cache
+def _overflow_words(flags: int) -> list[str]:
+    return [flag.value for flag in llvm.OverflowAttr.from_int(flags).data]
+
+
+@lru_cache(1024)
+def _mask_text(mask: DenseArrayBase[IntegerType]) -> str:
+    lanes = mask.get_values()
+    return f"<{len(lanes)} x i32> <{', '.join(f'i32 {lane}' for lane in lanes)}>"
+
+
+UNPRINTED = frozenset((llvm.ConstantOp, llvm.UndefOp, llvm.AddressOfOp))
+"""The ops that are no instructions: what they give stands where it is used."""
 
 RULES: Mapping[type[Operation], Callable[[FunctionPrinter, Any], str]] = {
     llvm.LoadOp: FunctionPrinter.load,
