@@ -2,47 +2,123 @@
 
 LLVM turns a sum into a bitwise `or` where it sees that no bit is in both terms, such as a row's start and a column. The
 loop vectorizer then does not see that the address advances by one, and gathers single elements. So what changes in
-fewer loops is added to the address first, by an instruction of its own.
+fewer loops is added to the address first, by an instruction of its own. Constants come last: addresses that differ by
+them, such as those of a block in registers, have the rest in common, and CPUs add a constant where they access memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
 
-from xdsl.dialects import arith, scf
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
 
 
-def terms_by_depth(index: SSAValue) -> list[list[SSAValue]]:
-    """Returns the terms of an index, together where they change in the same loop, the outermost first."""
-    groups: dict[int, list[SSAValue]] = {}
-    known: dict[SSAValue, int] = {}
-    for term in _terms(index):
-        groups.setdefault(_depth(term, known), []).append(term)
-    return [groups[depth] for depth in sorted(groups)]
+@dataclass(frozen=True)
+class Index:
+    """An index into memory as a sum.
+
+    Attributes:
+        groups: Its terms, together where they change in the same loop, the outermost first.
+        constant: The sum of its constants.
+        is_split: Whether it is added to an address in several steps, so that nothing needs its own value.
+    """
+
+    groups: tuple[tuple[SSAValue, ...], ...]
+    constant: int
+    is_split: bool
+
+
+class Indices:
+    """The indices of a kernel's accesses.
+
+    Args:
+        body: The kernel's.
+    """
+
+    def __init__(self, body: Block):
+        self._indices: dict[SSAValue, Index] = {}
+        self._depths: dict[SSAValue, int] = {}
+        self._unneeded: set[Operation] = set()
+        self._look(body)
+
+    def of(self, value: SSAValue) -> Index:
+        """Returns a value that accesses are indexed by as a sum."""
+        return self._indices[value]
+
+    def is_unneeded(self, op: Operation) -> bool:
+        """Returns whether an op is a sum that only makes indices which are added to addresses part by part."""
+        return op in self._unneeded
+
+    def _look(self, block: Block) -> None:
+        """Looks at the ops of a block, and of those in it, from the last to the first: users before what they use."""
+        op = block.last_op
+        while op is not None:
+            for region in op.regions:
+                for inner in region.blocks:
+                    self._look(inner)
+            if type(op) is arith.AddiOp:
+                if all(self._is_apart(use.operation, op.result) for use in op.result.uses):
+                    self._unneeded.add(op)
+            else:
+                for value in indices_of(op):
+                    if value not in self._indices:
+                        self._indices[value] = self._index(value)
+            op = op.prev_op
+
+    def _is_apart(self, user: Operation, value: SSAValue) -> bool:
+        """Returns whether a user of a sum takes its terms."""
+        if user in self._unneeded:
+            return True
+        return indices_of(user) == [value] and user.operands.count(value) == 1 and self._indices[value].is_split
+
+    def _index(self, value: SSAValue) -> Index:
+        groups: dict[int, list[SSAValue]] = {}
+        constant = 0
+        for term in _terms(value):
+            if type(term.owner) is arith.ConstantOp:
+                constant += cast("IntegerAttr[Any]", term.owner.value).value.data
+            else:
+                groups.setdefault(self._depth(term), []).append(term)
+        steps = len(groups) + (constant != 0)
+        return Index(tuple(tuple(groups[depth]) for depth in sorted(groups)), constant, steps > 1)
+
+    def _depth(self, value: SSAValue) -> int:
+        """Returns how many loops are around the innermost one whose index, or carried values, a value is made of.
+
+        A load counts as computed from its index: the tables of indices that kernels have don't change in the loops that
+        read them. Where memory changes, only the order of the sum is not the best.
+        """
+        found = self._depths.get(value)
+        if found is None:
+            owner = value.owner
+            if isinstance(owner, Block) or owner.regions:
+                found = _loops_around(value)
+            else:
+                found = max(map(self._depth, owner.operands), default=0)
+            self._depths[value] = found
+        return found
+
+
+ACCESSES: Mapping[type[Operation], int] = {memref.LoadOp: 1, vector.LoadOp: 1, memref.StoreOp: 2, vector.StoreOp: 2}
+"""The accesses, and how many operands each has in front of its indices."""
+
+
+def indices_of(op: Operation) -> list[SSAValue]:
+    """Returns the values that an access is indexed by; none of another op."""
+    first = ACCESSES.get(type(op))
+    return [] if first is None else list(op.operands[first:])
 
 
 def _terms(value: SSAValue) -> Iterator[SSAValue]:
-    if isinstance(value.owner, arith.AddiOp):
+    if type(value.owner) is arith.AddiOp:
         for operand in value.owner.operands:
             yield from _terms(operand)
     else:
         yield value
-
-
-def _depth(value: SSAValue, known: dict[SSAValue, int]) -> int:
-    """Returns how many loops are around the innermost one whose index, or carried values, a value is computed from.
-
-    A load counts as computed from its index: the tables of indices that kernels have don't change in the loops that
-    read them. Where memory changes, only the order of the sum is not the best.
-    """
-    if value not in known:
-        owner = value.owner
-        if isinstance(owner, Block) or owner.regions:
-            known[value] = _loops_around(value)
-        else:
-            known[value] = max((_depth(operand, known) for operand in owner.operands), default=0)
-    return known[value]
 
 
 def _loops_around(value: SSAValue) -> int:

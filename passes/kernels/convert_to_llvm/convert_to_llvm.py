@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import llvm, memref, scf, vector
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     IntegerAttr,
@@ -29,7 +29,8 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import buffer_bytes, element_of
-from tensorgrad.passes.kernels.convert_to_llvm.addresses import terms_by_depth
+from tensorgrad.dialects.tg.base import short_ints
+from tensorgrad.passes.kernels.convert_to_llvm.addresses import Indices
 from tensorgrad.passes.kernels.convert_to_llvm.scalars import (
     NO_WRAP,
     POINTER,
@@ -85,11 +86,16 @@ class ConvertToLlvmPass(LevelPass):
                     op.body.block.insert_op_before(_fault_of(kernel), kernel)
                 op.body.block.insert_op_before(made, kernel)
                 kernel.detach()
-                kernel.erase()
         first = op.body.block.first_op
         for function in declared.values():
             if first is not None:
                 op.body.block.insert_op_before(function, first)
+
+
+@cache
+def _aligned(element: Attribute) -> Properties:
+    size = 4 if element == i1 else max(getattr(element, "bitwidth", 32) // 8, 1)
+    return {"ordering": integer_attribute(0, i64), "alignment": integer_attribute(size, i64)}
 
 
 def _fault_of(kernel: cpu.KernelOp) -> llvm.GlobalOp:
@@ -111,6 +117,8 @@ class _Function(Builder):
         *bound, self.scratch, first, last = self.block.args
         for old, new in zip(kernel.body.block.args, (*bound, first, last), strict=True):
             self.env[old] = new
+        self.indices = Indices(kernel.body.block)
+        self.addresses: dict[tuple[SSAValue, tuple[SSAValue, ...] | int], SSAValue] = {}
         self.scratch_bytes = 0
         self.loops: list[int] = []
         self.loop_count = 0
@@ -139,31 +147,30 @@ class _Function(Builder):
         return ArrayAttr([*[none] * (count - 3), alone, none, none])
 
     def _convert(self, op: Operation) -> None:
+        if not self.check_bounds and self.indices.is_unneeded(op):
+            return
         self.location = op.location
+        rule = RULES.get(type(op))
+        if rule is not None:
+            self.env[op.results[0]] = rule(self, op, [self.env[operand] for operand in op.operands])
+            return
         match op:
+            case memref.LoadOp():
+                self.env[op.res] = self._load(op.memref, op.indices, op.res.type, op.attributes.get(cpu.BELOW))
+            case memref.StoreOp():
+                self._store(op.value, op.memref, op.indices)
+            case vector.LoadOp():
+                self.env[op.result] = self._load(op.base, op.indices, op.result.type)
+            case vector.StoreOp():
+                self._store(op.vector, op.base, op.indices)
             case scf.ForOp():
                 self._for(op)
             case scf.IfOp():
                 self._if(op)
             case memref.AllocaOp():
                 self.env[op.memref] = self._alloca(op)
-            case memref.LoadOp():
-                self.env[op.res] = self._load(op.memref, op.indices, op.res.type, op.attributes.get(cpu.BELOW))
-            case vector.LoadOp():
-                self.env[op.result] = self._load(op.base, op.indices, op.result.type)
-            case memref.StoreOp():
-                self._store(op.value, op.memref, op.indices)
-            case vector.StoreOp():
-                self._store(op.vector, op.base, op.indices)
             case _:
-                self._scalar(op)
-
-    def _scalar(self, op: Operation) -> None:
-        rule = RULES.get(type(op))
-        if rule is None:
-            raise DiagnosticException(f"convert-to-llvm has no rule for {op.name}, at {op.location}")
-        value = rule(self, op, [self.env[operand] for operand in op.operands])
-        self.env[op.results[0]] = value
+                raise DiagnosticException(f"convert-to-llvm has no rule for {op.name}, at {op.location}")
 
     # Memory
 
@@ -183,16 +190,25 @@ class _Function(Builder):
         if self.check_bounds:
             lanes = cast("VectorType[Attribute]", type_).element_count() if isinstance(type_, VectorType) else 1
             return self.offset(self.env[memory], self._checked(memory, self.env[at], lanes), stored)
-        groups = terms_by_depth(at)
-        address = self.env[memory]
-        if len(groups) == 1:
+        index, address = self.indices.of(at), self.env[memory]
+        if not index.is_split:
             return self.offset(address, self.env[at], stored)
-        for terms in groups:
-            total = self.env[terms[0]]
-            for term in terms[1:]:
-                total = self.make(llvm.AddOp, (total, self.env[term]), total.type, WRAPS)
-            address = self.offset(address, total, stored, inbounds=False)
-        return address
+        for terms in index.groups:
+            address = self._moved(address, terms, stored)
+        return address if index.constant == 0 else self._moved(address, index.constant, stored)
+
+    def _moved(self, address: SSAValue, terms: tuple[SSAValue, ...] | int, stored: Attribute) -> SSAValue:
+        """Returns an address moved by a sum or a constant, which is the same value wherever a block needs it."""
+        found = self.addresses.get((address, terms))
+        if found is None:
+            if isinstance(terms, int):
+                total = self.number(terms)
+            else:
+                total = self.env[terms[0]]
+                for term in terms[1:]:
+                    total = self.make(llvm.AddOp, (total, self.env[term]), total.type, WRAPS)
+            found = self.addresses[address, terms] = self.offset(address, total, stored, inbounds=False)
+        return found
 
     def _checked(self, memory: SSAValue, at: SSAValue, lanes: int) -> SSAValue:
         """Returns an index, or 0 where `lanes` elements from it on are not all in the memory, which is noted."""
@@ -234,9 +250,7 @@ class _Function(Builder):
 
     def _access(self, memory: SSAValue) -> Properties:
         """Returns the properties of an access: elements are aligned to their size."""
-        element = element_of(memory)
-        size = 4 if element == i1 else max(getattr(element, "bitwidth", 32) // 8, 1)
-        return {"ordering": integer_attribute(0, i64), "alignment": integer_attribute(size, i64)}
+        return _aligned(element_of(memory))
 
     def _mark(self, op: Operation) -> None:
         """Says that an access belongs to the parallel loops around it."""
@@ -252,12 +266,13 @@ class _Function(Builder):
 
     def _choose(self, condition: SSAValue, then: Block, otherwise: Block, values: Sequence[SSAValue] = ()) -> None:
         """Branches on a condition; the values go to the second block."""
-        sizes = {SEGMENTS: DenseArrayBase.from_list(i32, [1, 0, len(values)])}
+        sizes = {SEGMENTS: short_ints([1, 0, len(values)])}
         self.add(llvm.CondBrOp.create(operands=(condition, *values), successors=(then, otherwise), properties=sizes))
 
     def _enter(self, block: Block) -> None:
         self.region.add_block(block)
         self.block = block
+        self.addresses = {}
 
     def _body(self, block: Block) -> list[SSAValue]:
         """Converts the ops of a block; gives what it yields."""

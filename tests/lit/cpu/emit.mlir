@@ -55,30 +55,29 @@ func.func @rows(%x: tensor<8x64xf32>) -> tensor<8xf32> {
 // CHECK-NEXT:   %7 = call i64 @llvm.umin.i64(i64 %6, i64 8)
 // CHECK-NEXT:   br label %b1
 // CHECK-NEXT: b1:
-// CHECK-NEXT:   %8 = phi i64 [ %5, %b0 ], [ %22, %b5 ]
+// CHECK-NEXT:   %8 = phi i64 [ %5, %b0 ], [ %21, %b5 ]
 // CHECK-NEXT:   %9 = icmp slt i64 %8, %7
 // CHECK-NEXT:   br i1 %9, label %b2, label %b6
 // CHECK-NEXT: b2:
 // CHECK-NEXT:   %10 = mul i64 %8, 64
 // CHECK-NEXT:   br label %b3
 // CHECK-NEXT: b3:
-// CHECK-NEXT:   %11 = phi i64 [ 0, %b2 ], [ %19, %b4 ]
-// CHECK-NEXT:   %12 = phi float [ 0x0000000000000000, %b2 ], [ %18, %b4 ]
+// CHECK-NEXT:   %11 = phi i64 [ 0, %b2 ], [ %18, %b4 ]
+// CHECK-NEXT:   %12 = phi float [ 0x0000000000000000, %b2 ], [ %17, %b4 ]
 // CHECK-NEXT:   %13 = icmp slt i64 %11, 64
 // CHECK-NEXT:   br i1 %13, label %b4, label %b5
 // CHECK-NEXT: b4:
-// CHECK-NEXT:   %14 = add i64 %10, %11
-// CHECK-NEXT:   %15 = getelementptr float, ptr %0, i64 %10
-// CHECK-NEXT:   %16 = getelementptr float, ptr %15, i64 %11
-// CHECK-NEXT:   %17 = load float, ptr %16, align 4
-// CHECK-NEXT:   %18 = fadd reassoc float %12, %17
-// CHECK-NEXT:   %19 = add nsw i64 %11, 1
+// CHECK-NEXT:   %14 = getelementptr float, ptr %0, i64 %10
+// CHECK-NEXT:   %15 = getelementptr float, ptr %14, i64 %11
+// CHECK-NEXT:   %16 = load float, ptr %15, align 4
+// CHECK-NEXT:   %17 = fadd reassoc float %12, %16
+// CHECK-NEXT:   %18 = add nsw i64 %11, 1
 // CHECK-NEXT:   br label %b3
 // CHECK-NEXT: b5:
-// CHECK-NEXT:   %20 = phi float [ %12, %b3 ]
-// CHECK-NEXT:   %21 = getelementptr inbounds float, ptr %1, i64 %8
-// CHECK-NEXT:   store float %20, ptr %21, align 4
-// CHECK-NEXT:   %22 = add nsw i64 %8, 1
+// CHECK-NEXT:   %19 = phi float [ %12, %b3 ]
+// CHECK-NEXT:   %20 = getelementptr inbounds float, ptr %1, i64 %8
+// CHECK-NEXT:   store float %19, ptr %20, align 4
+// CHECK-NEXT:   %21 = add nsw i64 %8, 1
 // CHECK-NEXT:   br label %b1
 // CHECK-NEXT: b6:
 // CHECK-NEXT:   ret void
