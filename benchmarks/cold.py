@@ -1,4 +1,4 @@
-"""How long a first step takes: in a new process, with the driver's caches off; and in the process after that."""
+"""How long a first step takes: in a new process, with all caches empty; and in the process after that."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from rich.table import Table
 from benchmarks.harness import machine
 from benchmarks.workloads import NAMES
 from tensorgrad.driver.program_cache import SWITCH, VARIABLE
+from tensorgrad.runtime.cpu.objects import CACHE_VARIABLE
 
 UNCACHED = {"MESA_SHADER_CACHE_DISABLE": "true", "MESA_GLSL_CACHE_DISABLE": "true", "__GL_SHADER_DISK_CACHE": "0"}
 """What keeps drivers from finding the shaders of an earlier run: Mesa's, and NVIDIA's."""
@@ -27,12 +28,12 @@ COLUMNS = ("process", "imports", "compilation", "first_step", "without_imports",
 """The figures that are printed."""
 
 CHILD = """
-import json, sys, time
+import json, os, sys, time
 name, device = sys.argv[1:]
 marks, used = [time.perf_counter()], [0.0]
 def mark():
     marks.append(time.perf_counter())
-    used.append(time.process_time())
+    used.append(sum(os.times()[:4]))
 import tensorgrad
 from benchmarks.workloads import workload
 build = workload(name)
@@ -55,7 +56,7 @@ class Cold:
         imports: Of that, the imports.
         compilation: The model, the compiler, and the device, with all pipelines.
         first_step: The first step, in which some drivers compile.
-        cpu: What all threads of the process took until then.
+        cpu: What all threads of the process took until then, and the processes that compiled for it.
     """
 
     name: str
@@ -77,14 +78,16 @@ def cold(name: str, device: str = "wgpu", cache: Path | None = None) -> Cold:
     Args:
         name: The workload.
         device: Where it runs.
-        cache: Where compiled programs are kept and found; without it all are compiled.
+        cache: Where compiled programs and native code are kept and found; without it all are compiled.
 
     Raises:
         subprocess.CalledProcessError: It fails.
     """
     start = time.perf_counter()
     command = [sys.executable, "-c", CHILD, name, device]
-    kept = {SWITCH: "0"} if cache is None else {SWITCH: "1", VARIABLE: str(cache)}
+    kept = {SWITCH: "0", CACHE_VARIABLE: "0"}
+    if cache is not None:
+        kept = {SWITCH: "1", VARIABLE: str(cache), CACHE_VARIABLE: str(cache / "objects")}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **UNCACHED, **kept})
     process = time.perf_counter() - start
     found = json.loads(done.stdout)
@@ -95,7 +98,7 @@ def cold(name: str, device: str = "wgpu", cache: Path | None = None) -> Cold:
 def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES) -> None:
     """Prints medians of some runs of each workload, in turn; writes all of them as JSON.
 
-    Each is started twice with an empty folder of compiled programs, which the second start finds.
+    Each is started twice with an empty folder of compiled programs and native code, which the second start finds.
     """
     first: dict[str, list[Cold]] = {name: [] for name in names}
     second: dict[str, list[Cold]] = {name: [] for name in names}

@@ -81,6 +81,15 @@ def test_a_cold_start_is_measured() -> None:
     assert found.process > found.imports + found.without_imports > 0 and found.cpu > 0
 
 
+def test_a_cold_start_finds_nothing_that_was_compiled_elsewhere(tmp_path: Path) -> None:
+    """Neither programs nor native code: what it compiles lies in its own folder, where the next start finds it."""
+    cold("sine", "cpu", tmp_path)
+    made = sorted(tmp_path.rglob("*.*"))
+    assert {path.parent.name for path in made} == {"objects", "programs"}
+    cold("sine", "cpu", tmp_path)
+    assert sorted(tmp_path.rglob("*.*")) == made
+
+
 def test_a_step_is_encoded_by_methods_and_by_the_library() -> None:
     device = WebGPUDevice()
     training, _ = workload("sine")("wgpu")
