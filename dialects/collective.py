@@ -23,7 +23,8 @@ from xdsl.utils.exceptions import VerifyException
 
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST = "all_reduce", "reduce_scatter", "all_gather", "broadcast"
 KINDS = (ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST)
-REDUCTIONS = ("sum", "max", "min")
+REDUCTIONS = ("sum", "max", "min", "maxui", "minui")
+"""What an all-reduce combines by. The last two read integers without a sign: buffers are signless."""
 START, WAIT = PHASES = ("start", "wait")
 REQUEST = MemRefType(i32, [])
 """What a start hands to its wait."""
@@ -93,6 +94,16 @@ class CollectiveOp(IRDLOperation):
     def size(self) -> int:
         """The number of processes."""
         return cast("IntegerAttr[Any]", self.group).value.data
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether the integers that are combined have no sign."""
+        return self.reduction.data.endswith("ui")
+
+    @property
+    def combiner(self) -> str:
+        """What values are combined by: "sum", "max" or "min"."""
+        return self.reduction.data.removesuffix("ui")
 
     @property
     def rank_of_root(self) -> int:

@@ -25,7 +25,8 @@ class Slot:
         role: For arguments: parameter, state, input, scalar or constant. For results: output, gradient or update.
         formula: How the host computes a scalar, in terms of `step` and the settings.
         value: A constant's dense attribute.
-        dtype: What the elements are where buffers don't tell: `u32`, whose buffers are signless.
+        dtype: What the elements are where buffers don't tell, by its short name: `u32`, whose buffers are signless, or
+            `i8` where it is held as i32.
     """
 
     name: str

@@ -53,7 +53,7 @@ from xdsl.utils.exceptions import VerifyException
 Memref = MemRefType[Attribute]
 
 VECTOR = VectorType(f32, [4])
-ELEMENT_TYPES: tuple[Attribute, ...] = (f32, f16, i32, i1, VECTOR)
+ELEMENT_TYPES: tuple[Attribute, ...] = (f32, f16, i32, i64, i1, VECTOR)
 """What a buffer may hold; an i1 buffer is one 32-bit word an element."""
 
 ACCESS_MODES = ("read", "read_write")

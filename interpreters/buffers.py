@@ -28,6 +28,7 @@ from tensorgrad.interpreters.prepared import PreparedKernel, poison
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
 from tensorgrad.interpreters.stages import read
 from tensorgrad.runtime.errors import ExecutionError, InputError
+from tensorgrad.runtime.plan import HOST_DTYPES
 
 INPUTS = ("parameter", "state", "input", "scalar", "constant")
 DESTINATIONS = ("output", "gradient", "update")
@@ -295,7 +296,7 @@ class BufferExecutor:
         found: dict[str, tuple[Slot, tuple[int, ...], np.dtype[Any]]] = {}
         for key, value in self._inputs.items():
             slot, place = self._slots[value], self._storage[value]
-            dtype = np.dtype(np.uint32) if slot.dtype == "u32" else scalar_dtype(place.element)
+            dtype = scalar_dtype(place.element) if slot.dtype is None else np.dtype(HOST_DTYPES[slot.dtype])
             found[key] = slot, buf.shape_of(value), dtype
         return found
 

@@ -72,15 +72,17 @@ def run_collective(stage: buffers.CollectiveOp, arrays: Mapping[SSAValue, NumpyA
     if stage.is_start:
         arrays[stage.outputs[0]][...] = 0
         return
-    sources = [np.ascontiguousarray(arrays[value]).reshape(-1) for value in stage.sources]
+    element = arrays[stage.sources[0]].dtype
+    dtype = np.dtype(f"u{element.itemsize}") if stage.is_unsigned else element
+    sources = [np.ascontiguousarray(arrays[value]).reshape(-1).view(dtype) for value in stage.sources]
     results = [arrays[value] for value in stage.outputs]
-    found = [np.empty(result.size, result.dtype) for result in results]
+    found = [np.empty(result.size, dtype) for result in results]
     parts = tuple(Exchange(0, 0, source.size, 0, 0, result.size) for source, result in zip(sources, found, strict=True))
-    kind, dtype = stage.kind.data, _NAMES[sources[0].dtype]
-    step = Collective(kind, stage.reduction.data, stage.rank_of_root, stage.size, dtype, parts, kind)
+    kind = stage.kind.data
+    step = Collective(kind, stage.combiner, stage.rank_of_root, stage.size, _NAMES[dtype], parts, kind)
     exchange(group, step, sources, found)
     for result, one in zip(results, found, strict=True):
-        result[...] = one.reshape(result.shape)
+        result[...] = one.view(result.dtype).reshape(result.shape)
 
 
 _NAMES = {np.dtype(dtype): name for name, dtype in HOST_DTYPES.items()}

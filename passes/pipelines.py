@@ -81,10 +81,12 @@ def device_passes(
     from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
     from tensorgrad.passes.tensors.recompute import RecomputePass
+    from tensorgrad.passes.tensors.widen_integers import WidenIntegersPass
 
     sharing = ShareDispatchesPass(target=target, slack=0) if frugal else ShareDispatchesPass(target=target)
     return [
         InlineCallsPass(target=target),
+        *([] if target.native else [WidenIntegersPass(target=target)]),
         RecomputePass(),
         LowerTgToBufPass(),
         # What runs side by side keeps the operands of all of it in use.

@@ -20,6 +20,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "distribute": ("tensorgrad.passes.tensors.distribute", "DistributePass"),
     "bucket-collectives": ("tensorgrad.passes.tensors.bucket_collectives", "BucketCollectivesPass"),
     "inline-calls": ("tensorgrad.passes.tensors.inline_calls", "InlineCallsPass"),
+    "widen-integers": ("tensorgrad.passes.tensors.widen_integers", "WidenIntegersPass"),
     "recompute": ("tensorgrad.passes.tensors.recompute", "RecomputePass"),
     "lower-tg-to-buf": ("tensorgrad.passes.buffers.lower_tg_to_buf", "LowerTgToBufPass"),
     "fuse": ("tensorgrad.passes.buffers.fuse", "FusePass"),

@@ -17,7 +17,7 @@ from tensorgrad.runtime.errors import FormulaError, InputError
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.program import HOST_DTYPES, Program, TensorSlot
 
-DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in {**HOST_DTYPES, "f64": np.float64}.items()}
+DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in HOST_DTYPES.items()}
 """The numpy dtype of each of ours, on the host."""
 
 
@@ -357,7 +357,7 @@ class OutputRing(Generic[BufferT]):
         return [entry for entry in small if entry[0] is not slot or entry[2] is not tensor]
 
     def _fetch(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:
-        if self._device.is_host and tensor.size >= LEAST_GIVEN and tensor.dtype != "bool":  # which is converted
+        if self._device.is_host and tensor.size >= LEAST_GIVEN and not tensor.is_converted:
             slot.given = True
             buffer, offset, size = slot.range_of(tensor)
             return tensor.decode(cast(np.ndarray, buffer)[offset : offset + size])

@@ -5,24 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 WORD = 4
 """Offsets and sizes on a device are multiples of four bytes."""
 
-ELEMENT_BYTES = {"f32": 4, "i32": 4, "u32": 4, "bool": 4, "f16": 2, "f64": 8}
-"""Bytes of an element on the device, where a bool is one 32-bit word."""
 HOST_DTYPES = {
     "f32": np.float32,
-    "i32": np.int32,
-    "u32": np.uint32,
-    "bool": np.bool_,
     "f16": np.float16,
     "f64": np.float64,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "i16": np.int16,
+    "u16": np.uint16,
+    "i32": np.int32,
+    "u32": np.uint32,
+    "i64": np.int64,
+    "u64": np.uint64,
+    "bool": np.bool_,
 }
 """The numpy dtype that a tensor has outside the device."""
+
+WIDENED = {"bool": "u32", "i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32"}
+"""The dtypes that shaders don't store, and the word that each is stored as. A bool is a word in native code too."""
 
 BUFFER_ROLES = ("parameter", "state", "input", "output", "constant", "workspace")
 TENSOR_BUFFERS = {
@@ -44,6 +51,11 @@ COLLECTIVES = {
 }
 """The kinds of collectives, each with whether what a process gives, and what it takes, is one part of as many as there
 are processes."""
+
+
+def stored_dtype(name: str) -> np.dtype[Any]:
+    """Returns what the elements of a dtype are on a device that stores it: a bool is a word."""
+    return np.dtype(HOST_DTYPES[WIDENED["bool"] if name == "bool" else name])
 
 
 def fault_name(entry: str) -> str:
@@ -92,7 +104,8 @@ class Buffer:
 class TensorSlot:
     """Where a named tensor lies: row-major, in the buffer of index `buffer`, from byte `offset`.
 
-    A scalar has a host formula where it is computed at each step, else the caller gives it by name.
+    A scalar has a host formula where it is computed at each step, else the caller gives it by name. `stored` is the
+    dtype of its elements on the device where that is another: one of `WIDENED`. A bool is always stored as u32.
     """
 
     name: str
@@ -102,21 +115,31 @@ class TensorSlot:
     buffer: int
     offset: int
     formula: str | None = None
+    stored: str | None = None
+
+    @property
+    def device_dtype(self) -> np.dtype[Any]:
+        """What the elements are on the device."""
+        return stored_dtype(self.dtype if self.stored is None else self.stored)
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether the elements are others on the device than on the host."""
+        return self.device_dtype != HOST_DTYPES[self.dtype]
 
     @property
     def size(self) -> int:
         """Bytes on the device, rounded up to whole words."""
-        return -(-math.prod(self.shape) * ELEMENT_BYTES[self.dtype] // WORD) * WORD
+        return -(-math.prod(self.shape) * self.device_dtype.itemsize // WORD) * WORD
 
     def view(self, raw: np.ndarray, offset: int = 0) -> np.ndarray:
-        """Returns the tensor in the device's bytes `raw`, from `offset`: shares memory; a bool is a uint32."""
-        dtype = np.dtype(np.uint32 if self.dtype == "bool" else HOST_DTYPES[self.dtype])
-        return np.ndarray(self.shape, dtype, raw, offset)
+        """Returns the tensor in the device's bytes `raw`, from `offset`: shares memory, and has the device's dtype."""
+        return np.ndarray(self.shape, self.device_dtype, raw, offset)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
         """Returns the tensor that the device's bytes `raw` say, in its dtype on the host."""
         array = self.view(raw)
-        return np.asarray(array != 0) if self.dtype == "bool" else array
+        return array.astype(HOST_DTYPES[self.dtype]) if self.is_converted else array
 
     def copied(self, view: np.ndarray) -> np.ndarray:
         """Returns a copy of a `view`, in the tensor's dtype on the host."""
@@ -220,7 +243,12 @@ class Collective:
         return [(one.destination, one.destination_offset, self._bytes(one.result_count)) for one in self.parts]
 
     def _bytes(self, count: int) -> int:
-        return -(-count * ELEMENT_BYTES[self.dtype] // WORD) * WORD
+        return -(-count * self.device_dtype.itemsize // WORD) * WORD
+
+    @property
+    def device_dtype(self) -> np.dtype[Any]:
+        """What the elements are on the device, and on their way between processes."""
+        return stored_dtype(self.dtype)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from tensorgrad.runtime.notebooks import html_table
 from tensorgrad.runtime.plan import (
     BUFFER_ROLES,
     COLLECTIVES,
-    ELEMENT_BYTES,
     HOST_DTYPES,
     MOST_MOVING,
     PERSISTENT_ROLES,
     STEP_TYPES,
     TENSOR_BUFFERS,
+    WIDENED,
     WORD,
     Binding,
     Buffer,
@@ -48,9 +48,9 @@ from tensorgrad.runtime.shaders import check_shader
 from tensorgrad.runtime.target import LANGUAGES, Features, Target, check_features
 
 __all__ = [
-    "ELEMENT_BYTES",
     "HOST_DTYPES",
     "PERSISTENT_ROLES",
+    "WIDENED",
     "Binding",
     "Buffer",
     "Collective",
@@ -150,8 +150,8 @@ class Program:
         _check_buffers(self.buffers)
         _check_tensors(self.tensors, self.buffers)
         shaders = any(kernel.language == "wgsl" for kernel in self.kernels)
-        for slot in self.tensors:
-            _require(slot.dtype != "f64" or not shaders, f"{slot.role} {slot.name!r}: f64 is for native code alone")
+        if shaders:
+            _check_stored(self.tensors)
         commands = _check_loops(self.plan)
         _require(commands <= MOST_COMMANDS, f"a step runs {commands} dispatches and copies, at most {MOST_COMMANDS}")
         for position, (step, counts) in enumerate(runs(self.plan)):
@@ -304,7 +304,9 @@ def _check_tensors(tensors: Sequence[TensorSlot], buffers: Sequence[Buffer]) -> 
     for slot in tensors:
         where = f"{slot.role} {slot.name!r}"
         _require(slot.role in TENSOR_BUFFERS, f"tensor {slot.name!r}: unknown role {slot.role!r}")
-        _require(slot.dtype in ELEMENT_BYTES, f"{where}: unknown dtype {slot.dtype!r}")
+        _require(slot.dtype in HOST_DTYPES, f"{where}: unknown dtype {slot.dtype!r}")
+        stored = (None, WIDENED.get(slot.dtype))
+        _require(slot.stored in stored, f"{where}: {slot.dtype} is not stored as {slot.stored!r}")
         _require(_is_whole(*slot.shape), f"{where}: bad shape {slot.shape}")
         _check_range(where, slot.buffer, slot.offset, slot.size, buffers)
         role, needed = buffers[slot.buffer].role, TENSOR_BUFFERS[slot.role]
@@ -321,6 +323,15 @@ def _check_tensors(tensors: Sequence[TensorSlot], buffers: Sequence[Buffer]) -> 
     for role in ("input", "scalar", "output"):
         _unique((slot.name for slot in tensors if slot.role == role), role)
     _check_disjoint([slot for slot in tensors if slot.role != "output" and slot.size])
+
+
+def _check_stored(tensors: Sequence[TensorSlot]) -> None:
+    """Shaders have no f64, and store no integer of less than a word."""
+    for slot in tensors:
+        where = f"{slot.role} {slot.name!r}"
+        _require(slot.dtype != "f64", f"{where}: f64 is for native code alone")
+        wide = slot.dtype not in WIDENED or slot.stored is not None or slot.dtype == "bool"
+        _require(wide, f"{where}: shaders store no {slot.dtype}, but {WIDENED.get(slot.dtype)}")
 
 
 def _check_disjoint(slots: Sequence[TensorSlot]) -> None:
@@ -407,7 +418,7 @@ def _check_copy(step: Copy, where: str, buffers: Sequence[Buffer]) -> None:
 def _check_collective(step: Collective, where: str, buffers: Sequence[Buffer]) -> None:
     _require(step.kind in COLLECTIVES, f"{where}: unknown kind {step.kind!r}")
     _require(step.reduction in ("sum", "max", "min"), f"{where}: unknown reduction {step.reduction!r}")
-    _require(step.dtype in ELEMENT_BYTES, f"{where}: unknown dtype {step.dtype!r}")
+    _require(step.dtype in HOST_DTYPES, f"{where}: unknown dtype {step.dtype!r}")
     _require(_is_whole(step.size, step.root) and step.root < step.size, f"{where}: rank {step.root} of {step.size}")
     _require(len(step.parts) > 0, f"{where} is empty")
     given, made = COLLECTIVES[step.kind]
@@ -472,7 +483,7 @@ def requirements(program: Program, compiled: Target) -> Target:
     dispatches = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch)]
     bindings = [binding for step in dispatches for binding in step.bindings]
     offsets = [offset for binding in bindings for offset in (binding.offset, *binding.strides)]
-    features = [Features.of(kernel.code) for kernel in program.kernels]
+    features = [Features.of(kernel.code) for kernel in program.kernels if kernel.language == "wgsl"]
     sizes = [max((kernel.workgroup_size[axis] for kernel in program.kernels), default=1) for axis in range(3)]
     subgroups = any(one.subgroups for one in features)
     return Target(
@@ -491,6 +502,7 @@ def requirements(program: Program, compiled: Target) -> Target:
         max_compute_workgroups_per_dimension=max((max(step.workgroups) for step in dispatches), default=1),
         min_storage_buffer_offset_alignment=math.gcd(COARSEST_ALIGNMENT, *offsets),
         f16=any(one.f16 for one in features),
+        int64=any(one.int64 for one in features),
         subgroups=subgroups,
         subgroup_size=compiled.subgroup_size if subgroups else None,
         shader_dialect=compiled.shader_dialect if subgroups else "standard",

@@ -25,6 +25,7 @@ class Target:
     Attributes:
         name: What messages call it.
         f16: Whether kernels may compute and store half floats.
+        int64: Whether kernels may compute and store integers of 64 bits, which the standard's WGSL has not.
         subgroups: Whether kernels may use subgroup operations.
         subgroup_size: The number of lanes of every subgroup, None where it is unknown or varies.
         software: Whether a CPU plays the GPU.
@@ -52,6 +53,7 @@ class Target:
     max_compute_workgroups_per_dimension: int = 65535
     min_storage_buffer_offset_alignment: int = 256
     f16: bool = False
+    int64: bool = False
     subgroups: bool = False
     subgroup_size: int | None = None
     software: bool = False
@@ -156,6 +158,7 @@ FIELD_RULES: dict[str, tuple[str, Any]] = {
     "max": ("a positive integer", _is_count),
     "min": ("a positive integer", _is_count),
     "f16": FLAG,
+    "int64": FLAG,
     "subgroups": FLAG,
     "subgroup_size": OPTIONAL_COUNT,
     "max_loop_iterations": OPTIONAL_COUNT,
@@ -197,6 +200,7 @@ PROFILES: dict[str, Target] = {
             max_compute_workgroup_storage_size=32768,
             min_storage_buffer_offset_alignment=32,
             f16=True,
+            int64=True,
             subgroups=True,
             subgroup_size=8,
             software=True,
@@ -212,6 +216,7 @@ PROFILES: dict[str, Target] = {
             max_compute_workgroups_per_dimension=1 << 31,
             min_storage_buffer_offset_alignment=64,
             f16=True,
+            int64=True,
             language="llvm",
         ),
     )
@@ -225,6 +230,7 @@ CPU = PROFILES["cpu"]
 DIRECTIVE = re.compile(r"(?:\s|//[^\n]*\n)*enable\s([\w\s,]{1,200});")
 """Directives stand in front of everything else."""
 SUBGROUPS = re.compile(r"\b(?:subgroup(?:[A-Z]\w*|_size|_invocation_id)|quad(?:Broadcast|Swap[XYD]\w*))\b")
+INT64 = re.compile(r"\b(?:[iu]64|\d+l[iu])\b")
 
 
 @dataclass(frozen=True)
@@ -234,10 +240,12 @@ class Features:
     Attributes:
         enabled: The extensions that its directives name.
         subgroups: Whether it uses subgroup operations.
+        int64: Whether it uses integers of 64 bits.
     """
 
     enabled: frozenset[str]
     subgroups: bool
+    int64: bool
 
     @property
     def f16(self) -> bool:
@@ -253,7 +261,7 @@ class Features:
             named += found[1].split(",")
             found = DIRECTIVE.match(code, found.end())
         enabled = frozenset(name.strip() for name in named if name.strip())
-        return Features(enabled, SUBGROUPS.search(code) is not None)
+        return Features(enabled, SUBGROUPS.search(code) is not None, INT64.search(code) is not None)
 
 
 def check_features(code: str, where: str, target: Target) -> Features:
@@ -268,7 +276,11 @@ def check_features(code: str, where: str, target: Target) -> Features:
         TargetError: The target lacks a feature that the kernel uses, or its shader dialect writes it otherwise.
     """
     features = Features.of(code)
-    for name, used, there in (("f16", features.f16, target.f16), ("subgroups", features.subgroups, target.subgroups)):
+    for name, used, there in (
+        ("f16", features.f16, target.f16),
+        ("subgroups", features.subgroups, target.subgroups),
+        ("int64", features.int64, target.int64),
+    ):
         if used and not there:
             raise TargetError(f"{where} uses {name}, which target {target.name!r} lacks: compile it for this target")
     directive = "subgroups" in features.enabled

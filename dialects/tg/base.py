@@ -24,6 +24,8 @@ from xdsl.dialects.builtin import (
     f32,
     f64,
     i1,
+    i8,
+    i16,
     i32,
     i64,
 )
@@ -39,17 +41,28 @@ Tensor: TypeAlias = TensorType[Attribute]
 Properties: TypeAlias = Mapping[str, Attribute]
 NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-ui32 = IntegerType(32, Signedness.UNSIGNED)
+ui8, ui16, ui32, ui64 = (IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64))
 
 NUMPY_DTYPES: dict[Attribute, np.dtype[Any]] = {
     f16: np.dtype(np.float16),
     f32: np.dtype(np.float32),
     f64: np.dtype(np.float64),
+    i8: np.dtype(np.int8),
+    ui8: np.dtype(np.uint8),
+    i16: np.dtype(np.int16),
+    ui16: np.dtype(np.uint16),
     i32: np.dtype(np.int32),
     ui32: np.dtype(np.uint32),
+    i64: np.dtype(np.int64),
+    ui64: np.dtype(np.uint64),
     i1: np.dtype(np.bool_),
 }
 """The element types of `tg` and what numpy calls them."""
+
+SIGNLESS: dict[Attribute, IntegerType] = {ui8: i8, ui16: i16, ui32: i32, ui64: i64}
+"""The unsigned element types, and the signless one of the same width, which holds the same bits."""
+
+INTEGERS = frozenset((*SIGNLESS, *SIGNLESS.values()))
 
 ELEMENT_TYPES: dict[np.dtype[Any], Attribute] = {dtype: element for element, dtype in NUMPY_DTYPES.items()}
 
@@ -113,7 +126,12 @@ def is_float(element: Attribute) -> bool:
 
 def is_integer(element: Attribute) -> bool:
     """Returns whether `element` is a signed or unsigned integer (bool is neither)."""
-    return element in (i32, ui32)
+    return element in INTEGERS
+
+
+def is_unsigned(element: Attribute) -> bool:
+    """Returns whether `element` is an unsigned integer (bool is none)."""
+    return element in SIGNLESS
 
 
 _TENSORS: dict[tuple[tuple[int, ...], Attribute], Tensor] = {}
@@ -133,7 +151,7 @@ def numpy_dtype(of: Attribute) -> np.dtype[Any]:
     element = cast(Tensor, of).get_element_type() if isinstance(of, TensorType) else of
     dtype = NUMPY_DTYPES.get(element)
     if dtype is None:
-        raise VerifyException(f"{element} is not an element type of tg (f16, f32, f64, i32, ui32, i1)")
+        raise VerifyException(f"{element} is not an element type of tg ({', '.join(map(str, NUMPY_DTYPES))})")
     return dtype
 
 
@@ -204,7 +222,7 @@ def dense(array: NumpyArray) -> DenseIntOrFPElementsAttr[Any]:
     bits = flat.view(f"u{array.dtype.itemsize}")
     if flat.size and bool((bits == bits[0]).all()):
         flat = flat[:1]
-    if element in (i1, ui32, f16):
+    if element == i1:
         return DenseIntOrFPElementsAttr.from_list(kind, flat.tolist())
     return DenseIntOrFPElementsAttr(kind, BytesAttr(flat.tobytes()))
 
@@ -213,10 +231,10 @@ def dense_to_numpy(attribute: DenseIntOrFPElementsAttr[Any]) -> NumpyArray:
     """Returns the numpy array that a dense attribute holds (read-only where it is a splat)."""
     kind = cast(Tensor, attribute.type)
     dtype = numpy_dtype(kind)
-    if (dtype.itemsize == 4 and dtype.kind in "fi") or dtype.itemsize == 8:
-        values = np.frombuffer(attribute.data.data, dtype)
-    else:
+    if dtype == np.bool_:
         values = np.array(list(attribute.get_values()), dtype)
+    else:
+        values = np.frombuffer(attribute.data.data, dtype)
     if not kind.element_count():
         return np.zeros(kind.get_shape(), dtype)
     bits = values.view(f"u{dtype.itemsize}")

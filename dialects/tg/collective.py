@@ -29,6 +29,7 @@ from tensorgrad.dialects.tg.base import (
     require,
     tensor,
 )
+from tensorgrad.dialects.tg.traits import NeverOverflows
 
 COMBINERS: Mapping[str, Callable[[NumpyArray, NumpyArray], NumpyArray]] = {
     "sum": np.add,
@@ -159,6 +160,7 @@ class AllGatherOp(CollectiveOp):
     """
 
     name = "tg.all_gather"
+    traits = traits_def(Pure(), NeverOverflows())
     axis = prop_def()
     PROPERTIES: ClassVar = ("axis", "size")
 
@@ -182,6 +184,7 @@ class CollectiveBroadcastOp(CollectiveOp):
     """
 
     name = "tg.collective_broadcast"
+    traits = traits_def(Pure(), NeverOverflows())
     root = prop_def()
     PROPERTIES: ClassVar = ("root", "size")
 

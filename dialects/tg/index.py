@@ -24,6 +24,7 @@ from tensorgrad.dialects.tg.base import (
     size_of,
     tensor,
 )
+from tensorgrad.dialects.tg.traits import NeverOverflows
 
 
 def _axis(properties: Properties, rank: int) -> int:
@@ -33,7 +34,10 @@ def _axis(properties: Properties, rank: int) -> int:
 
 
 def _require_indices(indices: Tensor) -> None:
-    require(is_integer(indices.get_element_type()), f"indices are integers, not {indices}")
+    """Narrower integers than 32 bits number fewer places than an axis may have."""
+    element = indices.get_element_type()
+    fits = is_integer(element) and numpy_dtype(element).itemsize >= 4
+    require(fits, lambda: f"indices are integers of 32 or 64 bits, not {indices}")
 
 
 def _fill(dtype: np.dtype[Any]) -> float | int:
@@ -55,7 +59,7 @@ class TakeOp(TensorOp):
     indices = operand_def()
     axis = prop_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), NeverOverflows())
     PROPERTIES: ClassVar = ("axis",)
 
     @classmethod
@@ -151,7 +155,7 @@ class TakeAlongAxisOp(TensorOp):
     indices = operand_def()
     axis = prop_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), NeverOverflows())
     PROPERTIES: ClassVar = ("axis",)
 
     @classmethod

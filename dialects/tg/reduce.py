@@ -24,6 +24,7 @@ from tensorgrad.dialects.tg.base import (
     rounding_once,
     tensor,
 )
+from tensorgrad.dialects.tg.traits import NeverOverflows
 
 
 class ReduceOp(TensorOp):
@@ -82,6 +83,7 @@ class MaxOp(ReduceOp):
     """
 
     name = "tg.max"
+    traits = traits_def(Pure(), NeverOverflows())
     NEEDS_ELEMENTS: ClassVar = True
     COMBINER: ClassVar = np.maximum
 
@@ -95,6 +97,7 @@ class MinOp(ReduceOp):
     """
 
     name = "tg.min"
+    traits = traits_def(Pure(), NeverOverflows())
     NEEDS_ELEMENTS: ClassVar = True
     COMBINER: ClassVar = np.minimum
 

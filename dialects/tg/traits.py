@@ -34,6 +34,13 @@ class Rearrangement(View):
     """A view that has every element of its operand, so that keeping the operand keeps no more than the view has."""
 
 
+class NeverOverflows(OpTrait):
+    """Of integers, the result is the same when it is computed in wider ones: it stays in the range of the operands.
+
+    So do the results of views, which don't have the trait.
+    """
+
+
 def is_view(op: object) -> TypeGuard[TensorOp]:
     """Returns whether an op, if it is one, only says how to look at its operand."""
     return isinstance(op, TensorOp) and op.has_trait(View)
@@ -47,6 +54,11 @@ def is_rearrangement(op: object) -> TypeGuard[TensorOp]:
 def is_elementwise(op: object) -> TypeGuard[TensorOp]:
     """Returns whether an op, if it is one, works element by element."""
     return isinstance(op, TensorOp) and op.has_trait(Elementwise)
+
+
+def never_overflows(op: TensorOp) -> bool:
+    """Returns whether an op's result is the same when it is computed in wider integers."""
+    return is_view(op) or op.has_trait(NeverOverflows)
 
 
 def is_leaf(op: object) -> TypeGuard[TensorOp]:

@@ -11,18 +11,25 @@ import numpy as np
 from tensorgrad.array_api.devices import check_device
 from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops import promotion
-from tensorgrad.ops.elementwise import arithmetic
 from tensorgrad.tracing.dtypes import NAMES, DType, as_dtype, promote
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import as_array
 
-bool, int32, uint32, float16, float32, float64 = (NAMES[name] for name in ("bool", "i32", "u32", "f16", "f32", "f64"))
+bool, float16, float32, float64 = (NAMES[name] for name in ("bool", "f16", "f32", "f64"))
+int8, int16, int32, int64 = (NAMES[f"i{bits}"] for bits in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (NAMES[f"u{bits}"] for bits in (8, 16, 32, 64))
 
 DTYPES: dict[str, DType] = {
     "bool": bool,
+    "int8": int8,
+    "int16": int16,
     "int32": int32,
+    "int64": int64,
+    "uint8": uint8,
+    "uint16": uint16,
     "uint32": uint32,
+    "uint64": uint64,
     "float32": float32,
     "float64": float64,
 }
@@ -154,11 +161,3 @@ def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = True, device: Any = N
     """
     check_device(device)
     return promotion.cast(x, dtype)
-
-
-def of_default(x: Any, dtype: Any) -> Tensor:
-    """Returns an array in a dtype that is asked for; without one booleans count as the default integers."""
-    tensor = promotion.as_tensor(x)
-    if dtype is not None:
-        return arithmetic.astype(tensor, dtype)
-    return promotion.cast(tensor, int32) if tensor.dtype == bool else tensor

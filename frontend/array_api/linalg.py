@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from tensorgrad.array_api.dtypes import of_default
 from tensorgrad.array_api.elimination import cholesky_factor, eliminated, solution
 from tensorgrad.array_api.manipulation import matrix_transpose
 from tensorgrad.errors import OptionError, ShapeError
@@ -208,7 +207,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     """Returns the sums of the diagonals of matrices, `offset` above the main one."""
-    return reduce.sum(of_default(diagonal(x, offset=offset), dtype), -1)
+    return reduce.sum(diagonal(x, offset=offset), -1, dtype=dtype)
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
@@ -222,7 +221,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     first, second = (joining.moveaxis(x, place, -1) for x, place in zip((left, right), places, strict=True))
     if first.shape[-1] != second.shape[-1]:
         raise ShapeError(f"{user_line()}: vecdot: {left.shape} and {right.shape} differ along axis {axis}")
-    return reduce.sum(arithmetic.multiply(first, second), -1)
+    products = arithmetic.multiply(first, second)
+    return reduce.sum(products, -1, dtype=products.dtype)
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorgrad.array_api.dtypes import of_default
 from tensorgrad.ops import cumulative, reduce
 from tensorgrad.ops.joining import concat
 from tensorgrad.ops.shape import full, normalized_axis
@@ -23,13 +22,13 @@ def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
     """Returns running products along an axis, which a vector needs not name; from 1 on with `include_initial`."""
-    found = cumulative.cumprod(of_default(x, dtype), axis)
+    found = cumulative.cumprod(x, axis, dtype=dtype)
     return _after(1, found, axis) if include_initial else found
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
     """Returns running sums along an axis, which a vector needs not name; from 0 on with `include_initial`."""
-    found = cumulative.cumsum(of_default(x, dtype), axis)
+    found = cumulative.cumsum(x, axis, dtype=dtype)
     return _after(0, found, axis) if include_initial else found
 
 
@@ -60,8 +59,8 @@ def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns the product along axes, 1 where there is nothing, in the dtype of `x` unless `dtype` says otherwise."""
-    return reduce.prod(of_default(x, dtype), axis, keepdims)
+    """Returns the product along axes, 1 where there is nothing; without `dtype`, small integers widen to 32 bits."""
+    return reduce.prod(x, axis, keepdims, dtype=dtype)
 
 
 def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
@@ -70,8 +69,8 @@ def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool 
 
 
 def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns the sum along axes, 0 where there is nothing, in the dtype of `x` unless `dtype` says otherwise."""
-    return reduce.sum(of_default(x, dtype), axis, keepdims)
+    """Returns the sum along axes, 0 where there is nothing; without `dtype`, small integers widen to 32 bits."""
+    return reduce.sum(x, axis, keepdims, dtype=dtype)
 
 
 def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:

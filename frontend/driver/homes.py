@@ -80,6 +80,7 @@ def new_home(name: str, device: ProgramDevice, compiled_at: int) -> RecordingHom
         return lambda given: _called(executable, dict(zip(inputs, map(array_of, given), strict=True)), outputs)
 
     lacks = frozenset[DType]() if device.target.native else frozenset({np.dtype(np.float64)})
+    lacks |= frozenset[DType]() if device.target.int64 else frozenset({np.dtype(np.int64), np.dtype(np.uint64)})
     return RecordingHome(name, load, compiled_at, lacks)
 
 

@@ -135,7 +135,7 @@ class Embedding(Module):
         self.weight = param((num_embeddings, embedding_dim), init=drawn, dtype=dtype)
 
     def __call__(self, indices: Any) -> tg.Tensor:
-        """Returns the rows at `indices`, i32 or u32: `[*indices.shape, embedding_dim]`; NaN for indices out of range.
+        """Returns the rows at `indices`, integers: `[*indices.shape, embedding_dim]`; NaN for indices out of range.
 
         Raises:
             DTypeError: The indices are not integers.
@@ -143,9 +143,11 @@ class Embedding(Module):
         rows = tg.embedding(self.weight, indices)
         if self.padding_idx is None:
             return rows
-        # As i32, because u32 has no negative numbers to count from the end with.
-        places, row = tg.cast(indices, "i32"), self.padding_idx
-        is_padding = tg.logical_or(tg.equal(places, row), tg.equal(places, row - self.weight.shape[0]))
+        places, row = tg.array(indices), self.padding_idx
+        places = places if places.dtype.itemsize >= 4 else tg.cast(places, "i32")
+        is_padding = tg.equal(places, row)
+        if places.dtype.kind == "i":  # which may count from the end
+            is_padding = tg.logical_or(is_padding, tg.equal(places, row - self.weight.shape[0]))
         return tg.where(tg.expand_dims(is_padding, -1), tg.stop_gradient(rows), rows)
 
     def attend(self, x: Any) -> Any:

@@ -107,7 +107,7 @@ def buffer(shape: int | Sequence[int], init: Init = 0.0, dtype: object = "f32") 
     Args:
         shape: The extents.
         init: As for `param`; zeros by default.
-        dtype: A floating-point dtype, i32 or u32.
+        dtype: Any but bool.
 
     Raises:
         ShapeError: The shape is not a shape.

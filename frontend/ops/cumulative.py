@@ -14,9 +14,10 @@ from tensorgrad.ops.elementwise.arithmetic import equal, logical_or, maximum, mi
 from tensorgrad.ops.elementwise.functions import exp, isfinite, log1p
 from tensorgrad.ops.joining import concat, moveaxis, pad
 from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast
-from tensorgrad.ops.reduce import in_full, logsumexp, numbers, prod
+from tensorgrad.ops.reduce import counted, in_full, logsumexp
 from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import min as smallest
+from tensorgrad.ops.reduce import prod as product
 from tensorgrad.ops.reduce import sum as total
 from tensorgrad.ops.shape import (
     arange,
@@ -50,40 +51,45 @@ def _prepared(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
     return moveaxis(tensor, place, -1), place
 
 
-def _counted(x: Tensor) -> Tensor:
-    """Returns a tensor whose booleans are integers."""
-    return cast(x, NAMES["i32"]) if x.dtype == NAMES["bool"] else x
+def _sums(x: Tensor, axis: int) -> Tensor:
+    """Returns sums in the dtype of what is added."""
+    return total(x, axis, dtype=x.dtype)
+
+
+def _multiplied(x: Tensor, axis: int) -> Tensor:
+    """Returns products in the dtype of what is multiplied."""
+    return product(x, axis, dtype=x.dtype)
 
 
 def cumsum(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
     """Running sums along `axis` (of the flattened tensor if `None`).
 
     Blocks of 32 elements are summed at once, and the sums of blocks the same way: two kernels for each power of 32 in
-    the extent, each element read 32 times from nearby. Each sum has the error of one that is summed in blocks. With
-    `dtype` elements are converted to it first.
+    the extent, each element read 32 times from nearby. Each sum has the error of one that is summed in blocks. Integers
+    of 8 and 16 bits are added as i32 or u32; with `dtype` elements are converted to that first.
 
     Raises:
         DTypeError: `dtype` is bool.
         ShapeError: The axis is out of range.
     """
-    rows, place = _prepared(_counted(numbers(x, dtype, "cumsum")), axis, "cumsum")
-    return moveaxis(_folds(rows, 0, total, operator.add, 0) if rows.size else rows, -1, place)
+    rows, place = _prepared(counted(x, dtype, "cumsum"), axis, "cumsum")
+    return moveaxis(_folds(rows, 0, _sums, operator.add, 0) if rows.size else rows, -1, place)
 
 
 def cumprod(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
     """Running products along `axis` (of the flattened tensor if `None`); the derivative is exact where elements are 0.
 
     In blocks, as `cumsum`: each product has the error of one that is multiplied in blocks. The derivative divides by
-    nothing: it is the product of the elements before each one and a linear recurrence from behind, in blocks too. With
-    `dtype` elements are converted to it first.
+    nothing: it is the product of the elements before each one and a linear recurrence from behind, in blocks too.
+    Integers of 8 and 16 bits are multiplied as i32 or u32; with `dtype` elements are converted to that first.
 
     Raises:
         DTypeError: `dtype` is bool.
         ShapeError: The axis is out of range.
     """
-    rows, place = _prepared(_counted(numbers(x, dtype, "cumprod")), axis, "cumprod")
+    rows, place = _prepared(counted(x, dtype, "cumprod"), axis, "cumprod")
     if rows.size:
-        rows = _products(rows) if np.issubdtype(rows.dtype, np.floating) else _folds(rows, 0, prod, operator.mul, 1)
+        rows = _products(rows) if is_float(rows.dtype) else _folds(rows, 0, _multiplied, operator.mul, 1)
     return moveaxis(rows, -1, place)
 
 
@@ -153,7 +159,7 @@ def _extremes(x: Any, axis: int | None, what: str, fold: Fold, combine: Combine,
     rows, place = _prepared(x, axis, what)
     order = positions(rows.shape, rows.ndim - 1, NAMES["i32"])
     if rows.size:
-        given = stop_gradient(_counted(rows))
+        given = stop_gradient(cast(rows, NAMES["i32"]) if rows.dtype == NAMES["bool"] else rows)
         found = _folds(given, 0, fold, combine, farthest(given, sign))
         reached = logical_or(equal(given, found), not_equal(given, given))
         order = _folds(where(reached, order, 0), 0, largest, maximum, 0)
@@ -218,7 +224,7 @@ def _joined(apart: Tensor, count: int) -> Tensor:
 @custom_vjp
 def _products(rows: Tensor) -> Tensor:
     """Running products along the last axis."""
-    return _folds(rows, 0, prod, operator.mul, 1)
+    return _folds(rows, 0, _multiplied, operator.mul, 1)
 
 
 def _products_kept(rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:

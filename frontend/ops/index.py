@@ -16,6 +16,7 @@ from tensorgrad.ops.keys import Selection, index, selection
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
 from tensorgrad.ops.shape import (
     arange,
+    as_indices,
     counted_from_front,
     expand_dims,
     full,
@@ -126,11 +127,9 @@ def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
         DTypeError: The indices are not integers.
         OptionError: `count` is not a positive integer.
     """
-    tensor = as_tensor(indices)
+    tensor = as_indices(indices, "one_hot")
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise OptionError(f"{user_line()}: one_hot: the number of classes is a positive integer, not {count!r}")
-    if tensor.dtype.kind not in "iu":
-        raise DTypeError(f"{user_line()}: one_hot: indices are i32 or u32, not {SHORT[tensor.dtype]}")
     note_range(tensor, 0, int(count) - 1, "one_hot")
     return cast(equal(expand_dims(tensor, -1), arange(count, dtype=tensor.dtype)), as_dtype(dtype))
 

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tensorgrad.dialects.tg import index
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
@@ -33,9 +35,9 @@ from tensorgrad.ops.elementwise.functions import exp, log, sqrt
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import log_softmax, logsumexp, mean, norm, sum
-from tensorgrad.ops.shape import check_range, expand_dims, normalized_axis, squeeze
+from tensorgrad.ops.shape import as_indices, check_range, expand_dims, normalized_axis, squeeze
 from tensorgrad.tracing.checks import is_integer
-from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
+from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -83,9 +85,10 @@ def alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
 def picked(what: str, scores: Tensor, labels: Tensor) -> Tensor:
     """Returns the score of each label; NaN where the label is no class."""
     check_range(labels, 0, scores.shape[-1] - 1, f"{what}: labels")
+    places = expand_dims(as_indices(labels, what), -1)
     # The op itself, not take_along_axis: a negative label is wrong, it doesn't count from the end.
     axis = integer(scores.ndim - 1)
-    return squeeze(emit(index.TakeAlongAxisOp, [scores, expand_dims(labels, -1)], axis=axis), -1)
+    return squeeze(emit(index.TakeAlongAxisOp, [scores, places], axis=axis), -1)
 
 
 def _class_weights(what: str, weight: Any, scores: Tensor) -> Tensor | None:
@@ -102,7 +105,7 @@ class _Labels:
 
     def __init__(self, labels: Tensor, weight: Tensor | None, ignore_index: int | None):
         self.kept = None if ignore_index is None else not_equal(labels, ignore_index)
-        self.places = labels if self.kept is None else where(self.kept, labels, 0)
+        self.places = as_indices(labels if self.kept is None else where(self.kept, labels, 0), "labels")
         self.weights = None
         if weight is not None:
             self.weights = self._dropped(emit(index.TakeOp, [weight, self.places], axis=integer(0)))
@@ -132,7 +135,7 @@ def check_labels(what: str, scores: Tensor, labels: Tensor) -> None:
         DTypeError: The dtypes are others.
         ShapeError: The labels' shape is not that of the scores without the last axis.
     """
-    if not is_float(scores.dtype) or labels.dtype not in (NAMES["i32"], NAMES["u32"]):
+    if not is_float(scores.dtype) or labels.dtype.kind not in "iu":
         raise DTypeError(
             f"{user_line()}: {what}: takes float logits and integer labels, "
             f"not {SHORT[scores.dtype]} and {SHORT[labels.dtype]}"
@@ -149,8 +152,8 @@ def _check_ignored(what: str, labels: Tensor, ignore_index: int | None) -> None:
         return
     if not is_integer(ignore_index):
         raise OptionError(f"{user_line()}: {what}: ignore_index must be an integer, not {ignore_index!r}")
-    low, high = (-(2**31), 2**31 - 1) if labels.dtype == NAMES["i32"] else (0, 2**32 - 1)
-    if not low <= ignore_index <= high:
+    limits = np.iinfo(labels.dtype)
+    if not limits.min <= ignore_index <= limits.max:
         raise OptionError(f"{user_line()}: {what}: no {SHORT[labels.dtype]} label can be {ignore_index}, ignore_index")
 
 

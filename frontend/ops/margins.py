@@ -21,7 +21,7 @@ from tensorgrad.ops.losses import alike, check_labels, picked, reduced_by
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import mean, norm, sum
-from tensorgrad.ops.shape import arange, expand_dims, take
+from tensorgrad.ops.shape import arange, as_indices, expand_dims, take
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
@@ -129,8 +129,9 @@ def multi_margin(
     what = "multi_margin"
     if p not in (1, 2):
         raise OptionError(f"{user_line()}: {what}: p must be 1 or 2, got {p!r}")
-    values, places = as_tensor(scores), as_tensor(labels)
-    check_labels(what, values, places)
+    values, integers = as_tensor(scores), as_tensor(labels)
+    check_labels(what, values, integers)
+    places = as_indices(integers, what)
     classes = values.shape[-1]
     given = None if weight is None else cast(as_tensor(weight), values.dtype)
     if given is not None and given.shape != (classes,):

@@ -12,7 +12,7 @@ import numpy as np
 from tensorgrad.dialects.tg import convolution, shape
 from tensorgrad.dialects.tg.base import NumpyArray, ints
 from tensorgrad.dialects.tg.convolution import spread, window_count
-from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.contract import numbers, whole
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
@@ -33,9 +33,9 @@ from tensorgrad.ops.reduce import mean
 from tensorgrad.ops.reduce import min as smallest
 from tensorgrad.ops.reduce import sum as sum_over
 from tensorgrad.ops.sampling import Samples, sampled
-from tensorgrad.ops.shape import arange, check_range, expand_dims, full, reshape, take
+from tensorgrad.ops.shape import arange, as_indices, check_range, expand_dims, full, reshape, take
 from tensorgrad.ops.windows import Padding, Sizes, last_axes, listed, paddings, same_padding
-from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
+from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
@@ -263,7 +263,7 @@ def max_unpool(
 
     Args:
         x: What `max_pool` returned: `[batch, channels, spatial...]`, or with any leading axes where `size` is a list.
-        indices: I32 or u32 of the same shape: positions in the flattened last axes of the result.
+        indices: Integers of the same shape: positions in the flattened last axes of the result.
         size: The windows' extents; one number means all axes but the first two.
         stride: Elements between neighbouring windows; as far as the windows are wide by default.
         padding: The padding on either side, one number, or one for each axis.
@@ -274,11 +274,9 @@ def max_unpool(
         ShapeError: The shapes differ, the result would have no elements, or a known index lies outside of it.
         DTypeError: The indices are no integers.
     """
-    tensor, where_ = numbers("max_unpool", x)[0], as_tensor(indices)
+    tensor, where_ = numbers("max_unpool", x)[0], as_indices(indices, "max_unpool")
     if where_.shape != tensor.shape:
         raise ShapeError(f"{user_line()}: max_unpool: {tensor.shape} and indices {where_.shape} differ in shape")
-    if where_.dtype not in (NAMES["i32"], NAMES["u32"]):
-        raise DTypeError(f"{user_line()}: max_unpool: indices are i32 or u32, not {SHORT[where_.dtype]}")
     axes = last_axes("max_unpool", tensor, size)
     extents = _unpooled("max_unpool", [tensor.shape[axis] for axis in axes], size, stride, padding, output_size)
     lead, plane = tensor.shape[: axes[0]], math.prod(extents)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.dialects.tg import shape
+from tensorgrad.dialects.tg import reduce, shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, ints
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError, ShapeError
@@ -18,7 +18,7 @@ from tensorgrad.tracing.tracer import as_array, emit
 
 
 def as_tensor(x: Any, dtype: DType | None = None) -> Tensor:
-    """`x` as a tensor: itself, or what numpy makes of it (float64 rounds to f32).
+    """`x` as a tensor: itself, or what numpy makes of it (numbers of 64 bits become those of 32).
 
     Raises:
         DTypeError: It holds no numbers, or numbers that don't fit.
@@ -79,19 +79,57 @@ def cast(x: Any, dtype: object) -> Tensor:
 
 
 def bitcast(x: Any, dtype: object) -> Tensor:
-    """`x` with its elements' bits read as `dtype`: f32, i32 or u32. Nothing is rounded, and it has no derivative.
+    """`x` with its elements' bits read as `dtype`. Nothing is rounded, and it has no derivative.
+
+    Where the two have different widths, the last axis has as many more or fewer elements, as with NumPy's and PyTorch's
+    `view`: the lowest bits come first. On WebGPU the bits of an f16 that is NaN may become those of another NaN.
 
     Raises:
-        DTypeError: One of the two dtypes has not 32 bits: there are no integers of 16 or 64.
+        DTypeError: One of the two is bool, which has no bits of its own.
+        ShapeError: The elements of the last axis don't make whole ones of a wider dtype, or there is no axis.
     """
     tensor, wanted = as_tensor(x), as_dtype(dtype)
-    for given in (tensor.dtype, wanted):
-        if given.itemsize != 4:
-            bits = {1: "no bits of its own", 2: "16 bits", 8: "64 bits"}[given.itemsize]
-            raise DTypeError(
-                f"{user_line()}: bitcast: takes f32, i32 and u32, which have 32 bits; {SHORT[given]} has {bits}"
-            )
-    return tensor if tensor.dtype == wanted else emit(arithmetic.BitcastOp, [tensor], to=ELEMENT_TYPES[wanted])
+    given = tensor.dtype
+    if NAMES["bool"] in (given, wanted):
+        raise DTypeError(f"{user_line()}: bitcast: bool has no bits of its own; cast it")
+    if given.itemsize == wanted.itemsize:
+        return tensor if given == wanted else emit(arithmetic.BitcastOp, [tensor], to=ELEMENT_TYPES[wanted])
+    if not tensor.ndim or tensor.shape[-1] * given.itemsize % wanted.itemsize:
+        raise ShapeError(
+            f"{user_line()}: bitcast: the last axis of {tensor.shape}, of {SHORT[given]}, does not hold whole elements "
+            f"of {SHORT[wanted]}"
+        )
+    words = bitcast(tensor, _unsigned_of(given))
+    parts = _split(words, wanted) if wanted.itemsize < given.itemsize else _joined(words, wanted)
+    return bitcast(parts, wanted)
+
+
+def _unsigned_of(dtype: DType) -> DType:
+    return NAMES[f"u{8 * dtype.itemsize}"]
+
+
+def _bit_places(count: int, width: int, dtype: DType) -> Array:
+    """Returns at which bit of a word each of its parts begins."""
+    return Array(np.arange(0, count * width, width).astype(dtype))
+
+
+def _split(words: Tensor, wanted: DType) -> Tensor:
+    """Returns unsigned integers as several of the width of `wanted` each, the lowest bits first."""
+    *lead, last = words.shape
+    count = words.dtype.itemsize // wanted.itemsize
+    apart = broadcast_to(emit(shape.ReshapeOp, [words], shape=ints([*words.shape, 1])), (*words.shape, count))
+    amounts = broadcast_to(_bit_places(count, 8 * wanted.itemsize, words.dtype), apart.shape)
+    parts = cast(emit(arithmetic.ShiftRightOp, [apart, amounts]), _unsigned_of(wanted))
+    return emit(shape.ReshapeOp, [parts], shape=ints([*lead, last * count]))
+
+
+def _joined(parts: Tensor, wanted: DType) -> Tensor:
+    """Returns each few unsigned integers as one of the width of `wanted`."""
+    *lead, last = parts.shape
+    count = wanted.itemsize // parts.dtype.itemsize
+    rows = emit(shape.ReshapeOp, [cast(parts, _unsigned_of(wanted))], shape=ints([*lead, last // count, count]))
+    amounts = broadcast_to(_bit_places(count, 8 * parts.dtype.itemsize, rows.dtype), rows.shape)
+    return emit(reduce.SumOp, [emit(arithmetic.ShiftLeftOp, [rows, amounts])], axes=ints([len(rows.shape) - 1]))
 
 
 def _is_scalar(x: Any) -> bool:

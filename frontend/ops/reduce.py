@@ -52,7 +52,7 @@ def in_full(function: Statistic) -> Statistic:
 
 
 def numbers(x: Any, dtype: object, what: str, floats: bool = False) -> Tensor:
-    """Returns `x` in the dtype that a reduction is to compute in: its own where that is `None`.
+    """Returns `x` in the dtype that a reduction is to compute in; where that is `None`, its own.
 
     Raises:
         DTypeError: The dtype is bool, or none of floats where the result is one.
@@ -66,16 +66,30 @@ def numbers(x: Any, dtype: object, what: str, floats: bool = False) -> Tensor:
     return cast(x, wanted)
 
 
+def counted(x: Any, dtype: object, what: str) -> Tensor:
+    """Returns `x` in the dtype that a sum or a product is in: booleans count as i32, and integers have 32 bits or more.
+
+    That is what the Array API standard says for i32 as the default integer.
+
+    Raises:
+        DTypeError: The dtype is bool.
+    """
+    tensor = numbers(x, dtype, what)
+    if dtype is not None or is_float(tensor.dtype) or tensor.dtype.itemsize >= 4:
+        return tensor
+    return cast(tensor, NAMES["u32" if tensor.dtype.kind == "u" else "i32"])
+
+
 @recorded_whole
 def sum(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
     """Returns the sum along `axis`: one axis, several, or all (None). Booleans count.
 
-    With `dtype` elements are converted to it before they are added.
+    Integers of 8 and 16 bits are added as i32 or u32. With `dtype` elements are converted to that first.
 
     Raises:
         DTypeError: `dtype` is bool.
     """
-    return _reduce("sum", reduce.SumOp, numbers(x, dtype, "sum"), axis, keepdims)
+    return _reduce("sum", reduce.SumOp, counted(x, dtype, "sum"), axis, keepdims)
 
 
 @recorded_whole
@@ -304,12 +318,12 @@ def causal_mask(queries: int, keys: int | None = None) -> Tensor:
 
 def prod(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
     """Returns the product along `axis`, 1 where it is empty; its derivative is exact where elements are 0. Booleans
-    count. With `dtype` elements are converted to it first.
+    count, and integers of 8 and 16 bits are multiplied as i32 or u32. With `dtype` elements are converted to it first.
 
     Raises:
         DTypeError: `dtype` is bool.
     """
-    return _reduce("prod", reduce.ProdOp, numbers(x, dtype, "prod"), axis, keepdims)
+    return _reduce("prod", reduce.ProdOp, counted(x, dtype, "prod"), axis, keepdims)
 
 
 def _truth(x: Any) -> Tensor:

@@ -57,7 +57,7 @@ def normalized_axes(axes: Any, rank: int, what: str) -> list[int]:
 
 
 def array(x: Any, dtype: object = None) -> Tensor:
-    """Returns a tensor of the given numbers; float64 rounds to f32 unless `dtype` asks for f64.
+    """Returns a tensor of the given numbers; those of 64 bits become those of 32, unless `dtype` asks for more.
 
     Raises:
         DTypeError: Values that don't fit.
@@ -333,14 +333,24 @@ def counted_from_front(indices: Any, extent: int, what: str) -> Tensor:
         DTypeError: They are not integers.
         ShapeError: Their values are known, and one is out of range.
     """
+    given = as_tensor(indices)
+    places, unsigned = as_indices(given, what), given.dtype.kind == "u"
+    check_range(given, 0 if unsigned else -extent, extent - 1, what)
+    if unsigned or counts_below(given) is not None:
+        return places
+    return where(less(places, 0), add(places, extent), places)
+
+
+def as_indices(indices: Any, what: str) -> Tensor:
+    """Integers of 32 bits or more: narrower ones number fewer places than an axis may have.
+
+    Raises:
+        DTypeError: They are not integers.
+    """
     tensor = as_tensor(indices)
-    if tensor.dtype not in (NAMES["i32"], NAMES["u32"]):
-        raise DTypeError(f"{user_line()}: {what}: indices are i32 or u32, not {SHORT[tensor.dtype]}")
-    unsigned = tensor.dtype.kind == "u"
-    check_range(tensor, 0 if unsigned else -extent, extent - 1, what)
-    if unsigned or counts_below(tensor) is not None:
-        return tensor
-    return where(less(tensor, 0), add(tensor, extent), tensor)
+    if tensor.dtype.kind not in "iu":
+        raise DTypeError(f"{user_line()}: {what}: indices are integers, not {SHORT[tensor.dtype]}")
+    return tensor if tensor.dtype.itemsize >= 4 else promotion.cast(tensor, NAMES["i32"])
 
 
 def counts_below(x: Tensor) -> int | None:

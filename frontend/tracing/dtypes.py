@@ -16,15 +16,22 @@ NAMES: dict[str, DType] = {
     "f16": np.dtype(np.float16),
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
+    "i8": np.dtype(np.int8),
+    "u8": np.dtype(np.uint8),
+    "i16": np.dtype(np.int16),
+    "u16": np.dtype(np.uint16),
     "i32": np.dtype(np.int32),
     "u32": np.dtype(np.uint32),
+    "i64": np.dtype(np.int64),
+    "u64": np.dtype(np.uint64),
     "bool": np.dtype(np.bool_),
 }
 """Short names of the element types; numpy's own names and dtypes are understood too."""
 
 SHORT: dict[DType, str] = {dtype: name for name, dtype in NAMES.items()}
 
-f16, f32, f64, i32, u32, bool_ = (NAMES[name] for name in ("f16", "f32", "f64", "i32", "u32", "bool"))
+f16, f32, f64, bool_ = (NAMES[name] for name in ("f16", "f32", "f64", "bool"))
+i8, u8, i16, u16, i32, u32, i64, u64 = (NAMES[f"{kind}{bits}"] for bits in (8, 16, 32, 64) for kind in "iu")
 
 _FLOATS = ("f16", "f32", "f64")
 
@@ -33,7 +40,7 @@ def as_dtype(dtype: object) -> DType:
     """Returns the dtype meant by a short name, a numpy name, a numpy dtype or a Python type.
 
     Raises:
-        DTypeError: It is none of f16, f32, f64, i32, u32 and bool.
+        DTypeError: It is none of `NAMES`, or a code of NumPy's that counts bytes, where `i8` has 8 bits.
     """
     if dtype is None:  # which numpy takes for float64
         raise DTypeError(f"None is not a dtype; use one of {', '.join(NAMES)}")
@@ -58,8 +65,11 @@ def is_float(dtype: DType) -> bool:
 def promote(x: DType, y: DType) -> DType:
     """Returns the dtype of a binary op's operands, by NumPy's kinds: bool gives way to integers, they to floats.
 
+    Two integers become the narrowest that holds both, as in the Array API standard; beside a float the width of an
+    integer has no say, as in PyTorch and JAX.
+
     Raises:
-        DTypeError: A signed and an unsigned integer have no common type here.
+        DTypeError: u64 and a signed integer have no common type.
     """
     if x == y or y == NAMES["bool"]:
         return x
@@ -71,7 +81,10 @@ def promote(x: DType, y: DType) -> DType:
         return x
     if is_float(y) and x.kind in "iu":
         return y
-    raise DTypeError(f"{SHORT[x]} and {SHORT[y]} have no common type; cast one of them")
+    found = np.promote_types(x, y)
+    if found not in SHORT or is_float(found):
+        raise DTypeError(f"{SHORT[x]} and {SHORT[y]} have no common type; cast one of them")
+    return found
 
 
 @dataclass(frozen=True)
@@ -92,7 +105,7 @@ def spec(shape: int | Sequence[int], dtype: object = "f32") -> Spec:
 
     Args:
         shape: The extents; an integer is the extent of one axis.
-        dtype: A short name (f16, f32, f64, i32, u32, bool) or anything that numpy takes for a dtype.
+        dtype: A short name (f32, i64, u8, bool, …: letters and bits) or anything that numpy takes for a dtype.
 
     Raises:
         ShapeError: An extent is not an integer, or negative.

@@ -93,7 +93,8 @@ def refuse_inside_trace(what: str) -> None:
 def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
     """Returns a numpy array of a supported dtype from anything that holds numbers.
 
-    float64 rounds to float32 and wider integers narrow to int32, unless `dtype` says otherwise.
+    Without `dtype`, numbers of 64 bits become those of 32, since NumPy gives 64 bits to whatever is not said to have
+    fewer; a value that doesn't fit is an error.
 
     Raises:
         DTypeError: Values that don't fit: a finite float that overflows, an integer out of range, no numbers at all.
@@ -115,7 +116,7 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         array = to_numpy(value, what)
         wanted = dtype
         if wanted is None:
-            wanted = array.dtype if array.dtype in ELEMENT_TYPES and array.dtype != np.float64 else None
+            wanted = array.dtype if array.dtype in ELEMENT_TYPES and array.dtype.itemsize < 8 else None
             wanted = wanted or _DEFAULTS.get(array.dtype.kind)
         if wanted is None or array.dtype.kind not in "fiub":
             raise DTypeError(f"{user_line()}: cannot use {what} of dtype {array.dtype} as a tensor")

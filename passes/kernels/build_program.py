@@ -20,7 +20,10 @@ from xdsl.dialects.builtin import (
     f32,
     f64,
     i1,
+    i8,
+    i16,
     i32,
+    i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, SSAValue
@@ -51,6 +54,7 @@ from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.runtime.program import (
     DISPATCH_COSTS,
     LOOP_ITERATIONS,
+    WIDENED,
     Binding,
     Buffer,
     Collective,
@@ -175,11 +179,13 @@ class _Builder:
             self._fill(self.data.setdefault(index, bytearray(size)), op, slot)
             return
         role = "output" if slot.role == "gradient" else slot.role
-        dtype = slot.dtype or DTYPES.get(element_of(op.result))
+        element = element_of(op.result)
+        dtype = slot.dtype or DTYPES.get(element)
         if dtype is None or (dtype == "f64" and not self.target.native):
             raise DiagnosticException(f"{slot.role} {slot.name!r} is {op.result.type}: devices have no such elements")
         name = slot.name if slot.role != "gradient" else f"gradient/{slot.name}"
-        self.tensors.append(TensorSlot(name, role, shape_of(op.result), dtype, index, op.start, slot.formula))
+        stored = WIDENED.get(dtype) if element == i32 else None
+        self.tensors.append(TensorSlot(name, role, shape_of(op.result), dtype, index, op.start, slot.formula, stored))
 
     def _fill(self, data: bytearray, op: ViewOp, slot: Slot) -> None:
         array = dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", slot.value))
@@ -236,6 +242,7 @@ class _Builder:
         if op.is_start:
             request = self.requests[kernel.outputs[0]] = len(self.requests)
             last = _wait_for(kernel)
+        element = element_of(kernel.inputs[0])
         moved = 0
         parts: list[Exchange] = []
         for given, made in zip(kernel.inputs, last.outputs, strict=True):
@@ -248,10 +255,10 @@ class _Builder:
         self.costs.append([moved, 0])
         return Collective(
             op.kind.data,
-            op.reduction.data,
+            op.combiner,
             op.rank_of_root,
             op.size,
-            DTYPES[element_of(kernel.inputs[0])],
+            f"u{8 * element_bytes(element)}" if op.is_unsigned else DTYPES[element],
             tuple(parts),
             label_of(kernel.location, self.here),
             request,
@@ -273,7 +280,16 @@ class _Builder:
         return Copy(self.arena_index[source.arena], source.start, self.arena_index[target.arena], target.start, size)
 
 
-DTYPES: dict[Attribute, str] = {f32: "f32", i32: "i32", i1: "bool", f16: "f16", f64: "f64"}
+DTYPES: dict[Attribute, str] = {
+    f32: "f32",
+    f16: "f16",
+    f64: "f64",
+    i8: "i8",
+    i16: "i16",
+    i32: "i32",
+    i64: "i64",
+    i1: "bool",
+}
 
 
 def _wait_for(start: KernelOp) -> KernelOp:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.runtime.group.background import Task
-from tensorgrad.runtime.group.collective import check_size, exchange, host_dtype
+from tensorgrad.runtime.group.collective import check_size, exchange
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.group.membership import current_group
 from tensorgrad.runtime.plan import Collective, Wait
@@ -66,7 +66,7 @@ class Exchanges:
     def _exchange(self, group: Group, step: Collective, addresses: Any) -> None:
         check_size(group, step.size)
         counts = [part.count for part in step.parts] + [part.result_count for part in step.parts]
-        arrays = [_array(addresses[slot], count, host_dtype(step)) for slot, count in enumerate(counts)]
+        arrays = [_array(addresses[slot], count, step.device_dtype) for slot, count in enumerate(counts)]
 
         def act() -> None:
             exchange(group, step, arrays[: len(step.parts)], arrays[len(step.parts) :])

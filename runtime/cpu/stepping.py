@@ -20,7 +20,6 @@ import numpy as np
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.tasks import pool_text
 from tensorgrad.runtime.program import (
-    ELEMENT_BYTES,
     Collective,
     Copy,
     Dispatch,
@@ -161,7 +160,9 @@ def borrowed_inputs(program: Program, least: int = LEAST_BORROWED) -> list[Tenso
         )
 
     found = [one for one in program.slots("input").values() if one.size >= least and is_only_read(one)]
-    return [one for one in found if one.dtype != "bool" and one.size == math.prod(one.shape) * ELEMENT_BYTES[one.dtype]]
+    return [
+        one for one in found if not one.is_converted and one.size == math.prod(one.shape) * one.device_dtype.itemsize
+    ]
 
 
 def _depth(steps: Sequence[Step]) -> int:

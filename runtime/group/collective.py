@@ -9,7 +9,7 @@ import numpy as np
 from tensorgrad.runtime.errors import GroupError
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.group.reductions import Array
-from tensorgrad.runtime.plan import HOST_DTYPES, Collective
+from tensorgrad.runtime.plan import Collective
 
 
 def check_size(group: Group, size: int) -> None:
@@ -22,11 +22,6 @@ def check_size(group: Group, size: int) -> None:
         raise GroupError(
             f"the program is for a group of {size} processes, this one is in a group of {group.size}; compile it again"
         )
-
-
-def host_dtype(step: Collective) -> np.dtype[np.generic]:
-    """Returns what the elements of a collective are on the host, where a bool is a word as on devices."""
-    return np.dtype(np.uint32 if step.dtype == "bool" else HOST_DTYPES[step.dtype])
 
 
 def exchange(group: Group, step: Collective, sources: Sequence[Array], results: Sequence[Array]) -> None:

@@ -30,7 +30,7 @@ LEAST_STAGING, MOST_STAGING = 1 << 16, 1 << 26
 MOST_THREADS = 8
 """How many threads compile kernels at most."""
 
-OPTIONAL_FEATURES = ("shader-f16", "subgroup", "timestamp-query")
+OPTIONAL_FEATURES = ("shader-f16", "shader-int64", "subgroup", "timestamp-query")
 TARGET_LIMITS = (
     "max_storage_buffers_per_shader_stage",
     "max_storage_buffer_binding_size",
@@ -206,6 +206,7 @@ class WebGPUDevice:
         return Target(
             name=self.info.name,
             f16="shader-f16" in features,
+            int64="shader-int64" in features,
             subgroups=subgroups,
             subgroup_size=self._probe_subgroup_size() if subgroups else None,
             software=self.info.type == "software",

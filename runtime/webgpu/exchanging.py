@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import wgpu
 
-from tensorgrad.runtime.group.collective import check_size, exchange, host_dtype
+from tensorgrad.runtime.group.collective import check_size, exchange
 from tensorgrad.runtime.group.membership import current_group
 from tensorgrad.runtime.plan import Collective, Wait
 from tensorgrad.runtime.webgpu.device import MOST_STAGING, STAGING, WebGPUDevice
@@ -101,7 +101,7 @@ class Exchanging:
 
     def _exchange(self, found: Sequence[np.ndarray[Any, Any]]) -> None:
         """Exchanges bytes, and writes what they become."""
-        step, dtype = self._step, host_dtype(self._step)
+        step, dtype = self._step, self._step.device_dtype
         raws: list[np.ndarray[Any, Any]] = [np.zeros(size, np.uint8) for _, _, size in self._writes]
         sources = [raw.view(dtype)[: part.count] for raw, part in zip(found, step.parts, strict=True)]
         results = [raw.view(dtype)[: part.result_count] for raw, part in zip(raws, step.parts, strict=True)]

@@ -21,12 +21,17 @@ from tensorgrad.transforms.grad import value_and_grad
 
 
 def on_device(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
-    """The results of a module of `tg`, in order. Its kernels are judged by Tint too, as the standard writes them."""
+    """The results of a module of `tg`, in order. Its kernels are judged by Tint too, as the standard writes them.
+
+    Integers of 64 bits are none of the standard's.
+    """
     target, names = device.target, Names(module)
     for one in inference_passes(target):
         apply(one, module)
-    tint.check(build_program(module, replace(target, shader_dialect="standard")))
-    executable = WebGPUExecutable(build_program(module, target), device)
+    program = build_program(module, target)
+    if program.target is not None and not program.target.int64:
+        tint.check(build_program(module, replace(target, shader_dialect="standard")))
+    executable = WebGPUExecutable(program, device)
     outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
     return [outputs[key.removeprefix("output/")].numpy() for key in names.results]
 

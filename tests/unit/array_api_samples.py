@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-DTYPES = ("bool", "int32", "uint32", "float16", "float32", "float64")
+INTEGRAL = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+REAL = ("float16", "float32", "float64")
+DTYPES = ("bool", *INTEGRAL, *REAL)
 
 FLOATS = np.array([[0.5, -0.25, 2.0], [1.0, 0.75, -3.0]])
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e-3, 30.0, np.inf, -np.inf, np.nan])

@@ -60,7 +60,7 @@ np.testing.assert_allclose(tg.grad(optimize.rosen)(x[0]), optimize.rosen_der(val
 
 for function in (special.logsumexp, special.log_softmax, stats.zscore, stats.iqr):
     assert "a tensor can't be changed" in refused(function, x)
-assert "no attribute 'int64'" in refused(stats.describe, x)
+check(lambda x: stats.describe(x)[2:], x)
 """
 
 SCIKIT_LEARN = """
@@ -77,9 +77,8 @@ with sklearn.config_context(array_api_dispatch=True):
     check(metrics.pairwise.linear_kernel, x, x[:5])
     check(lambda kernel: preprocessing.KernelCenterer().fit_transform(kernel), x @ x.T)
     check(lambda classes: preprocessing.LabelEncoder().fit_transform(classes), labels + 3)
-    for scaler in (preprocessing.MinMaxScaler, preprocessing.MaxAbsScaler):
+    for scaler in (preprocessing.MinMaxScaler, preprocessing.MaxAbsScaler, preprocessing.StandardScaler):
         assert "a tensor can't be changed" in refused(scaler().fit, x)
-    assert "no attribute 'int64'" in refused(preprocessing.StandardScaler().fit, x)
     assert "no attribute 'svd'" in refused(decomposition.PCA(2, svd_solver="full").fit, x)
 """
 

@@ -197,7 +197,10 @@ WRONG: list[tuple[Callable[[Group], object], str]] = [
     (lambda group: group.all_reduce(np.ones(3), "median"), "must be one of sum, mean, prod, max, min, not 'median'"),
     (lambda group: group.all_reduce(np.ones(3, np.int32), "mean"), "no mean of i32; there are sum, prod, max, min"),
     (lambda group: group.all_reduce(np.ones(3, bool)), "no sum of bool; there are max, min"),
-    (lambda group: group.all_reduce(np.ones(3, np.int64)), "must be one of f32, i32, u32, bool, f16, f64, not int64"),
+    (
+        lambda group: group.all_reduce(np.ones(3, complex)),
+        "must be one of f32, f16, f64, i8, .*, u64, bool, not complex",
+    ),
     (lambda group: group.all_reduce(np.ones((4, 4))[:, 1]), "not contiguous; give np.ascontiguousarray of it"),
     (lambda group: group.all_reduce(np.ones(3), out=np.ones(4)), "contiguous array of 3 f64 .*, got 4 float64"),
     (lambda group: group.all_gather(np.ones(3), out=np.ones(3)), "contiguous array of 6 f64 .*, got 3 float64"),

@@ -20,6 +20,7 @@ from tensorgrad.passes.kernels.expand_math import EXPANSIONS, ExpandMathPass
 @dataclass(frozen=True)
 class Device:
     f16: bool = True
+    int64: bool = True
     subgroups: bool = True
     shader_dialect: str = "naga"
 
@@ -199,6 +200,10 @@ def test_directives_come_with_their_use() -> None:
     assert emit_kernel(half).startswith("enable f16;\n")
     assert "enable" not in emit_kernel(group, Device())
     assert emit_kernel(group, standard).startswith("enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n")
+    long = only_kernel(kernel("%r = arith.addi %a, %b : i64", element="i64"))
+    assert "array<i64, 64>" in emit_kernel(long, Device())
+    with pytest.raises(EmitError, match="uses integers of 64 bits, which the target lacks"):
+        emit_kernel(long, Device(int64=False))
     with pytest.raises(EmitError, match="uses f16"):
         emit_kernel(half, Device(f16=False))
     with pytest.raises(EmitError, match="uses subgroups"):

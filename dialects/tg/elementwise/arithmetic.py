@@ -34,7 +34,7 @@ from tensorgrad.dialects.tg.base import (
     splat_value,
     tensor,
 )
-from tensorgrad.dialects.tg.traits import Elementwise
+from tensorgrad.dialects.tg.traits import Elementwise, NeverOverflows
 
 
 def fold_splats(op: TensorOp, values: Sequence[NumpyArray]) -> Attribute | None:
@@ -135,6 +135,7 @@ class StopGradientOp(UnaryOp):
     """
 
     name = "tg.stop_gradient"
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
     ELEMENTS: ClassVar = "any"
 
     @staticmethod
@@ -284,6 +285,7 @@ class MaximumOp(BinaryOp):
     """
 
     name = "tg.maximum"
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
 
     function = by_numpy(np.maximum)
 
@@ -297,6 +299,7 @@ class MinimumOp(BinaryOp):
     """
 
     name = "tg.minimum"
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
 
     function = by_numpy(np.minimum)
 
@@ -310,6 +313,7 @@ class AndOp(BinaryOp):
     """
 
     name = "tg.and"
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
     ELEMENTS: ClassVar = "bits"
 
     function = by_numpy(np.bitwise_and)
@@ -324,6 +328,7 @@ class OrOp(BinaryOp):
     """
 
     name = "tg.or"
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
     ELEMENTS: ClassVar = "bits"
 
     function = by_numpy(np.bitwise_or)
@@ -385,7 +390,7 @@ class SelectOp(TensorOp):
     on_true = operand_def()
     on_false = operand_def()
     result = result_def()
-    traits = traits_def(Pure(), Elementwise())
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -414,6 +419,9 @@ class SelectOp(TensorOp):
 @irdl_op_definition
 class CastOp(TensorOp):
     """Converts elements. Floats truncate towards zero and saturate; NaN becomes 0; integers wrap; bool is `!= 0`.
+
+    An integer that a float has no room for is rounded to the nearest, ties to even; beyond the range of f16 it is an
+    infinity.
 
     Example:
         %1 = tg.cast %0 to = i32 : tensor<4xf32>
@@ -444,7 +452,7 @@ class CastOp(TensorOp):
 
 @irdl_op_definition
 class BitcastOp(TensorOp):
-    """Reads the bits of elements of 32 bits as another type of 32 bits: f32, i32 or ui32.
+    """Reads the bits of elements as another type of the same width; bool has none.
 
     Example:
         %1 = tg.bitcast %0 to = i32 : tensor<4xf32>
@@ -459,8 +467,10 @@ class BitcastOp(TensorOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
-        for element in (operands[0].get_element_type(), properties["to"]):
-            require(numpy_dtype(element).itemsize == 4, f"takes and gives elements of 32 bits, got {element}")
+        given, wanted = operands[0].get_element_type(), properties["to"]
+        require(i1 not in (given, wanted), "bool has no bits of its own")
+        equal = numpy_dtype(given).itemsize == numpy_dtype(wanted).itemsize
+        require(equal, lambda: f"takes and gives elements of one width, got {given} and {wanted}")
         return tensor(operands[0].get_shape(), properties["to"])
 
     def prepare(self) -> UnaryEvaluate:
@@ -478,9 +488,20 @@ def saturating_cast(x: NumpyArray, dtype: np.dtype[Any]) -> NumpyArray:
     """Casts as `tg.cast` does: out-of-range floats saturate, NaN becomes 0."""
     if dtype.kind in "iu" and x.dtype.kind == "f":
         limits = np.iinfo(dtype)
-        wide = np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=limits.max, neginf=limits.min)
-        return np.clip(np.trunc(wide), limits.min, limits.max).astype(np.int64).astype(dtype)
+        wide = x.astype(np.float64)
+        above, below = wide >= float(limits.max), wide <= float(limits.min)
+        # The largest integer of 64 bits is no float64, but the bound above it is one.
+        inside = np.where(above | below | np.isnan(wide), 0.0, wide).astype(dtype)
+        return np.where(above, dtype.type(limits.max), np.where(below, dtype.type(limits.min), inside))
     return x.astype(dtype)
+
+
+def _unsigned_amount(y: NumpyArray) -> NumpyArray:
+    return y.astype(f"u{y.dtype.itemsize}")
+
+
+def _bits(x: NumpyArray) -> int:
+    return 8 * x.dtype.itemsize
 
 
 @irdl_op_definition
@@ -492,6 +513,7 @@ class XorOp(BinaryOp):
     """
 
     name = "tg.xor"
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
     ELEMENTS: ClassVar = "bits"
 
     function = by_numpy(np.bitwise_xor)
@@ -499,7 +521,7 @@ class XorOp(BinaryOp):
 
 @irdl_op_definition
 class ShiftLeftOp(BinaryOp):
-    """`x << y` on integers. The amount is read unsigned; one of 32 or more gives 0.
+    """`x << y` on integers. The amount is read unsigned; one of the width or more gives 0.
 
     Example:
         %2 = tg.shift_left %0, %1 : tensor<4xi32>, tensor<4xi32>
@@ -511,7 +533,7 @@ class ShiftLeftOp(BinaryOp):
 
     @staticmethod
     def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        inside = y.astype(np.uint32) < 32
+        inside = _unsigned_amount(y) < _bits(x)
         return np.where(inside, np.left_shift(x, np.where(inside, y, 0).astype(y.dtype)), np.zeros((), x.dtype))
 
 
@@ -519,21 +541,22 @@ class ShiftLeftOp(BinaryOp):
 class ShiftRightOp(BinaryOp):
     """`x >> y` on integers, which keeps the sign of signed ones. The amount is read unsigned.
 
-    An amount of 32 or more gives 0, or -1 for a negative number.
+    An amount of the width or more gives 0, or -1 for a negative number.
 
     Example:
         %2 = tg.shift_right %0, %1 : tensor<4xi32>, tensor<4xi32>
     """
 
     name = "tg.shift_right"
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
     ELEMENTS: ClassVar = "integer"
     NEUTRAL_RIGHT: ClassVar = 0
 
     @staticmethod
     def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        amount = y.astype(np.uint32)
-        moved = np.right_shift(x, np.minimum(amount, 31).astype(x.dtype))
-        return moved if x.dtype.kind == "i" else np.where(amount < 32, moved, np.zeros((), x.dtype))
+        amount, bits = _unsigned_amount(y), _bits(x)
+        moved = np.right_shift(x, np.minimum(amount, bits - 1).astype(x.dtype))
+        return moved if x.dtype.kind == "i" else np.where(amount < bits, moved, np.zeros((), x.dtype))
 
 
 @irdl_op_definition
@@ -564,6 +587,7 @@ class RemainderOp(BinaryOp):
     """
 
     name = "tg.remainder"
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
 
     function = by_numpy(np.remainder)
 

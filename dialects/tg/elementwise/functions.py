@@ -12,7 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import i1
-from xdsl.irdl import irdl_op_definition
+from xdsl.irdl import irdl_op_definition, traits_def
+from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
     NumpyArray,
@@ -24,6 +25,7 @@ from tensorgrad.dialects.tg.base import (
     tensor,
 )
 from tensorgrad.dialects.tg.elementwise.arithmetic import BinaryOp, UnaryOp
+from tensorgrad.dialects.tg.traits import Elementwise, NeverOverflows
 
 
 @irdl_op_definition
@@ -131,6 +133,7 @@ class ReluOp(UnaryOp):
     """
 
     name = "tg.relu"
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
     ELEMENTS: ClassVar = "number"
 
     @staticmethod

@@ -74,8 +74,8 @@ def divide(x: Any, y: Any) -> Tensor:
 def power(x: Any, y: Any) -> Tensor:
     """`x` to the power of `y`, as C's pow. A constant whole exponent from -16 to 16 multiplies, which is cheaper.
 
-    Integers wrap, and one that is computed multiplies for each of its 31 bits; a negative one gives 0, but for bases
-    whose size is 1. Beside a float exponent integers are f32.
+    Integers wrap, and an exponent that is computed takes a product for each of its bits; a negative one gives 0, but
+    for bases whose size is 1. Beside a float exponent integers are f32.
 
     Raises:
         DTypeError: The operands are integers and the exponent is a negative constant, or they are boolean.
@@ -101,7 +101,7 @@ def _integer_power(base: Tensor, exponent: Tensor) -> Tensor:
     """Repeated squaring, by the bits of each exponent."""
     unsigned = base.dtype.kind == "u"
     result, squared = emit_full_like(base, 1), base
-    for bit in range(32 if unsigned else 31):
+    for bit in range(8 * base.dtype.itemsize - (not unsigned)):
         taken = not_equal(bitwise_and(exponent, emit_full_like(exponent, 1 << bit)), 0)
         result = where(taken, multiply(result, squared), result)
         squared = multiply(squared, squared)
@@ -109,7 +109,7 @@ def _integer_power(base: Tensor, exponent: Tensor) -> Tensor:
         return result
     odd = not_equal(bitwise_and(exponent, 1), 0)
     reciprocal = where(equal(base, 1), 1, where(equal(base, -1), where(odd, -1, 1), 0))
-    return where(less(exponent, 0), reciprocal, result)
+    return where(less(exponent, 0), cast(reciprocal, base.dtype), result)
 
 
 def _whole_power(base: Tensor, exponent: int) -> Tensor | None:
@@ -327,9 +327,10 @@ def sign(x: Any) -> Tensor:
     tensor = stop_gradient(as_tensor(x))
     if tensor.dtype == NAMES["bool"]:
         raise DTypeError(f"{user_line()}: sign: takes numbers, not bool; cast first")
-    rest = where(equal(tensor, 0), 0, tensor) if is_float(tensor.dtype) else 0
-    below = rest if tensor.dtype == NAMES["u32"] else where(less(tensor, 0), -1, rest)
-    return where(greater(tensor, 0), Array(np.ones((), tensor.dtype)), below)
+    zero, one = (Array(np.full((), number, tensor.dtype)) for number in (0, 1))
+    rest = where(equal(tensor, 0), 0, tensor) if is_float(tensor.dtype) else zero
+    below = rest if tensor.dtype.kind == "u" else where(less(tensor, 0), -1, rest)
+    return where(greater(tensor, 0), one, below)
 
 
 def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
@@ -442,7 +443,7 @@ def bitwise_invert(x: Any) -> Tensor:
 
 
 def bitwise_left_shift(x: Any, y: Any) -> Tensor:
-    """`x << y` on integers; an amount below 0 or above 31 gives 0.
+    """`x << y` on integers; an amount below 0, or of as many bits as there are, gives 0.
 
     Raises:
         DTypeError: The operands are not integers, or of different kinds.
@@ -451,7 +452,9 @@ def bitwise_left_shift(x: Any, y: Any) -> Tensor:
 
 
 def bitwise_right_shift(x: Any, y: Any) -> Tensor:
-    """`x >> y` on integers, which keeps the sign; an amount below 0 or above 31 gives 0, or -1 for a negative `x`.
+    """`x >> y` on integers, which keeps the sign.
+
+    An amount below 0, or of as many bits as there are, gives 0, or -1 for a negative `x`.
 
     Raises:
         DTypeError: The operands are not integers, or of different kinds.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from tensorgrad.dialects.buf import buffer_type, element_bytes, row_of
 from tensorgrad.dialects.buf import element_of as buffer_element
 from tensorgrad.dialects.buf import shape_of as buffer_shape
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
-from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, ints, numpy_dtype, size_of, splat_value, ui32
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, ints, numpy_dtype, size_of, splat_value
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.collective import CollectiveOp
@@ -39,7 +39,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.outline import Outlining, has_con
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES, SEQUENCES, VIEWS
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.attention import lower_attention
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.collective import lower_collective
-from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage, typed
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, Splat, View, through
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
 from tensorgrad.passes.levels import TENSORS, LevelPass
@@ -72,11 +72,6 @@ class LowerTgToBufPass(LevelPass):
                 Outlining(op, function, lambda part: _Lowering(part).run()).run()
             else:
                 _Lowering(function).run()
-
-
-def _with_dtype(slot: Slot, value: SSAValue) -> Slot:
-    """Says of unsigned tensors that they are: buffers are signless."""
-    return replace(slot, dtype="u32") if element_of(value) == ui32 else slot
 
 
 def _is_whole(value: SSAValue, view: View) -> bool:
@@ -122,8 +117,8 @@ class _Lowering:
         self.originals = originals
         returned = return_of(self.function)
         values = list(returned.operands)
-        self.arguments = [_with_dtype(slot, a) for slot, a in zip(self.arguments, originals, strict=True)]
-        results = [_with_dtype(slot, value) for slot, value in zip(self.results, values, strict=True)]
+        self.arguments = [typed(slot, a) for slot, a in zip(self.arguments, originals, strict=True)]
+        results = [typed(slot, value) for slot, value in zip(self.results, values, strict=True)]
         for argument in originals:
             kind = cast(Tensor, argument.type)
             buffer = self.block.insert_arg(
@@ -205,7 +200,7 @@ class _Lowering:
         buffer.location = op.location
         value = cast("DenseIntOrFPElementsAttr[Any]", op.value)
         index = sum(1 for slot in self.arguments if slot.role == "constant")
-        self.arguments.append(_with_dtype(Slot(f"constant{index}", "constant", value=value), op.results[0]))
+        self.arguments.append(typed(Slot(f"constant{index}", "constant", value=value), op.results[0]))
         return View(buffer, affine.identity(len(op.shape)))
 
     def _emit(self, spec: KernelSpec, op: TensorOp | CallOp) -> View:

@@ -17,13 +17,13 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf import buffer_type
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_attribute
-from tensorgrad.dialects.tg.base import Tensor, TensorOp, ui32
+from tensorgrad.dialects.tg.base import Tensor, TensorOp
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dialects.tg.traits import is_view
 from tensorgrad.passes.analyses.storage import LOOPS
-from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage, typed
 from tensorgrad.passes.functions import block_of, return_of, set_signature
 
 Lower: TypeAlias = Callable[[FuncOp], None]
@@ -68,8 +68,8 @@ class Outlining:
         self.name = function.sym_name.data
         self.old = block_of(function)
         self.values = list(return_of(function).operands)
-        self.arguments = [_typed(slot, a) for slot, a in zip(arguments_of(function), self.old.args, strict=True)]
-        self.results = [_typed(slot, v) for slot, v in zip(results_of(function), self.values, strict=True)]
+        self.arguments = [typed(slot, a) for slot, a in zip(arguments_of(function), self.old.args, strict=True)]
+        self.results = [typed(slot, v) for slot, v in zip(results_of(function), self.values, strict=True)]
         self.block = Block()
         self.buffers: dict[SSAValue, SSAValue] = {}
         self.slots: dict[SSAValue, Slot] = {}
@@ -165,7 +165,7 @@ class Outlining:
 
     def _result_slot(self, value: SSAValue) -> Slot:
         self.number += 1
-        return _typed(Slot(f"value{self.number}", "output"), value)
+        return typed(Slot(f"value{self.number}", "output"), value)
 
     # Putting together
 
@@ -202,7 +202,7 @@ class Outlining:
 
     def _slot_inside(self, value: SSAValue, number: int) -> Slot:
         slot = self.slots.get(value)
-        return _typed(Slot(f"a{number}", "input"), value) if slot is None or self.is_called else slot
+        return typed(Slot(f"a{number}", "input"), value) if slot is None or self.is_called else slot
 
     def _loop(self, op: ScanOp, inits: Sequence[SSAValue]) -> None:
         inside, carries, slices = op.arguments
@@ -253,8 +253,8 @@ class Outlining:
         function = self._function(name, block, found, location)
         if depth:
             function.attributes[LOOPS] = IntegerAttr(depth, i64)
-        slots = [_typed(slot, argument) for slot, argument in zip(slots, block.args, strict=True)]
-        set_slots(function, slots, [_typed(slot, value) for slot, value in zip(results, found, strict=True)])
+        slots = [typed(slot, argument) for slot, argument in zip(slots, block.args, strict=True)]
+        set_slots(function, slots, [typed(slot, value) for slot, value in zip(results, found, strict=True)])
         if has_control(function):
             Outlining(self.module, function, self.lower, is_called=True).run()
         else:
@@ -336,11 +336,6 @@ def set_slots(function: FuncOp, arguments: Sequence[Slot], results: Sequence[Slo
 def _depth(function: FuncOp) -> int:
     found = function.attributes.get(LOOPS)
     return found.value.data if isinstance(found, IntegerAttr) else 0
-
-
-def _typed(slot: Slot, value: SSAValue) -> Slot:
-    """Says of unsigned tensors that they are: buffers are signless."""
-    return replace(slot, dtype="u32") if element_of(value) == ui32 else slot
 
 
 def _buffer_type(value: SSAValue) -> Attribute:

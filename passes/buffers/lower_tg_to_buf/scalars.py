@@ -1,27 +1,38 @@
 """Builds the bodies of stages: scalar ops of `arith` and `math`.
 
-Buffers are signless: `ui32` is `i32` here, and the sign sits in the op.
+Buffers are signless: `ui8` is `i8` here, and the sign sits in the op.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i1, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.dialects.tg.base import TensorOp, is_float, ui32
+from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.tg.base import SIGNLESS, TensorOp, is_float, is_unsigned
+from tensorgrad.dialects.tg.build import element_of
 
 index = IndexType()
 
 
 def storage(element: Attribute) -> Attribute:
     """Returns the signless element type that buffers use for a tensor's element type."""
-    return i32 if element == ui32 else element
+    return SIGNLESS.get(element, element)
+
+
+def typed(slot: Slot, value: SSAValue) -> Slot:
+    """Says of an unsigned tensor what it is, unless its slot does: buffers are signless."""
+    element = element_of(value)
+    if slot.dtype is not None or not is_unsigned(element):
+        return slot
+    return replace(slot, dtype=f"u{cast(IntegerType, element).bitwidth}")
 
 
 class ScalarBuilder:
@@ -36,13 +47,13 @@ class ScalarBuilder:
         return op.results[0]
 
     def constant(self, number: float, element: Attribute) -> SSAValue:
-        """Returns a constant of a buffer's element type; 32-bit patterns above the signed range wrap."""
+        """Returns a constant of a buffer's element type; patterns above the signed range wrap."""
         if is_float(element):
             return self.add_op(arith.ConstantOp(FloatAttr(float(number), cast(AnyFloat, element))))
-        value = int(number)
-        if element == i32 and value >= 1 << 31:
-            value -= 1 << 32
-        return self.add_op(arith.ConstantOp(IntegerAttr(value, cast("IntegerType | IndexType", element))))
+        value, kind = int(number), cast("IntegerType | IndexType", element)
+        if isinstance(kind, IntegerType) and kind != i1 and value >= 1 << kind.bitwidth - 1:
+            value -= 1 << kind.bitwidth
+        return self.add_op(arith.ConstantOp(IntegerAttr(value, kind)))
 
     def apply(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
         """Returns an op whose result has its first operand's type."""
@@ -60,6 +71,14 @@ class ScalarBuilder:
     def select(self, condition: SSAValue, on_true: SSAValue, on_false: SSAValue) -> SSAValue:
         """Returns a choice."""
         return self.add_op(arith.SelectOp(condition, on_true, on_false))
+
+
+def constant_integer(value: SSAValue) -> int | None:
+    """Returns the integer that a scalar is, where it is a constant."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
 
 
 @cache
@@ -88,6 +107,8 @@ _FLAGLESS: set[type[Operation]] = {
     arith.SIToFPOp,
     arith.UIToFPOp,
     arith.ExtUIOp,
+    arith.ExtSIOp,
+    arith.TruncIOp,
     arith.ExtFOp,
     arith.TruncFOp,
     arith.IndexCastOp,
@@ -119,7 +140,7 @@ BY_KIND: dict[str, tuple[type[Operation], type[Operation], type[Operation]]] = {
 def by_kind(name: str, element: Attribute) -> type[Operation]:
     """Returns the op of a family for a tensor's element type."""
     floats, signed, unsigned = BY_KIND[name]
-    return floats if is_float(element) else unsigned if element == ui32 else signed
+    return floats if is_float(element) else unsigned if is_unsigned(element) else signed
 
 
 def predicate(name: str, element: Attribute) -> str:
@@ -128,7 +149,7 @@ def predicate(name: str, element: Attribute) -> str:
         return "une" if name == "ne" else f"o{name}"
     if name in ("eq", "ne"):
         return name
-    return f"{'u' if element in (ui32, i1) else 's'}{name}"
+    return f"{'u' if element == i1 or is_unsigned(element) else 's'}{name}"
 
 
 def polynomial(b: ScalarBuilder, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import combinations
 
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i64
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
@@ -39,6 +39,7 @@ from tensorgrad.passes.analyses.machine import (
     holds_sums,
     machine_of,
 )
+from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.schedule.archetype import Archetype, body_size, has_own_loops
 from tensorgrad.passes.kernels.weights import weight_of
 from tensorgrad.runtime.target import Target
@@ -250,7 +251,7 @@ def _fastest(
         whole = _Work.of(kernel, stage, pair)
         work.append((pair, replace(whole, steps=whole.steps // parts)))
     lanes = min(machine.lanes, target.most_lanes)
-    broadcasts = target.subgroups and target.subgroup_size == lanes
+    broadcasts = target.subgroups and target.subgroup_size == lanes and lanes_share(stage)
     return _fastest_block((*kernel.extents, parts), tuple(work), lanes, broadcasts, machine)
 
 
@@ -414,6 +415,12 @@ def _changed(tile: Tile, own: int) -> Iterator[Tile]:
     yield replace(tile, row=tile.column, column=tile.row)
 
 
+def lanes_share(stage: GenericOp) -> bool:
+    """Returns whether the lanes of a subgroup can hand on what a stage computes: not every device can 64 bits."""
+    inner = (result for op in operations(stage.body.block) for result in op.results)
+    return all(value.type != i64 for value in (*stage.body.block.args, *inner))
+
+
 def _is_possible(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> bool:
     if min(tile.rows, tile.columns, tile.lanes, tile.depth) < 1 or tile.rows * tile.columns > MOST_RESULTS:
         return False
@@ -425,7 +432,7 @@ def _is_possible(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target)
         return False
     if not can_step(tile, tile.steps, kernel, stage):
         return False
-    one_subgroup = target.subgroups and target.subgroup_size == tile.lanes and tile.depth == 1
+    one_subgroup = target.subgroups and target.subgroup_size == tile.lanes and tile.depth == 1 and lanes_share(stage)
     if tile.broadcast and not (one_subgroup and tile.rows > 1):
         return False
     return not tile.chunk or _can_stage(tile, stage, kernel, target)

@@ -333,10 +333,12 @@ def _signed_to_float(b: Builder, op: Operation, operands: Sequence[SSAValue]) ->
 def _unsigned_to_float(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
     """Returns the float of an unsigned integer; of 32 bits from its halves, so that only their sum rounds.
 
-    Conversions from 64 bits have no vector instruction before AVX-512.
+    Conversions from 64 bits have no vector instruction before AVX-512, and the dialect has none of unsigned integers.
     """
     value, type_ = operands[0], op.results[0].type
-    if value.type == i1:
+    if value.type == i64:
+        return _unsigned_word_to_float(b, value, type_)
+    if _width(value.type) < 32:
         return b.cast(llvm.SIToFPOp, b.cast(llvm.ZExtOp, value, i32), type_)
     if type_ == f16:
         return b.cast(llvm.SIToFPOp, b.cast(llvm.ZExtOp, value, i64), f16)
@@ -345,6 +347,19 @@ def _unsigned_to_float(b: Builder, op: Operation, operands: Sequence[SSAValue]) 
     scale = b.constant(FloatAttr(65536.0, cast(Any, type_)), type_)
     product = b.add(llvm.FMulOp(b.cast(llvm.SIToFPOp, high, type_), scale))
     return b.add(llvm.FAddOp(product, b.cast(llvm.SIToFPOp, low, type_)))
+
+
+def _unsigned_word_to_float(b: Builder, value: SSAValue, type_: Attribute) -> SSAValue:
+    """Returns the float of 64 bits without a sign: where the first is set, twice that of half of it.
+
+    The bit that halving drops is kept by an or, since all that matters of it is whether the half lies on a tie.
+    """
+    dropped = b.add(llvm.AndOp(value, b.number(1)))
+    half = b.add(llvm.OrOp(b.add(llvm.LShrOp(value, b.number(1))), dropped))
+    halved = b.cast(llvm.SIToFPOp, half, type_)
+    large = b.add(llvm.FAddOp(halved, halved))
+    is_large = b.compare("slt", value, b.number(0))
+    return b.add(llvm.SelectOp(is_large, large, b.cast(llvm.SIToFPOp, value, type_)))
 
 
 def _to_integer(name: str) -> Rule:

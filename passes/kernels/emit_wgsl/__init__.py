@@ -26,7 +26,7 @@ def emit_kernel(kernel: KernelOp, target: ShaderTarget | None = None) -> str:
 
     Args:
         kernel: A kernel that verifies, with linear indices.
-        target: Says whether f16 and subgroups exist and how to enable them; without one both do, as in Naga.
+        target: Says whether f16, subgroups and i64 exist and how to enable them; without one all do, as in Naga.
 
     Returns:
         WGSL text: bindings `b0`, `b1`, ... in group 0, in the order of the block's arguments.
@@ -51,9 +51,10 @@ def emit_module(module: ModuleOp, target: ShaderTarget | None = None) -> str:
 
 @dataclass(frozen=True)
 class _Assumed:
-    """A target that has everything, in one of the shader dialects."""
+    """A target that has everything that one of the shader dialects knows."""
 
     shader_dialect: str
+    int64: bool
     f16: bool = True
     subgroups: bool = True
 
@@ -70,4 +71,4 @@ class WgslTarget(XdslTarget):
         """Writes `emit_module` of `module` to `output`."""
         if not any(isinstance(op, KernelOp) for op in module.walk()):
             raise DiagnosticException("the target wgsl prints wgsl.kernel ops and the module has none: lower it first")
-        print(emit_module(module, _Assumed(self.dialect)), end="", file=output)
+        print(emit_module(module, _Assumed(self.dialect, int64=self.dialect == "naga")), end="", file=output)

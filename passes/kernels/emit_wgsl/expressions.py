@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     f32,
     i1,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Operation
 
@@ -41,6 +42,7 @@ Operands: TypeAlias = Sequence[Expression]
 Rule: TypeAlias = Callable[[Operation, Operands], Expression]
 
 INDEX = IndexType()
+_WHOLE = (INDEX, i32, i64)
 
 
 def _operand_type(op: Operation, allowed: Sequence[Attribute]) -> Attribute:
@@ -85,13 +87,15 @@ def _by_type(rules: Mapping[Attribute, Rule]) -> Rule:
     return rule
 
 
-def _unsigned(of_u32: Callable[[Operation, Expression, Expression], Expression]) -> Rule:
-    """Returns a binary op on unsigned numbers: plain on an index, between bitcasts on an i32."""
+def _unsigned(of_unsigned: Callable[[Operation, Expression, Expression], Expression]) -> Rule:
+    """Returns a binary op on unsigned numbers: plain on an index, between bitcasts on an i32 or an i64."""
 
     def rule(op: Operation, operands: Operands) -> Expression:
-        if _operand_type(op, (INDEX, i32)) == INDEX:
-            return of_u32(op, operands[0], operands[1])
-        return as_signed(of_u32(op, as_unsigned(operands[0]), as_unsigned(operands[1])))
+        type_ = _operand_type(op, _WHOLE)
+        if type_ == INDEX:
+            return of_unsigned(op, operands[0], operands[1])
+        left, right = (as_unsigned(operand, type_) for operand in operands)
+        return as_signed(of_unsigned(op, left, right), type_)
 
     return rule
 
@@ -104,38 +108,46 @@ def _constant_integer(op: Operation, position: int) -> int | None:
 
 
 def _divide_unsigned(operator: str, helper: str) -> Rule:
-    def of_u32(op: Operation, left: Expression, right: Expression) -> Expression:
+    def of_unsigned(op: Operation, left: Expression, right: Expression) -> Expression:
         plain = _constant_integer(op, 1) not in (None, 0)
-        return infix(operator, left, right) if plain else call(helper, left, right)
+        return infix(operator, left, right) if plain else call(f"{helper}_u{_bits(op)}", left, right)
 
-    return _unsigned(of_u32)
+    return _unsigned(of_unsigned)
 
 
 def _divide_signed(operator: str, helper: str) -> Rule:
     def rule(op: Operation, operands: Operands) -> Expression:
-        _operand_type(op, (i32,))
+        _operand_type(op, (i32, i64))
         plain = _constant_integer(op, 1) not in (None, 0, -1)
-        return infix(operator, *operands) if plain else call(helper, *operands)
+        return infix(operator, *operands) if plain else call(f"{helper}_i{_bits(op)}", *operands)
 
     return rule
 
 
 def _shift_unsigned(operator: str, helper: str) -> Rule:
-    def of_u32(op: Operation, left: Expression, right: Expression) -> Expression:
-        amount = _constant_integer(op, 1)
-        plain = amount is not None and 0 <= amount < 32
-        return infix(operator, left, right) if plain else call(helper, left, right)
+    def of_unsigned(op: Operation, left: Expression, right: Expression) -> Expression:
+        amount = _constant_amount(op)
+        return call(f"{helper}_u{_bits(op)}", left, right) if amount is None else infix(operator, left, amount)
 
-    return _unsigned(of_u32)
+    return _unsigned(of_unsigned)
 
 
 def _shift_signed(op: Operation, operands: Operands) -> Expression:
-    _operand_type(op, (i32,))
+    type_, amount = _operand_type(op, (i32, i64)), _constant_amount(op)
+    if amount is not None:
+        return infix(">>", operands[0], amount)
+    return call(f"tg_shr_i{_bits(op)}", operands[0], as_unsigned(operands[1], type_))
+
+
+def _constant_amount(op: Operation) -> Expression | None:
+    """Returns the amount of a shift, a u32 whatever is shifted, where it is a constant below the width."""
     amount = _constant_integer(op, 1)
-    right = as_unsigned(operands[1])
-    if amount is not None and 0 <= amount < 32:
-        return infix(">>", operands[0], right)
-    return call("tg_shr_i32", operands[0], right)
+    return unsigned_literal(amount) if amount is not None and 0 <= amount < _bits(op) else None
+
+
+def _bits(op: Operation) -> int:
+    """Returns the width of an op's integers."""
+    return 64 if op.operands[0].type == i64 else 32
 
 
 INTEGER_PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
@@ -144,13 +156,13 @@ FIRST_UNSIGNED = 6
 
 def _compare_integers(op: Operation, operands: Operands) -> Expression:
     predicate = cast(arith.CmpiOp, op).predicate.value.data
-    type_ = _operand_type(op, (INDEX, i32, i1))
+    type_ = _operand_type(op, (*_WHOLE, i1))
     left, right = operands
     if predicate >= 2:
         if type_ == i1 or (type_ == INDEX and predicate < FIRST_UNSIGNED):
             raise EmitError(op, f"only equality and, on an index, unsigned order can be compared, not {type_}")
-        if type_ == i32 and predicate >= FIRST_UNSIGNED:
-            left, right = as_unsigned(left), as_unsigned(right)
+        if type_ in (i32, i64) and predicate >= FIRST_UNSIGNED:
+            left, right = as_unsigned(left, type_), as_unsigned(right, type_)
     return infix(INTEGER_PREDICATES[predicate], left, right)
 
 
@@ -243,37 +255,73 @@ def _same(value: Expression) -> Expression:
 
 _FROM_SIGNED_BIT = _choose(signed_literal(0), signed_literal(-1))
 
+
+def _from_unsigned(function: str, type_: Attribute = i32) -> Callable[[Expression], Expression]:
+    return lambda value: call(function, as_unsigned(value, type_))
+
+
+def _extended(value: Expression) -> Expression:
+    """Returns a u32 as an i64; through u64, since Naga takes the sign from what is converted to."""
+    return as_signed(call("u64", value), i64)
+
+
+def _to_unsigned(helper: str, type_: Attribute, of_half: bool = False) -> Callable[[Expression], Expression]:
+    return lambda value: as_signed(call(helper, _wide(value) if of_half else value), type_)
+
+
 CONVERSIONS: dict[type[Operation], dict[tuple[Attribute, Attribute], Callable[[Expression], Expression]]] = {
     arith.IndexCastOp: {
         (INDEX, i32): as_signed,
         (i32, INDEX): as_unsigned,
         (i1, INDEX): _choose(unsigned_literal(0), unsigned_literal(-1)),
         (INDEX, i1): _lowest_bit,
+        (INDEX, i64): _extended,
+        (i64, INDEX): _cast("u32"),
     },
     arith.SIToFPOp: {
         (i32, f32): _cast("f32"),
         (i32, f16): _cast("f16"),
+        (i64, f32): _cast("f32"),
+        (i64, f16): _cast("f16"),
         # Through i32, because Mesa makes a choice of 0.0 and -1.0 a negation, which gives -0.0.
         (i1, f32): lambda value: call("f32", _FROM_SIGNED_BIT(value)),
         (i1, f16): lambda value: call("f16", _FROM_SIGNED_BIT(value)),
     },
     arith.UIToFPOp: {
-        (i32, f32): lambda value: call("f32", as_unsigned(value)),
-        (i32, f16): lambda value: call("f16", as_unsigned(value)),
+        (i32, f32): _from_unsigned("f32"),
+        (i32, f16): _from_unsigned("f16"),
+        (i64, f32): _from_unsigned("f32", i64),
+        (i64, f16): _from_unsigned("f16", i64),
         (i1, f32): _cast("f32"),
         (i1, f16): _cast("f16"),
     },
     arith.FPToSIOp: {
         (f32, i32): _cast("tg_to_i32"),
         (f16, i32): lambda value: call("tg_to_i32", _wide(value)),
+        (f32, i64): _cast("tg_to_i64"),
+        (f16, i64): lambda value: call("tg_to_i64", _wide(value)),
     },
     arith.FPToUIOp: {
-        (f32, i32): lambda value: as_signed(call("tg_to_u32", value)),
-        (f16, i32): lambda value: as_signed(call("tg_to_u32", _wide(value))),
+        (f32, i32): _to_unsigned("tg_to_u32", i32),
+        (f16, i32): _to_unsigned("tg_to_u32", i32, of_half=True),
+        (f32, i64): _to_unsigned("tg_to_u64", i64),
+        (f16, i64): _to_unsigned("tg_to_u64", i64, of_half=True),
     },
-    arith.ExtUIOp: {(i1, i32): _cast("i32")},
-    arith.ExtSIOp: {(i1, i32): _FROM_SIGNED_BIT},
-    arith.TruncIOp: {(i32, i1): lambda value: _lowest_bit(as_unsigned(value))},
+    arith.ExtUIOp: {
+        (i1, i32): _cast("i32"),
+        (i1, i64): _choose(signed_literal(0, i64), signed_literal(1, i64)),
+        (i32, i64): lambda value: _extended(as_unsigned(value)),
+    },
+    arith.ExtSIOp: {
+        (i1, i32): _FROM_SIGNED_BIT,
+        (i1, i64): _choose(signed_literal(0, i64), signed_literal(-1, i64)),
+        (i32, i64): _cast("i64"),
+    },
+    arith.TruncIOp: {
+        (i32, i1): lambda value: _lowest_bit(as_unsigned(value)),
+        (i64, i1): lambda value: _lowest_bit(call("u32", value)),
+        (i64, i32): _cast("i32"),
+    },
     arith.ExtFOp: {(f16, f32): _wide},
     arith.TruncFOp: {(f32, f16): _cast("f16")},
     arith.BitcastOp: {
@@ -312,8 +360,10 @@ def constant(op: arith.ConstantOp) -> Expression:
         integer = value.value.data
         if type_ == i1:
             return literal("true" if integer else "false")
-        if type_ in (i32, INDEX):
-            return signed_literal(integer) if type_ == i32 else unsigned_literal(integer)
+        if type_ == INDEX:
+            return unsigned_literal(integer)
+        if type_ in (i32, i64):
+            return signed_literal(integer, type_)
     raise EmitError(op, f"no WGSL for a constant of type {type_}")
 
 
@@ -344,7 +394,6 @@ def _splat(op: Operation, operands: Operands) -> Expression:
 
 
 _REAL = (f32, f16, wgsl.VECTOR)
-_WHOLE = (INDEX, i32)
 
 
 def _logic(operator: str, on_bits: str) -> Rule:
@@ -367,23 +416,23 @@ RULES: dict[type[Operation], Rule] = {
     arith.AddiOp: _infix("+", *_WHOLE),
     arith.SubiOp: _infix("-", *_WHOLE),
     arith.MuliOp: _infix("*", *_WHOLE),
-    arith.DivUIOp: _divide_unsigned("/", "tg_div_u32"),
-    arith.RemUIOp: _divide_unsigned("%", "tg_rem_u32"),
-    arith.DivSIOp: _divide_signed("/", "tg_div_i32"),
-    arith.RemSIOp: _divide_signed("%", "tg_rem_i32"),
-    arith.MinSIOp: _call("min", i32),
-    arith.MaxSIOp: _call("max", i32),
+    arith.DivUIOp: _divide_unsigned("/", "tg_div"),
+    arith.RemUIOp: _divide_unsigned("%", "tg_rem"),
+    arith.DivSIOp: _divide_signed("/", "tg_div"),
+    arith.RemSIOp: _divide_signed("%", "tg_rem"),
+    arith.MinSIOp: _call("min", i32, i64),
+    arith.MaxSIOp: _call("max", i32, i64),
     arith.MinUIOp: _unsigned(lambda op, left, right: call("min", left, right)),
     arith.MaxUIOp: _unsigned(lambda op, left, right: call("max", left, right)),
     arith.AndIOp: _logic("&&", "&"),
     arith.OrIOp: _logic("||", "|"),
     arith.XOrIOp: _logic("!=", "^"),
-    arith.ShLIOp: _shift_unsigned("<<", "tg_shl_u32"),
-    arith.ShRUIOp: _shift_unsigned(">>", "tg_shr_u32"),
+    arith.ShLIOp: _shift_unsigned("<<", "tg_shl"),
+    arith.ShRUIOp: _shift_unsigned(">>", "tg_shr"),
     arith.ShRSIOp: _shift_signed,
     **{op: _convert(pairs) for op, pairs in CONVERSIONS.items()},
     math.AbsFOp: _call("abs", *_REAL),
-    math.AbsIOp: _call("abs", i32),
+    math.AbsIOp: _call("abs", i32, i64),
     math.CtPopOp: _call("countOneBits", i32),
     math.CountLeadingZerosOp: _call("countLeadingZeros", i32),
     math.CountTrailingZerosOp: _call("countTrailingZeros", i32),

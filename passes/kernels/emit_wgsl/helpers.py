@@ -8,6 +8,51 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+
+def _of_integers(bits: str, signed: str, unsigned: str, smallest: str) -> dict[str, str]:
+    """Returns the helpers on integers of a width, whose literals end so. The amount of a shift has their own type."""
+    i, u, half = f"i{bits}", f"u{bits}", 2 ** (int(bits) - 1)
+    amount = "b & 31u" if bits == "32" else f"u32(b & {int(bits) - 1}{unsigned})"
+    least = "min(b, 31u)" if bits == "32" else f"u32(min(b, {int(bits) - 1}{unsigned}))"
+    zero, last = f"0{unsigned}", f"{int(bits) - 1}{unsigned}"
+    return {
+        f"tg_to_{i}": f"""fn tg_to_{i}(x: f32) -> {i} {{
+  if (tg_is_nan(x)) {{ return 0{signed}; }}
+  if (x >= {half}.0f) {{ return {half - 1}{signed}; }}
+  if (x <= -{half}.0f) {{ return {smallest}; }}
+  return {i}(x);
+}}""",
+        f"tg_to_{u}": f"""fn tg_to_{u}(x: f32) -> {u} {{
+  if (tg_is_nan(x) || x <= 0.0f) {{ return {zero}; }}
+  if (x >= {2 * half}.0f) {{ return {2 * half - 1}{unsigned}; }}
+  return {u}(x);
+}}""",
+        f"tg_div_{u}": f"""fn tg_div_{u}(a: {u}, b: {u}) -> {u} {{
+  return select(a / max(b, 1{unsigned}), {zero}, b == {zero});
+}}""",
+        f"tg_rem_{u}": f"""fn tg_rem_{u}(a: {u}, b: {u}) -> {u} {{
+  return select(a % max(b, 1{unsigned}), {zero}, b == {zero});
+}}""",
+        f"tg_div_{i}": f"""fn tg_div_{i}(a: {i}, b: {i}) -> {i} {{
+  let negation = b == -1{signed};
+  let quotient = a / select(b, 1{signed}, b == 0{signed} || negation);
+  return select(select(quotient, 0{signed} - a, negation), 0{signed}, b == 0{signed});
+}}""",
+        f"tg_rem_{i}": f"""fn tg_rem_{i}(a: {i}, b: {i}) -> {i} {{
+  return a % select(b, 1{signed}, b == 0{signed} || b == -1{signed});
+}}""",
+        f"tg_shl_{u}": f"""fn tg_shl_{u}(a: {u}, b: {u}) -> {u} {{
+  return select(a << ({amount}), {zero}, b > {last});
+}}""",
+        f"tg_shr_{u}": f"""fn tg_shr_{u}(a: {u}, b: {u}) -> {u} {{
+  return select(a >> ({amount}), {zero}, b > {last});
+}}""",
+        f"tg_shr_{i}": f"""fn tg_shr_{i}(a: {i}, b: {u}) -> {i} {{
+  return a >> {least};
+}}""",
+    }
+
+
 HELPERS: dict[str, str] = {
     "tg_from_bits": """fn tg_from_bits(bits: u32) -> f32 {
   return bitcast<f32>(bits);
@@ -62,40 +107,8 @@ HELPERS: dict[str, str] = {
   let biased = select(0u, last - shift, rest >= 0x800000u);
   return bitcast<f32>(sign | (biased << 23u) | (rest & 0x7fffffu));
 }""",
-    "tg_to_i32": """fn tg_to_i32(x: f32) -> i32 {
-  if (tg_is_nan(x)) { return 0i; }
-  if (x >= 2147483648.0f) { return 2147483647i; }
-  if (x <= -2147483648.0f) { return i32(-2147483648); }
-  return i32(x);
-}""",
-    "tg_to_u32": """fn tg_to_u32(x: f32) -> u32 {
-  if (tg_is_nan(x) || x <= 0.0f) { return 0u; }
-  if (x >= 4294967296.0f) { return 4294967295u; }
-  return u32(x);
-}""",
-    "tg_div_u32": """fn tg_div_u32(a: u32, b: u32) -> u32 {
-  return select(a / max(b, 1u), 0u, b == 0u);
-}""",
-    "tg_rem_u32": """fn tg_rem_u32(a: u32, b: u32) -> u32 {
-  return select(a % max(b, 1u), 0u, b == 0u);
-}""",
-    "tg_div_i32": """fn tg_div_i32(a: i32, b: i32) -> i32 {
-  let negation = b == -1i;
-  let quotient = a / select(b, 1i, b == 0i || negation);
-  return select(select(quotient, 0i - a, negation), 0i, b == 0i);
-}""",
-    "tg_rem_i32": """fn tg_rem_i32(a: i32, b: i32) -> i32 {
-  return a % select(b, 1i, b == 0i || b == -1i);
-}""",
-    "tg_shl_u32": """fn tg_shl_u32(a: u32, b: u32) -> u32 {
-  return select(a << (b & 31u), 0u, b > 31u);
-}""",
-    "tg_shr_u32": """fn tg_shr_u32(a: u32, b: u32) -> u32 {
-  return select(a >> (b & 31u), 0u, b > 31u);
-}""",
-    "tg_shr_i32": """fn tg_shr_i32(a: i32, b: u32) -> i32 {
-  return a >> min(b, 31u);
-}""",
+    **_of_integers("32", "i", "u", "i32(-2147483648)"),
+    **_of_integers("64", "li", "lu", "bitcast<i64>(9223372036854775808lu)"),
 }
 
 

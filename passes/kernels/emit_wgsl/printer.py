@@ -8,7 +8,7 @@ from io import StringIO
 from typing import Any, Protocol, cast
 
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import Float16Type, i1
+from xdsl.dialects.builtin import f16, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.base_printer import BasePrinter
 
@@ -62,6 +62,11 @@ class ShaderTarget(Protocol):
     @property
     def subgroups(self) -> bool:
         """Whether kernels may use subgroup ops."""
+        ...
+
+    @property
+    def int64(self) -> bool:
+        """Whether kernels may use integers of 64 bits, which the standard has not."""
         ...
 
     @property
@@ -331,9 +336,9 @@ STATEMENTS: dict[type[Operation], Callable[[KernelPrinter, Any], None]] = {
 """How ops that are not expressions are printed."""
 
 
-def uses_f16(types: Iterable[Attribute]) -> bool:
-    """Returns whether a type of a value or a buffer is f16."""
-    return any(isinstance(getattr(one, "element_type", one), Float16Type) for one in types)
+def uses(types: Iterable[Attribute], element_type: Attribute) -> bool:
+    """Returns whether a value is of a type, or a buffer's elements are."""
+    return any(getattr(one, "element_type", one) == element_type for one in types)
 
 
 def enabled(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[str]:
@@ -345,7 +350,10 @@ def enabled(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[str]:
     directives: list[str] = []
     ops = list(operations(kernel.body.block))
     values = (*kernel.body.block.args, *(result for op in ops for result in op.results))
-    if uses_f16({id(value.type): value.type for value in values}.values()):
+    types = {id(value.type): value.type for value in values}.values()
+    if target is not None and not target.int64 and uses(types, i64):
+        raise EmitError(kernel, "uses integers of 64 bits, which the target lacks")
+    if uses(types, f16):
         if target is not None and not target.f16:
             raise EmitError(kernel, "uses f16, which the target lacks")
         directives.append("enable f16;")

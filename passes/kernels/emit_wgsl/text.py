@@ -8,7 +8,7 @@ from decimal import ROUND_DOWN, Context
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IndexType, f16, f32, i1, i32
+from xdsl.dialects.builtin import IndexType, f16, f32, i1, i32, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -18,12 +18,19 @@ from tensorgrad.runtime.errors import TensorgradError
 VALUE_TYPES: dict[Attribute, str] = {
     IndexType(): "u32",
     i32: "i32",
+    i64: "i64",
     i1: "bool",
     f32: "f32",
     f16: "f16",
     VECTOR: "vec4<f32>",
 }
 """How a value of each type is written."""
+
+_LEAST: dict[Attribute, str] = {i32: "i32(-2147483648)", i64: "bitcast<i64>(9223372036854775808lu)"}
+"""How the smallest integer is written."""
+
+_BITS: dict[Attribute, int] = {i32: 32, i64: 64}
+"""The integers of `arith` that WGSL has, besides an index."""
 
 STORED_TYPES: dict[Attribute, str] = {**VALUE_TYPES, i1: "u32"}
 """How an element of an array is written: bool is not a storage type."""
@@ -132,14 +139,14 @@ def element(array: str, index: Expression) -> Expression:
     return Expression(f"{array}[{index.text}]", reads=True, variables=index.variables)
 
 
-def as_unsigned(value: Expression) -> Expression:
-    """Returns the bits of an i32 as a u32."""
-    return call("bitcast<u32>", value) if value.unsigned is None else value.unsigned
+def as_unsigned(value: Expression, type_: Attribute = i32) -> Expression:
+    """Returns the bits of an i32 as a u32, or of an i64 as a u64."""
+    return call(f"bitcast<u{_BITS[type_]}>", value) if value.unsigned is None else value.unsigned
 
 
-def as_signed(value: Expression) -> Expression:
-    """Returns the bits of a u32 as an i32."""
-    return _combine(f"bitcast<i32>({value.text})", "primary", (value,), unsigned=value)
+def as_signed(value: Expression, type_: Attribute = i32) -> Expression:
+    """Returns the bits of a u32 as an i32, or of a u64 as an i64."""
+    return _combine(f"bitcast<i{_BITS[type_]}>({value.text})", "primary", (value,), unsigned=value)
 
 
 def literal(text: str, unsigned: Expression | None = None) -> Expression:
@@ -148,16 +155,19 @@ def literal(text: str, unsigned: Expression | None = None) -> Expression:
     return Expression(text, form, constant=True, finite=True, unsigned=unsigned)
 
 
-def unsigned_literal(value: int) -> Expression:
-    """Returns a u32: the value modulo 2**32, as the arithmetic on it is."""
-    return literal(f"{value % 2**32}u")
+def unsigned_literal(value: int, type_: Attribute = i32) -> Expression:
+    """Returns a u32, or a u64 for i64: the value modulo 2**32 or 2**64, as the arithmetic on it is."""
+    return literal(f"{value % 2 ** _BITS[type_]}{'lu' if type_ == i64 else 'u'}")
 
 
-def signed_literal(value: int) -> Expression:
-    """Returns an i32: the value modulo 2**32."""
-    wrapped = (value + 2**31) % 2**32 - 2**31
-    text = f"{wrapped}i" if wrapped != -(2**31) else "i32(-2147483648)"
-    return literal(text, unsigned=unsigned_literal(wrapped))
+def signed_literal(value: int, type_: Attribute = i32) -> Expression:
+    """Returns an i32 or an i64: the value modulo 2**32 or 2**64."""
+    end = 2 ** (_BITS[type_] - 1)
+    wrapped = (value + end) % (2 * end) - end
+    unsigned = unsigned_literal(wrapped, type_)
+    # The digits of the smallest number are out of range without their sign.
+    text = f"{wrapped}{'li' if type_ == i64 else 'i'}" if wrapped != -end else _LEAST[type_]
+    return literal(text, unsigned=unsigned)
 
 
 def float_literal(value: np.floating[Any]) -> Expression:

@@ -16,6 +16,9 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
     f16,
     f64,
+    i8,
+    i16,
+    i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -176,20 +179,21 @@ class _Lowering(FunctionLowering):
                 f"the kernel made at {kernel.location} needs {len(views)} bindings, {self.target.name} has {limit}"
                 + (large if count > 1 else "")
             )
+        lacking = _lacking(self.target)
         for value in operands:
             element = element_of(value)
-            if element == f64 or (element == f16 and not self.target.f16):
+            if element in lacking:
                 raise DiagnosticException(
                     f"{named(value)} has elements of {element}, which {self.target.name} does not have; "
-                    f"it was made at {kernel.location}; cast it to f32"
+                    f"it was made at {kernel.location}; cast it to {lacking[element]}"
                 )
         for op in operations(kernel.body.block):
             for value in op.results:
                 element = element_of(value) if isinstance(value.type, MemRefType) else value.type
-                if element == f64 or (element == f16 and not self.target.f16):
+                if element in lacking:
                     raise DiagnosticException(
                         f"{op.name} gives {element}, which {self.target.name} does not have; "
-                        f"it was made at {op.location}; compute in f32"
+                        f"it was made at {op.location}; compute in {lacking[element]}"
                     )
 
     def _check_indices(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue]) -> None:
@@ -213,6 +217,13 @@ class _Lowering(FunctionLowering):
                         f"the kernel made at {one.location} reduces {own} values at a point, more than indices of 32 "
                         "bits can number: reduce one axis after the other, and store what lies between"
                     )
+
+
+def _lacking(target: Target) -> dict[Attribute, str]:
+    """Returns the types that shaders of a target don't have, each with what there is instead."""
+    found: dict[Attribute, str] = {f64: "f32", i8: "i32", i16: "i32"}
+    found |= {} if target.f16 else {f16: "f32"}
+    return found if target.int64 else {**found, i64: "i32"}
 
 
 def _write_once(one: WrittenOnce, code: Code, number: SSAValue, arrays: Arrays, moves: Moves) -> None:

@@ -457,8 +457,8 @@ NEUTRAL: dict[type[Operation], Callable[[Attribute], float]] = {
     arith.MuliOp: lambda element: 1,
     arith.MaximumfOp: lambda element: float("-inf"),
     arith.MinimumfOp: lambda element: float("inf"),
-    arith.MaxSIOp: lambda element: -(2**31),
-    arith.MinSIOp: lambda element: 2**31 - 1,
+    arith.MaxSIOp: lambda element: -(2 ** (cast(IntegerType, element).bitwidth - 1)),
+    arith.MinSIOp: lambda element: 2 ** (cast(IntegerType, element).bitwidth - 1) - 1,
     arith.MaxUIOp: lambda element: 0,
     arith.MinUIOp: lambda element: -1,
 }

@@ -147,8 +147,8 @@ func.func @f(%c: tensor<i1>, %x: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>) {
-  // CHECK: tg.cast: i64 is not an element type of tg (f16, f32, f64, i32, ui32, i1)
-  %0 = tg.cast %x to = i64 : tensor<3xf32>
+  // CHECK: tg.cast: i24 is not an element type of tg (f16, f32, f64, i8, ui8, i16, ui16, i32, ui32, i64, ui64, i1)
+  %0 = tg.cast %x to = i24 : tensor<3xf32>
   func.return
 }
 
@@ -291,7 +291,7 @@ func.func @f(%a: tensor<3xf32>, %b: tensor<3xf16>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>, %i: tensor<2xf32>) {
-  // CHECK: tg.take: indices are integers, not tensor<2xf32>
+  // CHECK: tg.take: indices are integers of 32 or 64 bits, not tensor<2xf32>
   %0 = tg.take %x, %i axis = 0 : tensor<3xf32>, tensor<2xf32>
   func.return
 }
@@ -347,9 +347,9 @@ func.func @f(%x: tensor<3xf32>) {
 
 // -----
 
-func.func @f(%x: tensor<3xi64>) {
-  // CHECK: i64 is not an element type of tg (f16, f32, f64, i32, ui32, i1)
-  %0 = "tg.stop_gradient"(%x) : (tensor<3xi64>) -> tensor<3xi64>
+func.func @f(%x: tensor<3xi24>) {
+  // CHECK: i24 is not an element type of tg (f16, f32, f64, i8, ui8, i16, ui16, i32, ui32, i64, ui64, i1)
+  %0 = "tg.stop_gradient"(%x) : (tensor<3xi24>) -> tensor<3xi24>
   func.return
 }
 

@@ -42,7 +42,7 @@ wgsl.kernel @k workgroup_size = [64, 1, 1] access = ["read_write"] {
 
 // -----
 
-// CHECK: binding 0 must hold one of f32, f16, i32, i1, vector<4xf32>, got f64
+// CHECK: binding 0 must hold one of f32, f16, i32, i64, i1, vector<4xf32>, got f64
 wgsl.kernel @k workgroup_size = [64, 1, 1] access = ["read_write"] {
 ^bb0(%x: memref<8xf64>):
 }

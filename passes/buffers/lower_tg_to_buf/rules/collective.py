@@ -11,7 +11,7 @@ from tensorgrad.dialects import collective as buffers
 from tensorgrad.dialects.buf import KernelOp, buffer_type
 from tensorgrad.dialects.buf import shape_of as buffer_shape
 from tensorgrad.dialects.tg import collective
-from tensorgrad.dialects.tg.base import int_value
+from tensorgrad.dialects.tg.base import int_value, is_unsigned
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, alloc, set_location
@@ -55,7 +55,7 @@ def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit, add
             op.size,
             block.args[:1],
             block.args[1:],
-            reduction=op.reduction.data if isinstance(op, collective.AllReduceOp) else "sum",
+            reduction=_reduction(op),
             root=int_value(op.properties, "root") if "root" in op.properties else 0,
         )
     )
@@ -63,6 +63,14 @@ def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit, add
     set_location(kernel, op.location)
     add(kernel)
     return View(result.memref, affine.identity(len(made))).through(_map(there), op.shape)
+
+
+def _reduction(op: collective.CollectiveOp) -> str:
+    """Returns what a collective on buffers combines by, which says whether integers have a sign."""
+    if not isinstance(op, collective.AllReduceOp):
+        return "sum"
+    named = op.reduction.data
+    return f"{named}ui" if is_unsigned(element_of(op.operand)) and named != "sum" else named
 
 
 def _axis_first(rank: int, axis: int) -> tuple[list[int], list[int]]:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
+    IntegerType,
     f16,
     f32,
     i1,
@@ -21,7 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.dialects.tg.base import TensorOp, is_float, ui32
+from tensorgrad.dialects.tg.base import TensorOp, is_float, is_unsigned
 from tensorgrad.dialects.tg.build import element_of
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.passes.analyses import affine
@@ -30,6 +31,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import (
     Body,
     ScalarBuilder,
     by_kind,
+    constant_integer,
     polynomial,
     predicate,
     storage,
@@ -56,7 +58,7 @@ def _neg(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
 def _abs(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
     if is_float(args[0].type):
         return b.apply(math.AbsFOp, args[0])
-    return args[0] if element_of(op.results[0]) == ui32 else b.apply(math.AbsIOp, args[0])
+    return args[0] if is_unsigned(element_of(op.results[0])) else b.apply(math.AbsIOp, args[0])
 
 
 def _sigmoid(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
@@ -72,7 +74,7 @@ def _relu(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
     x, element = args[0], element_of(op.results[0])
     zero = b.constant(0, x.type)
     if not is_float(element):
-        return x if element == ui32 else b.apply(arith.MaxSIOp, x, zero)
+        return x if is_unsigned(element) else b.apply(arith.MaxSIOp, x, zero)
     return b.select(b.compare("ole", x, zero), zero, x)
 
 
@@ -89,17 +91,19 @@ def _select(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValu
     return b.select(*args)
 
 
-def _saturated(b: ScalarBuilder, x: SSAValue, unsigned: bool) -> SSAValue:
+def _saturated(b: ScalarBuilder, x: SSAValue, to: Attribute) -> SSAValue:
     """Returns a float as an integer. Out of its range, and for NaN, `arith` leaves a conversion undefined."""
+    target, unsigned = storage(to), is_unsigned(to)
+    bits = cast(IntegerType, target).bitwidth
     if x.type == f16:  # which holds no bound of the range
         x = b.convert(arith.ExtFOp, x, f32)
-    first, end = (0, 1 << 32) if unsigned else (-(1 << 31), 1 << 31)
+    first, end = (0, 1 << bits) if unsigned else (-(1 << bits - 1), 1 << bits - 1)
     low, high = b.constant(first, x.type), b.constant(end, x.type)
     inside = b.apply(arith.AndIOp, b.compare("oge", x, low), b.compare("olt", x, high))
     safe = b.select(inside, x, b.constant(0, x.type))
-    whole = b.convert(arith.FPToUIOp if unsigned else arith.FPToSIOp, safe, i32)
-    whole = b.select(b.compare("oge", x, high), b.constant(end - 1, i32), whole)
-    return whole if unsigned else b.select(b.compare("olt", x, low), b.constant(first, i32), whole)
+    whole = b.convert(arith.FPToUIOp if unsigned else arith.FPToSIOp, safe, target)
+    whole = b.select(b.compare("oge", x, high), b.constant(end - 1, target), whole)
+    return whole if unsigned else b.select(b.compare("olt", x, low), b.constant(first, target), whole)
 
 
 def _cast(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
@@ -111,12 +115,14 @@ def _cast(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
         return b.compare("une" if is_float(source) else "ne", x, b.constant(0, x.type))
     if source == i1:
         return b.convert(arith.UIToFPOp if is_float(to) else arith.ExtUIOp, x, target)
+    wider, unsigned = cast(Any, target).bitwidth > cast(Any, x.type).bitwidth, is_unsigned(source)
     if is_float(source) and is_float(to):
-        wider = cast(Any, to).bitwidth > cast(Any, source).bitwidth
         return b.convert(arith.ExtFOp if wider else arith.TruncFOp, x, target)
     if is_float(source):
-        return _saturated(b, x, to == ui32)
-    return b.convert(arith.UIToFPOp if source == ui32 else arith.SIToFPOp, x, target)
+        return _saturated(b, x, to)
+    if is_float(to):
+        return b.convert(arith.UIToFPOp if unsigned else arith.SIToFPOp, x, target)
+    return b.convert((arith.ExtUIOp if unsigned else arith.ExtSIOp) if wider else arith.TruncIOp, x, target)
 
 
 def _softplus(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
@@ -230,10 +236,13 @@ def _is_finite(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAV
 
 def _shift(b: ScalarBuilder, kind: type[Operation], x: SSAValue, amount: SSAValue) -> SSAValue:
     """Returns a shift by an amount that may be the width or more; 0 then, but for the sign of an arithmetic one."""
-    moved = b.apply(kind, x, b.apply(arith.MinUIOp, amount, b.constant(31, amount.type)))
+    bits, known = cast(IntegerType, x.type).bitwidth, constant_integer(amount)
+    if known is not None and 0 <= known < bits:
+        return b.apply(kind, x, amount)
+    moved = b.apply(kind, x, b.apply(arith.MinUIOp, amount, b.constant(bits - 1, amount.type)))
     if kind is arith.ShRSIOp:
         return moved
-    return b.select(b.compare("ult", amount, b.constant(32, amount.type)), moved, b.constant(0, x.type))
+    return b.select(b.compare("ult", amount, b.constant(bits, amount.type)), moved, b.constant(0, x.type))
 
 
 def _shift_left(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
@@ -241,7 +250,7 @@ def _shift_left(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSA
 
 
 def _shift_right(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
-    return _shift(b, arith.ShRUIOp if element_of(op.results[0]) == ui32 else arith.ShRSIOp, *args)
+    return _shift(b, arith.ShRUIOp if is_unsigned(element_of(op.results[0])) else arith.ShRSIOp, *args)
 
 
 def _signs_differ(b: ScalarBuilder, rest: SSAValue, y: SSAValue) -> SSAValue:
@@ -293,13 +302,13 @@ def _floor_divide(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> S
     element = element_of(op.results[0])
     if is_float(element):
         return _float_floor_divide(b, *args)
-    return _integer_floor_divide(b, args[0], args[1], element == ui32)
+    return _integer_floor_divide(b, args[0], args[1], is_unsigned(element))
 
 
 def _remainder(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
     (x, y), element = args, element_of(op.results[0])
     zero = b.constant(0, x.type)
-    if element == ui32:
+    if is_unsigned(element):
         return b.apply(arith.RemUIOp, x, _harmless(b, y, unsigned=True))
     if not is_float(element):
         safe = _harmless(b, y, unsigned=False)

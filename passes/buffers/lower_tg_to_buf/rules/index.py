@@ -150,7 +150,7 @@ def _starts(keys: View, order: View, shape: Sequence[int], extent: int, element:
 
     def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
         row = [b.loop(loop) for loop in range(len(shape) - 1)]
-        wanted = b.convert(arith.IndexCastOp, b.loop(len(shape) - 1), i32)
+        wanted = b.convert(arith.IndexCastOp, b.loop(len(shape) - 1), storage(element))
 
         def rises(inner: StageBody, at: SSAValue) -> SSAValue:
             found = inner.load(keys.buffer, inner.evaluate(keys.map, [*row, position_at(inner, order, row, at)]))

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    i32,
-)
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg import leaves
@@ -22,10 +20,11 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered
 @rule(leaves.IotaOp)
 def _iota(op: leaves.IotaOp, operands: Sequence[Lowered]) -> KernelSpec:
     element = element_of(op.results[0])
+    result = storage(element)
     axis = int_value(op.properties, "axis")
 
     def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
-        position = b.convert(arith.IndexCastOp, b.loop(axis), i32)
+        position = b.convert(arith.IndexCastOp, b.loop(axis), i32 if is_float(element) else result)
         return b.convert(arith.UIToFPOp, position, element) if is_float(element) else position
 
-    return KernelSpec(grid=op.shape, reads=(), result=storage(element), compute=compute, location=op.location)
+    return KernelSpec(grid=op.shape, reads=(), result=result, compute=compute, location=op.location)

@@ -1,0 +1,181 @@
+"""The pass `widen-integers`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, ModuleOp, TensorType, f16, i8, i16, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.tg.base import (
+    Tensor,
+    TensorOp,
+    dense,
+    dense_to_numpy,
+    is_float,
+    is_unsigned,
+    numpy_dtype,
+    tensor,
+    ui8,
+    ui16,
+    ui32,
+)
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of
+from tensorgrad.dialects.tg.elementwise.arithmetic import (
+    AndOp,
+    BitcastOp,
+    CastOp,
+    MaximumOp,
+    MinimumOp,
+    ShiftLeftOp,
+    ShiftRightOp,
+)
+from tensorgrad.dialects.tg.leaves import ConstantOp, IotaOp
+from tensorgrad.dialects.tg.traits import never_overflows
+from tensorgrad.passes.functions import return_of, set_signature
+from tensorgrad.passes.levels import TENSORS, LevelPass
+from tensorgrad.passes.tensors.half_bits import bits_of_half, half_of_bits
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
+
+WIDE: dict[Attribute, IntegerType] = {i8: i32, i16: i32, ui8: ui32, ui16: ui32}
+"""The integers of less than a word, and what they are computed in: the word that has the same value."""
+
+Compute: TypeAlias = Callable[[TensorBuilder, SSAValue], SSAValue]
+
+
+@dataclass(frozen=True)
+class WidenIntegersPass(LevelPass):
+    """Computes integers of 8 and 16 bits in those of 32, for targets whose memory is in words.
+
+    Expects functions on `tg`. Guarantees the same values, bit for bit, and none of `i8`, `ui8`, `i16` and `ui16`: each
+    is held as the word that has its value, and what an op makes too large or too small for the narrow type is wrapped
+    behind it, by two shifts or a mask. An op whose result stays in the range of its operands says so by the trait
+    `NeverOverflows`. Arguments and results keep their dtype by name, in `tg.dtype`: those who give and read them
+    convert. Native code has all widths: for its targets nothing changes.
+
+    Attributes:
+        target: The device.
+    """
+
+    name = "widen-integers"
+    levels = TENSORS
+
+    target: Target = WEBGPU_DEFAULT
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        if self.target.native:
+            return
+        for function in list(op.ops):
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _widen(function)
+
+
+def _widen(function: FuncOp) -> None:
+    """Widens everything in a function, and its signature."""
+    sides = ((arguments_of(function), function.body.block.args), (results_of(function), return_of(function).operands))
+    before = [slots for slots, _ in sides]
+    after = [[_named(slot, value) for slot, value in zip(*side, strict=True)] for side in sides]
+    ops: list[tuple[TensorOp, list[Attribute], Attribute]] = []
+    for op in function.walk():
+        if isinstance(op, TensorOp):
+            elements = [element_of(value) for value in (*op.operands, *op.results)]
+            if any(element in WIDE for element in elements):
+                ops.append((op, elements[:-1], elements[-1]))
+    for value in [value for op in function.walk() for value in _defined(op)]:
+        if isinstance(value.type, TensorType) and element_of(value) in WIDE:
+            _retype(value)
+    for op, given, made in ops:
+        _rewrite(op, given, made)
+    if before != after:
+        set_signature(function, *after)
+
+
+def _named(slot: Slot, value: SSAValue) -> Slot:
+    """Says of a narrow tensor what its elements are."""
+    element = element_of(value)
+    return replace(slot, dtype=f"{'u' if is_unsigned(element) else 'i'}{_bits(element)}") if element in WIDE else slot
+
+
+def _bits(element: Attribute) -> int:
+    return cast(IntegerType, element).bitwidth
+
+
+def _defined(op: Operation) -> list[SSAValue]:
+    """Returns an op's results, and the arguments of its blocks."""
+    return [*op.results, *(argument for region in op.regions for block in region.blocks for argument in block.args)]
+
+
+def _retype(value: SSAValue) -> None:
+    kind, location = cast(Tensor, value.type), getattr(value, "location", None)
+    new = Rewriter.replace_value_with_new_type(value, tensor(kind.get_shape(), WIDE[kind.get_element_type()]))
+    if location is not None:
+        cast(Any, new).location = location
+
+
+def _rewrite(op: TensorOp, given: list[Attribute], made: Attribute) -> None:
+    """Makes an op on words give what it gave on narrow integers.
+
+    Args:
+        op: The op; its operands and its result are of words already.
+        given: What the elements of its operands were.
+        made: What those of its result were.
+    """
+    match op:
+        case BitcastOp():
+            _pass_on(op, lambda b, _: _bits_of(b, op.operand, given[0], made))
+        case ConstantOp():
+            value = dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", op.value))
+            op.properties["value"] = dense(value.astype(numpy_dtype(WIDE[made])))
+        case CastOp() if is_float(given[0]) and made in WIDE:
+            op.properties["to"] = WIDE[made]
+            _pass_on(op, lambda b, x: _clipped(b, x, made))
+        case _:
+            for name in ("to", "element") if isinstance(op, CastOp | IotaOp) else ():
+                if op.properties.get(name) in WIDE:
+                    op.properties[name] = WIDE[op.properties[name]]
+            if made in WIDE and not never_overflows(op):
+                _pass_on(op, lambda b, x: _wrapped(b, x, made))
+
+
+def _pass_on(op: TensorOp, compute: Compute) -> None:
+    """Hands on what is computed of an op's result, right behind the op, in its stead."""
+    result, uses = op.results[0], list(op.results[0].uses)
+    made = compute(TensorBuilder(cast(Block, op.parent), before=op.next_op, location=op.location), result)
+    made.name_hint = made.name_hint or result.name_hint
+    for use in uses:
+        use.operation.operands[use.index] = made
+    if not list(result.uses):
+        op.detach()
+        op.erase()
+
+
+def _wrapped(b: TensorBuilder, x: SSAValue, element: Attribute) -> SSAValue:
+    """Returns words modulo the range of a narrow type."""
+    bits = _bits(element)
+    if is_unsigned(element):
+        return b.binary(AndOp, x, b.full_like(x, (1 << bits) - 1))
+    away = b.full_like(x, 32 - bits)
+    return b.binary(ShiftRightOp, b.binary(ShiftLeftOp, x, away), away)
+
+
+def _clipped(b: TensorBuilder, x: SSAValue, element: Attribute) -> SSAValue:
+    """Returns words held within the range of a narrow type."""
+    limits = np.iinfo(numpy_dtype(element))
+    held = b.binary(MinimumOp, x, b.full_like(x, int(limits.max)))
+    return held if is_unsigned(element) else b.binary(MaximumOp, held, b.full_like(x, int(limits.min)))
+
+
+def _bits_of(b: TensorBuilder, x: SSAValue, given: Attribute, made: Attribute) -> SSAValue:
+    """Returns elements whose bits, in narrow types of one width, are those of others."""
+    if made == f16:
+        return half_of_bits(b, x)
+    if given == f16:
+        return _wrapped(b, b.cast(bits_of_half(b, x), WIDE[made]), made)
+    return _wrapped(b, b.cast(x, WIDE[made]), made)
