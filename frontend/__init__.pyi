@@ -287,9 +287,15 @@ from tensorgrad.tracing.dtypes import bool_ as bool_
 from tensorgrad.tracing.dtypes import f16 as f16
 from tensorgrad.tracing.dtypes import f32 as f32
 from tensorgrad.tracing.dtypes import f64 as f64
+from tensorgrad.tracing.dtypes import i8 as i8
+from tensorgrad.tracing.dtypes import i16 as i16
 from tensorgrad.tracing.dtypes import i32 as i32
+from tensorgrad.tracing.dtypes import i64 as i64
 from tensorgrad.tracing.dtypes import spec as spec
+from tensorgrad.tracing.dtypes import u8 as u8
+from tensorgrad.tracing.dtypes import u16 as u16
 from tensorgrad.tracing.dtypes import u32 as u32
+from tensorgrad.tracing.dtypes import u64 as u64
 from tensorgrad.tracing.grad_mode import enable_grad as enable_grad
 from tensorgrad.tracing.grad_mode import is_grad_enabled as is_grad_enabled
 from tensorgrad.tracing.grad_mode import no_grad as no_grad

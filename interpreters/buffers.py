@@ -308,7 +308,7 @@ class BufferExecutor:
                 buffers' shapes and of matching dtypes; unsigned integers may stand for signless ones.
 
         Returns:
-            Copies of the results by "output/name", "gradient/name" and "update/name".
+            Copies of the results by "output/name", "gradient/name" and "update/name", in the dtypes of their slots.
 
         Raises:
             InputError: A value is unknown, missing, or of the wrong shape or dtype.
@@ -321,10 +321,14 @@ class BufferExecutor:
             memory = self._run(values, runs, self._hygiene_of(runs))
         else:
             memory = self._run(values, self._runs, self._hygiene)
-        return {
-            key: read(memory.array(self._storage[value]), self._storage[value].element).copy()
-            for key, value in self._results.items()
-        }
+        return {key: self._read(memory, value) for key, value in self._results.items()}
+
+    def _read(self, memory: _Memory, value: SSAValue) -> Array:
+        """Returns a copy of a buffer, in the dtype that its slot names where it holds another."""
+        place, slot = self._storage[value], self._slots.get(value)
+        array = read(memory.array(place), place.element)
+        named = None if slot is None else slot.dtype
+        return array.astype(array.dtype if named is None else HOST_DTYPES[named])
 
     def bytes_moved(self) -> int:
         """Returns the bytes that kernels read and write in one run, each operand once; of two branches, the first's."""

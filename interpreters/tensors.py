@@ -10,10 +10,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
-from tensorgrad.dialects.signature import arguments_of, results_of
-from tensorgrad.dialects.tg.base import NumpyArray
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
 from tensorgrad.interpreters.plan import Observe, Plan, is_fresh
 from tensorgrad.runtime.errors import ProgramError
+from tensorgrad.runtime.plan import HOST_DTYPES
 
 
 class TensorExecutor:
@@ -67,9 +68,14 @@ class TensorExecutor:
         return found
 
     def run(self, values: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
-        """Returns the results as `role/name`, for arguments by name."""
-        results = self.call([values[slot.name] for slot in self.arguments])
-        return {f"{slot.role}/{slot.name}": value for slot, value in zip(self.results, results, strict=True)}
+        """Returns the results as `role/name`, for arguments by name; both in the dtypes of their slots.
+
+        Behind `widen-integers` tensors hold others, whose values are the same.
+        """
+        kinds = [numpy_dtype(argument.type) for argument in self.function.body.block.args]
+        given = [values[slot.name].astype(dtype, copy=False) for slot, dtype in zip(self.arguments, kinds, strict=True)]
+        results = zip(self.results, self.call(given), strict=True)
+        return {f"{slot.role}/{slot.name}": _as_named(slot, value) for slot, value in results}
 
     def peak_bytes(self) -> int:
         """Returns the most bytes alive at once, by the order of the ops: arguments, constants and live values."""
@@ -78,6 +84,10 @@ class TensorExecutor:
     def bytes_moved(self) -> int:
         """Bytes that the ops read and write in one run, each operand and result once."""
         return self._plan.bytes_moved()
+
+
+def _as_named(slot: Slot, value: NumpyArray) -> NumpyArray:
+    return value if slot.dtype is None else value.astype(HOST_DTYPES[slot.dtype])
 
 
 def function_of(module: ModuleOp, function: str | None) -> FuncOp:

@@ -120,7 +120,7 @@ class Samples:
         if dtype.kind == "b":
             return np.asarray(random.random(shape) < 0.5)
         if dtype.kind == "u":
-            return random.integers(0, 1 << 32, shape, dtype=dtype)
+            return random.integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)
         if dtype.kind == "i":
             return random.integers(0, 3, shape, dtype=dtype)
         drawn = random.normal(scale=0.5, size=shape).astype(dtype)
@@ -273,14 +273,7 @@ class NumericsVerifier:
         return {_key(slot): _line(value) for slot, value in zip(results_of(function), values, strict=True)}
 
     def _results(self, module: ModuleOp) -> dict[str, NumpyArray]:
-        """Returns the results of a module by `role/name`, run at its own level; integers as if they had a sign.
-
-        Below `tg` integers have none, and what is there for u32 is the same bits.
-        """
-        found = self._run(module)
-        return {key: value.view(value.dtype.str.replace("u", "i")) for key, value in found.items()}
-
-    def _run(self, module: ModuleOp) -> dict[str, NumpyArray]:
+        """Returns the results of a module by `role/name`, run at its own level."""
         level = level_of(module)
         if level is Level.TG:
             return self._tensors(module)
@@ -305,7 +298,7 @@ class NumericsVerifier:
                 f"@{executor.function.sym_name.data} takes {others[0]}: only tensors have values to draw"
             )
         places = zip(executor.arguments, executor.function.body.block.args, strict=True)
-        return {slot.name: self._value(slot, shape_of(value), numpy_dtype(value.type)) for slot, value in places}
+        return {slot.name: self._value(slot, shape_of(value), _dtype_of(slot, value)) for slot, value in places}
 
     def _value(self, slot: Slot | TensorSlot, shape: Sequence[int], dtype: np.dtype[Any]) -> NumpyArray:
         if slot.role != "scalar":
@@ -425,6 +418,11 @@ def _widened(kind: Attribute) -> Attribute:
     if isinstance(kind, TensorType) and kind.element_type in NARROW:
         return TensorType(f64, kind.get_shape())
     return kind
+
+
+def _dtype_of(slot: Slot, value: SSAValue) -> np.dtype[Any]:
+    """Returns what is given for an argument, which a pass may hold as another dtype."""
+    return numpy_dtype(value.type) if slot.dtype is None else DTYPES[slot.dtype]
 
 
 def _key(slot: Slot) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, cast
@@ -35,6 +36,9 @@ i8, u8, i16, u16, i32, u32, i64, u64 = (NAMES[f"{kind}{bits}"] for bits in (8, 1
 
 _FLOATS = ("f16", "f32", "f64")
 
+COUNTS_BYTES = re.compile("[iuf][0-9]+")
+"""NumPy's codes for dtypes, as far as they look like the short names."""
+
 
 def as_dtype(dtype: object) -> DType:
     """Returns the dtype meant by a short name, a numpy name, a numpy dtype or a Python type.
@@ -48,6 +52,8 @@ def as_dtype(dtype: object) -> DType:
         return NAMES["f32"]
     if dtype is int:
         return NAMES["i32"]
+    if isinstance(dtype, str) and dtype not in NAMES and COUNTS_BYTES.fullmatch(dtype):
+        raise DTypeError(f"{dtype!r} counts bytes, where i8 has 8 bits; use one of {', '.join(NAMES)}")
     try:
         found = NAMES[dtype] if isinstance(dtype, str) and dtype in NAMES else np.dtype(cast(Any, dtype))
     except TypeError:

@@ -118,11 +118,17 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         if wanted is None:
             wanted = array.dtype if array.dtype in ELEMENT_TYPES and array.dtype.itemsize < 8 else None
             wanted = wanted or _DEFAULTS.get(array.dtype.kind)
+        if isinstance(value, int) and array.dtype.kind == "O":
+            raise InputError(f"{value} is outside of {'every dtype' if wanted is None else SHORT[wanted]}")
         if wanted is None or array.dtype.kind not in "fiub":
             raise DTypeError(f"{user_line()}: cannot use {what} of dtype {array.dtype} as a tensor")
         found = converted(array, wanted, SHORT[wanted], what)
     except InputError as error:
-        raise DTypeError(f"{user_line()}: {error}") from None
+        is_whole = (
+            dtype is None and isinstance(value, (int, np.integer, np.ndarray)) and np.asarray(value).dtype.kind in "iu"
+        )
+        hint = "; tg.array(x, 'i64') keeps 64 bits" if is_whole else ""
+        raise DTypeError(f"{user_line()}: {error}{hint}") from None
     # A copy: what the caller does to its array later changes nothing here.
     return found.copy() if found is array else found
 

@@ -14,7 +14,7 @@ import tensorgrad as tg
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.keys import fold_in, key
 from tensorgrad.runtime.plan import Buffer, Copy, TensorSlot
-from tensorgrad.runtime.program import Program
+from tensorgrad.runtime.program import HOST_DTYPES, WIDENED, Program
 from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 
 pytestmark = pytest.mark.web
@@ -295,7 +295,11 @@ def test_it_runs_in_a_worker(site: Site, evaluate: Evaluate) -> None:
 
 def identity(dtype: str, count: int) -> Program:
     """A program that copies its input to its output."""
-    slots = (TensorSlot("x", "input", (count,), dtype, 0, 0), TensorSlot("y", "output", (count,), dtype, 1, 0))
+    stored = None if dtype == "bool" else WIDENED.get(dtype)
+    slots = tuple(
+        TensorSlot(name, role, (count,), dtype, buffer, 0, stored=stored)
+        for buffer, (name, role) in enumerate((("x", "input"), ("y", "output")))
+    )
     size = slots[0].size
     return Program(
         "identity",
@@ -316,6 +320,12 @@ CASES: tuple[tuple[str, str, Any, Any], ...] = (
     ("i32", "BigInt64Array", [-(2**31), 2**31 - 1, 0], None),
     ("u32", "Uint8Array", [0, 255], None),
     ("u32", "Float64Array", None, "InputError: input 'x' is of floats, which don't convert to u32"),
+    ("i8", "Int8Array", [-128, -1, 0, 127], None),
+    ("u8", "Uint8Array", [0, 200, 255], None),
+    ("i16", "Int32Array", [-(2**15), -1, 2**15 - 1], None),
+    ("u16", "Uint16Array", [0, 2**15, 2**16 - 1], None),
+    ("i8", "Int16Array", None, "InputError: input 'x' has 200, outside of i8"),
+    ("u16", "Int16Array", None, "InputError: input 'x' has -1, outside of u16"),
     ("bool", "Uint8Array", [0, 1, 1, 0], None),
     ("bool", "Int32Array", None, "InputError: input 'x' is no array of bools: give booleans, or bytes of 0 and 1"),
 )
@@ -325,7 +335,8 @@ CASES: tuple[tuple[str, str, Any, Any], ...] = (
 def test_numbers_convert_as_in_numpy(
     dtype: str, array: str, values: Any, message: str | None, site: Site, evaluate: Evaluate
 ) -> None:
-    given = np.array([1.0, 0.0] if values is None else values)
+    refused = {"i8": [200.0, 0.0], "u16": [-1.0, 0.0]}
+    given = np.array(refused.get(dtype, [1.0, 0.0]) if values is None else values)
     Saved(identity(dtype, len(given)), {}, Host("function", "y")).save(site[0] / "identity.tg")
     convert = "BigInt" if array == "BigInt64Array" else "Number"
     found = evaluate(
@@ -338,5 +349,5 @@ def test_numbers_convert_as_in_numpy(
     if message is not None:
         assert found == message
     else:
-        expected = given.astype(np.dtype({"f16": "f2", "f32": "f4", "i32": "i4", "u32": "u4", "bool": "?"}[dtype]))
+        expected = given.astype(HOST_DTYPES[dtype])
         assert found == expected.astype(np.float64).tolist()

@@ -20,19 +20,25 @@ class Model(tg.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first, self.last = tg.nn.Linear(6, 16), tg.nn.Linear(16, 3)
+        self.seen = tg.nn.buffer((3,), init=100.0, dtype="i8")
 
     def __call__(self, x: Any) -> Any:
         return self.last(tg.gelu(self.first(x)))
 
 
-def loss(model: Model, x: Any, y: Any, key: Any) -> Any:
+def loss(model: Model, x: Any, y: Any, pixels: Any, key: Any) -> Any:
     noise, words, order = (tg.random.fold_in(key, number) for number in range(3))
+    model.seen.assign(model.seen + tg.sum(tg.one_hot(y, 3, "i8"), 0, dtype="i8") * 3)
     logits = model(x + 0.1 * tg.random.normal(noise, x.shape))
     return tg.cross_entropy(logits, y), {
         "integers": tg.sort(tg.random.bits(words, (16,)), axis=0)[0],
         "right": tg.sum(tg.cast(tg.argsort(y, axis=0) == y, "i32")),
         "order": tg.random.permutation(order, 9),
         "kept": tg.random.bernoulli(words, 0.25, (8,)),
+        "seen": model.seen + 0,
+        "darker": tg.where(pixels > 99, pixels * 3, pixels // 7),
+        "total": tg.sum(pixels),
+        "wide": tg.cast(pixels, "i16") * 300 - tg.cast(pixels, "i8"),
     }
 
 
@@ -41,7 +47,7 @@ def made(device: Any) -> tg.Training:
         Model(),
         loss=loss,
         optimizer=tg.optim.adamw(1e-2),
-        inputs={"x": (8, 6), "y": tg.spec(8, "i32")},
+        inputs={"x": (8, 6), "y": tg.spec(8, "i32"), "pixels": tg.spec(8, "u8")},
         device=device,
         seed=11,
     )
@@ -49,7 +55,9 @@ def made(device: Any) -> tg.Training:
 
 def batches() -> list[dict[str, np.ndarray]]:
     x = np.random.default_rng(3).normal(size=(STEPS, 8, 6)).astype(np.float32)
-    return [{"x": one, "y": np.argmax(one[:, :3], axis=1).astype(np.int32)} for one in x]
+    pixels = np.random.default_rng(4).integers(0, 256, (STEPS, 8), np.uint8)
+    labels = np.argmax(x[:, :, :3], axis=2).astype(np.int32)
+    return [{"x": a, "y": b, "pixels": c} for a, b, c in zip(x, labels, pixels, strict=True)]
 
 
 def results(step: Callable[..., Any]) -> list[Any]:

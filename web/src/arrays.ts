@@ -7,10 +7,13 @@ import { type Source, bytesOf } from "./source.js";
 
 const READ: Partial<Record<FileDType, [DType, (raw: ArrayBuffer) => Data]>> = {
   F32: ["f32", (raw) => new Float32Array(raw)],
+  I8: ["i8", (raw) => new Int8Array(raw)],
+  U8: ["u8", (raw) => new Uint8Array(raw)],
+  I16: ["i16", (raw) => new Int16Array(raw)],
+  U16: ["u16", (raw) => new Uint16Array(raw)],
   I32: ["i32", (raw) => new Int32Array(raw)],
   U32: ["u32", (raw) => new Uint32Array(raw)],
   BOOL: ["bool", (raw) => new Uint8Array(raw)],
-  U8: ["u32", (raw) => Uint32Array.from(new Uint8Array(raw))],
   F16: ["f16", (raw) => Float32Array.from(new Uint16Array(raw), halfToNumber)],
 };
 
@@ -18,7 +21,7 @@ const READ: Partial<Record<FileDType, [DType, (raw: ArrayBuffer) => Data]>> = {
  * Returns the arrays of a safetensors file, which can be given as inputs.
  *
  * @param source Its address, or what holds its bytes.
- * @throws {ProgramError} It is no such file, or has arrays of another dtype than f32, i32, u32, bool, u8 and f16.
+ * @throws {ProgramError} It is no such file, or has arrays of 64 bits.
  */
 export async function readArrays(source: Source): Promise<Record<string, HostTensor>> {
   const [bytes, name] = await bytesOf(source);

@@ -5,14 +5,48 @@ import { InputError } from "./errors.js";
 /** Offsets and sizes on a device are multiples of four bytes. */
 export const WORD = 4;
 
-export const DTYPES = ["f32", "i32", "u32", "bool", "f16", "f64"] as const;
+/** The element types of programs; no page computes in those of `ELSEWHERE`. */
+export const DTYPES = [
+  "f32", "f16", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool",
+] as const; // prettier-ignore
 export type DType = (typeof DTYPES)[number];
-
-/** Bytes of an element on the device, where a bool is one 32-bit word. */
-export const ELEMENT_BYTES: Record<DType, number> = { f32: 4, i32: 4, u32: 4, bool: 4, f16: 2, f64: 8 };
+type Computed = Exclude<DType, "f64" | "i64" | "u64">;
+export const ELSEWHERE: readonly DType[] = ["f64", "i64", "u64"];
 
 /** Typed arrays of what tensors hold: f16 is read as f32, and a bool is a byte of 0 or 1. */
-export type Data = Float32Array | Int32Array | Uint32Array | Uint8Array;
+export type Data = Float32Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array;
+
+/** What holds the elements of a dtype on the device, where a bool and a narrow integer are one 32-bit word. */
+const STORED = {
+  f32: Float32Array,
+  f16: Uint16Array,
+  f64: Float64Array,
+  i8: Int32Array,
+  u8: Uint32Array,
+  i16: Int32Array,
+  u16: Uint32Array,
+  i32: Int32Array,
+  u32: Uint32Array,
+  i64: BigInt64Array,
+  u64: BigUint64Array,
+  bool: Uint32Array,
+} as const;
+
+/** What holds integers and bools on the host, and in files. */
+const HOST = {
+  i8: Int8Array,
+  u8: Uint8Array,
+  i16: Int16Array,
+  u16: Uint16Array,
+  i32: Int32Array,
+  u32: Uint32Array,
+  bool: Uint8Array,
+} as const;
+
+/** Whether the elements of a dtype are others on the device than on the host. */
+export function isConverted(dtype: DType): dtype is keyof typeof HOST {
+  return dtype in HOST && HOST[dtype as keyof typeof HOST].BYTES_PER_ELEMENT < STORED[dtype].BYTES_PER_ELEMENT;
+}
 
 /** A tensor's values on the host, row-major. */
 export interface HostTensor {
@@ -32,19 +66,23 @@ export function elementCount(shape: readonly number[]): number {
 
 /** Returns a tensor's bytes on the device, rounded up to whole words. */
 export function deviceBytes(shape: readonly number[], dtype: DType): number {
-  return Math.ceil((elementCount(shape) * ELEMENT_BYTES[dtype]) / WORD) * WORD;
+  return Math.ceil((elementCount(shape) * STORED[dtype].BYTES_PER_ELEMENT) / WORD) * WORD;
 }
 
 /** Returns the values of a tensor in the device's bytes `raw`, from `offset`; a copy. */
 export function decode(raw: ArrayBuffer, offset: number, shape: readonly number[], dtype: DType): Data {
-  const count = elementCount(shape);
-  const end = offset + count * ELEMENT_BYTES[dtype];
-  const bytes = raw.slice(offset, end);
-  if (dtype === "f32") return new Float32Array(bytes);
-  if (dtype === "i32") return new Int32Array(bytes);
-  if (dtype === "u32") return new Uint32Array(bytes);
+  const bytes = raw.slice(offset, offset + elementCount(shape) * STORED[dtype].BYTES_PER_ELEMENT);
+  if (dtype === "f16") return Float32Array.from(new Uint16Array(bytes), halfToNumber);
   if (dtype === "bool") return Uint8Array.from(new Uint32Array(bytes), (word) => +(word !== 0));
-  return Float32Array.from(new Uint16Array(bytes), halfToNumber);
+  const stored = new STORED[dtype](bytes) as Float32Array | Int32Array | Uint32Array;
+  return isConverted(dtype) ? HOST[dtype].from(stored) : stored;
+}
+
+/** Returns the device's bytes for elements of a dtype that is converted, in the bytes that files have. */
+export function widened(bytes: Uint8Array<ArrayBuffer>, dtype: keyof typeof HOST): Uint8Array<ArrayBuffer> {
+  const elements = new HOST[dtype](bytes.slice().buffer);
+  const words = dtype === "bool" ? Uint32Array.from(elements, (byte) => +(byte !== 0)) : STORED[dtype].from(elements);
+  return new Uint8Array(words.buffer);
 }
 
 /** Writes a value to the device's bytes `raw`, at an offset. */
@@ -59,53 +97,36 @@ export type Write = (raw: ArrayBuffer, offset: number) => void;
  * @throws {InputError} The value has another shape, or doesn't convert.
  */
 export function checked(value: Numbers, shape: readonly number[], dtype: DType, where: string): Write {
+  if (ELSEWHERE.includes(dtype)) throw new InputError(`${where} is ${dtype}, which no page computes in`);
   const flat = flattened(value, shape, where);
-  const Stored = STORED[dtype];
+  const Stored = STORED[dtype as Computed];
   if (flat instanceof Stored && AS_THEY_ARE.includes(dtype)) {
     return (raw, offset) => new Stored(raw, offset, flat.length).set(flat);
   }
   const numbers = Array.isArray(flat) ? flat : Array.from(flat as unknown as ArrayLike<number | bigint>);
-  const convert = CONVERSIONS[dtype];
-  if (!convert) throw new InputError(`${where} is ${dtype}, which no page computes in`);
   const isFloat = !Array.isArray(flat) && /^Float\d+Array$/.test(flat.constructor.name);
   if (isFloat && !FLOATS.includes(dtype))
     throw new InputError(`${where} is of floats, which don't convert to ${dtype}`);
   if (dtype === "bool" && !Array.isArray(flat) && !(flat instanceof Uint8Array)) {
     throw new InputError(`${where} is no array of bools: give booleans, or bytes of 0 and 1`);
   }
-  const words = numbers.map((one) => convert(one, where));
+  const words = numbers.map((one) => converted(one, dtype, where));
   return (raw, offset) => new Stored(raw, offset, words.length).set(words);
 }
 
 const FLOATS: readonly DType[] = ["f32", "f16", "f64"];
 /** The dtypes whose typed arrays hold what the device does. */
 const AS_THEY_ARE: readonly DType[] = ["f32", "i32", "u32"];
-const STORED = {
-  f32: Float32Array,
-  i32: Int32Array,
-  u32: Uint32Array,
-  bool: Uint32Array,
-  f16: Uint16Array,
-  f64: Float64Array,
-} as const;
 const LARGEST: Partial<Record<DType, number>> = { f32: 3.4028234663852886e38, f16: 65504 };
-const RANGES: Partial<Record<DType, readonly [number, number]>> = {
-  i32: [-(2 ** 31), 2 ** 31 - 1],
-  u32: [0, 2 ** 32 - 1],
-};
 
-type Conversion = (value: number | boolean | bigint, where: string) => number;
-
-const CONVERSIONS: Partial<Record<DType, Conversion>> = {
-  f32: (value, where) => float(value, "f32", Math.fround, where),
-  f16: (value, where) => numberToHalf(float(value, "f16", (one) => halfToNumber(numberToHalf(one)), where)),
-  i32: (value, where) => integer(value, "i32", where),
-  u32: (value, where) => integer(value, "u32", where),
-  bool: (value, where) => {
-    if (typeof value === "boolean" || value === 0 || value === 1) return Number(value);
-    throw new InputError(`${where} has ${value}, which is no bool`);
-  },
-};
+/** Returns what the device holds for a value. @throws {InputError} It is none of the dtype. */
+function converted(value: number | boolean | bigint, dtype: DType, where: string): number {
+  if (dtype === "f32") return float(value, dtype, Math.fround, where);
+  if (dtype === "f16") return numberToHalf(float(value, dtype, (one) => halfToNumber(numberToHalf(one)), where));
+  if (dtype !== "bool") return integer(value, dtype, where);
+  if (typeof value === "boolean" || value === 0 || value === 1) return Number(value);
+  throw new InputError(`${where} has ${value}, which is no bool`);
+}
 
 function float(
   value: number | boolean | bigint,
@@ -123,7 +144,8 @@ function float(
 
 function integer(value: number | boolean | bigint, dtype: DType, where: string): number {
   const number = Number(value);
-  const [least, most] = RANGES[dtype] as readonly [number, number];
+  const span = 2 ** Number(dtype.slice(1));
+  const [least, most] = dtype[0] === "u" ? [0, span - 1] : [-span / 2, span / 2 - 1];
   if (!Number.isInteger(number)) throw new InputError(`${where} has ${number}, which is no integer`);
   if (number < least || number > most) throw new InputError(`${where} has ${number}, outside of ${dtype}`);
   return number;

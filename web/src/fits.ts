@@ -10,6 +10,7 @@ const MOST_MOVING = 4;
 const AXES = ["X", "Y", "Z"] as const;
 const DIRECTIVE = /(?:\s|\/\/[^\n]*\n)*enable\s([\w\s,]{1,200});/y;
 const SUBGROUPS = /\b(?:subgroup(?:[A-Z]\w*|_size|_invocation_id)|quad(?:Broadcast|Swap[XYD]\w*))\b/;
+const INT64 = /\b(?:[iu]64|\d+l[iu])\b/;
 const ELSEWHERE = "save the program with target='webgpu-default', which every WebGPU device runs";
 
 /** @throws {TargetError} A device can't run a program; says what it lacks. */
@@ -45,6 +46,9 @@ function checkKernel(kernel: Kernel, program: Program, { gpu, info }: Device, wi
       throw new TargetError(`${where} uses ${feature}, which this device lacks: ${ELSEWHERE}`);
   };
   needs("shader-f16", enabled.has("f16"));
+  if (INT64.test(kernel.code)) {
+    throw new TargetError(`${where} uses integers of 64 bits, which browsers don't have: ${ELSEWHERE}`);
+  }
   if (!SUBGROUPS.test(kernel.code)) return;
   needs("subgroups", true);
   if (!enabled.has("subgroups")) {

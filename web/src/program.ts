@@ -1,6 +1,6 @@
 /** A compiled program as data, and the check of every index, range, alignment, access and name of it. */
 
-import { WORD } from "./dtypes.js";
+import { ELSEWHERE, WORD } from "./dtypes.js";
 import { Formula } from "./formula.js";
 import { FormulaError, ProgramError } from "./errors.js";
 import {
@@ -123,7 +123,7 @@ function checkBuffers({ buffers, constants }: Program): void {
 function checkTensors(tensors: readonly TensorSlot[], buffers: readonly Buffer[]): void {
   for (const slot of tensors) {
     const where = `${slot.role} '${slot.name}'`;
-    require(slot.dtype !== "f64", `${where}: f64 is for native code alone`);
+    require(!ELSEWHERE.includes(slot.dtype), `${where}: no page computes in ${slot.dtype}`);
     const { role } = checkRange(where, slot.buffer, slot.offset, slotBytes(slot), buffers);
     const needed = TENSOR_BUFFERS[slot.role];
     require(role === needed, `${where} lies in a buffer of role '${role}', not '${needed}'`);

@@ -1,6 +1,6 @@
 /** What a file holds: a program or two that share memory, their parameters, and what their host does around them. */
 
-import { type Data, type DType, decode, elementCount } from "./dtypes.js";
+import { type Data, type DType, decode, elementCount, isConverted, widened } from "./dtypes.js";
 import { ProgramError, messageOf } from "./errors.js";
 import { type Key } from "./keys.js";
 import { PERSISTENT_ROLES, type TensorSlot } from "./plan.js";
@@ -13,7 +13,8 @@ const FORMAT = "tensorgrad-program";
 const OTHERS = "accumulate";
 /** The key of a call, which is counted from 1; micro-batches count each. */
 export const STEP_KEY = "fold_in(key(seed), call)";
-const FILE_DTYPES: Partial<Record<DType, FileDType>> = { f32: "F32", i32: "I32", u32: "U32", bool: "BOOL", f16: "F16" };
+/** What files call a dtype: the same in capitals. */
+const fileDType = (dtype: DType): FileDType => dtype.toUpperCase() as FileDType;
 
 const hostOf = record({
   kind: oneOf(["function", "step"]),
@@ -77,7 +78,7 @@ export function writeSaved({ program, others, host, metadata }: Saved, state: St
   const tensors = new Map([...constantsOf(program, ""), ...(others ? constantsOf(others, `${OTHERS}/`) : [])]);
   for (const [name, slot] of slotsOf(program, ...PERSISTENT_ROLES)) {
     const raw = state.get(name) as Uint8Array<ArrayBuffer>;
-    const [dtype, bytes] = [FILE_DTYPES[slot.dtype] as FileDType, hostBytes(slot, raw)];
+    const [dtype, bytes] = [fileDType(slot.dtype), hostBytes(slot, raw)];
     tensors.set(`${slot.role}/${name}`, { dtype, shape: slot.shape, bytes });
   }
   return writeSafetensors({ metadata: new Map([...metadata, ["host", JSON.stringify(content)]]), tensors });
@@ -95,14 +96,14 @@ export function valueOf(slot: TensorSlot, raw: Uint8Array<ArrayBuffer>): Data {
   return decode(raw.buffer, raw.byteOffset, slot.shape, slot.dtype);
 }
 
-/** A file has a byte for a bool, the device a word; halves end where their elements do. */
+/** A file has as many bytes as a bool or a narrow integer has, the device a word; halves end where their elements do. */
 function hostBytes(slot: TensorSlot, raw: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
-  if (slot.dtype === "bool") return valueOf(slot, raw) as Uint8Array<ArrayBuffer>;
+  if (isConverted(slot.dtype)) return new Uint8Array(valueOf(slot, raw).buffer as ArrayBuffer);
   return slot.dtype === "f16" ? raw.subarray(0, 2 * elementCount(slot.shape)) : raw;
 }
 
 function deviceBytesOf(slot: TensorSlot, bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
-  if (slot.dtype === "bool") return new Uint8Array(Uint32Array.from(bytes, (byte) => +(byte !== 0)).buffer);
+  if (isConverted(slot.dtype)) return widened(bytes, slot.dtype);
   const padded = new Uint8Array(Math.ceil(bytes.length / 4) * 4);
   padded.set(bytes);
   return padded;
@@ -113,7 +114,7 @@ function stateIn(program: Program, tensors: ReadonlyMap<string, FileTensor>): St
   for (const [name, slot] of slotsOf(program, ...PERSISTENT_ROLES)) {
     const found = tensors.get(`${slot.role}/${name}`);
     require(found !== undefined, `there are no values of ${name}`);
-    const fits = found.dtype === FILE_DTYPES[slot.dtype] && found.shape.join() === slot.shape.join();
+    const fits = found.dtype === fileDType(slot.dtype) && found.shape.join() === slot.shape.join();
     require(fits, `${slot.role} '${name}' is ${found.dtype} of shape [${found.shape}], expected ${slot.dtype} of [${slot.shape}]`);
     state.set(name, deviceBytesOf(slot, found.bytes));
   }
