@@ -8,10 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tensorgrad.ops.elementwise.arithmetic import bitwise_and, bitwise_left_shift, bitwise_right_shift
-from tensorgrad.ops.promotion import cast
 from tensorgrad.tracing.dtypes import NAMES, DType
-from tensorgrad.tracing.tensor import Tensor
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -22,25 +19,16 @@ _SHORT = {
     "BOOL": "bool",
     "INT64": "i32",
     "INT32": "i32",
-    "INT16": "i32",
-    "INT8": "i32",
+    "INT16": "i16",
+    "INT8": "i8",
     "UINT64": "u32",
     "UINT32": "u32",
-    "UINT16": "u32",
-    "UINT8": "u32",
+    "UINT16": "u16",
+    "UINT8": "u8",
 }
 
 DTYPES: dict[int, DType] = {TensorProto.DataType.Value(name): NAMES[short] for name, short in _SHORT.items()}
 """The dtype of tensors of each element type; `DOUBLE` may also stay f64."""
-
-NARROW: dict[int, tuple[int, bool]] = {
-    TensorProto.INT8: (8, True),
-    TensorProto.INT16: (16, True),
-    TensorProto.UINT8: (8, False),
-    TensorProto.UINT16: (16, False),
-}
-"""The integers that are wider here than in ONNX: their bits, and whether they have a sign."""
-
 
 _NAMES = {int(value): name for name, value in TensorProto.DataType.items()}
 
@@ -62,17 +50,6 @@ def dtype_of(element: int, float64: bool) -> DType:
         KeyError: There is none.
     """
     return NAMES["f64"] if float64 and element == TensorProto.DOUBLE else DTYPES[element]
-
-
-def wrapped(x: Tensor, element: int) -> Tensor:
-    """Integers as they are in a narrower type: modulo its size, with its sign."""
-    if element not in NARROW or x.dtype.kind not in "iu":
-        return x
-    bits, signed = NARROW[element]
-    if signed:
-        away = 32 - bits
-        return bitwise_right_shift(bitwise_left_shift(cast(x, NAMES["i32"]), away), away)
-    return bitwise_and(cast(x, NAMES["u32"]), (1 << bits) - 1)
 
 
 def array_of(tensor: onnx.TensorProto, base_dir: str = "") -> NumpyArray:

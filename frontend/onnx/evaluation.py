@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import onnx
-from onnx import AttributeProto, TensorProto, helper, shape_inference
+from onnx import AttributeProto, helper
 
 from tensorgrad.errors import ShapeError, TensorgradError
-from tensorgrad.onnx.checking import ELEMENT_ATTRIBUTES, all_nodes, element_of, graphs_of, label, rule_of
-from tensorgrad.onnx.elements import NARROW, NumpyArray, array_of, wrapped
+from tensorgrad.onnx.checking import graphs_of, label, rule_of
+from tensorgrad.onnx.elements import NumpyArray, array_of
 from tensorgrad.onnx.table import Node, Setting, Value
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.tracing.location import user_line
-from tensorgrad.tracing.tensor import Tensor
 
 
 @dataclass(frozen=True)
 class Step:
-    """A node, its attributes as Python values, and the narrow integers among its outputs."""
+    """A node, and its attributes as Python values."""
 
     proto: onnx.NodeProto
     attributes: Mapping[str, Any]
-    narrow: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -47,47 +45,16 @@ class Graph:
     @staticmethod
     def of(model: onnx.ModelProto, folder: str, fixed: Mapping[str, NumpyArray]) -> Graph:
         """Returns the graph of a model, with values for some of its inputs."""
-        return _graph(model.graph, _narrow_values(model), folder, fixed)
+        return _graph(model.graph, folder, fixed)
 
 
-def _mentioned(model: onnx.ModelProto) -> Iterator[int | None]:
-    """Yields the element types that a model names or that its quantizing ops make."""
-    yield from (element_of(value.type) for value in model.graph.input)
-    yield from (tensor.data_type for tensor in model.graph.initializer)
-    for node in all_nodes(model.graph):
-        if "Quantize" in node.op_type or "QLinear" in node.op_type:
-            yield TensorProto.UINT8
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.TENSOR:
-                yield attribute.t.data_type
-            elif attribute.name in ELEMENT_ATTRIBUTES:
-                yield attribute.i
-
-
-def _narrow_values(model: onnx.ModelProto) -> dict[str, int]:
-    """Returns the values of narrow integer types, by name: as ONNX infers, else as an operand's."""
-    if not any(element in NARROW for element in _mentioned(model)):
-        return {}
-    found: dict[str, int] = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
-    inferred = shape_inference.infer_shapes(model)
-    for graph in (inferred.graph, *(inner for node in all_nodes(inferred.graph) for inner in graphs_of(node))):
-        for value in (*graph.input, *graph.value_info, *graph.output):
-            found[value.name] = element_of(value.type) or TensorProto.UNDEFINED
-    for node in all_nodes(inferred.graph):
-        operand = next((found[name] for name in node.input if found.get(name) in NARROW), None)
-        for name in node.output:
-            if operand is not None and found.get(name, TensorProto.UNDEFINED) == TensorProto.UNDEFINED:
-                found[name] = operand
-    return {name: element for name, element in found.items() if element in NARROW}
-
-
-def _graph(graph: onnx.GraphProto, narrow: Mapping[str, int], folder: str, fixed: Mapping[str, NumpyArray]) -> Graph:
+def _graph(graph: onnx.GraphProto, folder: str, fixed: Mapping[str, NumpyArray]) -> Graph:
     needed = {value.name for value in graph.output}
     steps: list[Step] = []
     for node in reversed(graph.node):
         if needed.intersection(name for name in node.output if name):
             needed.update(_read_names(node))
-            steps.append(_step(node, narrow, folder))
+            steps.append(_step(node, folder))
     constants = {tensor.name: array_of(tensor, folder) for tensor in graph.initializer}
     names = tuple(value.name for value in graph.input)
     return Graph(tuple(reversed(steps)), names, tuple(value.name for value in graph.output), {**constants, **fixed})
@@ -103,18 +70,18 @@ def _read_names(node: onnx.NodeProto) -> set[str]:
     return names
 
 
-def _step(node: onnx.NodeProto, narrow: Mapping[str, int], folder: str) -> Step:
+def _step(node: onnx.NodeProto, folder: str) -> Step:
     attributes: dict[str, Any] = {}
     for attribute in node.attribute:
         value = helper.get_attribute_value(attribute)
         if attribute.type == AttributeProto.TENSOR:
             value = array_of(value, folder)
         elif attribute.type == AttributeProto.GRAPH:
-            value = _graph(value, narrow, folder, {})
+            value = _graph(value, folder, {})
         elif isinstance(value, bytes):
             value = value.decode()
         attributes[attribute.name] = value
-    return Step(node, attributes, {name: narrow[name] for name in node.output if name in narrow})
+    return Step(node, attributes)
 
 
 class Evaluation:
@@ -126,7 +93,7 @@ class Evaluation:
     def outputs(self, graph: Graph, values: Mapping[str, Value]) -> list[Any]:
         """Returns the outputs of a graph as tensors (or lists of them)."""
         results = self._run(graph, {**graph.constants, **values})
-        node = Node("output", "", [], {}, [], self._setting, self._nothing, {})
+        node = Node("output", "", [], {}, [], self._setting, self._nothing)
         return [
             [node.as_tensor(part) for part in one] if isinstance(one, list) else node.as_tensor(one) for one in results
         ]
@@ -148,7 +115,6 @@ class Evaluation:
                 list(proto.output),
                 self._setting,
                 lambda inner, given: self._inner(inner, given, values),
-                step.narrow,
             )
             try:
                 found = known.function(node)
@@ -160,9 +126,7 @@ class Evaluation:
                 reason = f"{user_line()}: the node does not fit its operands: {error}"
                 raise ShapeError(f"{reason} (in ONNX node {label(proto)})") from error
             results = found if isinstance(found, tuple) else (found,)
-            for name, value in zip(proto.output, results, strict=False):
-                narrow = step.narrow.get(name)
-                values[name] = wrapped(value, narrow) if narrow and isinstance(value, Tensor) else value
+            values.update(zip(proto.output, results, strict=False))
         return [values[name] for name in graph.outputs]
 
     def _inner(self, graph: Graph, given: Sequence[Value], outer: MutableMapping[str, Value]) -> list[Value]:

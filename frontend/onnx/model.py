@@ -21,7 +21,7 @@ from tensorgrad.errors import InputError, OptionError, ParameterError, Tensorgra
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Parameter, param
 from tensorgrad.onnx.checking import all_nodes, check, element_of, graphs_of, inlined, opset, rule_of
-from tensorgrad.onnx.elements import NARROW, NumpyArray, dtype_of, element_name, numpy_dtype
+from tensorgrad.onnx.elements import NumpyArray, dtype_of, element_name, numpy_dtype
 from tensorgrad.onnx.evaluation import Evaluation, Graph
 from tensorgrad.onnx.table import Rule, Setting
 from tensorgrad.runtime.conversion import converted, to_numpy
@@ -200,8 +200,6 @@ def _checked_tensor(one: Input, value: Any, sizes: dict[str, int]) -> Tensor:
         array = to_numpy(value, where)
         if array.dtype.kind not in {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[wanted.kind]:
             raise InputError(f"{where} is {array.dtype}, expected {element_name(one.element)}")
-        if one.element in NARROW:
-            array = converted(array, numpy_dtype(one.element), element_name(one.element), where)
         tensor = Array(converted(array, wanted, SHORT[wanted], where).copy())
     if tensor.dtype != wanted:
         raise InputError(f"{where} is {tensor.dtype}, expected {wanted} for {element_name(one.element)}")
@@ -233,8 +231,8 @@ def load(
     `Resize`), and where they are statistics (the running mean and variance of `BatchNormalization`). Other initializers
     are constants.
 
-    Integers of 64 bits become those of 32, which all of the file's and the inputs' must fit; those of 8 and 16 compute
-    in 32 and wrap as theirs do. `DOUBLE` rounds to f32.
+    Integers of 64 bits become those of 32, which all of the file's and the inputs' must fit, because not every device
+    has them. `DOUBLE` rounds to f32.
 
     Args:
         source: A path, or a model of the `onnx` library.

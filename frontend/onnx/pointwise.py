@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
+from tensorgrad.onnx.elements import element_name, numpy_dtype
 from tensorgrad.onnx.table import Node, rule
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -125,13 +126,13 @@ def _pow(node: Node) -> Tensor:
 
 
 def _whole_power(base: Tensor, exponent: Tensor) -> Tensor:
-    """Integers to the power of integers, modulo 2^32; 0 where the exponent is negative, as a quotient rounds."""
+    """Integers to the power of integers, wrapping; 0 where the exponent is negative, as a quotient rounds."""
     if isinstance(exponent, Array) and exponent.size == 1 and int(np.asarray(exponent).reshape(())) >= 0:
         extents = np.broadcast_shapes(base.shape, exponent.shape)
         return tg.power(tg.broadcast_to(base, extents), int(np.asarray(exponent).reshape(())))
     result = tg.full((), 1, base.dtype)
     square = base
-    for bit in range(31):
+    for bit in range(8 * exponent.dtype.itemsize - (exponent.dtype.kind == "i")):
         taken = tg.not_equal(tg.bitwise_and(exponent, tg.full((), 1 << bit, exponent.dtype)), 0)
         result = tg.where(taken, result * square, result)
         square = square * square
@@ -174,6 +175,16 @@ def _clip(node: Node) -> Tensor:
 @rule("Cast", "to saturate round_mode")
 def _cast(node: Node) -> Tensor:
     return tg.cast(node.tensor(0), node.dtype(node.attribute("to")))
+
+
+@rule("BitCast", "to")
+def _bit_cast(node: Node) -> Tensor:
+    wanted = node.attribute("to")
+    if numpy_dtype(wanted).itemsize == 8:
+        node.refuse(f"reads the bits of 64, and {element_name(wanted)} has 32 of them here")
+    x, dtype = node.tensor(0), node.dtype(wanted)
+    byte = tg.cast(x, NAMES["u8"]) if x.dtype == NAMES["bool"] else x  # ONNX's booleans are bytes of 0 and 1
+    return tg.cast(byte, dtype) if dtype == NAMES["bool"] else tg.bitcast(byte, dtype)
 
 
 @rule("CastLike", "saturate round_mode")

@@ -8,31 +8,23 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from onnx import TensorProto
 
 import tensorgrad as tg
 from tensorgrad.onnx.contractions import shifted
-from tensorgrad.onnx.elements import NARROW
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.dtypes import NAMES, DType
 from tensorgrad.tracing.tensor import Tensor
 
 
-def limits(element: int) -> tuple[int, int]:
-    """Returns the least and the largest number of a narrow integer type."""
-    bits, signed = NARROW[element]
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-
-
-def quantized(x: Tensor, scale: Tensor, zero: Tensor | None, node: Node) -> Tensor:
-    """`round(x / scale) + zero`, held within the type of the node's first output."""
-    element = node.narrow.get(node.outputs[0], TensorProto.UINT8)
-    low, high = limits(element)
+def quantized(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType) -> Tensor:
+    """`round(x / scale) + zero`, held within a dtype of integers."""
+    limits = np.iinfo(dtype)
     level = tg.round(x / scale)
     if zero is not None:
         level = level + tg.cast(zero, level.dtype)
-    kept = tg.cast(tg.clip(level, float(low), float(high)), NAMES["i32"])
-    return kept if low < 0 else tg.cast(kept, NAMES["u32"])
+    return tg.cast(tg.clip(level, float(limits.min), float(limits.max)), dtype)
 
 
 def _along(x: Tensor, part: Tensor, node: Node) -> Tensor:
@@ -52,7 +44,9 @@ def _along(x: Tensor, part: Tensor, node: Node) -> Tensor:
 def _quantize_linear(node: Node) -> Tensor:
     x = tg.cast(node.tensor(0), NAMES["f32"])
     zero = _along(x, node.tensor(2), node) if node.has(2) else None
-    return quantized(x, _along(x, tg.cast(node.tensor(1), NAMES["f32"]), node), zero, node)
+    asked = node.attribute("output_dtype", 0) or TensorProto.UINT8
+    dtype = node.dtype(asked) if zero is None else zero.dtype
+    return quantized(x, _along(x, tg.cast(node.tensor(1), NAMES["f32"]), node), zero, dtype)
 
 
 @rule("DequantizeLinear", "axis block_size output_dtype")
@@ -71,7 +65,7 @@ def _dynamic_quantize_linear(node: Node) -> Any:
     least, largest = tg.minimum(tg.min(x), 0.0), tg.maximum(tg.max(x), 0.0)
     scale = (largest - least) / 255.0
     zero = tg.clip(tg.round(tg.negative(least) / scale), 0.0, 255.0)
-    return quantized(x, scale, zero, node), scale, tg.cast(zero, NAMES["u32"])
+    return quantized(x, scale, zero, NAMES["u8"]), scale, tg.cast(zero, NAMES["u8"])
 
 
 @rule("QLinearMatMul")
@@ -81,4 +75,5 @@ def _qlinear_matmul(node: Node) -> Tensor:
     scale = node.tensor(1) * node.tensor(4)
     scale = tg.reshape(scale, ()) if scale.size == 1 else scale
     total = tg.cast(tg.matmul(x, y), NAMES["f32"]) * tg.cast(scale, NAMES["f32"])
-    return quantized(total, tg.cast(tg.reshape(node.tensor(6), ()), NAMES["f32"]), tg.reshape(node.tensor(7), ()), node)
+    zero = tg.reshape(node.tensor(7), ())
+    return quantized(total, tg.cast(tg.reshape(node.tensor(6), ()), NAMES["f32"]), zero, zero.dtype)

@@ -96,7 +96,6 @@ class Node:
         outputs: The names of its outputs; empty for unused ones.
         setting: What holds for the model.
         run: Traces one of the node's graphs on values for its inputs.
-        narrow: The element types of outputs that are integers of 8 or 16 bits, by name.
     """
 
     op: str
@@ -106,7 +105,6 @@ class Node:
     outputs: Sequence[str]
     setting: Setting
     run: Callable[[Any, Sequence[Value]], list[Value]]
-    narrow: Mapping[str, int]
 
     @property
     def version(self) -> int:

@@ -189,7 +189,7 @@ def _qlinear_conv(node: Node) -> Tensor:
     total = _convolution(node, x, w, node.optional(8))
     scale = node.tensor(1) * node.tensor(4)
     scale = tg.reshape(scale, [-1, *([1] * (total.ndim - 2))]) if scale.size > 1 else tg.reshape(scale, ())
-    return quantized(tg.cast(total, NAMES["f32"]) * scale, node.tensor(6), node.tensor(7), node)
+    return quantized(tg.cast(total, NAMES["f32"]) * scale, node.tensor(6), node.tensor(7), node.tensor(7).dtype)
 
 
 @rule("CausalConvWithState", "activation=none|silu|swish")

@@ -33,7 +33,7 @@ RULES = (
     (r"RandomUniformLike|random numbers", "random"),
     (r"no tensors of|'(to|dtype|output_dtype)' is|attribute 'precision' is", "element type"),
     (r"If: takes a tensor|ONNX node If", "branches"),
-    (r"integers from .* do not fit", "64 bits"),
+    (r"integers from .* do not fit|reads the bits of 64", "64 bits"),
     (r"there is no op", "no op"),
 )
 """The first pattern that an error's message has decides its reason; what has none is for a person to look at."""
