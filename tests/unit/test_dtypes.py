@@ -1,0 +1,250 @@
+"""Dtypes at the API: names, promotion, what arrays of 64 bits become, and integers of every width on their way."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from xdsl.context import Context
+from xdsl.utils.exceptions import DiagnosticException
+
+import tensorgrad as tg
+from tensorgrad.errors import DTypeError, InputError, ShapeError
+from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.runtime.errors import ProgramError
+from tensorgrad.runtime.program import Program
+from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT, Target
+from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, promote
+
+INTEGERS = [name for name in NAMES if name[0] in "iu"]
+DEVICES = ("numpy", "cpu", "wgpu")
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_names(name: str) -> None:
+    dtype = getattr(tg, name)
+    assert dtype == np.dtype({"i": "int", "u": "uint"}[name[0]] + name[1:]) == as_dtype(dtype.name) == as_dtype(name)
+    assert tg.spec((2, 3), name).dtype == dtype and SHORT[dtype] == name
+    assert tg.zeros(2, name).dtype == tg.arange(3, dtype=dtype.name).dtype == dtype
+
+
+@pytest.mark.parametrize("code", ["i1", "i2", "u1", "u2", "f2"])
+def test_codes_that_count_bytes_are_refused(code: str) -> None:
+    assert np.dtype(code).itemsize == int(code[1])
+    with pytest.raises(
+        DTypeError, match=f"'{code}' counts bytes, where i8 has 8 bits; use one of f16, f32, f64, i8, u8"
+    ):
+        tg.zeros(2, code)
+
+
+def test_promotion_of_integers_is_numpys_and_pytorchs() -> None:
+    for first, second in itertools.product(INTEGERS, INTEGERS):
+        one, other = NAMES[first], NAMES[second]
+        expected = np.promote_types(one, other)
+        if expected.kind == "f":
+            with pytest.raises(DTypeError, match=f"{first} and {second} have no common type; cast one of them"):
+                promote(one, other)
+            continue
+        assert promote(one, other) == expected
+        if "u16" not in (first, second) and "u32" not in (first, second) and "u64" not in (first, second):
+            kinds = [getattr(torch, dtype.name) for dtype in (one, other, expected)]
+            assert torch.promote_types(*kinds[:2]) == kinds[2]
+    for integer, floating in itertools.product(INTEGERS, ("f16", "f32", "f64")):
+        assert promote(NAMES[integer], NAMES[floating]) == promote(NAMES[floating], NAMES[integer]) == NAMES[floating]
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_python_numbers_have_no_say(name: str) -> None:
+    x = tg.array([1, 2, 3], name)
+    for result in (x + 1, 2 * x, x // 2, x**2, tg.maximum(x, 1), tg.where(x > 1, x, 0), tg.clip(x, 1, 2), tg.sign(x)):
+        assert result.dtype == x.dtype
+    assert (x * 0.5).dtype == (x / 2).dtype == tg.mean(x).dtype == tg.f32
+    limits = np.iinfo(x.dtype)
+    assert np.asarray(x * 0 + int(limits.max)).tolist() == [limits.max] * 3
+    with pytest.raises(DTypeError, match=f"outside of {name}"):
+        tg.add(x, int(limits.max) + 1)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_sums_have_32_bits_or_more(name: str) -> None:
+    x = np.full(100, 127, NAMES[name])
+    wide = NAMES[name] if NAMES[name].itemsize >= 4 else NAMES[name[0] + "32"]
+    for function in (tg.sum, tg.prod, tg.cumsum, tg.cumprod):
+        found = function(tg.array(x, name))
+        assert found.dtype == wide
+        same = function(tg.array(x, name), dtype=name)
+        assert same.dtype == NAMES[name]
+        with np.errstate(over="ignore"):
+            assert np.array_equal(found, getattr(np, function.__name__)(x, dtype=wide))
+            assert np.array_equal(same, getattr(np, function.__name__)(x, dtype=x.dtype))
+
+
+def test_arrays_of_64_bits_become_those_of_32_unless_asked_for() -> None:
+    x = np.array([1, -2, 2**31 - 1])
+    assert tg.array(x).dtype == (tg.array([1]) + x[:1]).dtype == tg.i32
+    assert tg.array(x.astype(np.uint64)[:1]).dtype == tg.u32
+    assert tg.array(x, "i64").dtype == tg.i64 and np.array_equal(tg.array(x, "i64"), x)
+    assert tg.array(x.astype(np.int8)).dtype == tg.i8
+    for large in (2**31, np.array([2**31]), np.array([2**63], np.uint64)):
+        with pytest.raises(DTypeError, match=r"outside of [iu]32; tg.array\(x, 'i64'\) keeps 64 bits"):
+            tg.array(large)
+    assert int(tg.array(2**63, "u64")) == 2**63 and int(tg.array(-(2**63), "i64")) == -(2**63)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_labels_of_pytorch_and_numpy(device: Any) -> None:
+    """Labels are i64 there; they are taken where i32 is asked for, and where i64 is."""
+    labels = torch.tensor([2, 0, 1, 2])
+    logits = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    expected = torch.nn.functional.cross_entropy(torch.from_numpy(logits), labels).item()
+    for dtype in ("i32", "i64", "u8", "i8", "u64"):
+        training = tg.compile(
+            tg.nn.Linear(3, 3, bias=False, init=np.eye(3, dtype=np.float32)),
+            loss=lambda model, x, y: tg.cross_entropy(model(x), y),
+            optimizer=tg.optim.sgd(0.0),
+            inputs={"x": (4, 3), "y": tg.spec(4, dtype)},
+            device=device,
+        )
+        for given in (labels, labels.numpy(), labels.tolist(), labels.to(torch.uint8)):
+            assert float(training.step(x=logits, y=given)) == pytest.approx(expected, rel=1e-5)
+        with pytest.raises(InputError, match=f"input 'y' is float64, which does not convert to {dtype}"):
+            training.step(x=logits, y=np.array([1.0, 0.0, 2.0, 1.0]))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", INTEGERS)
+def test_indices_of_every_width(device: Any, name: str) -> None:
+    x = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
+    given = np.array([0, 3, 127, 1], NAMES[name])
+    negative = given if name[0] == "u" else -given
+    found = tg.jit(
+        lambda x, i, j: (
+            x[j],
+            tg.take(x, i, 0),
+            tg.one_hot(i, 200),
+            tg.embedding(x, i),
+            x.at[i].add(1.0),
+            tg.gather(x, 0, tg.reshape(i, (4, 1))),
+        ),
+        device=device,
+    )(x, tg.array(given, name), tg.array(negative, name))
+    places, back = given.astype(np.int64), negative.astype(np.int64)
+    added = x.copy()
+    added[places] += 1
+    expected = (x[back], x[places], np.eye(200, dtype=np.float32)[places], x[places], added, x[places, :1])
+    for one, wanted in zip(found, expected, strict=True):
+        assert np.array_equal(one, wanted)
+    with pytest.raises(ShapeError, match="index 127 is out of range"):
+        tg.take(x[:100], tg.array(given, name))
+
+
+def test_an_index_beyond_32_bits_is_out_of_range() -> None:
+    """It does not wrap around into the axis."""
+    far = tg.array([2**32 + 1, 1, -(2**32)], "i64")
+    for device in DEVICES:
+        found = tg.jit(lambda x, i: (tg.take(x, i), tg.zeros(3).at[i].add(1.0)), device=device)(np.ones(3), far)
+        assert np.array_equal(found[0], [np.nan, 1, np.nan], equal_nan=True)
+        assert np.array_equal(found[1], [0, 1, 0])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_state_of_every_width_is_kept(device: Any, tmp_path: Path) -> None:
+    """Buffers wrap, are read in their own dtype, and go through checkpoints and files."""
+
+    class Counting(tg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = tg.nn.param((2,), init=1.0)
+            for name in INTEGERS:
+                setattr(
+                    self,
+                    name,
+                    tg.nn.buffer((3,), init=np.array([0, 1, np.iinfo(NAMES[name]).max], NAMES[name]), dtype=name),
+                )
+
+    def loss(model: Counting, x: Any) -> Any:
+        for name in INTEGERS:
+            held: Any = getattr(model, name)
+            held.assign(held + 3)
+        return tg.sum(model.weight * x), {name: getattr(model, name) + 0 for name in INTEGERS}
+
+    def made(seed: int) -> tg.Training:
+        options: Any = {"optimizer": tg.optim.sgd(0.1), "inputs": {"x": (2,)}, "device": device, "seed": seed}
+        return tg.compile(Counting(), loss=loss, **options)
+
+    def expected(steps: int) -> dict[str, np.ndarray]:
+        with np.errstate(over="ignore"):
+            starts = {name: np.array([0, 1, np.iinfo(NAMES[name]).max], NAMES[name]) for name in INTEGERS}
+            return {name: start + start.dtype.type(3 * steps) for name, start in starts.items()}
+
+    def check(held: Any, steps: int) -> None:
+        for name, wanted in expected(steps).items():
+            assert np.asarray(held[name]).dtype == wanted.dtype and np.array_equal(held[name], wanted)
+
+    first, x = made(0), np.ones(2, np.float32)
+    check(first.step(x=x)[1], 1)
+    check(first.buffers(), 1)
+    first.save_checkpoint(tmp_path / "checkpoint")
+    first.save(tmp_path / "program.tg", target="cpu" if device == "cpu" else "lavapipe")
+    other = made(1)
+    other.load_checkpoint(tmp_path / "checkpoint")
+    check(other.buffers(), 1)
+    loaded = tg.load(tmp_path / "program.tg", device="cpu" if device == "cpu" else "wgpu")
+    assert isinstance(loaded, tg.LoadedTraining)
+    check(loaded.step(x=x)[1], 2)
+    loaded.save(tmp_path / "later.tg")
+    other.load_checkpoint(tmp_path / "later.tg")
+    check(other.buffers(), 2)
+
+
+def program_of(function: Any, specs: list[Any], target: Target) -> Program:
+    module = tg.trace(function, *specs)
+    for one in inference_passes(target):
+        one.apply(Context(), module)
+    return build_program(module, target)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_bytes_on_devices(name: str) -> None:
+    """Native code has elements of their own size, a shader words; 64 bits are two words."""
+    size = NAMES[name].itemsize
+    for target, expected in ((CPU, size), (Target.named("lavapipe"), max(size, 4))):
+        program = program_of(lambda x: x + x, [tg.spec(1000, name)], target)
+        assert [slot.size for slot in program.tensors] == [1000 * expected] * 2
+        assert [slot.dtype for slot in program.tensors] == [name] * 2
+        assert program.statistics["bytes_moved"] == 2 * 1000 * expected
+        narrow = size < 4 and not target.native
+        assert [slot.stored for slot in program.tensors] == [name[0] + "32" if narrow else None] * 2
+        assert program.target is not None and program.target.int64 == (size == 8 and not target.native)
+
+
+def test_64_bits_are_refused_by_name_where_a_device_has_none() -> None:
+    """As f64 is: by the tensor's name, and the line that made it."""
+
+    def inside(x: Any) -> Any:
+        return tg.cast(tg.cast(x, "i64") * 3, "i32")
+
+    for function, spec, message in (
+        (lambda x: x + x, tg.spec(3, "i64"), r"'x' has elements of i64, which webgpu-default does not have"),
+        (lambda x: x + x, tg.spec(3, "u64"), r"'x' has elements of i64, which webgpu-default does not have"),
+        (inside, tg.spec(3, "i32"), r"arith.extsi gives i64, which webgpu-default does not have; it was made at loc"),
+    ):
+        with pytest.raises(DiagnosticException, match=message) as raised:
+            program_of(function, [spec], WEBGPU_DEFAULT)
+        assert re.search(r"cast it to i32|compute in i32", str(raised.value))
+    assert f'test_dtypes.py":{inside.__code__.co_firstlineno + 1}:' in str(raised.value)
+    training = tg.compile(
+        tg.nn.Linear(3, 1),
+        loss=lambda model, x, y: tg.mean(model(x) * tg.cast(y, "f32")),
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"x": (4, 3), "y": tg.spec((4, 1), "i64")},
+        device="numpy",
+    )
+    with pytest.raises(ProgramError, match="'y' has elements of i64, which webgpu-default does not have"):
+        training.program_for("webgpu-default")
