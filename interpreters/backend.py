@@ -29,7 +29,8 @@ class NumpyExecutable:
         kernels: The function as kernels, if these are to run in its place, rounding where they store.
 
     Raises:
-        ProgramError: There is no such function, its parameters are not those of `share`, or `share` lacks its state.
+        ExecutionError: There is no such function.
+        ProgramError: The parameters are not those of `share`, or `share` lacks its state.
     """
 
     def __init__(

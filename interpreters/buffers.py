@@ -24,6 +24,7 @@ from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
 from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.interpreters.control import Decide, Env, Run, Storage, Unrolling, decided
+from tensorgrad.interpreters.functions import function_of
 from tensorgrad.interpreters.prepared import PreparedKernel, poison
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
 from tensorgrad.interpreters.stages import read
@@ -186,22 +187,6 @@ class _Liveness:
                 yield value
 
 
-def find_function(module: ModuleOp, name: str | None) -> FuncOp:
-    """Returns a function by its name, or the only one that is not private.
-
-    Raises:
-        ExecutionError: There is no such function, or it has several blocks.
-    """
-    functions = [op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks]
-    public = [op for op in functions if op.sym_visibility is None or op.sym_visibility.data != "private"]
-    found = public if name is None else [op for op in functions if op.sym_name.data == name]
-    if len(found) != 1 or len(found[0].body.blocks) != 1:
-        wanted = "one function" if name is None else f"one function @{name}"
-        names = ", ".join(op.sym_name.data for op in functions) or "none"
-        raise ExecutionError(f"expected {wanted} of one block, the module has {names}")
-    return found[0]
-
-
 def slots_of(function: FuncOp) -> dict[SSAValue, Slot]:
     """Returns what is named of a function's buffers: its arguments, or, after `plan-memory`, views of its arenas."""
     block = function.body.block
@@ -223,7 +208,7 @@ class BufferExecutor:
     """
 
     def __init__(self, module: ModuleOp, function: str | None = None, poisons: bool = True):
-        self.function = find_function(module, function)
+        self.function = function_of(module, function)
         self._poisons = poisons
         self._module = module
         self._storage: Env = {}

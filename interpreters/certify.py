@@ -27,13 +27,13 @@ from tensorgrad.interpreters.buffers import (
     DESTINATIONS,
     INPUTS,
     UPDATED,
-    find_function,
     rows_of,
     slots_of,
     without_rows,
     works_in_place,
 )
 from tensorgrad.interpreters.control import Run, Storage, Unrolling
+from tensorgrad.interpreters.functions import function_of
 from tensorgrad.runtime.errors import NumericsError
 
 Contents: TypeAlias = tuple[tuple[int, int, int, int], ...]
@@ -152,7 +152,7 @@ class _Execution:
 
     def __init__(self, module: ModuleOp, name: str | None, symbols: _Symbols):
         self._module, self._symbols = module, symbols
-        function = find_function(module, name)
+        function = function_of(module, name)
         self._block = function.body.block
         self._slots = slots_of(function)
         self._rows = rows_of(self._block)

@@ -27,8 +27,8 @@ from tensorgrad.dialects.tg.control import RegionOp
 from tensorgrad.dialects.tg.elementwise.arithmetic import SelectOp, StopGradientOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ConcatOp
 from tensorgrad.dialects.tg.traits import Elementwise, is_view
+from tensorgrad.interpreters.functions import function_of, returned_by
 from tensorgrad.interpreters.plan import Plan, is_ufunc
-from tensorgrad.interpreters.tensors import function_of, returned_by
 
 AnyOp: TypeAlias = TensorOp | RegionOp
 
@@ -214,7 +214,7 @@ class NonfiniteSearch:
         function: Its name; the only one by default.
 
     Raises:
-        ProgramError: There is no such function, or several without a name.
+        ExecutionError: There is no such function, or several without a name.
     """
 
     def __init__(self, module: ModuleOp, function: str | None = None):

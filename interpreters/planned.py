@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
 from tensorgrad.dialects.signature import NAME, read_slot
-from tensorgrad.interpreters.buffers import find_function
+from tensorgrad.interpreters.functions import function_of
 from tensorgrad.interpreters.moving import moved
 from tensorgrad.interpreters.prepared import PreparedKernel, poison, widened_kernel
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
@@ -140,14 +140,14 @@ class PlannedSteps:
 
     def __init__(self, module: ModuleOp, lowered: ModuleOp, program: Program, name: str | None = None):
         self.memory: dict[int, Array] = {}
-        self._block = find_function(module, name).body.block
+        self._block = function_of(module, name).body.block
         self._program = program
         self._buffers = {buffer.name: index for index, buffer in enumerate(program.buffers)}
         self._depths: dict[SSAValue, int] = {}
         self._work: dict[int, Work] = {}
         self._prepared: dict[buf.KernelOp, PreparedKernel] = {}
         self._wide: dict[buf.KernelOp, PreparedKernel] = {}
-        dispatches = (op for op in find_function(lowered, name).walk() if isinstance(op, buf.DispatchOp))
+        dispatches = (op for op in function_of(lowered, name).walk() if isinstance(op, buf.DispatchOp))
         self._counts = iter([op.kernels for op in dispatches])
         steps = iter(program.plan)
         self._match(self._block, steps, (), 0)

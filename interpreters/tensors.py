@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
-from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
+from tensorgrad.dialects.tg.base import NumpyArray
+from tensorgrad.interpreters.functions import function_of, returned_by
 from tensorgrad.interpreters.plan import Observe, Plan, is_fresh
 from tensorgrad.runtime.errors import ProgramError
 from tensorgrad.runtime.plan import HOST_DTYPES
@@ -29,7 +28,7 @@ class TensorExecutor:
             observe: Wraps the function of every op, as `Plan` has it.
 
         Raises:
-            ProgramError: There is no such function, or several without a name.
+            ExecutionError: There is no such function, or several without a name.
         """
         self.function = function_of(module, function)
         self.arguments = arguments_of(self.function)
@@ -88,25 +87,6 @@ class TensorExecutor:
 
 def _as_named(slot: Slot, value: NumpyArray) -> NumpyArray:
     return value if slot.dtype is None else value.astype(HOST_DTYPES[slot.dtype])
-
-
-def function_of(module: ModuleOp, function: str | None) -> FuncOp:
-    """Returns a function by its name, or the only one.
-
-    Raises:
-        ProgramError: There is no such function, or several without a name.
-    """
-    functions = [op for op in module.ops if isinstance(op, FuncOp) and function in (None, op.sym_name.data)]
-    if len(functions) != 1:
-        raise ProgramError(f"expected one function {function or ''}, the module has {len(functions)}")
-    return functions[0]
-
-
-def returned_by(block: Block) -> tuple[SSAValue, ...]:
-    """Returns the values that a function's block returns."""
-    last = block.last_op
-    assert isinstance(last, func.ReturnOp)
-    return tuple(last.operands)
 
 
 def ordered(array: NumpyArray) -> NumpyArray:

@@ -1,4 +1,4 @@
-"""Helpers for passes on functions: find one, change its signature."""
+"""Helpers for passes on functions: their blocks and signatures."""
 
 from __future__ import annotations
 
@@ -6,34 +6,12 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_attribute
-
-
-def find_function(module: ModuleOp, name: str | None) -> FuncOp:
-    """Returns the function called `name`, or the only one that is not private when `name` is `None`.
-
-    Raises:
-        DiagnosticException: There is no such function, or more than one to choose from.
-    """
-    functions = [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
-    names = [function.sym_name.data for function in functions]
-    public = [function for function in functions if not is_private(function)]
-    if name is None and len(public) == 1:
-        return public[0]
-    if name is None or name not in names:
-        wanted = "exactly one function" if name is None else f"a function @{name}"
-        raise DiagnosticException(f"expected {wanted}, the module has {', '.join(names) or 'none'}")
-    return functions[names.index(name)]
-
-
-def is_private(function: FuncOp) -> bool:
-    """Returns whether only other functions of the module run a function."""
-    return function.sym_visibility is not None and function.sym_visibility.data == "private"
 
 
 def block_of(function: FuncOp) -> Block:

@@ -16,9 +16,9 @@ from xdsl.universe import Universe
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 from xdsl.utils.lexer import Span
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
-from tensorgrad.passes.functions import find_function
 from tensorgrad.runtime.errors import MALFORMED
 
 MOST_ELEMENTS = 1 << 24

@@ -13,12 +13,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad import optim
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.errors import UserError
 from tensorgrad.optim.tracing import add_updates
-from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.updates import updates_of
 from tensorgrad.tracing.dtypes import Spec

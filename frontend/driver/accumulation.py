@@ -8,6 +8,7 @@ from typing import Any
 
 from xdsl.dialects.func import FuncOp
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
@@ -15,7 +16,7 @@ from tensorgrad.driver.distribution import Distribution, passes_of
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import OptionError, ProgramError
 from tensorgrad.optim.parts import Losses
-from tensorgrad.passes.functions import find_function, order_parameters, return_of
+from tensorgrad.passes.functions import order_parameters, return_of
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.tensors.updates import drop_updates

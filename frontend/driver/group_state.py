@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.driver.distribution import Distribution
 from tensorgrad.driver.pipeline import Compilation
-from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.tensors.accumulate_gradients import PREFIX
 from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Layout
 from tensorgrad.passes.tensors.updates import state_shapes

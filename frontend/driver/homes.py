@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.driver.device import DeviceName, check_name, find_device
@@ -17,7 +18,6 @@ from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.eager.blocks import NAME, Run
 from tensorgrad.eager.homes import EagerHome, NumpyHome, RecordingHome
 from tensorgrad.errors import OptionError
-from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.runtime.backend import Executable, OutputHandle, array_of
 from tensorgrad.runtime.cpu import CpuExecutable

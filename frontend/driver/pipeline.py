@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.device import load_program
 from tensorgrad.driver.dumping import Dump
@@ -25,7 +26,6 @@ from tensorgrad.errors import CompilerError, NumericsError, OptionError, Program
 from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
-from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import LOWERINGS, device_passes, lowering_in
 from tensorgrad.passes.running import apply_pass, with_reproducer
 from tensorgrad.runtime.backend import Executable

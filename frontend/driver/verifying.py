@@ -36,6 +36,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import Slot, results_of
 from tensorgrad.dialects.tg.base import NumpyArray, dense, dense_to_numpy, numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
@@ -53,7 +54,7 @@ from tensorgrad.interpreters.races import check_races
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
-from tensorgrad.passes.functions import find_function, return_of
+from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.levels import Level, level_of
 from tensorgrad.passes.pipelines import scheduled_passes

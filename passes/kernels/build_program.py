@@ -42,11 +42,11 @@ from tensorgrad.dialects.buf import (
 )
 from tensorgrad.dialects.buf_control import RepeatOp, RowOp
 from tensorgrad.dialects.collective import CollectiveOp
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import Slot, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED, FLOPS
 from tensorgrad.passes.analyses.trips import kernel_iterations
-from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import ACCESS, SCRATCH
 from tensorgrad.passes.kernels.emit_llvm import emit_function
 from tensorgrad.passes.kernels.emit_wgsl import emit_kernel

@@ -9,10 +9,11 @@ from xdsl.dialects.builtin import ModuleOp, f16, f32, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
-from tensorgrad.passes.functions import find_function, return_of, set_returned, set_signature
+from tensorgrad.passes.functions import return_of, set_returned, set_signature
 from tensorgrad.passes.levels import TENSORS, LevelPass
 
 PREFIX, KEPT = "accumulated", "accumulated.kept"

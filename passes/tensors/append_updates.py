@@ -14,11 +14,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.elementwise.functions import SqrtOp
-from tensorgrad.passes.functions import find_function, return_of, set_returned, set_signature
+from tensorgrad.passes.functions import return_of, set_returned, set_signature
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.pack_updates import ROWS, Rows, chosen_rows
 from tensorgrad.passes.tensors.packing import (

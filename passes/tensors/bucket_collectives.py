@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.tg.base import int_list, numpy_dtype, size_of
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.collective import AllReduceOp, CollectiveOp
@@ -20,7 +21,7 @@ from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, PackOp, SliceOp
 from tensorgrad.dialects.tg.traits import is_elementwise, is_leaf, is_view
 from tensorgrad.passes.analyses.machine import bucket_bytes
-from tensorgrad.passes.functions import block_of, find_function, return_of
+from tensorgrad.passes.functions import block_of, return_of
 from tensorgrad.passes.levels import TENSORS, LevelPass
 
 SMALL = 8

@@ -12,9 +12,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.hints import isa
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
-from tensorgrad.passes.functions import find_function, order_parameters
+from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.packing import packed
 from tensorgrad.passes.tensors.update_plans import Pair, Plan, pairs_of, plans_of

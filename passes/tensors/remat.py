@@ -12,11 +12,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import element_bytes
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.tg.base import size_of
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.dialects.tg.shape import BroadcastOp
-from tensorgrad.passes.functions import block_of, find_function
+from tensorgrad.passes.functions import block_of
 from tensorgrad.passes.levels import TENSORS, LevelPass
 
 

@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.passes import ModulePass
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg import contract, convolution, reduce
 from tensorgrad.dialects.tg.base import TensorOp
@@ -21,7 +22,6 @@ from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.buffers.schedule import SchedulePass
 from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
-from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.passes.tensors.grad import GradPass

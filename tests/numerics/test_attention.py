@@ -18,12 +18,13 @@ from xdsl.dialects.builtin import ModuleOp
 import tensorgrad as tg
 from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.passes.analyses import machine
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
-from tensorgrad.passes.functions import find_function, set_signature
+from tensorgrad.passes.functions import set_signature
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.tensors import outline_attention

@@ -14,10 +14,10 @@ from harness import Function, NumpyArray, apply, assert_same, reference, traced,
 from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg.collective import CollectiveOp
 from tensorgrad.dialects.tg.elementwise.arithmetic import BitcastOp
-from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.tensors.distribute import DistributePass
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.group.simulated import simulate

@@ -13,9 +13,9 @@ from rounding import rounding, widened
 from test_programs import differentiated, some
 from xdsl.dialects.builtin import ModuleOp
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.interpreters.tensors import TensorExecutor
-from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.tensors.distribute import DistributePass
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.group.simulated import simulate

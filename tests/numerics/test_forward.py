@@ -14,10 +14,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects import tg
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, type_of
-from tensorgrad.passes.functions import block_of, find_function, return_of, set_returned, set_signature
+from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
 from tensorgrad.passes.tensors.batch import repeated
 from tensorgrad.passes.tensors.grad.rules import NO_DERIVATIVE
 from tensorgrad.passes.tensors.jvp import JvpPass

@@ -17,11 +17,11 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.errors import DTypeError
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.schedule import SchedulePass
-from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice

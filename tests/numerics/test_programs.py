@@ -16,7 +16,7 @@ from replay import REGRESSIONS, Variant, check_everywhere, replayed
 from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
-from tensorgrad.passes.functions import find_function
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.tracing.tensor import Tensor

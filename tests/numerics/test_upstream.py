@@ -28,11 +28,11 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.dialects.tg.collective import CollectiveOp
 from tensorgrad.interpreters.buffers import BufferExecutor
-from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass

@@ -11,9 +11,9 @@ from cases import CASES
 from harness import assert_same, levels, traced
 
 from tensorgrad.dialects import tg
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, numpy_dtype
 from tensorgrad.errors import ShapeError
-from tensorgrad.passes.functions import find_function
 from tensorgrad.tracing.tensor import Array
 
 by_id = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -24,6 +24,7 @@ from xdsl.passes import ModulePass
 
 import tensorgrad as tg
 from tensorgrad.dialects import buf, wgsl
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.driver.verifying import NumericsVerifier
 from tensorgrad.errors import NumericsError, OptionError
@@ -32,7 +33,6 @@ from tensorgrad.passes.analyses.stages import Parts
 from tensorgrad.passes.buffers.fuse import fuse_pass
 from tensorgrad.passes.buffers.fuse.merge import aligned_loops
 from tensorgrad.passes.buffers.plan_memory import plan_memory_pass
-from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.target import CPU, Target
 from tensorgrad.tools.tg_opt import main as tg_opt

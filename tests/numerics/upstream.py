@@ -21,10 +21,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects import buf
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
 from tensorgrad.interpreters.scalars import scalar_dtype
 from tensorgrad.passes.buffers.buf_to_upstream import LLVM_PIPELINE, OWN_ROLES, BufToUpstreamPass
-from tensorgrad.passes.functions import find_function
 
 VERSION = "19"
 SECONDS = 300

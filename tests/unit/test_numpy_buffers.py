@@ -201,7 +201,7 @@ def test_wrong_values(values: dict[str, Any], message: str) -> None:
             function(f"x {VECTOR} input, y {VECTOR} output", "%c = arith.constant 1 : i32"),
             "arith.constant is not supported in a function",
         ),
-        (NEGATE + NEGATE.replace("@f", "@g"), "expected one function of one block, the module has f, g"),
+        (NEGATE + NEGATE.replace("@f", "@g"), "expected exactly one function, the module has f, g"),
     ],
 )
 def test_what_is_not_supported(text: str, message: str) -> None:

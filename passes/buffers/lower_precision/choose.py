@@ -28,10 +28,10 @@ from tensorgrad.dialects.buf import (
     shape_of,
 )
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
+from tensorgrad.dialects.functions import is_private
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.passes.buffers.lower_precision.equality import compared
 from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_product, reached, yielded
-from tensorgrad.passes.functions import is_private
 
 WIDE: tuple[type[Operation], ...] = (
     math.ExpOp,

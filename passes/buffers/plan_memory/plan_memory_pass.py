@@ -30,6 +30,7 @@ from tensorgrad.dialects.buf import (
     row_of,
 )
 from tensorgrad.dialects.buf_control import BranchOp, RowOp
+from tensorgrad.dialects.functions import is_private
 from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, starts_of, steps_of, updates_of, users
@@ -46,7 +47,7 @@ from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
 from tensorgrad.passes.buffers.plan_memory.control import BranchItem, ControlTree, Item, KernelItem, Loop, Place, Root
 from tensorgrad.passes.buffers.plan_memory.explain import explain
-from tensorgrad.passes.functions import is_private, return_of, set_signature
+from tensorgrad.passes.functions import return_of, set_signature
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 

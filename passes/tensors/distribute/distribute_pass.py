@@ -11,10 +11,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.build import TensorBuilder, shape_of, type_of
 from tensorgrad.dialects.tg.traits import is_elementwise
-from tensorgrad.passes.functions import block_of, find_function, return_of, set_returned, set_signature
+from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.accumulate_gradients import PREFIX
 from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Distribution, Layout, Placed

@@ -8,10 +8,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
-from tensorgrad.passes.functions import block_of, find_function, return_of, set_returned, set_signature
+from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.grad.reverse import gradients
 

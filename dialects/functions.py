@@ -1,0 +1,29 @@
+"""Finds a module's functions."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import DiagnosticException
+
+
+def find_function(module: ModuleOp, name: str | None) -> FuncOp:
+    """Returns the function called `name`, or the only one that is not private when `name` is `None`.
+
+    Raises:
+        DiagnosticException: There is no such function, or more than one to choose from.
+    """
+    functions = [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
+    names = [function.sym_name.data for function in functions]
+    public = [function for function in functions if not is_private(function)]
+    if name is None and len(public) == 1:
+        return public[0]
+    if name is None or name not in names:
+        wanted = "exactly one function" if name is None else f"a function @{name}"
+        raise DiagnosticException(f"expected {wanted}, the module has {', '.join(names) or 'none'}")
+    return functions[names.index(name)]
+
+
+def is_private(function: FuncOp) -> bool:
+    """Returns whether only other functions of the module run a function."""
+    return function.sym_visibility is not None and function.sym_visibility.data == "private"

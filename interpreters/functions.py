@@ -1,0 +1,34 @@
+"""The function of a module that numpy runs."""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.functions import find_function
+from tensorgrad.runtime.errors import ExecutionError
+
+
+def function_of(module: ModuleOp, name: str | None) -> FuncOp:
+    """Returns a function of one block: by its name, or the only one that is not private.
+
+    Raises:
+        ExecutionError: There is no such function, or it has several blocks.
+    """
+    try:
+        found = find_function(module, name)
+    except DiagnosticException as error:
+        raise ExecutionError(str(error)) from error
+    if len(found.body.blocks) != 1:
+        raise ExecutionError(f"@{found.sym_name.data} has {len(found.body.blocks)} blocks, numpy runs functions of one")
+    return found
+
+
+def returned_by(block: Block) -> tuple[SSAValue, ...]:
+    """Returns the values that a function's block returns."""
+    last = block.last_op
+    assert isinstance(last, func.ReturnOp)
+    return tuple(last.operands)
