@@ -6,21 +6,35 @@ are left out. Software adapters run invocations in an order that hides a missing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+)
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.buf import ArenaOp, DispatchOp, ViewOp
+from tensorgrad.dialects.buf_control import RowOp
 from tensorgrad.dialects.locations import line_in
+from tensorgrad.dialects.signature import read_slot
+from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.interpreters.scalars import RULES, Array, evaluate, narrow
 from tensorgrad.runtime.errors import NumericsError
 
 Value: TypeAlias = "Array | None"
 """An integer for each invocation; `None` for what is not known."""
+
+Contents: TypeAlias = Mapping[int, Array]
+"""What some of a dispatch's bindings contain, such as the offsets of its buffers."""
 
 SUBGROUP = 32
 """The invocations of a subgroup, as far as addresses depend on it."""
@@ -31,11 +45,8 @@ WORKGROUPS = 2
 LEADING = 3
 """How many iterations of a loop run before its last one."""
 
-APART = 1 << 16
-"""How far apart buffers begin whose places are read from memory: one binding may hold many."""
-
-MOST_BUFFERS = 256
-"""How many of them are told apart."""
+ITERATION = 1
+"""The iteration index of the loops around a dispatch, where addresses depend on it."""
 
 NOBODY, SEVERAL = -1, -2
 """Who has used an element since the last barrier, where that is not one invocation."""
@@ -47,28 +58,25 @@ class _Memory:
     def __init__(self, size: int = 0):
         self.writers = np.full(size, NOBODY, np.int16)
         self.readers = np.full(size, NOBODY, np.int16)
+        self._used: list[Array] = []
 
     def clear(self) -> None:
         """Forgets all accesses: a barrier has made them visible."""
-        self.writers[:] = NOBODY
-        self.readers[:] = NOBODY
-
-    def grow(self, size: int) -> None:
-        """Makes room for elements."""
-        more = np.full(max(size - len(self.writers), 0), NOBODY, np.int16)
-        if len(more):
-            self.writers, self.readers = (np.concatenate([users, more]) for users in (self.writers, self.readers))
+        for places in self._used:
+            self.writers[places] = NOBODY
+            self.readers[places] = NOBODY
+        self._used.clear()
 
     def read(self, addresses: Array, lanes: Array) -> bool:
         """Notes reads; returns whether one meets another invocation's write."""
         meets = _others(self.writers[addresses], lanes)
-        _note(self.readers, addresses, lanes)
+        self._used.append(_note(self.readers, addresses, lanes))
         return meets
 
     def write(self, addresses: Array, lanes: Array) -> bool:
         """Notes writes; returns whether one meets another invocation's access."""
         meets = _others(self.writers[addresses], lanes) or _others(self.readers[addresses], lanes)
-        _note(self.writers, addresses, lanes)
+        self._used.append(_note(self.writers, addresses, lanes))
         return meets or bool((self.writers[addresses] == SEVERAL).any())
 
 
@@ -76,8 +84,8 @@ def _others(users: Array, lanes: Array) -> bool:
     return bool(((users != NOBODY) & (users != lanes)).any())
 
 
-def _note(users: Array, addresses: Array, lanes: Array) -> None:
-    """Writes down who uses elements."""
+def _note(users: Array, addresses: Array, lanes: Array) -> Array:
+    """Notes who uses elements; returns each of these elements once."""
     order = np.lexsort((lanes, addresses))
     places, who = addresses[order], lanes[order]
     first = np.flatnonzero(np.r_[True, places[1:] != places[:-1]])
@@ -86,6 +94,7 @@ def _note(users: Array, addresses: Array, lanes: Array) -> None:
     mine = np.where(lowest == highest, lowest, SEVERAL)
     before = users[places]
     users[places] = np.where((before == NOBODY) | (before == mine), mine, SEVERAL)
+    return places
 
 
 class _Workgroup:
@@ -94,10 +103,14 @@ class _Workgroup:
     Args:
         kernel: The kernel.
         number: Which workgroup this is, along the first axis.
+        contents: What bindings contain, where that is known.
     """
 
-    def __init__(self, kernel: wgsl.KernelOp, number: int):
+    def __init__(self, kernel: wgsl.KernelOp, number: int, contents: Contents):
         self._kernel = kernel
+        self._contents: dict[SSAValue, Array] = {
+            kernel.body.block.args[binding]: found for binding, found in contents.items()
+        }
         self._place = (number, WORKGROUPS - 1, WORKGROUPS - 1)
         size = tuple(cast("Sequence[int]", kernel.workgroup_size.get_values()))
         index = np.arange(size[0] * size[1] * size[2])
@@ -106,7 +119,7 @@ class _Workgroup:
         self._size = size
         self._values: dict[SSAValue, Value] = {}
         self._shared: dict[SSAValue, _Memory] = {}
-        self._storage = {value: _Memory() for value in _updated(kernel)}
+        self._storage = {value: _Memory(_size_of(value)) for value in _updated(kernel)}
 
     def run(self) -> None:
         """Runs the kernel.
@@ -207,8 +220,7 @@ class _Workgroup:
     # Memory
 
     def _alloc(self, op: wgsl.WorkgroupAllocOp, active: Array) -> None:
-        assert isinstance(op.memref.type, MemRefType)
-        self._shared[op.memref] = _Memory(op.memref.type.get_shape()[0])
+        self._shared[op.memref] = _Memory(_size_of(op.memref))
 
     def _barrier(self, op: wgsl.BarrierOp, active: Array) -> None:
         if active.any() and not active.all():
@@ -221,9 +233,9 @@ class _Workgroup:
 
     def _load(self, op: memref.LoadOp, active: Array) -> None:
         self._access(op, op.memref, op.indices[0], active, "reads", _Memory.read)
-        addresses = self._values.get(op.indices[0])
-        if _is_integer(op.results[0]) and addresses is not None and (addresses == addresses[0]).all():
-            self._give(op, int(addresses[0]) % MOST_BUFFERS * APART)  # the same for all: where a buffer begins
+        addresses, known = self._values.get(op.indices[0]), self._contents.get(op.memref)
+        if known is not None and addresses is not None:
+            self._give(op, known[np.clip(addresses, 0, len(known) - 1)])
 
     def _store(self, op: memref.StoreOp, active: Array) -> None:
         self._access(op, op.memref, op.indices[0], active, "writes", _Memory.write)
@@ -248,10 +260,8 @@ class _Workgroup:
             lanes = np.repeat(lanes, len(memory.writers))
         else:
             addresses = addresses[active]
-            inside = (addresses >= 0) & (addresses < (len(memory.writers) if is_shared else MOST_BUFFERS * APART))
+            inside = (addresses >= 0) & (addresses < len(memory.writers))
             addresses, lanes = addresses[inside], lanes[inside]
-            if not is_shared:
-                memory.grow(int(addresses.max(initial=-1)) + 1)
         if len(lanes) and note(memory, addresses, lanes):
             what = "workgroup memory" if is_shared else "a buffer"
             raise NumericsError(
@@ -285,21 +295,63 @@ _SPECIAL: dict[type[Operation], Callable[[_Workgroup, object, Array], None]] = c
 """What ops do that are not functions of integers."""
 
 
-def check_races(kernels: Iterable[wgsl.KernelOp]) -> None:
+def check_races(module: ModuleOp) -> None:
     """Checks that what one invocation of a workgroup writes and another uses has a barrier in between.
 
-    Addresses that are computed from data count as any; of a loop the first iterations run, and the last one.
+    Addresses that are computed from data count as any; of a loop the first iterations run, and the last one. A kernel
+    runs once for each set of offsets that its dispatches bind.
 
     Args:
-        kernels: Those of a module.
+        module: Kernels and functions that dispatch them; others are not looked at.
 
     Raises:
         NumericsError: Two invocations race, or not all of them reach a barrier; names the kernel, the op and its line.
     """
-    for kernel in kernels:
-        if any(isinstance(op, wgsl.WorkgroupAllocOp) for op in kernel.body.block.ops) or _updated(kernel):
-            for number in sorted({0, WORKGROUPS - 1, *_thresholds(kernel)}):
-                _Workgroup(kernel, number).run()
+    dispatches = dispatches_of(module)
+    for kernel in module.walk():
+        if isinstance(kernel, wgsl.KernelOp):
+            for contents in dispatches.get(kernel.sym_name.data, [{}]):
+                check_kernel(kernel, contents)
+
+
+def dispatches_of(module: ModuleOp) -> dict[str, list[Contents]]:
+    """Returns the different contents of bindings that each kernel is dispatched with, by its name."""
+    found: dict[str, dict[bytes, Contents]] = {}
+    for op in module.walk():
+        if isinstance(op, DispatchOp):
+            contents = _contents(op)
+            key = b"".join(bytes([binding]) + one.tobytes() for binding, one in contents.items())
+            found.setdefault(op.kernel.root_reference.data, {})[key] = contents
+    return {name: list(one.values()) for name, one in found.items()}
+
+
+def check_kernel(kernel: wgsl.KernelOp, contents: Contents) -> None:
+    """Checks one kernel in one dispatch.
+
+    Args:
+        kernel: The kernel.
+        contents: What some of its bindings contain.
+
+    Raises:
+        NumericsError: As `check_races` says.
+    """
+    if any(isinstance(op, wgsl.WorkgroupAllocOp) for op in kernel.body.block.ops) or _updated(kernel):
+        for number in sorted({0, WORKGROUPS - 1, *_thresholds(kernel)}):
+            _Workgroup(kernel, number, contents).run()
+
+
+def _contents(op: DispatchOp) -> Contents:
+    """Returns what a dispatch's bindings contain, for those that are constants or hold an iteration index."""
+    found: dict[int, Array] = {}
+    for binding, value in enumerate(op.bindings):
+        view = value.owner.base if isinstance(value.owner, RowOp) else value.owner
+        if isinstance(view, ViewOp) and _is_integer(value):
+            constant = read_slot(view.attributes, "", "").value
+            if constant is not None:
+                found[binding] = dense_to_numpy(cast("DenseIntOrFPElementsAttr[IntegerType]", constant)).reshape(-1)
+            elif cast(ArenaOp, view.arena.owner).role.data == "counter":
+                found[binding] = np.full(_size_of(value), ITERATION, np.int32)
+    return found
 
 
 def _thresholds(kernel: wgsl.KernelOp) -> Iterator[int]:
@@ -350,5 +402,13 @@ def _updated(kernel: wgsl.KernelOp) -> set[SSAValue]:
     return {argument for argument in kernel.body.block.args if argument in loaded & stored}
 
 
+def _size_of(value: SSAValue) -> int:
+    """Returns how many elements a memory has."""
+    assert isinstance(value.type, MemRefType)
+    return value.type.element_count()
+
+
 def _is_integer(value: SSAValue) -> bool:
-    return isinstance(value.type, IntegerType | IndexType)
+    """Returns whether a value is an integer, or a memory has integers."""
+    kind = value.type.get_element_type() if isinstance(value.type, MemRefType) else value.type
+    return isinstance(kind, IntegerType | IndexType)

@@ -28,6 +28,7 @@ from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp as BufKernelOp
 from tensorgrad.dialects.buf import buffer_bytes
 from tensorgrad.passes.analyses.trips import (
+    EXCLUSIVE,
     ITERATIONS,
     MOST_TRIPS,
     has_uniform_bounds,
@@ -292,6 +293,8 @@ class _Relays:
         self.updated = _updated(kernel)
         self.size = math.prod(kernel.workgroup_size.get_values())
         self.arrays: dict[wgsl.Memref, list[SSAValue]] = {}
+        self.read: set[SSAValue] = set()
+        """The memory that relays may have read since the last barrier."""
 
     def write(self) -> None:
         """Rewrites the kernel in place."""
@@ -332,11 +335,19 @@ class _Relays:
             elif self.plan.loops.get(op) == SHARED:
                 self._share(cast(scf.ForOp, op), guard)
             elif self.plan.loops.get(op) == INSIDE:
-                self._rewrite(list(cast(scf.ForOp, op).body.block.ops), guard)
+                self._rewrite_inside(cast(scf.ForOp, op), guard)
             elif isinstance(op, scf.IfOp) and any(inner in self.plan.loops for inner in op.walk()):
                 self._open(op, guard)
             else:
                 self._run_by_all(op, guard)
+
+    def _rewrite_inside(self, loop: scf.ForOp, guard: _Guard) -> None:
+        """Rewrites a loop that all relays run around shared ones: an iteration may start while others still read."""
+        self.read |= _loaded(loop)
+        for inner in loop.walk():
+            if self.plan.loops.get(inner) == SHARED:
+                self.read.update(self._held(cast(scf.ForOp, inner)))
+        self._rewrite(list(loop.body.block.ops), guard)
 
     def _narrowed(self, guard: _Guard, code: _Code, condition: SSAValue, wanted: bool) -> _Guard:
         met = condition if wanted else code.negated(condition)
@@ -346,8 +357,13 @@ class _Relays:
         """A condition around a shared loop: it stays if all invocations agree on it; else both sides run."""
         regions = [region for region in (op.true_region, op.false_region) if region.blocks]
         if is_uniform(op.cond):
+            before, after = self.read, set(self.read)
             for region in regions:
+                self.read = set(before)
                 self._rewrite(list(region.block.ops), guard)
+                after |= self.read
+            # Of kernels that share a dispatch, a workgroup runs one.
+            self.read = before if EXCLUSIVE in op.attributes else after
             return
         code, ends = _Code(op), list[scf.YieldOp]()
         for region, wanted in zip(regions, (True, False), strict=False):
@@ -374,20 +390,24 @@ class _Relays:
         if fenced:
             _Code(op).add(wgsl.BarrierOp(storage=True))
         _guard_stores(op, guard.first)
+        if isinstance(op, wgsl.BarrierOp):
+            self.read = set() if op.storage is not None else {one for one in self.read if not _is_shared(one)}
+        self.read |= _loaded(op)
         if fenced and after is not None:
             _Code(after).add(wgsl.BarrierOp(storage=True))
+            self.read.clear()
 
     # Loops
 
     def _share(self, loop: scf.ForOp, guard: _Guard) -> None:
         """Runs the relays one after the other, each in its range of a loop's iterations."""
         code, held, trips = _Code(loop), self._held(loop), -(-most_trips(loop) // self.plan.relays)
-        code.add(wgsl.BarrierOp(storage=True))  # others may still read what is stored from here on
-        if held:
+        if not self.read.isdisjoint([*held, *_stored(loop)]):
+            code.add(wgsl.BarrierOp(storage=True))
+        if held:  # the first relay takes them itself, in the first turn
             begin = Block()
             self._put(begin, held, loop.iter_args)
             code.add(scf.IfOp(self.is_first, [], Region(begin)))
-            code.add(wgsl.BarrierOp())
         step = code.value(arith.MuliOp(loop.step, code.number(trips)))
         turn, mine = Block(arg_types=[IndexType()]), Block()
         ahead = arith.MuliOp(turn.args[0], step)
@@ -403,6 +423,7 @@ class _Relays:
         turn.add_ops([is_mine, scf.IfOp(is_mine, [], Region(mine)), wgsl.BarrierOp(storage=True), scf.YieldOp()])
         code.add(scf.ForOp(code.number(0), code.number(self.plan.relays), code.number(1), [], turn))
         _guard_stores(inner, guard.inside)
+        self.read = set(held)
         results = Block()
         found = self._taken(results, held, loop)
         for op in list(results.ops):
@@ -452,6 +473,16 @@ class _Relays:
         return found
 
 
+def _loaded(op: Operation) -> set[SSAValue]:
+    """Returns the memory that an op reads, or ops in it do."""
+    return {one.memref for one in op.walk() if isinstance(one, memref.LoadOp)}
+
+
+def _stored(op: Operation) -> set[SSAValue]:
+    """Returns the memory that an op writes, or ops in it do."""
+    return {one.memref for one in op.walk() if isinstance(one, memref.StoreOp)}
+
+
 def _guard_stores(op: Operation, condition: SSAValue | None) -> None:
     """Runs the stores in an op, but for those into what is an invocation's own, only where a condition holds.
 
@@ -473,6 +504,10 @@ def _guard_stores(op: Operation, condition: SSAValue | None) -> None:
             for block in region.blocks:
                 for inner in list(block.ops):
                     _guard_stores(inner, condition)
+
+
+def _is_shared(memory: SSAValue) -> bool:
+    return isinstance(memory.owner, wgsl.WorkgroupAllocOp)
 
 
 def _is_own(store: memref.StoreOp) -> bool:

@@ -162,7 +162,8 @@ def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
     return [*above, *below]
 
 
-def _apply(one: ModulePass, module: ModuleOp, variant: Variant, target: Target) -> None:
+def apply_as(one: ModulePass, module: ModuleOp, variant: Variant, target: Target) -> None:
+    """Applies a pass; where schedules are drawn, `schedule` draws them."""
     if one.name == "schedule" and variant.schedules:
         random = np.random.default_rng(variant.schedules)
         for kernel in module.walk():
@@ -184,7 +185,7 @@ def on_levels(
         buffers = buffers or one.name == "lower-tg-to-buf"
 
         def results(one: ModulePass = one, buffers: bool = buffers) -> list[NumpyArray]:
-            _apply(one, module, variant, target)
+            apply_as(one, module, variant, target)
             return on_buffers(module, inputs, names) if buffers else TensorExecutor(module).call(inputs)
 
         yield one.name, results
@@ -196,7 +197,7 @@ def on_device(
     """The results on a device."""
     names, target = Names(module), variant.profile()
     for one in passes_of(variant, target):
-        _apply(one, module, variant, target)
+        apply_as(one, module, variant, target)
     # Any adapter may run it: the profile's limits are the smaller ones.
     return _results(WebGPUExecutable(replace(build_program(module, target), target=None), device), names, inputs)
 
@@ -205,7 +206,7 @@ def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray], variant: Vari
     """The results as native code."""
     device, names = CpuDevice(), Names(module)
     for one in passes_of(variant, device.target):
-        _apply(one, module, variant, device.target)
+        apply_as(one, module, variant, device.target)
     return _results(CpuExecutable(build_program(module, device.target), device), names, inputs)
 
 

@@ -148,6 +148,7 @@ class _Keys(_Backward):
     """The cotangents of keys and values."""
 
     row_loop, column_loop = KEY, QUERY
+    alternates = True
 
     def write(self) -> None:
         code, a = self.code, self.a

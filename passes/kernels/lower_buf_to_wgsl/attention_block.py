@@ -82,6 +82,9 @@ class AttentionBlock(ABC):
 
     row_loop, column_loop = QUERY, KEY
 
+    alternates = False
+    """Whether values pass through two arrays of workgroup memory alternately."""
+
     def __init__(self, stage: AttentionOp, code: Code, tile: AttentionSchedule):
         self.stage, self.code, self.tile = stage, code, tile
         self.a = stage.attention
@@ -255,11 +258,15 @@ class AttentionBlock(ABC):
         return code.index_op(arith.MuliOp, row, self.width)
 
     def _share(self, code: Code, values: Grid, memory: int) -> None:
-        """Writes the thread's values to workgroup memory, a row of it for each row; barriers stand on both sides."""
+        """Writes the thread's values to workgroup memory, a row of it for each row, and waits until all threads have.
+
+        First it waits until none of them still reads there; if two arrays alternate, the wait for the other did that.
+        """
         while len(self.shared) <= memory:
             kind = MemRefType(self.element, [self.tile.rows * self.tile.depth * self.width])
             self.shared.append(self.code.add(wgsl.WorkgroupAllocOp(kind)))
-        code.block.add_op(wgsl.BarrierOp())
+        if not self.alternates:
+            code.block.add_op(wgsl.BarrierOp())
         for i, row in enumerate(values):
             begin = code.index_op(arith.AddiOp, self._shared_row(code, i), self.lane)
             for j, value in enumerate(row):

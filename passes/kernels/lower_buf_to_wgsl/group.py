@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
-from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects import wgsl
@@ -37,7 +36,7 @@ class _Group(StageWriter):
         code, points = self.code, self.points
         for stage in self.kernel.stages:
             parallel, reduced = own_loops(self.kernel, stage)
-            in_place = updates_in_place(self.kernel, stage, code)
+            in_place = any(code.bindings[o].in_place for o in stage.outputs if o in self.kernel.output_arguments)
             if parallel:
                 if in_place:
                     self.fence()
@@ -63,12 +62,6 @@ class _Group(StageWriter):
         if loop.lanes > 1:
             return super().range(code, loop)
         return code.index_op(arith.AddiOp, self.lane, loop.start), self.unrolling.lanes
-
-
-def updates_in_place(kernel: KernelOp, stage: GenericOp, code: Code) -> bool:
-    """Returns whether a stage writes a buffer that the kernel reads as well."""
-    read = {code.bindings[argument].memory for argument in kernel.input_arguments}
-    return any(code.bindings[o].memory in read for o in stage.outputs if o in kernel.output_arguments)
 
 
 def fold_lanes(

@@ -36,11 +36,19 @@ index = IndexType()
 
 @dataclass(frozen=True)
 class Binding:
-    """Where a buffer of a kernel lies: a binding, the element it starts at, and by how many more at run time."""
+    """Where a buffer of a kernel lies.
+
+    Attributes:
+        memory: The binding.
+        start: The element that it starts at.
+        moved: By how many elements more, at run time.
+        in_place: Whether writes to it overwrite what lanes that share a point read.
+    """
 
     memory: SSAValue
     start: int = 0
     moved: SSAValue | None = None
+    in_place: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import ClassVar, TypeAlias, cast
@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.buf import KERNELS, ArenaOp, Buffer, DispatchOp, KernelOp, ViewOp, buffer_type, element_of
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
-from tensorgrad.dialects.schedule import Extents, Schedule, ScheduleAttr
+from tensorgrad.dialects.schedule import Extents, GroupSchedule, Schedule, ScheduleAttr
 from tensorgrad.dialects.signature import NAME
 from tensorgrad.passes.analyses.graph import steps_of
 from tensorgrad.passes.analyses.identity import kernel_structure, teams_of
@@ -55,17 +55,23 @@ class WrittenOnce:
         schedule: How each of them runs.
         count: How many there are.
         placed: Where each operand of the first one is, or the entries of all in the table.
+        in_place: The operands with which one of the kernels overwrites what it reads, if lanes share a point: these
+            must wait for each other. Otherwise the invocation that reads an element also writes it.
     """
 
     kernel: KernelOp
     schedule: Schedule
     count: int
     placed: tuple[Placed, ...]
+    in_place: frozenset[int]
 
     @classmethod
     def of(cls, kernels: Sequence[KernelOp], placed: Sequence[Placed]) -> WrittenOnce:
         """Returns what is written for a team."""
-        return cls(kernels[0], cast(ScheduleAttr, kernels[0].schedule).data, len(kernels), tuple(placed))
+        schedule = cast(ScheduleAttr, kernels[0].schedule).data
+        sharing = kernels if isinstance(schedule, GroupSchedule) else ()
+        in_place = frozenset(place for kernel in sharing for place in _written_over(kernel))
+        return cls(kernels[0], schedule, len(kernels), tuple(placed), in_place)
 
     @property
     def groups(self) -> int:
@@ -76,9 +82,9 @@ class WrittenOnce:
         """Code for one of them, by number, that knows its bindings."""
         starts = Starts(code, moves.block, member)
         found: dict[SSAValue, Binding] = {}
-        for argument, one in zip(self.kernel.body.block.args, self.placed, strict=True):
+        for number, (argument, one) in enumerate(zip(self.kernel.body.block.args, self.placed, strict=True)):
             moved = moves.of(one) if one.entry is None else starts.of(one.entry)
-            found[argument] = Binding(moves.block.args[one.binding], one.start, moved)
+            found[argument] = Binding(moves.block.args[one.binding], one.start, moved, number in self.in_place)
         return code.with_bindings(found)
 
 
@@ -164,7 +170,9 @@ class FunctionLowering(ABC):
         stored = {view_of(output).arena for kernel in kernels for output in kernel.outputs}
         access = ["read_write" if view_of(view).arena in stored else "read" for view in views]
         types = self.types(teams, views)
-        structures = tuple((kernel_structure(one.kernel), one.kernel.schedule, one.count, one.placed) for one in teams)
+        structures = tuple(
+            (kernel_structure(one.kernel), one.kernel.schedule, one.count, one.placed, one.in_place) for one in teams
+        )
         key = (structures, tuple(access), tuple(types))
         made = self.written.known.get(key)
         if made is None:
@@ -256,6 +264,16 @@ class FunctionLowering(ABC):
                 cast(Block, op.parent).insert_op_before(inner, op)
         op.detach()
         op.erase()
+
+
+def _written_over(kernel: KernelOp) -> Iterator[int]:
+    """Yields the places of the outputs that overlap with an input."""
+    read = [view_of(operand) for operand in kernel.inputs]
+    for number, output in enumerate(kernel.outputs, len(kernel.inputs)):
+        view = view_of(output)
+        end = view.start + view.size
+        if any(one.arena is view.arena and one.start < end and view.start < one.start + one.size for one in read):
+            yield number
 
 
 def named(view: SSAValue) -> str:

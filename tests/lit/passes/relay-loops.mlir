@@ -17,11 +17,11 @@
 // CHECK:        %[[FIRST:.*]] = arith.cmpi eq, %[[NUMBER]], %{{.*}} : index
 // CHECK-NOT:    wgsl.return_if
 // CHECK:        %[[STORES:.*]] = arith.andi %[[FIRST]], %{{.*}} : i1
-// CHECK:        wgsl.barrier {storage = true}
-// CHECK-NEXT:   scf.if %[[FIRST]] {
+// CHECK-NOT:    wgsl.barrier
+// CHECK:        scf.if %[[FIRST]] {
 // CHECK-NEXT:     memref.store %zero, %[[HELD]][%[[PLACE]]] : memref<8xf32>
 // CHECK-NEXT:   }
-// CHECK-NEXT:   wgsl.barrier
+// CHECK-NOT:    wgsl.barrier
 // CHECK:        scf.for %[[TURN:.*]] = %{{.*}} to %{{.*}} step %{{.*}} {
 // CHECK-NEXT:     %[[MINE:.*]] = arith.cmpi eq, %[[NUMBER]], %[[TURN]] : index
 // CHECK-NEXT:     scf.if %[[MINE]] {
@@ -81,13 +81,44 @@ wgsl.kernel @together workgroup_size = [8, 1, 1] access = ["read_write"] {
   // CHECK: %[[MINE:.*]] = arith.cmpi eq
   // CHECK: scf.if %[[MINE]] {
   // FORCED: scf.for %{{.*}} = %c0 to %c16 step %c1 {
-  // FORCED-NEXT: wgsl.barrier {storage = true}
+  // FORCED-NOT: wgsl.barrier
   // FORCED: scf.for
+  // FORCED: wgsl.barrier {storage = true}
   scf.for %outer = %c0 to %c16 step %c1 {
     scf.for %j = %c0 to %c16 step %c1 {
       memref.store %one, %y[%j] : memref<2048xf32>
     }
   }
+}
+
+// -----
+
+// What all relays have read of one loop's result, the first one waits for before it puts the start of the next one there.
+// CHECK: wgsl.kernel @twice workgroup_size = [16, 1, 1]
+wgsl.kernel @twice workgroup_size = [8, 1, 1] access = ["read_write"] {
+^bb0(%y: memref<2048xf32>):
+  %lane = wgsl.local_index
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c300 = arith.constant 300 : index
+  %one = arith.constant 1.0 : f32
+  // CHECK: %[[HELD:.*]] = wgsl.workgroup_alloc
+  // CHECK: memref.store %one, %[[HELD]]
+  // CHECK: wgsl.barrier {storage = true}
+  // CHECK: %sum = memref.load %[[HELD]]
+  %sum = scf.for %i = %c0 to %c300 step %c1 iter_args(%held = %one) -> (f32) {
+    %new = arith.addf %held, %one : f32
+    scf.yield %new : f32
+  }
+  // CHECK-NEXT: wgsl.barrier {storage = true}
+  // CHECK: memref.store %sum, %[[HELD]]
+  // CHECK-NOT: wgsl.barrier
+  // CHECK: scf.for
+  %product = scf.for %i = %c0 to %c300 step %c1 iter_args(%held = %sum) -> (f32) {
+    %new = arith.mulf %held, %one : f32
+    scf.yield %new : f32
+  }
+  memref.store %product, %y[%lane] : memref<2048xf32>
 }
 
 // -----
