@@ -2,7 +2,11 @@
 
 Both functions run on symbols. A kernel is a function that nothing is known of but its code: what it writes is a symbol
 for that code and for all that it reads. A plan is right if the results are the same symbols before and after, and if no
-kernel writes over what another point of its own grid still reads. Nothing here is shared with the planner.
+kernel writes over what another point of its own grid, or another kernel of its dispatch, still reads. Nothing here is
+shared with the planner.
+
+The kernels of a dispatch run concurrently on a GPU, but mostly one after the other on a software adapter, where values
+don't show that one of them uses what another writes.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import TypeAlias, cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.printer import Printer
 
 from tensorgrad.dialects import buf
@@ -159,6 +163,8 @@ class _Execution:
         self.memory = _Memory()
         self.steps: list[_Step] = []
         self.predicates: list[Contents] = []
+        self._beside: list[Run] = []
+        """The kernels of the current dispatch so far."""
 
     def run(self, decisions: str) -> None:
         """Runs the function.
@@ -168,9 +174,10 @@ class _Execution:
                 same.
 
         Raises:
-            NumericsError: A kernel writes over what another point of it may still read, or outside of an arena.
+            NumericsError: A kernel writes over what another point of it, or another kernel of its dispatch, may still
+                read; or outside of an arena.
         """
-        self.memory, self.steps, self.predicates = _Memory(), [], []
+        self.memory, self.steps, self.predicates, self._beside = _Memory(), [], [], []
         for value, slot in self._slots.items():
             if slot.role in INPUTS:
                 self._give(Storage.of(value), f"{slot.role} {slot.name}")
@@ -202,6 +209,7 @@ class _Execution:
     def _step(self, run: Run) -> None:
         for place in run.operands:
             _check_bounds(run, place)
+        self._join(run)
         if isinstance(run.op, memref.CopyOp):
             source, target = run.operands
             moved = target.start - source.start
@@ -222,9 +230,50 @@ class _Execution:
                 offset = part.start - place.start
                 self.memory.write(part, [_Segment(part.start, part.end, symbol, offset, run)])
 
+    def _join(self, run: Run) -> None:
+        """Adds a kernel to the current dispatch, or begins a new one.
+
+        Raises:
+            NumericsError: One kernel of the dispatch writes what another one uses.
+        """
+        first = self._beside[0].op if self._beside else None
+        if not _is_beside(run.op, first) or any(one.op is run.op for one in self._beside):
+            self._beside = []
+        for other in self._beside:
+            for writer, user in ((run, other), (other, run)):
+                written = [part for place in writer.writes for part in self._parts(place)]
+                used = [part for place in user.operands for part in self._parts(place)]
+                if any(one.overlaps(part) for one in written for part in used):
+                    raise NumericsError(f"{_named(writer)} writes what {_named(user)} uses, in one dispatch with it")
+        self._beside.append(run)
+
     def _parts(self, place: Storage) -> list[Storage]:
         """Returns a buffer, or the parts of a row, one of which is whatever else lies in it."""
         return sorted(without_rows([place], self._rows), key=lambda part: part.start)
+
+
+def _is_beside(op: Operation, other: Operation | None) -> bool:
+    """Returns whether two kernels are in one dispatch."""
+    if not (isinstance(op, buf.KernelOp) and isinstance(other, buf.KernelOp)) or op.dispatch_number is None:
+        return False
+    return op.dispatch_number == other.dispatch_number and op.parent is other.parent
+
+
+def check_dispatches(module: ModuleOp, function: str | None = None) -> None:
+    """Checks that no kernel uses what another one of its dispatch writes.
+
+    Args:
+        module: Of `buf`, with a memory plan or without.
+        function: The function's name; the only one that is not private by default.
+
+    Raises:
+        NumericsError: One does; names both by their lines.
+        ExecutionError: There is no such function, or it holds an op that is not supported.
+    """
+    if any(isinstance(op, buf.KernelOp) and op.dispatch_number is not None for op in module.walk()):
+        execution = _Execution(module, function, _Symbols())
+        for decisions in DECISIONS[:2]:  # kernels of two branches share no dispatch
+            execution.run(decisions)
 
 
 def certify_plan(before: ModuleOp, after: ModuleOp, function: str | None = None) -> None:

@@ -6,8 +6,8 @@ results adds to what is compared from then on. A gradient is compared with centr
 How far a result may be off follows from the program itself: a few times as far as the reference in f32 is off the one
 in f64, and never less than what an elementary function may be off.
 
-What values can't show is checked without them: that a memory plan keeps apart what must be, and that shaders have the
-barriers that they need.
+What values can't show is checked without them: that a memory plan keeps apart what must be, that the kernels of a
+dispatch are independent, and that shaders have the barriers that they need.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tensorgrad.driver.device import described, find_device, load_program
 from tensorgrad.driver.kernel_checks import check_kernels
 from tensorgrad.errors import ExecutionError, NumericsError, ProgramError
 from tensorgrad.interpreters.buffers import BufferExecutor
-from tensorgrad.interpreters.certify import certify_plan
+from tensorgrad.interpreters.certify import certify_plan, check_dispatches
 from tensorgrad.interpreters.planned import PlannedSteps
 from tensorgrad.interpreters.races import check_races
 from tensorgrad.interpreters.tensors import TensorExecutor
@@ -199,6 +199,8 @@ class NumericsVerifier:
                 certify_plan(self._unplanned, module, self._function)
         self._unplanned = _without_plan(module)
         with _blamed_on(one):
+            if level in (Level.BUF, Level.PLANNED):
+                check_dispatches(module, self._function)
             check_races(module)
         if isinstance(one, AccumulateGradientsPass):  # they are sums over micro-batches from now on
             self._expected = {key: value for key, value in self._expected.items() if not key.startswith("gradient/")}

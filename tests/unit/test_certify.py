@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 import tensorgrad as tg
 from tensorgrad.dialects import buf
 from tensorgrad.errors import NumericsError
-from tensorgrad.interpreters.certify import certify_plan
+from tensorgrad.interpreters.certify import certify_plan, check_dispatches
 from tensorgrad.runtime.target import CPU, Target
 
 
@@ -123,6 +123,31 @@ def test_an_update_in_place_that_other_points_still_read_is_found() -> None:
 def test_an_update_that_never_arrives_is_found() -> None:
     with pytest.raises(NumericsError, match=r"^update/w holds something else at the end than without a memory plan"):
         certify_plan(parse(two_kernels(UNPLANNED, "%w")), parse(two_kernels(ELSEWHERE, "%w")))
+
+
+def side_by_side(text: str) -> str:
+    """Both kernels in one dispatch."""
+    return text.replace("xf32>) {\n    ^bb0", "xf32>) dispatch = 0 {\n    ^bb0")
+
+
+def test_an_update_in_place_beside_a_reader_of_the_old_value_is_found() -> None:
+    """The reader comes first, so that only what runs at the same time is wrong."""
+
+    def reader_first(place: str) -> str:
+        text = two_kernels(place, "%w")
+        return text.replace("outs(%new", "outs(%?").replace("outs(%o", "outs(%new").replace("outs(%?", "outs(%o")
+
+    before, after = map(reader_first, (UNPLANNED, IN_PLACE))
+    certify_plan(parse(before), parse(after))
+    with pytest.raises(NumericsError, match=r"^the kernel writes what the kernel uses, in one dispatch with it"):
+        certify_plan(parse(side_by_side(before)), parse(side_by_side(after)))
+
+
+def test_kernels_of_one_dispatch_that_depend_on_each_other_are_found() -> None:
+    check_dispatches(parse(two_kernels(UNPLANNED, "%new")))
+    check_dispatches(parse(side_by_side(two_kernels(UNPLANNED, "%w"))))
+    with pytest.raises(NumericsError, match=r"^the kernel writes what the kernel uses, in one dispatch with it"):
+        check_dispatches(parse(side_by_side(two_kernels(UNPLANNED, "%new"))))
 
 
 def test_another_kernel_is_found() -> None:
