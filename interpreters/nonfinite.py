@@ -6,13 +6,15 @@ returned, and goes back along the values that are not finite.
 Looking at every array takes about as long as computing it. A ufunc that makes a NaN or infinity of finite operands
 raises a flag of the processor, which NumPy asks for: what it makes is looked at only then, or where an operand is not
 finite. Should a flag be missing, that shows where the value goes, and the search starts again and looks at everything.
+
+The run ends at the first NaN that an op makes of other values, if the IR shows that it reaches a result in any case.
 """
 
 from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -29,6 +31,7 @@ from tensorgrad.dialects.tg.shape import BroadcastOp, ConcatOp
 from tensorgrad.dialects.tg.traits import Elementwise, is_view
 from tensorgrad.interpreters.functions import function_of, returned_by
 from tensorgrad.interpreters.plan import Plan, is_ufunc
+from tensorgrad.interpreters.reach import is_unconditional, results_with
 
 AnyOp: TypeAlias = TensorOp | RegionOp
 
@@ -155,7 +158,8 @@ class Origin:
         result: What is in its result, or in the argument.
         argument: The place of the argument.
         nan: The op that made a NaN of its infinity, if another one did.
-        results: The places of the function's results that it has reached.
+        results: The places of the function's results that it has reached; if it ended the run, those that contain a NaN
+            whatever the other values are.
     """
 
     op: AnyOp | None
@@ -202,6 +206,21 @@ class _Flags:
         self.is_raised = True
 
 
+class _Found(BaseException):
+    """Ends a run at an op that has made a NaN which reaches results.
+
+    It is no `Exception`, since `Plan.run` reports each of these as a failure of the op.
+
+    Attributes:
+        event: The execution of the op.
+        places: The places of the results.
+    """
+
+    def __init__(self, event: _Event, places: Collection[int]):
+        super().__init__()
+        self.event, self.places = event, places
+
+
 _MOVING = (SelectOp, StopGradientOp, ConcatOp)
 """Ops besides views whose results have elements of their operands and nothing else."""
 
@@ -227,6 +246,8 @@ class NonfiniteSearch:
         self._constants: dict[SSAValue, bool] = {}
         """Whether constants are finite."""
         self._flags = _Flags()
+        self._checked: frozenset[int] = frozenset()
+        """The places of the results that are to be finite."""
         self._around: list[_Sources] = []
         """For each op with a region that runs: the sources of its operands."""
         self._plan = Plan(block, returned_by(block), observe=self._observe)
@@ -262,16 +283,24 @@ class NonfiniteSearch:
                 self._made[id(value)] = _Made(_reference(value), bad, place)
         flags = self._flags
         flags.is_raised = flags.is_thorough
-        with np.errstate(divide="call", over="call", invalid="call", under="ignore", call=flags.raised):
-            found = self._plan.run(*values)
+        self._checked = frozenset(place for place, slot in enumerate(self.results) if is_checked(slot))
+        try:
+            with np.errstate(divide="call", over="call", invalid="call", under="ignore", call=flags.raised):
+                found = self._plan.run(*values)
+        except _Found as end:
+            if flags.is_missing and not flags.is_thorough:
+                return None
+            return self._origin_of(dict.fromkeys(end.places, (end.event, NAN)), values)
         with np.errstate(all="ignore"):
-            checked = {place: found[place] for place, slot in enumerate(self.results) if is_checked(slot)}
-            reached = {place: value for place, value in checked.items() if bad_of(value)}
+            reached = {place: found[place] for place in sorted(self._checked) if bad_of(found[place])}
             made = {place: known for place, value in reached.items() if (known := self._known(value)) is not None}
             flags.is_missing |= len(made) < len(reached)
             if not reached or (flags.is_missing and not flags.is_thorough):
                 return None
-            return self._origin(reached, made, values)
+            if not made:
+                place, value = next(iter(reached.items()))
+                return Origin(None, (), Content.of(value), None, None, (place,))
+            return self._origin_of({place: (known.source, known.bad) for place, known in made.items()}, values)
 
     def _observe(self, op: AnyOp, function: Callable[..., Any]) -> Callable[..., Any]:
         floats = [isinstance(cast(Tensor, result.type).get_element_type(), AnyFloat) for result in op.results]
@@ -357,6 +386,10 @@ class NonfiniteSearch:
         event = _event(op, operands, result, bad, sources, inside)
         self._events.append(event)
         self._made[id(result)] = _Made(_reference(result), bad, event)
+        if bad & ~(event.given | event.constant) & NAN and isinstance(op, TensorOp) and is_unconditional(op.results[0]):
+            places = results_with(op.results[0]) & self._checked
+            if places:
+                raise _Found(event, places)
 
     def _known(self, array: NumpyArray) -> _Made | None:
         """Returns what is known of an array that is not finite; None for any other, and where nothing is."""
@@ -389,24 +422,20 @@ class NonfiniteSearch:
             found.given |= bad
         return found
 
-    def _origin(
-        self, results: Mapping[int, NumpyArray], made: Mapping[int, _Made], values: Sequence[NumpyArray]
-    ) -> Origin:
-        """Returns the origin of results that are not finite, by their places.
+    def _origin_of(self, made: Mapping[int, tuple[_Event | int, Bad]], values: Sequence[NumpyArray]) -> Origin:
+        """Returns the origin of results that are not finite.
 
         Args:
-            results: All of them.
-            made: What is known of them.
+            made: By their places: the event that made them, or the place of the argument that they are; and what they
+                have.
             values: The function's arguments.
         """
-        if not made:
-            place, value = next(iter(results.items()))
-            return Origin(None, (), Content.of(value), None, None, (place,))
-        events = [found.source for found in made.values() if isinstance(found.source, _Event)]
-        arguments = [found.source for found in made.values() if not isinstance(found.source, _Event)]
+        sources = {place: source for place, (source, _) in made.items()}
+        events = [source for source in sources.values() if isinstance(source, _Event)]
+        arguments = [source for source in sources.values() if not isinstance(source, _Event)]
         nan: _Event | None = None
         source: _Event | int | None = None
-        if any(found.bad & NAN for found in made.values()):
+        if any(bad & NAN for _, bad in made.values()):
             source = self._first(events, arguments, values, NAN)
             if isinstance(source, _Event) and source.given:
                 nan = source
@@ -414,7 +443,7 @@ class NonfiniteSearch:
         else:
             source = self._first(events, arguments, values, INFINITY)
         assert source is not None
-        reached = tuple(self._reached(source, {place: found.source for place, found in made.items()}))
+        reached = tuple(self._reached(source, sources))
         made_nan = None if nan is None or nan is source else nan.op
         if not isinstance(source, _Event):
             return Origin(None, (), Content.of(values[source]), source, made_nan, reached)

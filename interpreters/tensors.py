@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
-from tensorgrad.dialects.tg.base import NumpyArray
+from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
 from tensorgrad.interpreters.functions import function_of, returned_by
 from tensorgrad.interpreters.plan import Observe, Plan, is_fresh
 from tensorgrad.runtime.errors import ProgramError

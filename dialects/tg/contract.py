@@ -24,6 +24,7 @@ from tensorgrad.dialects.tg.base import (
     size_of,
     tensor,
 )
+from tensorgrad.dialects.tg.traits import KeepsNan
 
 
 def free_axes(rank: int, *taken: Sequence[int]) -> list[int]:
@@ -52,7 +53,7 @@ class DotGeneralOp(TensorOp):
     lhs_contracting = prop_def()
     rhs_contracting = prop_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), KeepsNan())
     PROPERTIES: ClassVar = ("lhs_batch", "rhs_batch", "lhs_contracting", "rhs_contracting")
 
     @classmethod

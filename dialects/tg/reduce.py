@@ -24,7 +24,7 @@ from tensorgrad.dialects.tg.base import (
     rounding_once,
     tensor,
 )
-from tensorgrad.dialects.tg.traits import NeverOverflows
+from tensorgrad.dialects.tg.traits import KeepsNan, NeverOverflows
 
 
 class ReduceOp(TensorOp):
@@ -33,7 +33,7 @@ class ReduceOp(TensorOp):
     operand = operand_def()
     axes = prop_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), KeepsNan())
     PROPERTIES: ClassVar = ("axes",)
     NEEDS_ELEMENTS: ClassVar = False
     COMBINER: ClassVar[np.ufunc]

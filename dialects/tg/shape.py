@@ -28,7 +28,7 @@ from tensorgrad.dialects.tg.base import (
     size_of,
     tensor,
 )
-from tensorgrad.dialects.tg.traits import NeverOverflows, Rearrangement, View
+from tensorgrad.dialects.tg.traits import KeepsNan, NeverOverflows, Rearrangement, View
 
 
 class ShapeOp(TensorOp):
@@ -238,7 +238,7 @@ class PadOp(TensorOp):
     high = prop_def()
     interior = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), NeverOverflows())
+    traits = traits_def(Pure(), NeverOverflows(), KeepsNan(1))  # `value` may be nowhere in the result
     PROPERTIES: ClassVar = ("low", "high", "interior")
 
     @classmethod
@@ -288,7 +288,7 @@ class ConcatOp(TensorOp):
     parts = var_operand_def()
     axis = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), NeverOverflows())
+    traits = traits_def(Pure(), NeverOverflows(), KeepsNan())
     PROPERTIES: ClassVar = ("axis",)
 
     @classmethod
@@ -338,7 +338,7 @@ class PackOp(TensorOp):
     offsets = prop_def()
     size = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), NeverOverflows())
+    traits = traits_def(Pure(), NeverOverflows(), KeepsNan())
     PROPERTIES: ClassVar = ("offsets", "size")
 
     @classmethod

@@ -5,6 +5,7 @@ An op has its traits in its definition: a new op takes part in every pass that a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeGuard
 
 from xdsl.traits import OpTrait
@@ -39,6 +40,27 @@ class NeverOverflows(OpTrait):
 
     So do the results of views, which don't have the trait.
     """
+
+
+@dataclass(frozen=True)
+class KeepsNan(OpTrait):
+    """A NaN in an operand leads to one in the result, if that has floats: no element is skipped or replaced.
+
+    Attributes:
+        operands: For how many operands that holds, counted from the first; `None` for all.
+    """
+
+    operands: int | None = None
+
+
+def keeps_nan(op: object, place: int) -> bool:
+    """Returns whether the result of an op, if it is one of `tg`, contains a NaN if the operand at a place does."""
+    if not isinstance(op, TensorOp):
+        return False
+    trait = op.get_trait(KeepsNan)
+    if trait is None:
+        return op.has_trait(Rearrangement)
+    return trait.operands is None or place < trait.operands
 
 
 def is_view(op: object) -> TypeGuard[TensorOp]:

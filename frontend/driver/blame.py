@@ -31,7 +31,8 @@ class Blame:
         operands: What is in the op's operands.
         given: The parameter, state or input that has it already, such as "parameter 'weight'".
         nan: Where an infinity has become a NaN, as "`tg.sub` of the loss at file:line".
-        reached: The results of the step that are not finite, such as "output 'loss'".
+        reached: Results of the step that are not finite because of it, such as "output 'loss'"; where these are NaN
+            whatever the other values are, the step was not run to its end, and there may be more.
     """
 
     op: str | None

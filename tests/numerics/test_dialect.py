@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import sys
 from abc import ABC
 from collections.abc import Callable
@@ -15,17 +16,19 @@ import test_lit_coverage
 from differences import central
 from harness import NumpyArray, assert_same, levels, reference, scalar_function, traced, with_gradient
 from layers import MODULES
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.traits import IsTerminator
 
 import tensorgrad as tg
 from tensorgrad.dialects.tg import OPS, Tg
-from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.base import TensorOp, numpy_dtype
+from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.control import REGION_OPS, CondOp, ScanOp
 from tensorgrad.dialects.tg.elementwise.functions import SinOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import PackOp
-from tensorgrad.dialects.tg.traits import Elementwise, Leaf
+from tensorgrad.dialects.tg.traits import Elementwise, KeepsNan, Leaf, Rearrangement, keeps_nan
 from tensorgrad.passes.buffers.lower_tg_to_buf import rules as lowering
 from tensorgrad.passes.tensors import batch
 from tensorgrad.passes.tensors.grad import rules as derivatives
@@ -100,6 +103,38 @@ def test_the_walk_is_over_the_whole_dialect() -> None:
     assert {*OPS, *REGION_OPS} == set(Tg.operations)
     assert PackOp in OPS
     assert {op for op in REGION_OPS if not op.has_trait(IsTerminator)} == set(REGIONS)
+
+
+def loses_nan(op: TensorOp, arrays: list[NumpyArray]) -> list[int]:
+    """The operands of which a NaN somewhere is none in the result, though it should be."""
+    lost: list[int] = []
+    for place, array in enumerate(arrays):
+        for index in np.ndindex(array.shape) if array.dtype.kind == "f" and keeps_nan(op, place) else ():
+            given = [one.copy() for one in arrays]
+            given[place][index] = np.nan
+            with np.errstate(all="ignore"):
+                lost += [] if np.isnan(op.evaluate(*given)).any() else [place]
+    return lost
+
+
+SMALL = 64
+"""The most elements of operands in which a NaN is put at each place."""
+
+
+def test_a_nan_stays_where_the_trait_says_so() -> None:
+    seen: set[str] = set()
+    for case in cases.CASES:
+        for op in traced(case.function, case.inputs).walk():
+            if not isinstance(op, TensorOp) or not op.operands or not keeps_nan(op, 0):
+                continue
+            if not isinstance(op.type.element_type, AnyFloat) or not op.type.element_count():
+                continue
+            shapes = [(shape_of(operand), numpy_dtype(operand.type)) for operand in op.operands]
+            if sum(math.prod(shape) for shape, _ in shapes) <= SMALL:
+                seen.add(op.name)
+                assert not loses_nan(op, [np.ones(*one) for one in shapes]), f"{case.id}: {op}"
+    has_trait = {op.name for op in OPS if op.has_trait(KeepsNan) or op.has_trait(Rearrangement)}
+    assert seen == has_trait - {"tg.not", "tg.is_finite"}  # of bools, and to bools
 
 
 class Nothing(TensorOp, ABC):

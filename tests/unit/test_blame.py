@@ -387,6 +387,35 @@ def test_the_processors_flags_only_save_time(monkeypatch: pytest.MonkeyPatch) ->
     assert any(runs), "the search was made again"
 
 
+def test_a_nan_that_reaches_the_loss_in_any_case_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    observe = NonfiniteSearch._observe
+
+    def observed(search: NonfiniteSearch, op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        run = observe(search, op, function)
+
+        def counted(*operands: Any) -> Any:
+            ran.append(op.name)
+            return run(*operands)
+
+        return counted
+
+    def certain(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
+        return tg.cos(tg.log(x * w))
+
+    def uncertain(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
+        return tg.where(x < 0, tg.stop_gradient(tg.cos(tg.log(x * w))), x * w)
+
+    monkeypatch.setattr(NonfiniteSearch, "_observe", observed)
+    blame = found(compiled(certain), x=X)
+    assert (blame.op, blame.line, ran[-1]) == ("tg.log", line_of(certain, "tg.log"), "tg.log")
+    assert {"output 'loss'", "the updated 'weight'"} <= {*blame.reached}
+    ran.clear()
+    blame = found(compiled(uncertain), x=X)
+    assert (blame.op, blame.line) == ("tg.log", line_of(uncertain, "tg.log"))
+    assert "tg.cos" in ran and ran[-1] != "tg.log"
+
+
 def test_arrays_that_are_not_finite_are_not_kept() -> None:
     """Neither while the step runs on with NaN in all of them, nor afterwards."""
     extent, ops = 1 << 18, 40
@@ -394,7 +423,7 @@ def test_arrays_that_are_not_finite_are_not_kept() -> None:
     def loss(model: Any, x: tg.Tensor) -> tg.Tensor:
         value = tg.log(x * model.weight)
         for _ in range(ops):
-            value = value + x
+            value = tg.where(x > 0, value + x, x)  # by the IR alone, x may be what reaches the loss
         return tg.mean(value)
 
     class Model(tg.nn.Module):

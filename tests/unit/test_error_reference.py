@@ -24,6 +24,7 @@ from xdsl.passes import ModulePass
 import tensorgrad as tg
 from tensorgrad import errors
 from tensorgrad.errors import TensorgradError, UserError
+from tensorgrad.interpreters.nonfinite import _Found
 from tensorgrad.passes.kernels.emit_wgsl import EmitError
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.webgpu import WebGPUDevice
@@ -41,7 +42,10 @@ MODELS = re.escape(str(Path(__file__).with_name("models.py"))) + r":\d+: "
 BASES = {TensorgradError, UserError}
 """What is caught, and never raised itself."""
 
-INTERNAL = {NoHandleError: "encoding falls back on wgpu-py's methods, and profiling says so by a DeviceError"}
+INTERNAL = {
+    NoHandleError: "encoding falls back on wgpu-py's methods, and profiling says so by a DeviceError",
+    _Found: "ends the run of NonfiniteSearch, which takes what it has",
+}
 """Exceptions that are always caught, by what catches them."""
 
 DIVERGED = {**batch(), "x": np.full((4, 3), np.nan, np.float32)}

@@ -34,7 +34,7 @@ from tensorgrad.dialects.tg.base import (
     splat_value,
     tensor,
 )
-from tensorgrad.dialects.tg.traits import Elementwise, NeverOverflows
+from tensorgrad.dialects.tg.traits import Elementwise, KeepsNan, NeverOverflows
 
 
 def fold_splats(op: TensorOp, values: Sequence[NumpyArray]) -> Attribute | None:
@@ -51,7 +51,7 @@ class UnaryOp(TensorOp):
 
     operand = operand_def()
     result = result_def()
-    traits = traits_def(Pure(), Elementwise())
+    traits = traits_def(Pure(), Elementwise(), KeepsNan())
 
     ELEMENTS: ClassVar[str] = "float"
     """Which elements the op takes: "float", "number" (float or integer), "bits" (integer or bool) or "any"."""
@@ -206,6 +206,7 @@ class AddOp(BinaryOp):
     """
 
     name = "tg.add"
+    traits = traits_def(KeepsNan())
     NEUTRAL_RIGHT: ClassVar = -0.0  # x + 0.0 is not x where x is -0.0
     NEUTRAL_LEFT: ClassVar = -0.0
 
@@ -221,6 +222,7 @@ class SubOp(BinaryOp):
     """
 
     name = "tg.sub"
+    traits = traits_def(KeepsNan())
     NEUTRAL_RIGHT: ClassVar = 0
 
     function = by_numpy(np.subtract)
@@ -235,6 +237,7 @@ class MulOp(BinaryOp):
     """
 
     name = "tg.mul"
+    traits = traits_def(KeepsNan())
     NEUTRAL_RIGHT: ClassVar = 1
     NEUTRAL_LEFT: ClassVar = 1
 
@@ -250,6 +253,7 @@ class DivOp(BinaryOp):
     """
 
     name = "tg.div"
+    traits = traits_def(KeepsNan())
     ELEMENTS: ClassVar = "float"
     NEUTRAL_RIGHT: ClassVar = 1
 
@@ -285,7 +289,7 @@ class MaximumOp(BinaryOp):
     """
 
     name = "tg.maximum"
-    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
+    traits = traits_def(NeverOverflows(), KeepsNan())
 
     function = by_numpy(np.maximum)
 
@@ -299,7 +303,7 @@ class MinimumOp(BinaryOp):
     """
 
     name = "tg.minimum"
-    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
+    traits = traits_def(NeverOverflows(), KeepsNan())
 
     function = by_numpy(np.minimum)
 
@@ -431,7 +435,7 @@ class CastOp(TensorOp):
     operand = operand_def()
     to = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), Elementwise())
+    traits = traits_def(Pure(), Elementwise(), KeepsNan())
     PROPERTIES: ClassVar = ("to",)
 
     @classmethod
@@ -571,6 +575,7 @@ class FloorDivideOp(BinaryOp):
     """
 
     name = "tg.floor_divide"
+    traits = traits_def(KeepsNan())
 
     function = by_numpy(np.floor_divide)
 
@@ -587,7 +592,7 @@ class RemainderOp(BinaryOp):
     """
 
     name = "tg.remainder"
-    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
+    traits = traits_def(NeverOverflows(), KeepsNan())
 
     function = by_numpy(np.remainder)
 

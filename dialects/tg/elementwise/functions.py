@@ -25,7 +25,7 @@ from tensorgrad.dialects.tg.base import (
     tensor,
 )
 from tensorgrad.dialects.tg.elementwise.arithmetic import BinaryOp, UnaryOp
-from tensorgrad.dialects.tg.traits import Elementwise, NeverOverflows
+from tensorgrad.dialects.tg.traits import Elementwise, KeepsNan, NeverOverflows
 
 
 @irdl_op_definition
@@ -440,6 +440,7 @@ class Atan2Op(BinaryOp):
     """
 
     name = "tg.atan2"
+    traits = traits_def(KeepsNan())
     ELEMENTS: ClassVar = "float"
 
     function = by_numpy(np.arctan2)

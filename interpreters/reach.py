@@ -1,0 +1,115 @@
+"""Finds the results of a `tg` function that a NaN reaches whatever the other values are, from the IR alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias, cast
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Block, SSAValue, Use
+
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp
+from tensorgrad.dialects.tg.shape import PackOp, SliceOp
+from tensorgrad.dialects.tg.traits import Elementwise, keeps_nan
+
+Range: TypeAlias = tuple[int, int] | None
+"""The elements of a row that contain a NaN somewhere; `None` if it may be anywhere in a value."""
+
+
+def results_with(nan: SSAValue) -> frozenset[int]:
+    """Returns the places of the function's results that contain a NaN if a value does.
+
+    There may be others: ops that skip or replace elements are not followed, except for slices of rows into which the
+    value was packed.
+
+    Args:
+        nan: The value, in the function's block or in the body of a call in it.
+    """
+    found: set[int] = set()
+    pending: list[tuple[SSAValue, Range]] = [(nan, None)]
+    seen = set(pending)
+    uses = _Uses()
+    while pending:
+        value, where = pending.pop()
+        for use in uses.of(value, where):
+            if isinstance(use.operation, func.ReturnOp):
+                found.add(use.index)
+            after = _after(use, where)
+            if after is not None and after not in seen:
+                seen.add(after)
+                pending.append(after)
+    return frozenset(found)
+
+
+class _Uses:
+    """The uses of values; bounds of slices are read once, as a row of all parameters has one for each."""
+
+    def __init__(self) -> None:
+        self._known: dict[SSAValue, tuple[list[Use], list[tuple[int, int, Use]]]] = {}
+
+    def of(self, value: SSAValue, where: Range) -> Iterable[Use]:
+        """Returns the uses that a NaN may pass; of slices, those that contain its whole range."""
+        if where is None:
+            return value.uses
+        if value not in self._known:
+            self._known[value] = [], []
+            others, slices = self._known[value]
+            for use in value.uses:
+                if isinstance(use.operation, SliceOp):
+                    slices.append((*_bounds(use.operation), use))
+                else:
+                    others.append(use)
+        others, slices = self._known[value]
+        return [*others, *[use for start, stop, use in slices if start <= where[0] and where[1] <= stop]]
+
+
+def _bounds(op: SliceOp) -> tuple[int, int]:
+    """Returns where a slice of a row starts and stops; an empty range if it skips elements."""
+    (start,), (stop,), (step,) = (int_list(op.properties, name) for name in op.PROPERTIES)
+    return start, stop if step == 1 else start
+
+
+def is_unconditional(value: SSAValue) -> bool:
+    """Returns whether a value is computed whenever its function runs: it is in no loop and no branch."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while block is not None:
+        around = block.parent_op()
+        if isinstance(around, func.FuncOp):
+            return True
+        if not isinstance(around, CallOp) or block is not around.body.block:
+            return False
+        block = around.parent
+    return False
+
+
+def _after(use: Use, where: Range) -> tuple[SSAValue, Range] | None:
+    """Returns the value that contains a NaN if the used one does, and where; `None` if no value is known to."""
+    op = use.operation
+    if isinstance(op, TensorOp):
+        return _in_result(op, use.index, where)
+    if isinstance(op, CallOp):
+        return op.body.block.args[use.index], where
+    around = op.parent_op()
+    if isinstance(op, ReturnOp) and isinstance(around, CallOp) and op.parent is around.body.block:
+        return around.results[use.index], where
+    return None
+
+
+def _in_result(op: TensorOp, place: int, where: Range) -> tuple[SSAValue, Range] | None:
+    result = op.results[0]
+    if isinstance(op, SliceOp) and where is not None:
+        start, _ = _bounds(op)  # it contains the whole range
+        return result, (where[0] - start, where[1] - start)
+    if not keeps_nan(op, place) or not _has_floats(result):
+        return None
+    if isinstance(op, PackOp):
+        begin = int_list(op.properties, "offsets")[place]
+        return result, (begin, begin + cast(Tensor, op.parts[place].type).element_count())
+    return result, where if op.has_trait(Elementwise) else None
+
+
+def _has_floats(value: SSAValue) -> bool:
+    kind = cast(Tensor, value.type)
+    return isinstance(kind.get_element_type(), AnyFloat) and kind.element_count() > 0
