@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.accumulation import bytes_of_outputs, compiled_accumulation
 from tensorgrad.driver.device import DeviceName, find_device
+from tensorgrad.driver.device_loss import SNAPSHOT_EVERY, OnDeviceLost
 from tensorgrad.driver.distribution import Distribution, checked_distribution, passes_of
 from tensorgrad.driver.model_tracing import checked_loss, input_specs, parameters_of, takes_key, trace_model, unreached
 from tensorgrad.driver.pipeline import Compilation, EditPasses, Phases
@@ -61,8 +62,8 @@ def compile(
     edit_passes: EditPasses | None = None,
     verify: bool = False,
     timeout: float | None = None,
-    on_device_lost: Literal["raise", "restart"] = "raise",
-    snapshot_every: int = 100,
+    on_device_lost: OnDeviceLost = "raise",
+    snapshot_every: int = SNAPSHOT_EVERY,
     group: Group | None = None,
     shard: Literal["optimizer"] | None = None,
     replicated: Sequence[str] = (),

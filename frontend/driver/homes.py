@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, cast
@@ -14,6 +13,7 @@ from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.driver.device import DeviceName, check_name, find_device
+from tensorgrad.driver.device_loss import SNAPSHOT_EVERY
 from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.eager.blocks import NAME, Run
 from tensorgrad.eager.homes import EagerHome, NumpyHome, RecordingHome
@@ -54,11 +54,18 @@ def home_on(device: ProgramDevice | None) -> EagerHome:
     return _home("cpu" if device.target.native else "wgpu", device)
 
 
-@functools.cache
 def _home(name: str, device: ProgramDevice | None) -> EagerHome:
-    if device is None:
-        return NumpyHome()
-    return new_home(name, device, INTERPRETED + 1 if device.target.native else 1)
+    key = name, None if device is None else device.info
+    found = _homes.get(key)
+    if found is None:
+        is_native = device is not None and device.target.native
+        found = NumpyHome() if device is None else new_home(name, device, INTERPRETED + 1 if is_native else 1)
+        _homes[key] = found
+    return found
+
+
+_homes: dict[tuple[str, object], EagerHome] = {}
+"""By name and adapter, so that tensors keep their home when a new device replaces a lost one."""
 
 
 def new_home(name: str, device: ProgramDevice, compiled_at: int) -> RecordingHome:
@@ -71,7 +78,10 @@ def new_home(name: str, device: ProgramDevice, compiled_at: int) -> RecordingHom
     """
 
     def load(module: ModuleOp) -> Run:
-        executable = Compilation(NAME, module, lambda _: forward_passes(), device, Phases()).load(None)
+        compilation = Compilation(
+            NAME, module, lambda _: forward_passes(), device, Phases(), snapshot_every=SNAPSHOT_EVERY
+        )
+        executable = compilation.load(None)
         function = find_function(module, None)
         inputs, outputs = ([slot.name for slot in slots] for slots in (arguments_of(function), results_of(function)))
         if isinstance(executable, CpuExecutable):

@@ -14,6 +14,7 @@ from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES
 from tensorgrad.driver.compiled import Specialization, Specializations
 from tensorgrad.driver.device import DeviceName, check_name, find_device
+from tensorgrad.driver.device_loss import OnDeviceLost, check_may_be_lost, snapshots
 from tensorgrad.driver.model_tracing import checked_results
 from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
@@ -49,7 +50,12 @@ class Jitted(Specializations[Key], Generic[Result]):
     __name__: str
 
     def __init__(
-        self, function: Callable[..., Any], static: Sequence[str], device: str, precision: LowerPrecisionPass | None
+        self,
+        function: Callable[..., Any],
+        static: Sequence[str],
+        device: str,
+        precision: LowerPrecisionPass | None,
+        snapshot_every: int | None,
     ):
         super().__init__(function_name(function))
         functools.update_wrapper(self, function)
@@ -57,11 +63,15 @@ class Jitted(Specializations[Key], Generic[Result]):
         self._static = frozenset(static)
         self._device_name = device
         self._precision = precision
+        self._snapshot_every = snapshot_every
         self._signature = _signature(function, static)
 
     @functools.cached_property
     def _device(self) -> ProgramDevice | None:
-        return find_device(self._device_name)
+        found = find_device(self._device_name)
+        if self._snapshot_every is not None:
+            check_may_be_lost(self._device_name, found)
+        return found
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -159,7 +169,13 @@ class Jitted(Specializations[Key], Generic[Result]):
             made.properties["res_attrs"] = slots_attribute(outputs)
         module = checked_module(made)
         compilation = Compilation(
-            self._name, module, lambda _: forward_passes(), self._device, phases, precision=self._precision
+            self._name,
+            module,
+            lambda _: forward_passes(),
+            self._device,
+            phases,
+            precision=self._precision,
+            snapshot_every=self._snapshot_every,
         )
         results = rebuild([outputs[i].name for i in order])
         return Specialization(compilation, compilation.load(None), results, inputs=[slot.name for slot in slots])
@@ -192,12 +208,17 @@ def jit(
     static: str | Sequence[str] = (),
     device: DeviceName = "auto",
     precision: Precision = "f32",
+    on_device_lost: OnDeviceLost = "raise",
 ) -> Jitted[Result]: ...
 
 
 @overload
 def jit(
-    *, static: str | Sequence[str] = (), device: DeviceName = "auto", precision: Precision = "f32"
+    *,
+    static: str | Sequence[str] = (),
+    device: DeviceName = "auto",
+    precision: Precision = "f32",
+    on_device_lost: OnDeviceLost = "raise",
 ) -> Callable[[Callable[..., Result]], Jitted[Result]]: ...
 
 
@@ -207,6 +228,7 @@ def jit(
     static: str | Sequence[str] = (),
     device: DeviceName = "auto",
     precision: Precision = "f32",
+    on_device_lost: OnDeviceLost = "raise",
 ) -> Any:
     """Compiles a function of arrays, when it is called: once for all calls with the same shapes, dtypes and trees.
 
@@ -220,12 +242,14 @@ def jit(
             code; "numpy" for the reference.
         precision: "f16" stores what follows from products as half floats between kernels, see `tg.compile`; then no
             derivative may be taken inside.
+        on_device_lost: "raise" raises a `DeviceLostError` when the device is lost. "restart" continues on a new device:
+            the inputs of results that are not read yet are kept in host memory, and the results computed again.
 
     Returns:
         What runs it, with the function's name and docstring; see `Jitted`.
 
     Raises:
-        OptionError: `static` names no argument, or the device or precision is unknown.
+        OptionError: `static` names no argument, or the device, the precision or `on_device_lost` is unknown.
 
     Example:
         >>> import tensorgrad as tg
@@ -239,7 +263,7 @@ def jit(
     if names is None:
         raise OptionError(f"static must be names of arguments, got {static!r}")
     check_name(device)
-    rounding = checked_precision("jit", precision)
+    rounding, every = checked_precision("jit", precision), snapshots(on_device_lost)
     if function is None:
-        return lambda function: Jitted(function, names, device, rounding)
-    return Jitted(function, names, device, rounding)
+        return lambda function: Jitted(function, names, device, rounding, every)
+    return Jitted(function, names, device, rounding, every)

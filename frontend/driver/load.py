@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from tensorgrad.driver.device import described, load_program
+from tensorgrad.driver.device_loss import SNAPSHOT_EVERY, OnDeviceLost, check_may_be_lost, snapshots
 from tensorgrad.errors import NoAdapterError, OptionError, ProgramError
 from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.runtime.cpu import CpuDevice
@@ -22,7 +23,14 @@ PATIENCE = 300.0
 """For how many seconds the device may be at work on a call, unless said otherwise: files are not trusted."""
 
 
-def load(path: str | os.PathLike[str], *, device: str = "auto", timeout: float | None = PATIENCE) -> Loaded:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    device: str = "auto",
+    timeout: float | None = PATIENCE,
+    on_device_lost: OnDeviceLost = "raise",
+    snapshot_every: int = SNAPSHOT_EVERY,
+) -> Loaded:
     """Loads what `Inference.save` or `Training.save` wrote, with its parameters; no compiler is needed.
 
     A file is not trusted: nothing of it runs on the host, all of it is checked, and the device is given up if it
@@ -35,6 +43,8 @@ def load(path: str | os.PathLike[str], *, device: str = "auto", timeout: float |
             of native code, if you trust the file.
         timeout: For how many seconds to wait for an adapter; `None` waits for ever. A device that takes longer can't be
             stopped, so this process can't use it any more.
+        on_device_lost: "raise" or "restart", as for `tg.compile`.
+        snapshot_every: With "restart", as for `tg.compile`.
 
     Returns:
         A `LoadedFunction` to call, or a `LoadedTraining` to step.
@@ -42,7 +52,7 @@ def load(path: str | os.PathLike[str], *, device: str = "auto", timeout: float |
     Raises:
         ProgramError: The file holds no program, one of another format version, or a malformed one.
         TargetError: The device lacks what the program needs; says what.
-        OptionError: The device or the time is none.
+        OptionError: `device`, `timeout`, `on_device_lost` or `snapshot_every` is invalid.
         NoAdapterError: There is no adapter; says what to install.
         DeviceError: What the device reported.
         OSError: The file can't be read.
@@ -51,6 +61,7 @@ def load(path: str | os.PathLike[str], *, device: str = "auto", timeout: float |
         raise OptionError(f"load: device must be one of {', '.join(DEVICES)}, got {device!r}")
     if timeout is not None and not is_timeout(timeout):
         raise OptionError(f"load: timeout must be a positive number of seconds, or None, got {timeout!r}")
+    every = snapshots(on_device_lost, snapshot_every)
     saved = Saved.load(path)
     if saved.host is None:
         raise ProgramError(f"{path} holds a program alone, which an executable of `tensorgrad.runtime` runs")
@@ -61,8 +72,10 @@ def load(path: str | os.PathLike[str], *, device: str = "auto", timeout: float |
             "save(path, target='webgpu-default') writes one that need not be trusted"
         )
     found: ProgramDevice = CpuDevice() if device == "cpu" else _adapter()
+    if every is not None:
+        check_may_be_lost(device, found)
     name, patience = described(found), None if device == "cpu" else timeout
-    executable = load_program(found, saved.program, timeout=patience)
+    executable = load_program(found, saved.program, timeout=patience, snapshot_every=every)
     if saved.host.kind == FUNCTION:
         return LoadedFunction(saved, executable, name)
     others = None

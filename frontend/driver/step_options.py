@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorgrad.driver.accumulation import micro_batches
 from tensorgrad.driver.device import DeviceName
+from tensorgrad.driver.device_loss import OnDeviceLost, check_may_be_lost, snapshots
 from tensorgrad.driver.pipeline import EditPasses, tuning_seconds
 from tensorgrad.driver.precision import Precision, check_device, checked_precision
 from tensorgrad.errors import OptionError
@@ -19,10 +20,6 @@ from tensorgrad.tracing.location import user_line
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
     from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
-
-RESTART = "restart"
-ON_DEVICE_LOST = ("raise", RESTART)
-"""What happens when the device is lost."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class StepOptions:
     edit_passes: EditPasses | None
     verify: bool
     timeout: float | None
-    on_device_lost: str
+    on_device_lost: OnDeviceLost
     snapshot_every: int
     group: Group | None
     shard: str | None
@@ -69,7 +66,7 @@ class StepOptions:
     @property
     def restarts(self) -> bool:
         """Whether the training continues on another device when its own is lost."""
-        return self.on_device_lost == RESTART
+        return snapshots(self.on_device_lost) is not None
 
     def check(self) -> None:
         """Checks what can be checked without a model or a device.
@@ -84,10 +81,7 @@ class StepOptions:
             raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {self.memory_limit!r}")
         if self.timeout is not None and not is_timeout(self.timeout):
             raise OptionError(f"timeout must be a positive number of seconds, or None, got {self.timeout!r}")
-        if self.on_device_lost not in ON_DEVICE_LOST:
-            raise OptionError(f"on_device_lost must be one of {', '.join(ON_DEVICE_LOST)}, got {self.on_device_lost!r}")
-        if not is_integer(self.snapshot_every, 1):
-            raise OptionError(f"snapshot_every must be a positive integer, got {self.snapshot_every!r}")
+        snapshots(self.on_device_lost, self.snapshot_every)
         tuning_seconds(self.tune)
         micro_batches(self.accumulate)
         checked_precision("tg.compile", self.precision, self.loss_scale)
@@ -114,9 +108,8 @@ class StepOptions:
         """
         if self.memory_limit is not None and found is None:
             raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
-        if self.device != "auto" and (found is None or found.target.native):
-            if self.timeout is not None:
-                raise OptionError("timeout is for a device that is waited for; numpy and cpu run in the call")
-            if self.restarts:
-                raise OptionError("on_device_lost='restart' is for a device that can be lost; numpy and cpu can't")
+        if self.timeout is not None and self.device != "auto" and (found is None or found.target.native):
+            raise OptionError("timeout is for a device that is waited for; numpy and cpu run in the call")
+        if self.restarts:
+            check_may_be_lost(self.device, found)
         check_device("tg.compile", self.rounding, found)

@@ -56,7 +56,7 @@ fn probe(@builtin(local_invocation_index) lane: u32, @builtin(subgroup_size) siz
 
 LOST = (
     "the device was lost, and all that it held: compile again and load a checkpoint, or let "
-    "on_device_lost='restart' of tg.compile do better"
+    "on_device_lost='restart' do better"
 )
 """What a `DeviceLostError` says besides what was reported."""
 

@@ -23,9 +23,6 @@ from tensorgrad.runtime.webgpu.encoding import Segment
 from tensorgrad.runtime.webgpu.executable import WebGPUExecutable
 from tensorgrad.runtime.webgpu.patient_device import PatientDevice
 
-SNAPSHOT_EVERY = 100
-"""After how many steps a snapshot is taken, unless said otherwise."""
-
 MOST_KEPT = 1 << 28
 """A snapshot is also taken when what was given since the last one takes more bytes."""
 
@@ -113,6 +110,7 @@ class Journal:
         calls: What was done since, in order.
         steps: How many of them are steps that change something.
         passing: How many change nothing, and stay only as long as someone waits for their outputs.
+        most_passing: More of those than this are searched for what nobody waits for any more.
         bytes: What they take to remember.
         restarting: Whether it is being done again.
     """
@@ -123,6 +121,7 @@ class Journal:
     calls: list[Call] = field(default_factory=list[Call])
     steps: int = 0
     passing: int = 0
+    most_passing: int = 0
     bytes: int = 0
     restarting: bool = False
 
@@ -132,13 +131,18 @@ class Journal:
         return self.steps >= self.every or self.bytes > MOST_KEPT
 
     def add(self, call: Call) -> None:
-        """Remembers what was done; what changed nothing, only as long as someone waits for its outputs."""
+        """Remembers what was done; what changed nothing, only as long as someone waits for its outputs.
+
+        These are searched only when there are more than twice as many as were left the last time, so that many unread
+        results cost each call little.
+        """
         if isinstance(call, Write) and not self.calls:
             self.snapshot |= call.values
             return
-        if self.passing:
+        if self.passing > self.most_passing:
             self.calls = [one for one in self.calls if one.changes or one.pending()]
             self.passing = sum(not one.changes for one in self.calls)
+            self.most_passing = 2 * self.passing
             self.bytes = sum(one.bytes for one in self.calls)
         self.calls.append(call)
         self.steps += call.changes and isinstance(call, Step)
@@ -154,7 +158,7 @@ class Journal:
     def renew(self, values: Mapping[str, np.ndarray]) -> None:
         """Takes parameters and state as the snapshot, all of them, once every output is delivered."""
         self.snapshot, self.calls = dict(values), []
-        self.steps = self.passing = self.bytes = 0
+        self.steps = self.passing = self.most_passing = self.bytes = 0
 
     def restart(self, loss: DeviceLostError) -> None:
         """Brings all executables to where they were, on another device.
@@ -249,17 +253,20 @@ class RestartingExecutable(WebGPUExecutable):
         share: RestartingExecutable | None = None,
         in_turn: bool = False,
         timeout: float | None = None,
-        snapshot_every: int = SNAPSHOT_EVERY,
+        snapshot_every: int = 1,
     ):
         self._share, self._in_turn = share, in_turn
         self._journal = Journal(snapshot_every) if share is None else share._journal
         self._changes = _changes_state(program)
         self._prepared: tuple[dict[str, np.ndarray], dict[str, float]] | None = None
         load = super().__init__
-        if share is None:
-            load(program, device, None, in_turn, timeout)
-        else:
+        if share is not None:
             self._surviving(lambda: load(program, share.device, share, in_turn, timeout))
+        else:
+            try:
+                load(program, device, None, in_turn, timeout)
+            except DeviceLostError:  # nothing is on it yet that could be lost
+                load(program, device.successor(), None, in_turn, timeout)
         self._journal.members.append(weakref.ref(self))
 
     def _new_ring(self, device: PatientDevice) -> OutputRing[wgpu.GPUBuffer]:
@@ -268,6 +275,7 @@ class RestartingExecutable(WebGPUExecutable):
     def move(self, device: WebGPUDevice) -> None:
         """Takes a place on another device, with zeros for parameters and state, or those of what it shares with."""
         self.device = device
+        self._given = {}
         self._load(self._share, self._in_turn)
 
     def wait(self) -> None:
@@ -285,7 +293,7 @@ class RestartingExecutable(WebGPUExecutable):
     def step(
         self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
     ) -> dict[str, OutputHandle]:
-        """Runs the program once; see `WebGPUExecutable.step`. Inputs are copied, constant ones too.
+        """Runs the program once; see `WebGPUExecutable.step`. Inputs are copied, but for constant ones.
 
         Raises:
             InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
@@ -294,9 +302,9 @@ class RestartingExecutable(WebGPUExecutable):
         Warns:
             DeviceLostWarning: The device was lost, and the program went on on another.
         """
-        given = self._given_to(inputs)
+        given = self._given_to(inputs, constant)
         run = super().step
-        outputs = self._surviving(lambda: run(given, scalars))
+        outputs = self._surviving(lambda: run(given, scalars, constant))
         self._remember(given, scalars, outputs)
         return outputs
 
@@ -315,9 +323,10 @@ class RestartingExecutable(WebGPUExecutable):
         self._remember(*self._prepared, outputs)
         return outputs
 
-    def _given_to(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _given_to(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> dict[str, np.ndarray]:
         """Returns what a step is given, which stays as it is; takes a snapshot where one is due."""
-        given = {name: np.array(value) for name, value in check_inputs(self.program_inputs, inputs).items()}
+        checked = check_inputs(self.program_inputs, inputs)
+        given = {name: value if name in constant else np.array(value) for name, value in checked.items()}
         if self._changes and self._journal.is_due:
             first = self._journal.members[0]()
             assert first is not None

@@ -8,7 +8,8 @@ import gc
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from models import batch, compiled
 from wgpu.backends.wgpu_native import lib
 
 import tensorgrad as tg
+from tensorgrad.driver import homes
 from tensorgrad.errors import DeviceLostError, DeviceLostWarning, InputError, NoAdapterError, OptionError
 from tensorgrad.runtime.webgpu import RestartingExecutable, WebGPUDevice, WebGPUExecutable, adapters, restarting
 
@@ -24,9 +26,10 @@ STEPS = 12
 
 @pytest.fixture(autouse=True)
 def own_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has each test open devices of its own, so that it can destroy them."""
+    """Has each test open devices of its own, so that it can destroy them, and put eager tensors on these."""
     monkeypatch.setattr(WebGPUDevice, "_by_request", {})
     monkeypatch.setattr(WebGPUDevice, "_by_adapter", {})
+    monkeypatch.setattr(homes, "_homes", {})
 
 
 def lose() -> None:
@@ -393,6 +396,102 @@ def test_a_training_is_let_go_at_once() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_a_loaded_training_goes_on(accumulate: int, tmp_path: Path) -> None:
+    losses, state = uninterrupted(accumulate=accumulate)
+    compiled(device="wgpu", accumulate=accumulate).save(tmp_path / "training")
+    training = tg.load(tmp_path / "training", device="wgpu", on_device_lost="restart", snapshot_every=5)
+    found: list[Any] = []
+    for number in range(STEPS):
+        if number == 7:
+            lose()
+            with repeated(2):
+                found.append(training.step(**batch(number)))
+        else:
+            found.append(training.step(**batch(number)))
+    assert bits(found) == losses
+    parameters = training.parameters()
+    assert same(parameters, {name: value for name, value in state.items() if name in parameters})
+
+
+def test_a_loaded_function_goes_on(tmp_path: Path) -> None:
+    inputs = {"x": (4, 3)}
+    predict = compiled(device="wgpu").attach(lambda model, x: model(x), inputs=inputs)
+    expected = np.asarray(predict(x=batch()["x"]))
+    predict.save(tmp_path / "function")
+    loaded = tg.load(tmp_path / "function", device="wgpu", on_device_lost="restart")
+    result = loaded(x=batch()["x"])
+    lose()
+    with repeated(0):
+        np.testing.assert_array_equal(result, expected)
+    plain = tg.load(tmp_path / "function", device="wgpu")
+    lose()
+    with pytest.raises(DeviceLostError):
+        plain(x=batch()["x"])
+    with pytest.raises(OptionError, match="on_device_lost must be one of raise, restart, got 'ignore'"):
+        tg.load(tmp_path / "function", on_device_lost=cast(Any, "ignore"))
+
+
+def test_jitted_functions_go_on() -> None:
+    function = tg.jit(lambda x: (tg.sum(x * 2, axis=0), tg.exp(x)), device="wgpu", on_device_lost="restart")
+    plain = tg.jit(lambda x: tg.sum(x * 2, axis=0), device="wgpu")
+    small, large = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((40, 3), np.float32)
+    total, powers = function(small)
+    plain(small)
+    small[:] = 0  # a caller may use its array again
+    kept = tg.array(large)
+    function(kept)
+    lose()
+    with repeated(0):
+        np.testing.assert_array_equal(total, [6, 10, 14])
+    np.testing.assert_allclose(powers, np.exp(np.arange(6).reshape(2, 3)), rtol=1e-5)
+    with repeated(0):
+        np.testing.assert_array_equal(function(kept)[0], [80, 80, 80])
+    np.testing.assert_array_equal(function(kept)[0], [80, 80, 80])
+    np.testing.assert_array_equal(function(np.ones((5, 3)))[0], [10, 10, 10])  # compiled on the new device
+    with pytest.raises(DeviceLostError):
+        plain(small)
+    for device in ("numpy", "cpu"):
+        with pytest.raises(OptionError, match="on_device_lost='restart' is for a device that can be lost"):
+            tg.jit(lambda x: x, device=device, on_device_lost="restart")(small)
+
+
+def test_eager_tensors_go_on() -> None:
+    x = tg.tensor([1.0, 2.0, 3.0], device="wgpu", requires_grad=True)
+    y = (x * x).sum()
+    y.backward()
+    hidden = x * 3
+    assert isinstance(hidden, tg.Array) and hidden.home is not None
+    hidden.home.synchronize()  # computed, and on the device alone
+    lose()
+    with repeated(0):
+        assert hidden.tolist() == [3.0, 6.0, 9.0]
+    assert x.grad is not None and x.grad.tolist() == [2.0, 4.0, 6.0]  # of the same block
+    other = tg.tensor([1.0, 1.0, 1.0], device="wgpu")
+    assert (other + x).tolist() == [2.0, 3.0, 4.0]
+
+
+def test_results_that_nobody_reads_cost_each_call_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = trained()
+    predict = training.attach(lambda model, x: model(x), inputs={"x": (4, 3)})
+    asked: list[int] = []
+    pending = restarting.Step.pending
+
+    def counted(self: restarting.Step) -> Any:
+        asked.append(1)
+        return pending(self)
+
+    monkeypatch.setattr(restarting.Step, "pending", counted)
+    count = 60
+    unread = [predict(x=batch()["x"]) for _ in range(count)]
+    assert len(asked) < 3 * count
+    unread.clear()
+    for _ in range(2 * count):
+        predict(x=batch()["x"])
+    assert isinstance(training._executable, RestartingExecutable)
+    assert training._executable._journal.passing < 3
 
 
 def test_what_may_be_asked_for() -> None:

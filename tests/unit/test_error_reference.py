@@ -239,7 +239,7 @@ MISTAKES: dict[type[BaseException], Mistake] = {
         lose_the_device,
         r"running 'squared_error', in which kernel '\w+' \(\S*models\.py:\d+\) has the most to do: .*lost.*\n"
         r"the device was lost, and all that it held: compile again and load a checkpoint, or let "
-        r"on_device_lost='restart' of tg\.compile do better",
+        r"on_device_lost='restart' do better",
     ),
     errors.DeviceLostWarning: Mistake(
         lambda: lose_the_device(on_device_lost="restart"),

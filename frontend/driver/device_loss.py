@@ -1,0 +1,44 @@
+"""The option `on_device_lost=`, and what it asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from tensorgrad.errors import OptionError
+from tensorgrad.tracing.checks import is_integer
+
+if TYPE_CHECKING:
+    from tensorgrad.driver.device import ProgramDevice
+
+OnDeviceLost: TypeAlias = Literal["raise", "restart"]
+"""The values of the option."""
+
+SNAPSHOT_EVERY = 100
+"""The number of steps between snapshots by default."""
+
+
+def snapshots(on_device_lost: str, snapshot_every: int = SNAPSHOT_EVERY) -> int | None:
+    """Returns the number of steps between snapshots on the host; `None` if a device loss is an error.
+
+    Raises:
+        OptionError: `on_device_lost` is unknown, or `snapshot_every` is not a positive integer.
+    """
+    if on_device_lost not in get_args(OnDeviceLost):
+        raise OptionError(f"on_device_lost must be one of {', '.join(get_args(OnDeviceLost))}, got {on_device_lost!r}")
+    if not is_integer(snapshot_every, 1):
+        raise OptionError(f"snapshot_every must be a positive integer, got {snapshot_every!r}")
+    return snapshot_every if on_device_lost == "restart" else None
+
+
+def check_may_be_lost(name: str, device: ProgramDevice | None) -> None:
+    """Checks that a device can be lost, unless the user left the choice to "auto".
+
+    Args:
+        name: The device as the user asked for it.
+        device: The device that was found; `None` is numpy.
+
+    Raises:
+        OptionError: It can't be lost.
+    """
+    if name != "auto" and (device is None or device.target.native):
+        raise OptionError("on_device_lost='restart' is for a device that can be lost; numpy and cpu can't")
