@@ -9,17 +9,30 @@ from typing import ClassVar, TypeAlias
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, LocationAttr, f32, i32
+from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
 PLAIN: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 """What keeps float ops as they are written."""
 
+FUSED: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])}
+"""What lets a product and the sum behind it round once."""
+
 
 @dataclass
 class Formula:
-    """Ops that grow as values are combined: each gets `location`, each constant is made once."""
+    """Ops that grow as values are combined: each gets `location`, each constant is made once.
+
+    Attributes:
+        location: Of all ops.
+        native: Whether the ops become native code, which keeps to IEEE 754: a NaN stays one through arithmetic, no sum
+            is reassociated, and `fused` rounds once where the CPU can.
+        ops: In order.
+        constants: By value.
+    """
 
     location: LocationAttr
+    native: bool = False
     ops: list[Operation] = field(default_factory=list[Operation])
     constants: dict[Attribute, SSAValue] = field(default_factory=dict[Attribute, SSAValue])
 
@@ -56,12 +69,23 @@ class Formula:
         values = self.whole(if_true).value, self.whole(if_false).value
         return Whole(self, self.add(arith.SelectOp(condition.value, *values)))
 
+    def fused(self, x: Real, y: Number, z: Number) -> Real:
+        """Returns `x * y + z`, rounded once where the CPU can: only for what either way is accurate enough."""
+        product = self.add(_float_op(arith.MulfOp, x.value, self.real(y).value, FUSED))
+        return Real(self, self.add(_float_op(arith.AddfOp, product, self.real(z).value, FUSED)))
+
     def polynomial(self, x: Real, coefficients: Sequence[float]) -> Real:
         """Horner's rule; the coefficient of the highest power comes first."""
         total = self.real(coefficients[0])
         for coefficient in coefficients[1:]:
             total = total * x + coefficient
         return total
+
+
+def _float_op(
+    kind: type[arith.FloatingPointLikeBinaryOperation], left: SSAValue, right: SSAValue, flags: dict[str, Attribute]
+) -> Operation:
+    return kind.create(operands=[left, right], result_types=[f32], properties=flags)
 
 
 @cache
@@ -147,8 +171,7 @@ class Real:
 
     def _binary(self, op: type[arith.FloatingPointLikeBinaryOperation], left: Number, right: Number) -> Real:
         values = self.formula.real(left).value, self.formula.real(right).value
-        made = op.create(operands=values, result_types=[f32], properties=PLAIN)
-        return Real(self.formula, self.formula.add(made))
+        return Real(self.formula, self.formula.add(_float_op(op, *values, PLAIN)))
 
     def __add__(self, other: Number) -> Real:
         return self._binary(arith.AddfOp, self, other)

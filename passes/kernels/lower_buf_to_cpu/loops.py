@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, memref
@@ -21,6 +21,7 @@ from tensorgrad.dialects.schedule import LoopsSchedule
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.kernels.lower_buf_to_cpu.extremes import ORDERED, as_float, ordered
+from tensorgrad.passes.kernels.lower_buf_to_cpu.kept import Kept, kept_values
 from tensorgrad.passes.kernels.writing.emission import (
     Code,
     Loops,
@@ -29,8 +30,10 @@ from tensorgrad.passes.kernels.writing.emission import (
     own_loops,
     reduced_values,
     reductions_of,
+    stage_env,
     stage_values,
     store_outputs,
+    values_to_fold,
 )
 
 REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.REASSOC])}
@@ -53,9 +56,11 @@ def write_loops(kernel: KernelOp, schedule: LoopsSchedule, code: Code, first: SS
     if total % schedule.blocks:
         stop = code.index_op(arith.MinUIOp, stop, code.number(total))
 
+    rows = Rows.of(kernel, code.block) if schedule.block == 1 else None
+
     def block(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        if schedule.block == 1:
-            _Points(kernel, inner, grid_loops(at, kernel.extents)).write()
+        if rows is not None:
+            _Points(kernel, inner, grid_loops(at, kernel.extents), rows).write()
         else:
             _Blocks(kernel, inner, code.block, at, schedule.block).write()
         return []
@@ -140,11 +145,40 @@ def _finished(code: Code, reductions: Sequence[Reduction], held: Sequence[SSAVal
     ]
 
 
+@dataclass(frozen=True)
+class Rows:
+    """What stages keep for later ones, in scratch memory.
+
+    Attributes:
+        kept: What it is.
+        arrays: The memory of each array.
+    """
+
+    kept: Kept
+    arrays: Sequence[SSAValue]
+
+    @staticmethod
+    def of(kernel: KernelOp, top: Block) -> Rows:
+        """Returns what the stages of a kernel keep, with memory at the start of a block."""
+        kept = kept_values(kernel)
+        return Rows(kept, [new_array(top, element, extent) for element, extent in kept.arrays])
+
+    def load(self, code: Code, stage: GenericOp, at: Callable[[], SSAValue]) -> dict[SSAValue, SSAValue]:
+        """Returns what a stage need not compute, at a place of the row."""
+        found = self.kept.loaded.get(stage, {})
+        return {value: code.element(self.arrays[array], at()) for value, array in found.items()}
+
+    def store(self, code: Code, stage: GenericOp, at: Callable[[], SSAValue], env: Mapping[SSAValue, SSAValue]) -> None:
+        """Stores what later stages read."""
+        for value, array in self.kept.stored.get(stage, {}).items():
+            code.put(env[value], self.arrays[array], at())
+
+
 class _Points:
     """The stages at one point: each stage's own loops are the innermost."""
 
-    def __init__(self, kernel: KernelOp, code: Code, point: Loops):
-        self.kernel, self.code, self.point = kernel, code, point
+    def __init__(self, kernel: KernelOp, code: Code, point: Loops, rows: Rows):
+        self.kernel, self.code, self.point, self.rows = kernel, code, point, rows
         self.known: dict[SSAValue, SSAValue] = {}
 
     def write(self) -> None:
@@ -152,7 +186,7 @@ class _Points:
         for stage in self.kernel.stages:
             own, reduced = own_loops(self.kernel, stage)
             if not own:
-                values = self._values(self.code, stage, self.point, reduced)
+                values = self._values(self.code, stage, [], [], reduced)
                 self.known.update(zip(stage.outputs, values, strict=True))
                 continue
             self._over(stage, own, reduced)
@@ -162,27 +196,51 @@ class _Points:
 
         def inside(code: Code, found: list[SSAValue], _: Sequence[SSAValue]) -> list[SSAValue]:
             def last(inner: Code, at: SSAValue) -> None:
-                self._values(inner, stage, self.point.with_own([*found, at], own), reduced)
+                self._values(inner, stage, [*found, at], own, reduced)
 
             parallel(code, code.number(own[-1]), None, last)
             return []
 
         self.code.nest(own[:-1], [], inside)
 
-    def _values(self, code: Code, stage: GenericOp, loops: Loops, reduced: Sequence[int]) -> list[SSAValue]:
-        """Returns what a stage gives at a point, and stores it."""
+    def _values(
+        self, code: Code, stage: GenericOp, at: Sequence[SSAValue], own: Sequence[int], reduced: Sequence[int]
+    ) -> list[SSAValue]:
+        """Returns what a stage gives at a point, and at indices of its own parallel loops, and stores it."""
+        loops = self.point.with_own(at, own)
         if not reduced:
-            values = stage_values(code, stage, loops, self.known)
+            env = self._operands(code, stage, loops, at, own)
+            values = code.body(stage.body.block, env, loops)
+            self.rows.store(code, stage, lambda: _place(code, at, own), env)
         else:
             reductions = reductions_of(stage)
 
             def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> list[SSAValue]:
-                new = reduced_values(inner, stage, loops.with_own(found, reduced), self.known)
+                places, extents = [*at, *found], [*own, *reduced]
+                inside = loops.with_own(found, reduced)
+                env = self._operands(inner, stage, inside, places, extents)
+                new = values_to_fold(inner, stage, env, inside)
+                self.rows.store(inner, stage, lambda: _place(inner, places, extents), env)
                 return _carried_on(inner, reductions, held, new)
 
             values = _finished(code, reductions, code.nest(reduced, _started(code, reductions), body))
         store_outputs(self.kernel, stage, code, loops, values)
         return values
+
+    def _operands(
+        self, code: Code, stage: GenericOp, loops: Loops, at: Sequence[SSAValue], extents: Sequence[int]
+    ) -> dict[SSAValue, SSAValue]:
+        """Returns the values of a stage's body that are there already."""
+        env = stage_env(code, stage, loops, self.known)
+        return env | self.rows.load(code, stage, lambda: _place(code, at, extents))
+
+
+def _place(code: Code, at: Sequence[SSAValue], extents: Sequence[int]) -> SSAValue:
+    """Returns where in an array over loops their indices are."""
+    found = at[0]
+    for index, extent in zip(at[1:], extents[1:], strict=True):
+        found = code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, found, extent), index)
+    return found
 
 
 class _Blocks:

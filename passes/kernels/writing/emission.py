@@ -390,7 +390,9 @@ class Code:
         return []
 
     def scalar_op(self, op: Operation, env: dict[SSAValue, SSAValue], loops: Loops) -> None:
-        """Copies one op of a body: loop indices become expressions, loads become linear."""
+        """Copies one op of a body, unless its result is known: loop indices become expressions, loads linear."""
+        if op.results and op.results[0] in env:
+            return
         if type(op) not in ADDRESSING:
             clone = op.clone(env)
             self.block.add_op(clone)

@@ -222,3 +222,39 @@ func.func @pool(%x: tensor<4x12xf32>) -> tensor<4x6xf32> {
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
 // CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 288 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %2) : memref<4x12xf32>, memref<4x6xf32>
+
+// -----
+
+// What two stages of a row compute, and takes long, the first one keeps: a softmax computes each exponential once.
+func.func @kept(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+  %0 = tg.exp %x : tensor<8x64xf32>
+  %1 = tg.sum %0 axes = [1] : tensor<8x64xf32>
+  %2 = tg.broadcast %1 shape = [8, 64] dims = [0] : tensor<8xf32>
+  %3 = tg.div %0, %2 : tensor<8x64xf32>, tensor<8x64xf32>
+  func.return %3 : tensor<8x64xf32>
+}
+// CHECK:      cpu.kernel @loops0 access = ["read", "read_write"] {
+// CHECK:        %[[ROW:[0-9]+]] = memref.alloca() : memref<64xf32>
+// CHECK:        %[[SUM:[0-9]+]] = scf.for %[[I:[0-9]+]] = {{.*}} -> (f32) {
+// CHECK:          %[[POWER:[0-9]+]] = math.exp
+// CHECK-NEXT:     memref.store %[[POWER]], %[[ROW]][%[[I]]] : memref<64xf32>
+// CHECK-NEXT:     arith.addf {{.*}}, %[[POWER]] fastmath<reassoc> : f32
+// CHECK-NOT:    math.exp
+// CHECK:        %[[AGAIN:[0-9]+]] = memref.load %[[ROW]][%[[J:[0-9]+]]] : memref<64xf32>
+// CHECK-NEXT:   arith.divf %[[AGAIN]], %[[SUM]] : f32
+
+// -----
+
+// What takes no longer than storing it does is computed again.
+func.func @again(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+  %0 = tg.mul %x, %x : tensor<8x64xf32>, tensor<8x64xf32>
+  %1 = tg.sum %0 axes = [1] : tensor<8x64xf32>
+  %2 = tg.broadcast %1 shape = [8, 64] dims = [0] : tensor<8xf32>
+  %3 = tg.div %0, %2 : tensor<8x64xf32>, tensor<8x64xf32>
+  func.return %3 : tensor<8x64xf32>
+}
+// CHECK:      cpu.kernel @loops0 access = ["read", "read_write"] {
+// CHECK-NOT:    memref.alloca
+// CHECK:        arith.mulf
+// CHECK:        arith.mulf
+// CHECK-NEXT:   arith.divf
