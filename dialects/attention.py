@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -36,9 +37,10 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-FORWARD, QUERIES, KEYS = "forward", "queries", "keys"
-PARTS = (FORWARD, QUERIES, KEYS)
-"""What a stage computes: the result; the queries' cotangent; the cotangents of keys and values."""
+FORWARD, QUERIES, KEYS, BACKWARD = "forward", "queries", "keys", "backward"
+RESULTS = {FORWARD: 2, QUERIES: 1, KEYS: 2, BACKWARD: 3}
+"""What a stage computes, and how many results that has: the result, with a logarithm; the queries' cotangent; the
+cotangents of keys and values; all three cotangents."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,11 @@ class Attention:
     def is_masked(self) -> bool:
         """Whether some scores may be left out."""
         return self.causal is not None or self.masks > 0
+
+    @property
+    def skips(self) -> bool:
+        """Whether keys that causality rules out may be left out: nothing of theirs counts, not even as NaN."""
+        return self.causal is not None and self.fill == -math.inf and (self.zeros or self.causal >= 0)
 
     @property
     def operands(self) -> int:
@@ -143,7 +150,8 @@ class Attention:
         given = [q, k, v, *[scores] * (self.biases + self.masks)]
         if part == FORWARD:
             return [*given, (*rows, self.values), rows]
-        return [*given, (*rows, self.values), rows, rows, *([q] if part == QUERIES else [k, v])]
+        found = {QUERIES: [q], KEYS: [k, v], BACKWARD: [q, k, v]}[part]
+        return [*given, (*rows, self.values), rows, rows, *found]
 
     def spaces(self, part: str) -> list[tuple[int, ...]]:
         """For each operand and result of a part: which of the loops (group, query, key, feature) its axes are."""
@@ -151,7 +159,7 @@ class Attention:
         given = [q, k, k, *[scores] * (self.biases + self.masks)]
         if part == FORWARD:
             return [*given, q, rows]
-        return [*given, q, rows, rows, *([q] if part == QUERIES else [k, k])]
+        return [*given, q, rows, rows, *{QUERIES: [q], KEYS: [k, k], BACKWARD: [q, k, k]}[part]]
 
 
 _COUNTS = ("groups", "queries", "keys", "features", "values", "period", "biases", "masks", "causal")
@@ -164,11 +172,11 @@ class AttentionOp(IRDLOperation):
 
     Attention needs two contractions around a running softmax, which no `linalg.generic` says. Its maps go from the
     loops (group, query, key, feature) to the operands' elements. `forward` takes the operands of `Attention` and writes
-    the result and (where it has a second output) the logarithm of each row's sum of exponentials. `queries` and `keys`
-    take those operands, the result's cotangent, that logarithm, and each row's sum of result times cotangent; they
-    write the cotangent of the queries, or those of keys and values. The kernel's grid is the groups and the queries,
-    for `keys` the groups and the keys. Operands of f16 are extended to f32 as they are read, and rounded as they are
-    written: everything is computed in f32 then.
+    the result and (where it has a second output) the logarithm of each row's sum of exponentials. `queries`, `keys` and
+    `backward` take those operands, the result's cotangent, that logarithm, and each row's sum of result times
+    cotangent; they write the cotangent of the queries, those of keys and values, or all three. The kernel's grid is the
+    groups and the queries, for `keys` the groups and the keys, for `backward` the groups alone. Operands of f16 are
+    extended to f32 as they are read, and rounded as they are written: everything is computed in f32 then.
 
     Example:
         buf.attention "forward" ins(%q, %k, %v : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>)
@@ -213,17 +221,17 @@ class AttentionOp(IRDLOperation):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """The rows that are computed: groups, and queries or keys."""
+        """The rows that are computed: groups, and queries or keys, or all of these as one."""
         a = self.attention
-        return (a.groups, a.keys if self.part.data == KEYS else a.queries)
+        return (a.groups, {KEYS: a.keys, BACKWARD: 1}.get(self.part.data, a.queries))
 
     def verify_(self) -> None:
-        if self.part.data not in PARTS:
-            raise VerifyException(f"part {self.part.data!r} is not one of {', '.join(PARTS)}")
+        if self.part.data not in RESULTS:
+            raise VerifyException(f"part {self.part.data!r} is not one of {', '.join(RESULTS)}")
         attention, part = self.attention, self.part.data
-        results = 1 if part == QUERIES else 2
+        results = RESULTS[part]
         wanted = len(attention.shapes(part)) - results
-        least = 2 if part == KEYS else 1
+        least = 1 if part == FORWARD else results
         if len(self.inputs) != wanted or not least <= len(self.outputs) <= results:
             raise VerifyException(f"{part} takes {wanted} inputs and {results} outputs")
         if len(self.maps) != len(self.operands):

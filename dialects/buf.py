@@ -46,7 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.collective import CollectiveOp
-from tensorgrad.dialects.schedule import AttentionSchedule, ScheduleAttr
+from tensorgrad.dialects.schedule import ScheduleAttr
 
 ROW = "buf.row"
 """Marks a view that is another name for the views in its range, and for the zeros between them."""
@@ -254,7 +254,7 @@ class KernelOp(IRDLOperation):
             schedule = self.schedule.data
             if self.collective is not None:
                 raise VerifyException("a buf.collective has no schedule: no kernel computes it")
-            if isinstance(schedule, AttentionSchedule) != (self.attention is not None):
+            if schedule.attends != (self.attention is not None):
                 raise VerifyException(f"a buf.attention, and nothing else, has a schedule of attention: {schedule}")
             schedule.check_covers(self.extents)
 

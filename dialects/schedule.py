@@ -30,6 +30,8 @@ class _Dispatched:
     """
 
     archetype: ClassVar[str]
+    attends: ClassVar[bool] = False
+    """Whether this is how a `buf.attention` runs, and nothing else."""
 
     groups: Extents
 
@@ -187,6 +189,7 @@ class AttentionSchedule(_Blocked, _Dispatched):
     """A block of rows a workgroup, which walks over tiles of what they attend to."""
 
     archetype = "attention"
+    attends = True
 
     def check_covers(self, grid: Sequence[int]) -> None:
         """Checks that every row of every group is computed, given how many there are of both.
@@ -310,8 +313,61 @@ class PackedSchedule(_Native):
             raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} takes {needed}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TilesSchedule(_Native):
+    """An attention, or a part of its derivative, by blocks of rows that walk over tiles of what they attend to.
+
+    Rows are queries, columns keys; for the cotangents of keys and values it is the other way round. A block's rows lie
+    in the lanes of vectors. What it accumulates, and its products with a tile, stay in the caches. Where all cotangents
+    are computed at once, a group is one row of the grid, and has all blocks of its keys.
+
+    Attributes:
+        head: How many rows have one causality: a block ends where they do.
+        rows: How many rows a block has: whole vectors of `lanes`.
+        columns: How many columns a tile has.
+        lanes: The elements of a vector.
+        vectors: How many vectors of rows are in registers at a time.
+        sums: How many sums of each of these rows are in registers at a time, at most: with columns, or of features.
+        blocks: How many blocks a task takes.
+    """
+
+    archetype = "tiles"
+    attends = True
+
+    head: int
+    rows: int
+    columns: int
+    lanes: int
+    vectors: int
+    sums: int
+    blocks: int = 1
+
+    def blocks_over(self, grid: Sequence[int]) -> int:
+        """Returns how many blocks a grid of groups and rows has."""
+        groups, rows = grid
+        return groups * (rows // self.head) * -(-self.head // self.rows)
+
+    def check_covers(self, grid: Sequence[int]) -> None:
+        """Checks that every row of every group is computed.
+
+        Raises:
+            VerifyException: There are too few tasks, or blocks that heads or vectors cut; says which.
+        """
+        if self.rows % (self.lanes * self.vectors) or grid[1] % self.head:
+            raise VerifyException("a block has whole vectors of rows, and heads divide the rows")
+        needed = -(-self.blocks_over(grid) // self.blocks)
+        if self.groups[0] < needed or self.groups[1:] != (1, 1):
+            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} takes {needed}")
+
+
 Schedule: TypeAlias = (
-    ThreadSchedule | GroupSchedule | ContractionSchedule | AttentionSchedule | LoopsSchedule | PackedSchedule
+    ThreadSchedule
+    | GroupSchedule
+    | ContractionSchedule
+    | AttentionSchedule
+    | LoopsSchedule
+    | PackedSchedule
+    | TilesSchedule
 )
 
 ARCHETYPES: dict[str, Callable[..., Schedule]] = {
@@ -323,6 +379,7 @@ ARCHETYPES: dict[str, Callable[..., Schedule]] = {
         AttentionSchedule,
         LoopsSchedule,
         PackedSchedule,
+        TilesSchedule,
     )
 }
 """What makes a schedule of each archetype from its fields, which `schedule_of` checks by name."""

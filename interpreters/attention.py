@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.attention import FORWARD, QUERIES, Attention, AttentionOp
+from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES, Attention, AttentionOp
 from tensorgrad.dialects.buf import element_of
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
 from tensorgrad.interpreters.stages import gather, read, scatter
@@ -72,9 +72,8 @@ def _of_group(attention: Attention, part: str, operands: list[Array]) -> tuple[A
     if allowed is not None:
         by_scores = np.where(allowed, by_scores, 0)
     by_scores = by_scores * scores.dtype.type(attention.scale)
-    if part == QUERIES:
-        return (by_scores @ k,)
-    return by_scores.T @ q, weights.T @ by_result
+    by_queries = () if part == KEYS else (by_scores @ k,)
+    return by_queries if part == QUERIES else (*by_queries, by_scores.T @ q, weights.T @ by_result)
 
 
 def _scores(attention: Attention, operands: list[Array]) -> tuple[Array, Array | None]:

@@ -30,6 +30,7 @@ def tensor_passes(
     updates: Sequence[ModulePass],
     segments: int = 1,
     wrt: Sequence[tuple[int, ...] | None] = (None,),
+    target: Target | None = None,
 ) -> list[ModulePass]:
     """Returns the passes on `tg` that make a training step of a loss.
 
@@ -39,6 +40,7 @@ def tensor_passes(
         segments: Into how many runs `remat` divides the loss, all but the last of which are computed twice.
         wrt: For each loss among the function's results, which come first, the places of the parameters to differentiate
             it by among the arguments; all of them for `None`. Without any, nothing is differentiated.
+        target: Where it is to run, if that is known.
     """
     from tensorgrad.passes.tensors.grad import GradPass
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
@@ -49,7 +51,7 @@ def tensor_passes(
     again = [] if segments == 1 else [RematPass(segments=segments, function=function)]
     return [
         SimplifyPass(),
-        OutlineAttentionPass(),
+        OutlineAttentionPass(target=target),
         *again,
         *(GradPass(function=function, wrt=places, result=result) for result, places in enumerate(wrt)),
         *updates,
@@ -152,29 +154,30 @@ def training_passes(
     from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
 
     if optimizer is None:
-        return [*tensor_passes(function, []), *device_passes(target, precision=precision)]
-    updating = tensor_passes(function, [PackUpdatesPass(function), AppendUpdatesPass(function)])
+        return [*tensor_passes(function, [], target=target), *device_passes(target, precision=precision)]
+    passes = [PackUpdatesPass(function), AppendUpdatesPass(function)]
+    updating = tensor_passes(function, passes, target=target)
     return [optimizer, *updating, *device_passes(target, precision=precision)]
 
 
-def forward_passes() -> list[ModulePass]:
-    """Returns the passes on `tg` for functions that are run as they were traced, without a derivative."""
+def forward_passes(target: Target | None = None) -> list[ModulePass]:
+    """Returns the passes on `tg` for functions that are run as they were traced, on a target if that is known."""
     from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
     from tensorgrad.passes.tensors.simplify import SimplifyPass
 
-    return [SimplifyPass(), OutlineAttentionPass()]
+    return [SimplifyPass(), OutlineAttentionPass(target=target)]
 
 
-def inlined_passes() -> list[ModulePass]:
-    """Returns the passes on `tg` for functions that may call others."""
+def inlined_passes(target: Target | None = None) -> list[ModulePass]:
+    """Returns the passes on `tg` for functions that may call others, on a target if that is known."""
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 
-    return [InlineCallsPass(recompute=False), *forward_passes()]
+    return [InlineCallsPass(recompute=False), *forward_passes(target)]
 
 
 def inference_passes(target: Target = WEBGPU_DEFAULT, precision: LowerPrecisionPass | None = None) -> list[ModulePass]:
     """Returns the passes from functions on `tg` to the kernels that compute them."""
-    return [*inlined_passes(), *device_passes(target, precision=precision)]
+    return [*inlined_passes(target), *device_passes(target, precision=precision)]
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramEx
     from tensorgrad.tools.parsing import only_function
 
     def passes(_: int) -> list[Any]:
-        return list(inlined_passes())
+        return list(inlined_passes(device.target))
 
     name = only_function(module)
     loaded = Compilation(name, module, passes, device, Phases(), tuning_seconds=tune).load(share=None)

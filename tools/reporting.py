@@ -67,4 +67,4 @@ class Report:
             return facts_of_program(Saved.load(path).program)
         target, module = Target.from_spec(self.target), parsed_tensors(path)
         name, below = only_function(module), device_passes(target, None, False, None)
-        return collect(module, inlined_passes(), below, target, name, target.name)
+        return collect(module, inlined_passes(target), below, target, name, target.name)

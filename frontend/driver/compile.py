@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.accumulation import bytes_of_outputs, compiled_accumulation
-from tensorgrad.driver.device import DeviceName, find_device
+from tensorgrad.driver.device import DeviceName, find_device, target_of
 from tensorgrad.driver.device_loss import SNAPSHOT_EVERY, OnDeviceLost
 from tensorgrad.driver.distribution import Distribution, checked_distribution, passes_of
 from tensorgrad.driver.model_tracing import checked_loss, input_specs, parameters_of, takes_key, trace_model, unreached
@@ -259,7 +259,7 @@ def _built(traced: _Traced, options: StepOptions, phases: Phases) -> Training[An
     def passes(segments: int) -> Sequence[ModulePass]:
         mean = [AccumulateGradientsPass(steps=micro, function=name)] if micro > 1 else []
         updates = [*mean, *_updating(name, found, distribution)] if parts.all else []
-        return [*tensor_passes(name, updates, segments, wrt), *passes_of(distribution, name)]
+        return [*tensor_passes(name, updates, segments, wrt, target_of(found)), *passes_of(distribution, name)]
 
     module = checked_module(function)
     with phases.measure("trace"):

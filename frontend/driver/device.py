@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tensorgrad.runtime.backend import Executable
     from tensorgrad.runtime.executable import ProgramExecutable
     from tensorgrad.runtime.program import Program
+    from tensorgrad.runtime.target import Target
     from tensorgrad.runtime.webgpu import WebGPUDevice
 
     ProgramDevice: TypeAlias = WebGPUDevice | CpuDevice
@@ -81,6 +82,11 @@ def described(device: ProgramDevice) -> str:
     if device.target.native:
         return f"cpu ({info.name}, {info.backend})"
     return f"wgpu ({info.name}, {info.backend}, {info.type})"
+
+
+def target_of(device: ProgramDevice | None) -> Target | None:
+    """Returns what programs are compiled for on a device; nothing for numpy, which runs tensors."""
+    return None if device is None else device.target
 
 
 def load_program(

@@ -247,6 +247,48 @@ GPU = GpuModel(
 """Any GPU: orders of magnitude that hold from integrated ones to a large one; tuning measures the rest."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AttentionModel:
+    """What native code takes for an attention and its derivative, in cycles of one core for each score.
+
+    Attributes:
+        lanes: Products that are computed at once.
+        composed_products: How many products of matrices there are where scores are stored.
+        tiled_products: How many there are where none is: scores are computed again.
+        near_score: What a stored score takes besides: softmax, its derivative, loads, stores and packing.
+        far_score: The same where scores leave the caches.
+        near_bytes: So many bytes of scores stay in the caches.
+        tiled_score: What a score in tiles takes besides.
+        apart: What all that is multiplied by where the derivative is two kernels, which compute scores and their
+            cotangents once more.
+        skipped_tile: The keys of a tile: those that causality rules out are left out by whole tiles.
+    """
+
+    lanes: int
+    composed_products: int
+    tiled_products: int
+    near_score: float
+    far_score: float
+    near_bytes: int
+    tiled_score: float
+    apart: float
+    skipped_tile: int
+
+
+NATIVE_ATTENTION = AttentionModel(
+    lanes=16,
+    composed_products=6,
+    tiled_products=7,
+    near_score=8.0,
+    far_score=14.0,
+    near_bytes=1 << 21,
+    tiled_score=7.0,
+    apart=1.3,
+    skipped_tile=32,
+)
+"""Measured with AVX-512, for 64 to 1024 queries and keys of 32 to 128 features."""
+
+
 def machine_of(target: Target) -> CpuModel | GpuModel:
     """Returns the model of a target's machine."""
     if target.native:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.attention import FORWARD, QUERIES, AttentionOp
+from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES, AttentionOp
 from tensorgrad.dialects.buf import (
     KernelOp,
     element_bytes,
@@ -97,4 +97,5 @@ def _attention_flops(stage: AttentionOp) -> int:
     scores, weighted = 2 * pairs * a.features, 2 * pairs * a.values
     if part == FORWARD:
         return scores + weighted
-    return scores + weighted + scores if part == QUERIES else scores + 2 * weighted + scores
+    by_keys = 0 if part == QUERIES else scores + weighted
+    return scores + weighted + by_keys + (0 if part == KEYS else scores)

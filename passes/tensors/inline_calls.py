@@ -23,7 +23,7 @@ class InlineCallsPass(LevelPass):
     """Replaces every `tg.call` with its body, also inside other ops; custom derivatives are dropped.
 
     Composite calls remain, for a lowering that knows them; inside loops, each of which needs a binding too, only those
-    whose kernels fit the target's binding limit remain. Native code has no kernels for composites.
+    whose kernels fit the target's binding limit remain.
 
     Expects functions on `tg`, after everything that differentiates them. Guarantees the same results. Ops keep their
     locations.
@@ -47,10 +47,6 @@ class InlineCallsPass(LevelPass):
                 for block in function.body.blocks:
                     self._inline(block, 0, limit)
 
-    def _is_native(self) -> bool:
-        """Returns whether the program becomes native code, which has no kernels for composites."""
-        return self.target is not None and self.target.native
-
     def _inline(self, block: Block, loops: int, limit: int | None) -> None:
         for op in list(block.ops):
             if not isinstance(op, CallOp):
@@ -61,7 +57,7 @@ class InlineCallsPass(LevelPass):
             body = op.body.block
             self._inline(body, loops, limit)
             fits = limit is None or not loops or most_bindings(op) + loops <= limit
-            if op.composite is not None and fits and not self._is_native():
+            if op.composite is not None and fits:
                 drop_derivative(op)
                 continue
             if op.recompute is not None and not self.recompute:

@@ -23,24 +23,9 @@ from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.attention import attention_call
+from tensorgrad.passes.tensors.attention_cost import FEWEST_SCORES, pays
 from tensorgrad.passes.tensors.simplify import erase_dead, simplify_block
-
-LARGEST_HEAD = 128
-"""A head of more features stays composed: a thread could not keep its share of a row in registers."""
-
-FEWEST_SCORES = 1 << 10
-"""An attention of fewer scores in a group stays composed: its rows are short, and storing them costs little."""
-
-WIDEST = ((256, 32), (1, 16))
-"""The widest heads that pay, by the fewest keys: a step takes nine products instead of six (the derivative computes the
-scores twice again), and with heads so narrow, scores not stored make up for it. Measured on the software adapter, where
-wider heads took 1.1 to 1.4 times as long as composed."""
-
-WIDEST_CAUSAL = ((128, 64), (1, 32))
-"""The same where causality skips half of all products: fewer where rows are short, for whole tiles are skipped."""
-
-LARGE_SCORES = 1 << 24
-"""So many scores in all are worth not storing, whatever it takes."""
+from tensorgrad.runtime.target import Target
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -59,31 +44,33 @@ class OutlineAttentionPass(LevelPass):
     constants that look so, become causality, which skips masked tiles. Weights that have other users stay
     where they are, as dropout's.
 
-    It pays by the scores that are not stored: `pays` weighs them against what the derivative computes again. No head
-    has more than `LARGEST_HEAD` features.
+    It pays by the scores that are not stored: `attention_cost` weighs them against what the derivative computes again.
 
     Attributes:
         fewest_scores: How many scores a group must have; fewer than `FEWEST_SCORES` overrule all else, so 1 outlines
             every attention that fits.
+        target: A profile or JSON that says what runs it; a software adapter if absent.
     """
 
     name = "outline-attention"
     levels = TENSORS
 
     fewest_scores: int = FEWEST_SCORES
+    target: Target | None = None
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.walk():
             if isinstance(function, FuncOp):
                 for block in function.body.blocks:
-                    outline_attention(block, fewest_scores=self.fewest_scores)
+                    outline_attention(block, self.target, self.fewest_scores)
 
 
-def outline_attention(block: Block, fewest_scores: int = FEWEST_SCORES) -> None:
+def outline_attention(block: Block, target: Target | None = None, fewest_scores: int = FEWEST_SCORES) -> None:
     """Outlines the attentions of a block, which ends in a terminator, and of the calls in it.
 
     Args:
         block: Its ops are simplified; some are replaced.
+        target: Where they run, if that is known.
         fewest_scores: How many scores of a group pay.
     """
     changed = False
@@ -91,28 +78,20 @@ def outline_attention(block: Block, fewest_scores: int = FEWEST_SCORES) -> None:
         if isinstance(op, ScanOp | CondOp) or (isinstance(op, CallOp) and op.composite is None):
             for region in op.regions:
                 for inner in region.blocks:
-                    outline_attention(inner, fewest_scores)
+                    outline_attention(inner, target, fewest_scores)
         found = _found(op) if isinstance(op, DotGeneralOp) else None
-        if found is not None and pays(found.attention, fewest_scores):
+        if found is not None and pays(found.attention, target, fewest_scores):
             _replace(found)
             changed = True
     if changed:
         erase_dead(block)
 
 
-def pays(attention: Attention, fewest_scores: int = FEWEST_SCORES) -> bool:
-    """Returns whether scores that are not stored are worth the products that the derivative computes again."""
-    scores = attention.queries * attention.keys
-    if fewest_scores < FEWEST_SCORES or scores * attention.groups >= LARGE_SCORES:
-        return scores >= fewest_scores
-    skips = attention.causal is not None and attention.fill == -math.inf
-    table = WIDEST_CAUSAL if skips else WIDEST
-    widest = next(width for fewest, width in table if attention.keys >= fewest)
-    return scores >= fewest_scores and max(attention.features, attention.values) <= widest
-
-
 def outlined(block: Block, value: SSAValue) -> SSAValue:
-    """Outlines the attentions of a block in the making, of which one value is asked for; gives what that is now."""
+    """Outlines the attentions of a block in the making, of which one value is asked for; gives what that is now.
+
+    Nobody knows yet where the block will run.
+    """
     kinds = {type(inner) for op in block.ops for inner in op.walk()}
     if not {DotGeneralOp, functions.ExpOp, arithmetic.DivOp} <= kinds:
         return value
@@ -357,8 +336,6 @@ def _checked(scores: _Scores, last: DotGeneralOp, groups: int, queries: int, key
     features = math.prod(left[axis] for axis in lc)
     values = math.prod(shape_of(last.result)) // (groups * queries)
     if (batch, rows, columns) != (groups, queries, keys) or queries % scores.period:
-        return None
-    if max(features, values) > LARGEST_HEAD:
         return None
     query, scale = _unscaled(first.operands[0])
     attention = Attention(

@@ -29,9 +29,10 @@ from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.tensors import outline_attention
 from tensorgrad.passes.tensors.attention import parameters_of
+from tensorgrad.passes.tensors.attention_cost import FEWEST_SCORES, pays
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
-from tensorgrad.passes.tensors.outline_attention import FEWEST_SCORES, OutlineAttentionPass, pays
+from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
 from tensorgrad.passes.tensors.simplify import SimplifyPass
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable

@@ -12,12 +12,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
+from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, updates_of
 from tensorgrad.passes.analyses.machine import DEEPEST_NESTING, MOST_OPS, SMALL_WORK
 from tensorgrad.passes.analyses.stages import Parts, put_together, take_apart
 from tensorgrad.passes.analyses.storage import Accesses, Bindings, is_private, may_write_over
 from tensorgrad.passes.buffers.fuse import cost, explain
+from tensorgrad.passes.buffers.fuse.derivative import as_one
 from tensorgrad.passes.buffers.fuse.inline import can_inline, inline, inlined_accesses
 from tensorgrad.passes.buffers.fuse.merge import aligned_loops, merge, merged_accesses
 from tensorgrad.passes.buffers.fuse.prologues import prologue_fits, prologue_pays, reads_in_sum
@@ -45,6 +47,7 @@ class FusePass(LevelPass):
       pays.
     - `row`: pointwise work on whole rows runs in the kernel that reduces them.
     - `siblings`: independent kernels over the same grid run as one.
+    - `derivative`: in native code, the two parts of an attention's derivative run as one if `joins_cotangents` says so.
 
     Attributes:
         target: A profile or JSON with the number of bindings that a kernel may have.
@@ -190,6 +193,23 @@ class Fusion:
                         break
                 else:
                     current.append(kernel)
+        return changed
+
+    def join_derivative(self) -> bool:
+        """Makes one kernel of the two parts of an attention's derivative."""
+        changed = False
+        parts = [kernel for kernel in self.graph.kernels if isinstance(kernel.single, AttentionOp)]
+        for first in parts:
+            for second in parts:
+                whole = None if first is second else as_one(first, second, self.target)
+                if whole is not None and self.graph.can_merge(first, second):
+                    explain.fused("derivative", second, first)
+                    self.graph.replace([first, second], whole)
+                    for part in (first.single, second.single):
+                        assert part is not None
+                        part.erase()
+                    changed = True
+                    break
         return changed
 
     # Conditions of the rules
@@ -388,6 +408,7 @@ RULES: dict[str, Callable[[Fusion], bool]] = {
     "prologue": Fusion.prologue,
     "row": Fusion.merge_rows,
     "siblings": Fusion.merge_siblings,
+    "derivative": Fusion.join_derivative,
 }
 """The rules by name, in the order in which they are tried."""
 

@@ -21,13 +21,23 @@ from tensorgrad.dialects.schedule import (
     LoopsSchedule,
     PackedSchedule,
     ThreadSchedule,
+    TilesSchedule,
 )
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.machine import MOST_OPS, VECTOR, CpuModel
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.runtime.target import Target
 
-S = TypeVar("S", ThreadSchedule, GroupSchedule, ContractionSchedule, AttentionSchedule, LoopsSchedule, PackedSchedule)
+S = TypeVar(
+    "S",
+    ThreadSchedule,
+    GroupSchedule,
+    ContractionSchedule,
+    AttentionSchedule,
+    LoopsSchedule,
+    PackedSchedule,
+    TilesSchedule,
+)
 
 
 class Archetype(ABC, Generic[S]):

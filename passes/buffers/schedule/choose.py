@@ -20,6 +20,7 @@ from tensorgrad.passes.buffers.schedule.group import GroupArchetype
 from tensorgrad.passes.buffers.schedule.loops import LoopsArchetype
 from tensorgrad.passes.buffers.schedule.packed import PackedArchetype, packed_cost
 from tensorgrad.passes.buffers.schedule.thread import ThreadArchetype
+from tensorgrad.passes.buffers.schedule.tiles import TilesArchetype
 from tensorgrad.runtime.target import Target
 
 LOOPED = (GroupArchetype(), ThreadArchetype())
@@ -28,7 +29,7 @@ LOOPED = (GroupArchetype(), ThreadArchetype())
 ARCHETYPES: tuple[Archetype[Any], ...] = (AttentionArchetype(), ContractionArchetype(), *LOOPED)
 """Those of shaders, in the order in which a kernel is offered to them."""
 
-NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (PackedArchetype(), LoopsArchetype())
+NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (TilesArchetype(), PackedArchetype(), LoopsArchetype())
 """Those of native code."""
 
 BY_SCHEDULE: dict[type[Schedule], Archetype[Any]] = {one.schedule: one for one in (*ARCHETYPES, *NATIVE_ARCHETYPES)}

@@ -37,6 +37,12 @@ class SchedulePass(LevelPass):
     - `contraction`: a block of outputs a thread, in registers.
     - `attention`: a block of rows a workgroup, which walks over tiles of what they attend to.
 
+    Those of native code, whose workgroups are tasks:
+
+    - `loops`: blocks of points, or one point after the other.
+    - `packed`: matrix products, whose operands are packed in panels.
+    - `tiles`: attention, by blocks of rows that walk over tiles of what they attend to.
+
     Attributes:
         target: The device: software or GPU, and the limits on workgroups.
         tuned: A file of schedules that were measured on that device; see `tuned.py`. Kernels in it take theirs.

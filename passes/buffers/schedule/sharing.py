@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tensorgrad.dialects.schedule import (
-    AttentionSchedule,
     ContractionSchedule,
     Extents,
     GroupSchedule,
@@ -26,7 +25,7 @@ def agreed(schedules: Sequence[Schedule], points: Sequence[int]) -> list[Schedul
         schedules: Those of kernels that would share a dispatch.
         points: How many points the grid of each has.
     """
-    if any(isinstance(one, AttentionSchedule) for one in schedules):
+    if any(one.attends for one in schedules):
         return None
     fixed = {one.workgroup for one in schedules if isinstance(one, ContractionSchedule)}
     rows = [one.workgroup for one in schedules if isinstance(one, GroupSchedule)]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents
-from tensorgrad.dialects.schedule import AttentionSchedule, GroupSchedule, Schedule
+from tensorgrad.dialects.schedule import GroupSchedule, Schedule
 from tensorgrad.passes.analyses.machine import (
     LEAST_PART,
     MOST_PART_BYTES,
@@ -28,7 +28,7 @@ def split_of(kernel: KernelOp, target: Target) -> tuple[int, int] | None:
     """
     schedule = choose(kernel, target)
     machine = machine_of(target)
-    if isinstance(schedule, AttentionSchedule):
+    if schedule.attends:
         return None
     if isinstance(machine, CpuModel):
         return _on_cpu(kernel, schedule, machine, target)

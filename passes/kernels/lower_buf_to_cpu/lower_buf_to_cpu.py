@@ -13,7 +13,8 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import Extents, LoopsSchedule, PackedSchedule
+from tensorgrad.dialects.schedule import Extents, LoopsSchedule, PackedSchedule, TilesSchedule
+from tensorgrad.passes.kernels.lower_buf_to_cpu.attention import write_tiles
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import write_loops
 from tensorgrad.passes.kernels.lower_buf_to_cpu.packed import write_packed
 from tensorgrad.passes.kernels.writing.control import Moves
@@ -76,6 +77,8 @@ class _Lowering(FunctionLowering):
                 write_loops(one.kernel, one.schedule, code, block.args[-2], block.args[-1])
             case PackedSchedule():
                 write_packed(one.kernel, one.schedule, code, block.args[-2], block.args[-1])
+            case TilesSchedule():
+                write_tiles(one.kernel, one.schedule, code, block.args[-2], block.args[-1])
             case schedule:
                 raise DiagnosticException(
                     f"the kernel made at {one.kernel.location} is scheduled for shaders ({schedule.archetype}): "

@@ -17,14 +17,10 @@ from xdsl.ir import SSAValue
 from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import AttentionSchedule
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.attention_block import (
-    KEY,
-    LOWEST,
-    QUERY,
-    AttentionBlock,
-    Grid,
-)
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.scalars import (
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.attention_block import AttentionBlock, Grid
+from tensorgrad.passes.kernels.writing.attention import KEY, LOWEST, QUERY, first_place
+from tensorgrad.passes.kernels.writing.emission import Code
+from tensorgrad.passes.kernels.writing.scalars import (
     both,
     chosen,
     difference,
@@ -34,7 +30,6 @@ from tensorgrad.passes.kernels.lower_buf_to_wgsl.scalars import (
     product,
     summed,
 )
-from tensorgrad.passes.kernels.writing.emission import Code
 
 
 def write_attention(kernel: KernelOp, schedule: AttentionSchedule, code: Code) -> None:
@@ -152,7 +147,7 @@ class _Keys(_Backward):
 
     def write(self) -> None:
         code, a = self.code, self.a
-        self.starts_anywhere = self.skips
+        self.starts_anywhere = a.skips
         start = [*self.accumulators(0), *self.accumulators(3 + a.biases + a.masks)]
         first = self._first_query(code)
         heads = a.queries // a.period
@@ -176,11 +171,7 @@ class _Keys(_Backward):
 
     def _first_query(self, code: Code) -> SSAValue:
         """Returns the first query of a head that attends to one of the workgroup's keys."""
-        if not self.skips or self.a.causal is None:
-            return code.number(0)
-        ahead = max(self.a.causal, 0)
-        first = code.index_op(arith.SubiOp, code.index_op(arith.MaxUIOp, self.block_start, ahead), ahead)
-        return code.index_op(arith.AddiOp, first, max(-self.a.causal, 0))
+        return first_place(code, self.a, self.block_start) if self.a.skips else code.number(0)
 
     def _tile(self, code: Code, start: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
         a, given = self.a, 3 + self.a.biases + self.a.masks

@@ -5,76 +5,32 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import MemRefType, f16, f32
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.attention import AttentionOp
-from tensorgrad.dialects.buf import element_of, shape_of
 from tensorgrad.dialects.schedule import AttentionSchedule
-from tensorgrad.passes.analyses import affine
-from tensorgrad.passes.analyses.affine import Linear
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.scalars import (
-    folded,
-    largest,
-    product,
-    summed,
+from tensorgrad.passes.kernels.writing.attention import (
+    FEATURE,
+    GROUP,
+    KEY,
+    LOWEST,
+    QUERY,
+    Element,
+    is_seen,
+    seen_keys,
 )
 from tensorgrad.passes.kernels.writing.emission import Code
-
-GROUP, QUERY, KEY, FEATURE = range(4)
-"""The loops that maps are over."""
-
-LOWEST = -3.4028234663852886e38
-"""Where running maxima start: finite, so that a row without any score gives no NaN on its way."""
+from tensorgrad.passes.kernels.writing.scalars import folded, largest, product, summed
 
 UNROLLED = 4
 """How many steps of a product over features stand in one iteration, where they divide them."""
 
 Grid = list[list[SSAValue]]
 """A value for each row of a thread and each of its columns."""
-
-
-@dataclass(frozen=True)
-class Element:
-    """The position of an operand's element, as far as it is known: a value, and terms that wait for loops."""
-
-    buffer: SSAValue
-    rest: Linear
-    value: SSAValue | None = None
-    known: tuple[SSAValue | None, ...] = (None,) * 4
-
-    def with_loops(self, code: Code, loops: dict[int, SSAValue]) -> Element:
-        """Adds the terms that depend on known loops alone."""
-        known = tuple(loops.get(loop, value) for loop, value in enumerate(self.known))
-        missing = {loop for loop, value in enumerate(known) if value is None}
-        ready = {atom: c for atom, c in self.rest.terms.items() if not atom.used_dims() & missing}
-        later = {atom: c for atom, c in self.rest.terms.items() if atom not in ready}
-        part = Linear(ready, self.rest.constant)
-        value = self.value
-        if ready or part.constant:
-            term = code.expression(part.expression(), cast("Sequence[SSAValue]", known))
-            value = term if value is None else code.index_op(arith.AddiOp, value, term)
-        return Element(self.buffer, Linear(later), value, known)
-
-    def load(self, code: Code) -> SSAValue:
-        """Returns the element, half floats as f32; every loop is known."""
-        assert not self.rest.terms
-        at = code.number(0) if self.value is None else self.value
-        found = code.element(code.bindings[self.buffer].memory, at)
-        return code.add(arith.ExtFOp(found, f32)) if found.type == f16 else found
-
-    def store(self, code: Code, value: SSAValue) -> None:
-        """Writes the element; every loop is known."""
-        at = code.number(0) if self.value is None else self.value
-        if element_of(self.buffer) == f16:
-            value = code.add(arith.TruncFOp(value, f16))
-        code.put(value, code.bindings[self.buffer].memory, at)
 
 
 class AttentionBlock(ABC):
@@ -135,17 +91,7 @@ class AttentionBlock(ABC):
 
     def element_at(self, operand: int) -> Element:
         """Returns an operand's element in this thread's group."""
-        stage, a = self.stage, self.a
-        buffer = stage.operands[operand]
-        shape, space = a.shapes(stage.part.data)[operand], a.spaces(stage.part.data)[operand]
-        extents = [1] * 4
-        for loop, extent in zip(space, shape, strict=True):
-            extents[loop] = extent
-        place: AffineMap = stage.affine_maps()[operand]
-        binding = self.code.bindings[buffer]
-        total = affine.linear_index(place.results, shape_of(buffer)) + binding.start
-        found = Element(buffer, affine.linear(total, extents), binding.moved)
-        return found.with_loops(self.code, {GROUP: self.group})
+        return Element.of(self.stage, operand, self.code).with_loops(self.code, {GROUP: self.group})
 
     def known(self, **loops: SSAValue) -> dict[int, SSAValue]:
         """Returns the loops of a thread: its group, and those given as `row`, `column` and `feature`."""
@@ -332,31 +278,21 @@ class AttentionBlock(ABC):
         if a.causal is not None:
             query, key = (row, column) if self.row_loop == QUERY else (column, row)
             place = query if a.period == a.queries else code.index_op(arith.RemUIOp, query, a.period)
-            left = code.index_op(arith.AddiOp, key, max(-a.causal, 0))
-            right = code.index_op(arith.AddiOp, place, max(a.causal, 0))
-            found = code.add(arith.CmpiOp(left, right, "ule"))
+            found = is_seen(code, a, place, key)
         for i in range(a.masks):
             element = self.element_at(3 + a.biases + i)
             mask = element.with_loops(code, self.known(row=row, column=column)).load(code)
             found = mask if found is None else code.add(arith.AndIOp(found, mask))
         return found
 
-    @property
-    def skips(self) -> bool:
-        """Whether tiles that causality rules out may be left out: nothing of theirs counts, not even as NaN."""
-        return self.a.causal is not None and self.a.fill == -math.inf and (self.a.zeros or self.a.causal >= 0)
-
     def key_limit(self, code: Code) -> SSAValue:
         """Returns how many keys the workgroup's queries may attend to."""
         a = self.a
-        if not self.skips or a.causal is None:
+        if not a.skips:
             return code.number(a.keys)
         first = code.index_op(arith.RemUIOp, self.block_start, a.period)
         behind = code.index_op(arith.AddiOp, first, self.tile.rows * self.tile.depth)
-        behind = code.index_op(arith.MinUIOp, behind, a.period)
-        if a.causal < 0:
-            behind = code.index_op(arith.SubiOp, code.index_op(arith.MaxUIOp, behind, -a.causal), -a.causal)
-        return code.index_op(arith.MinUIOp, code.index_op(arith.AddiOp, behind, max(a.causal, 0)), a.keys)
+        return seen_keys(code, a, code.index_op(arith.MinUIOp, behind, a.period))
 
     # Results
 

@@ -41,6 +41,7 @@ from tensorgrad.dialects.schedule import (
     Schedule,
     ScheduleAttr,
     ThreadSchedule,
+    TilesSchedule,
     folded,
 )
 from tensorgrad.passes.analyses.guards import fold_guards, thread_numbers
@@ -243,7 +244,7 @@ def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> 
             return vector_arguments(kernel, Unrolling.of(schedule), starts)
         case ContractionSchedule():
             return vector_operands(kernel, schedule, starts)
-        case AttentionSchedule() | LoopsSchedule() | PackedSchedule():
+        case AttentionSchedule() | LoopsSchedule() | PackedSchedule() | TilesSchedule():
             return set()
 
 
@@ -262,7 +263,7 @@ def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
             write_contraction(kernel, schedule, code)
         case AttentionSchedule():
             write_attention(kernel, schedule, code)
-        case LoopsSchedule() | PackedSchedule():
+        case LoopsSchedule() | PackedSchedule() | TilesSchedule():
             raise DiagnosticException(
                 f"the kernel made at {kernel.location} is scheduled for native code ({schedule.archetype}): "
                 "lower-buf-to-cpu writes it"

@@ -2,6 +2,8 @@
 // RUN: tg-opt %s -p outline-attention | filecheck %s --check-prefix SMALL
 // RUN: tg-opt %s -p 'outline-attention{fewest-scores=1},inline-calls,lower-tg-to-buf' | filecheck %s --check-prefix BUF
 
+// RUN: tg-opt %s -p 'outline-attention{target=cpu}' | filecheck %s --check-prefix SMALL
+
 // SMALL-NOT: tg.call
 
 // Scaled on the scores, causal by positions, keys and heads in any order of axes.
