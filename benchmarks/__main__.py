@@ -5,8 +5,8 @@ the steps cost without running them, `scaling` shows how costs grow with the mod
 processes with drivers' caches off, `driver` times what creating pipelines and encoding cost, `small` a step of many
 small parameters on numpy beside the same by hand, `initialization` draws parameters beside PyTorch, `blame` looks for
 a planted NaN, `pages` times steps in a browser beside Python's on the same software adapter, `eager` times an eager
-training step beside the compiled one and PyTorch's, `distributed` a step of two processes beside that of one. `all` is
-all of it.
+training step beside the compiled one and PyTorch's, `distributed` a step of two processes beside that of one,
+`attention` native attention in tiles beside composed. `all` is all of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,20 @@ import os
 from pathlib import Path
 from typing import cast
 
-from benchmarks import blame, cold, counts, distributed, driver, eager, initialization, kernels, pages, scaling, small
+from benchmarks import (
+    attention,
+    blame,
+    cold,
+    counts,
+    distributed,
+    driver,
+    eager,
+    initialization,
+    kernels,
+    pages,
+    scaling,
+    small,
+)
 from benchmarks.harness import Contestant, Timing, measure, report
 from benchmarks.peers import peers
 from benchmarks.workloads import NAMES, gpt, workload
@@ -35,6 +48,7 @@ OTHERS = (
     "pages",
     "eager",
     "distributed",
+    "attention",
 )
 """What there is besides training steps."""
 
@@ -109,6 +123,8 @@ def main(arguments: list[str] | None = None) -> None:
             eager.report_eager(device, options.rounds, options.seconds, options.out)
         elif what == "distributed":
             distributed.report_distributed(min(options.rounds, 3), options.out / "distributed.json")
+        elif what == "attention":
+            attention.report_attention(options.rounds, options.seconds, options.out)
         elif what == "pages":
             pages.report_pages(options.rounds, options.seconds, options.out)
         elif what in ("scaling", "cold", "driver"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import blame, kernels
+from benchmarks import attention, blame, kernels
 from benchmarks.__main__ import main
 from benchmarks.cold import cold
 from benchmarks.driver import commands, encoding, pipelines
@@ -74,6 +74,16 @@ def test_the_command_writes_figures_and_a_picture(tmp_path: Path, monkeypatch: p
 def test_costs_of_a_size() -> None:
     found = cost(Size(layers=1, width=16, batch=2, length=8), "wgpu")
     assert found.dispatches > 0 and found.peak_bytes > 0
+
+
+def test_both_forms_of_attention_compute_the_same() -> None:
+    """In tiles it takes less memory, and the estimate is what the compiler goes by."""
+    shape = attention.Shape(groups=2, length=96, features=16, causal=True)
+    (tiled, first), (composed, second) = attention.forms(shape)
+    assert first.step() == pytest.approx(second.step(), rel=1e-4)
+    assert tiled.stats()["peak_bytes"] < composed.stats()["peak_bytes"]
+    found = attention.compare(shape, rounds=1, seconds=0.1)
+    assert (found.chosen == "tiles") == (found.estimated > 1)
 
 
 def test_a_cold_start_is_measured() -> None:

@@ -1,0 +1,212 @@
+"""Attention in native code: in tiles beside composed of products and a softmax that stores its scores, in one run.
+
+First the workload `gpt`, with the same number of tokens in longer and longer rows: as the compiler chooses, composed,
+and in PyTorch where that is installed. Then attentions with all their cotangents, in tiles and composed, with the ratio
+that `attention_cost` estimates beside the measured one. Times are CPU times of the process, which compare what is
+computed only on one thread: `TG_NUM_THREADS=1 OMP_NUM_THREADS=1`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from xdsl.passes import ModulePass
+
+import tensorgrad as tg
+from benchmarks.harness import Contestant, Timing, machine, measure, report
+from benchmarks.peers import peers
+from benchmarks.workloads import gpt
+from benchmarks.workloads.transformer import Transformer
+from tensorgrad.dialects.attention import Attention
+from tensorgrad.driver.pipeline import EditPasses
+from tensorgrad.passes.tensors.attention_cost import composed_cycles, pays, tiled_cycles
+from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
+from tensorgrad.runtime.target import CPU
+
+TILED, COMPOSED = 1, 1 << 62
+"""How many scores an attention must have to be one operation: few, or more than any has."""
+
+LENGTHS = (64, 256, 1024)
+"""Of rows of the GPT, which has 1024 tokens in all."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An attention: batches times heads, queries and as many keys, features."""
+
+    groups: int
+    length: int
+    features: int
+    causal: bool
+
+    @property
+    def attention(self) -> Attention:
+        """What the compiler makes of it."""
+        causal = 0 if self.causal else None
+        length, features = self.length, self.features
+        return Attention(self.groups, length, length, features, features, zeros=True, causal=causal, period=length)
+
+
+SHAPES = [
+    Shape(groups, length, features, causal)
+    for causal in (True, False)
+    for groups, length, features in [
+        (64, 32, 32),
+        (64, 64, 32),
+        (64, 64, 64),
+        (16, 256, 32),
+        (16, 256, 64),
+        (16, 256, 128),
+        (4, 1024, 32),
+        (4, 1024, 64),
+        (4, 1024, 128),
+        (1, 1024, 32),
+        (1, 1024, 64),
+    ]
+]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Times of a shape in both forms, in milliseconds, with the estimated ratio and what the compiler chooses."""
+
+    shape: Shape
+    tiled: float
+    composed: float
+    tiled_peak: int
+    composed_peak: int
+    estimated: float
+    chosen: str
+
+
+def outlining(fewest_scores: int) -> EditPasses:
+    """Returns what has attentions of so many scores be one operation, whatever it costs."""
+
+    def edit(passes: list[ModulePass]) -> Sequence[ModulePass]:
+        return [
+            OutlineAttentionPass(fewest_scores=fewest_scores, target=one.target)
+            if isinstance(one, OutlineAttentionPass)
+            else one
+            for one in passes
+        ]
+
+    return edit
+
+
+class _Operands(tg.nn.Module):
+    """Queries, keys and values, which stay on the device."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        normal = tg.initializers.normal(1.0)
+        self.q, self.k, self.v = (
+            tg.nn.param((shape.groups, shape.length, shape.features), init=normal) for _ in range(3)
+        )
+
+
+def _loss(shape: Shape) -> Any:
+    def loss(model: _Operands, weights: tg.Tensor) -> tg.Tensor:
+        q, k, v = (tg.reshape(x, (shape.groups, 1, *x.shape[1:])) for x in (model.q, model.k, model.v))
+        found = tg.nn.scaled_dot_product_attention(q, k, v, is_causal=shape.causal)
+        return tg.sum(found * weights)
+
+    return loss
+
+
+def forms(shape: Shape) -> list[tuple[tg.Training, Contestant]]:
+    """Returns an attention with its cotangents, in tiles and composed."""
+    size = (shape.groups, 1, shape.length, shape.features)
+    weights = np.random.default_rng(0).standard_normal(size, dtype=np.float32)
+    found: list[tuple[tg.Training, Contestant]] = []
+    for name, fewest in (("tiles", TILED), ("composed", COMPOSED)):
+        training = tg.compile(
+            _Operands(shape),
+            loss=_loss(shape),
+            optimizer=tg.optim.sgd(1e-6),
+            inputs={"weights": tg.spec(size, "f32")},
+            device="cpu",
+            edit_passes=outlining(fewest),
+        )
+        assert ("tiles" in training.module("buf")) == (fewest == TILED)
+        step = Contestant(name, lambda t=training: float(t.step(weights=weights)))
+        found.append((training, step))
+    return found
+
+
+def compare(shape: Shape, rounds: int, seconds: float) -> Compared:
+    """Times an attention with its cotangents in both forms, block by block in turn."""
+    made = forms(shape)
+    tiled, composed = measure([step for _, step in made], rounds, seconds, time.process_time)
+    tiled_peak, composed_peak = (int(training.stats()["peak_bytes"]) for training, _ in made)
+    estimated = composed_cycles(shape.attention) / tiled_cycles(shape.attention)
+    chosen = "tiles" if pays(shape.attention, CPU) else "composed"
+    times = 1e3 * tiled.median, 1e3 * composed.median
+    return Compared(shape, *times, tiled_peak, composed_peak, estimated, chosen)
+
+
+def build_gpt(length: int, edit: EditPasses | None = None) -> tuple[tg.Training, dict[str, np.ndarray]]:
+    """Returns a training step of the workload `gpt` with rows of some length, and its batch."""
+    rows = gpt.BATCH * gpt.LENGTH // length
+    shape = tg.spec((rows, length), "i32")
+    training = tg.compile(
+        Transformer(gpt.VOCABULARY, length, gpt.WIDTH, gpt.HEADS, layers=4),
+        loss=gpt.loss,
+        optimizer=tg.optim.adamw(3e-4, weight_decay=0.1, decay="*.weight", clip_norm=1.0),
+        inputs={"tokens": shape, "following": shape},
+        device="cpu",
+        edit_passes=edit,
+    )
+    text = np.random.default_rng(1).integers(0, gpt.VOCABULARY, (rows, length + 1)).astype(np.int32)
+    return training, {"tokens": text[:, :-1], "following": text[:, 1:]}
+
+
+def compare_gpt(length: int, rounds: int, seconds: float) -> list[Timing]:
+    """Times a GPT as it is compiled, composed, and in PyTorch."""
+    contestants: list[Contestant] = []
+    weights: dict[str, np.ndarray] = {}
+    batch: dict[str, np.ndarray] = {}
+    for name, edit in (("chosen", None), ("composed", outlining(COMPOSED))):
+        training, batch = build_gpt(length, edit)
+        weights = weights or training.parameters()
+        training.load_parameters(weights)
+        stats = training.stats()
+        counts = {key: stats[key] for key in ("dispatches", "peak_bytes", "bytes_moved")}
+        contestants.append(Contestant(name, lambda t=training, b=batch: float(t.step(**b)), counts))
+    contestants.extend(peers("gpt", weights, batch, adapter=False, chosen=["torch"]))
+    return measure(contestants, rounds, seconds, time.process_time)
+
+
+def report_attention(rounds: int, seconds: float, out: Path) -> None:
+    """Prints both tables, and writes them as JSON."""
+    for length in LENGTHS:
+        timings = compare_gpt(length, rounds, seconds)
+        report(f"gpt, rows of {length}", timings, timings[0].name, out / f"attention gpt {length}.json")
+    table = Table(title="an attention and its cotangents")
+    sizes = ("groups", "length", "features", "causal")
+    for column in (*sizes, "tiles, ms", "composed", "over tiles", "estimate", "chosen", "tiles, MB", "composed"):
+        table.add_column(column, justify="right")
+    found = [compare(shape, rounds, seconds / 10) for shape in SHAPES]
+    for one in found:
+        shape = one.shape
+        table.add_row(
+            *(str(value) for value in (shape.groups, shape.length, shape.features, shape.causal)),
+            f"{one.tiled:.2f}",
+            f"{one.composed:.2f}",
+            f"{one.composed / one.tiled:.2f}",
+            f"{one.estimated:.2f}",
+            one.chosen,
+            f"{one.tiled_peak / 1e6:.1f}",
+            f"{one.composed_peak / 1e6:.1f}",
+        )
+    Console(width=max(140, Console().width)).print(table)
+    out.mkdir(parents=True, exist_ok=True)
+    data = {"machine": machine(), "shapes": [asdict(one) for one in found]}
+    (out / "attention.json").write_text(json.dumps(data, indent=1))
