@@ -258,22 +258,26 @@ class LoopsSchedule(_Native):
 
 @dataclass(frozen=True, kw_only=True)
 class PackedSchedule(_Native):
-    """A matrix product of packed panels: a tile of results a task, a block of them in the registers of its thread.
+    """A matrix product in register blocks: a tile of results a task.
 
-    Loops of the grid that only one operand has are one long axis, as in `Tile`. A task packs its rows of one operand
-    and its columns of the other, a range of the reduction at a time, in the order in which the innermost loop reads
-    them; what the operands are computed from is computed then. Rows and columns beyond an edge are zeros.
+    Loops of the grid that only one operand has are one long axis, as in `Tile`. A task packs its columns of one operand
+    and, block by block, its rows of the other, a range of the reduction at a time, in the order in which the innermost
+    loop reads them; what the operands are computed from is computed then. Operands may be read where they lie instead.
+
+    The last block of rows begins so far up that it is whole, and only what no other block has computed is kept of it.
+    Behind the last whole block of columns, a narrower one ends at the last column; the last tile has both.
 
     Attributes:
         row: The loops of the grid that make the rows.
         column: The loops of the grid that make the columns.
         tile_rows: How many rows a task computes.
-        tile_columns: How many columns a task computes.
+        tile_columns: How many columns a task computes; the last one also computes those behind the last whole block.
         rows: How many rows are in registers at a time.
         columns: How many columns are in registers at a time; whole vectors of `lanes`.
         lanes: The elements of a vector.
         depth: How many iterations of the reduction are packed at a time.
-        direct: 1 if rows are read where they lie instead of packed: they are plain elements, along the reduction.
+        direct_rows: 1 if rows are read where they lie: they are elements of an operand in a regular grid.
+        direct_columns: 1 if columns are read where they lie: the same, and neighbours lie one after another.
     """
 
     archetype = "packed"
@@ -286,17 +290,23 @@ class PackedSchedule(_Native):
     columns: int
     lanes: int
     depth: int
-    direct: int = 0
+    direct_rows: int = 0
+    direct_columns: int = 0
 
     def extents(self, grid: Sequence[int]) -> Extents:
         """Returns the extents of everything else, of the rows and of the columns."""
         rest = (extent for i, extent in enumerate(grid) if i not in (*self.row, *self.column))
         return math.prod(rest), math.prod(grid[i] for i in self.row), math.prod(grid[i] for i in self.column)
 
+    def tiles_over(self, grid: Sequence[int]) -> tuple[int, int]:
+        """Returns how many tiles cover the rows, and how many the columns."""
+        _, rows, columns = self.extents(grid)
+        whole = columns // self.columns * self.columns
+        return -(-rows // self.tile_rows), max(-(-whole // self.tile_columns), 1)
+
     def tasks_over(self, grid: Sequence[int]) -> int:
         """Returns the tasks that cover a grid."""
-        rest, rows, columns = self.extents(grid)
-        return rest * -(-rows // self.tile_rows) * -(-columns // self.tile_columns)
+        return self.extents(grid)[0] * math.prod(self.tiles_over(grid))
 
     def check_covers(self, grid: Sequence[int]) -> None:
         """Checks that every point of a grid is computed.
@@ -306,8 +316,9 @@ class PackedSchedule(_Native):
         """
         if self.tile_rows % self.rows or self.tile_columns % self.columns or self.columns % self.lanes:
             raise VerifyException("registers hold blocks that divide a tile, whose columns are whole vectors")
-        if self.direct and self.extents(grid)[1] % self.rows:
-            raise VerifyException(f"blocks of {self.rows} rows are read where they lie, and must divide the rows")
+        rows = self.extents(grid)[1]
+        if self.rows > rows:
+            raise VerifyException(f"registers hold {self.rows} rows, the grid has {rows}")
         needed = self.tasks_over(grid)
         if self.groups[0] < needed or self.groups[1:] != (1, 1):
             raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} takes {needed}")
@@ -386,7 +397,7 @@ ARCHETYPES: dict[str, Callable[..., Schedule]] = {
 
 EXTENTS = ("workgroup", "groups")
 LOOPS = ("row", "column")
-LEAST = {"broadcast": 0, "chunk": 0, "inner": -1, "direct": 0}
+LEAST = {"broadcast": 0, "chunk": 0, "inner": -1, "direct_rows": 0, "direct_columns": 0}
 """The least value of the numbers that may be less than 1."""
 
 

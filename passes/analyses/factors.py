@@ -10,7 +10,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32, f64
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import BlockArgument, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects.buf import element_of, loop_extents, maps_of, shape_of
 from tensorgrad.passes.analyses import affine
@@ -64,10 +64,23 @@ def lies_along_steps(stage: GenericOp, value: SSAValue, rank: int) -> bool:
     return False
 
 
-def is_linear(
+@dataclass(frozen=True)
+class Strides:
+    """How far apart in memory the neighbours of a factor lie.
+
+    Attributes:
+        side: From a row, or a column, to the next.
+        step: From an iteration of the reduction to the next.
+    """
+
+    side: int
+    step: int
+
+
+def strides_of(
     stage: GenericOp, value: SSAValue, grid: Sequence[int], row: Sequence[int], column: Sequence[int]
-) -> bool:
-    """Returns whether a factor is an operand whose place is a sum of multiples of the row, the column and the step.
+) -> Strides | None:
+    """Returns the strides of a factor that is an operand in a regular grid; `None` of any other.
 
     Args:
         stage: A contraction.
@@ -77,13 +90,40 @@ def is_linear(
         column: The loops that make the columns.
     """
     if not isinstance(value, BlockArgument):
-        return False
+        return None
     extents, expressions = grid_of_sides(grid, row, column)
     own = loop_extents(stage)[len(grid) :]
     bases = (*extents, math.prod(own))
     steps = affine.delinearized(AffineDimExpr(len(extents)), own)
     loops = (*expressions, *(affine.linear(one, bases).expression() for one in steps))
-    buffer, m = stage.inputs[value.index], maps_of(stage)[value.index]
+    place = _place_in(stage.inputs[value.index], maps_of(stage)[value.index], loops, bases)
+    if place is None:
+        return None
+    _, across, down, step = (place.terms.get(AffineDimExpr(base), 0) for base in range(len(bases)))
+    return Strides(across + down, step)  # A factor has one side only.
+
+
+def result_stride(
+    buffer: SSAValue, m: AffineMap, grid: Sequence[int], row: Sequence[int], column: Sequence[int]
+) -> int | None:
+    """Returns how far apart the results of neighbouring columns lie; `None` where that is not the same for all.
+
+    Args:
+        buffer: Where the results are.
+        m: Their places, over the grid.
+        grid: The extents of the kernel's loops.
+        row: The loops that make the rows.
+        column: The loops that make the columns.
+    """
+    extents, expressions = grid_of_sides(grid, row, column)
+    place = _place_in(buffer, m, expressions, extents)
+    return None if place is None else place.terms.get(AffineDimExpr(2), 0)
+
+
+def _place_in(
+    buffer: SSAValue, m: AffineMap, loops: Sequence[AffineExpr], bases: Sequence[int]
+) -> affine.Linear | None:
+    """Returns the row-major index of an element as a sum of multiples of the bases, if it is one."""
     placed = [result.replace_dims_and_symbols(loops, ()) for result in m.results]
     place = affine.linear_position(placed, shape_of(buffer), bases)
-    return all(isinstance(atom, AffineDimExpr) for atom in place.terms)
+    return place if all(isinstance(atom, AffineDimExpr) for atom in place.terms) else None

@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import needed_for
-from tensorgrad.passes.analyses.factors import Factors, factors_of, is_linear, lies_along_steps
+from tensorgrad.passes.analyses.factors import Factors, factors_of, strides_of
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import CpuModel
 from tensorgrad.passes.buffers.schedule.archetype import Archetype
@@ -21,22 +21,39 @@ from tensorgrad.passes.buffers.schedule.contraction import Sides, is_blockable, 
 from tensorgrad.passes.kernels.weights import weight_of
 from tensorgrad.runtime.target import Target
 
-REGISTER_ROWS: dict[int, int] = {16: 8, 32: 6, 64: 12}
-"""The most rows of a register block, by the bytes of a vector: with two vectors of columns they leave a few free."""
+REGISTER_BLOCKS: dict[int, tuple[int, int]] = {16: (8, 3), 32: (6, 2), 64: (12, 2)}
+"""The most rows of a register block and the vectors of its columns, by the bytes of a vector: they leave few free."""
 
-COLUMN_VECTORS = 2
-MOST_DEPTH = 320
-"""The most iterations that are packed at a time: their columns stay in the first cache."""
+PAGE, MOST_ROWS_APART = 4096, 8
+"""Rows that begin so many bytes apart, or a multiple, share the lines of a first cache that has room for so many."""
+
+MOST_DEPTH = 1024
+"""The most iterations of the reduction whose sums stay in registers."""
+
+MOST_PACKED_DEPTH = 320
+"""The most where rows are packed: tiles are wider then, so that rows are packed less often."""
+
+PANEL_BYTES = 1 << 19
+"""A task's packed columns stay in the second cache."""
+
+NEAR_BYTES = 1 << 19
+"""Columns of an operand that is no larger are read where they lie: the second cache keeps it."""
+
+NEAR_ROWS_BYTES = 1 << 16
+"""The same for an operand whose rows lie one after another: each iteration begins another line."""
+
+FEW_ROWS = 48
+"""Columns are not packed for fewer rows: it would take longer than what it gains."""
 
 MOST_TILE_ROWS, MOST_TILE_COLUMNS = 192, 512
-"""A task's packed rows, packed columns and results stay in the second cache."""
+"""Tiles are no larger where operands are packed, in the estimate of what that takes."""
 
-TASK_PRODUCTS = 1 << 21
+TASK_PRODUCTS = 1 << 18
 """A task has about so many products at least, while there are fewer tasks than `ENOUGH_TASKS`."""
 
-ENOUGH_TASKS = 8
-LEAST_TILE = 1 << 13
-"""Smaller tiles are not cut for further tasks: operands would be packed more often. Long sums are split instead."""
+ENOUGH_TASKS = 16
+LEAST_SIDE = 64
+"""The least rows of a tile whose columns are packed, and the least columns of any: each tile packs and reads again."""
 
 LEAST_COLUMNS = 4
 """Narrower products are rows of sums."""
@@ -55,8 +72,7 @@ class PackedArchetype(Archetype[PackedSchedule]):
         factors = factors_of(stage, *sides)
         if factors is None:
             return None
-        lanes = target.vector_bytes // (8 if element_of(stage.outputs[0]) == f64 else 4)
-        return _schedule(kernel, stage, sides, factors, lanes, REGISTER_ROWS[target.vector_bytes])
+        return _schedule(kernel, stage, sides, factors, target)
 
     def neighbours(self, schedule: PackedSchedule, kernel: KernelOp, target: Target) -> Iterator[PackedSchedule]:
         for rows in (schedule.tile_rows // 2, schedule.tile_rows * 2):
@@ -72,7 +88,9 @@ class PackedArchetype(Archetype[PackedSchedule]):
     ) -> float:
         stage = contraction_of(kernel)
         assert stage is not None
-        tasks = min(schedule.groups[0] * parts, machine.cores)
+        steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
+        enough = max(math.prod(kernel.extents) * steps // TASK_PRODUCTS, 1)
+        tasks = min(schedule.groups[0] * parts, enough, machine.cores)
         return packed_cost(kernel, stage, machine) * machine.cores / tasks
 
 
@@ -104,60 +122,84 @@ def _extents(kernel: KernelOp, sides: Sides) -> tuple[int, int, int]:
 
 
 def _schedule(
-    kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, lanes: int, most_rows: int
+    kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, target: Target
 ) -> PackedSchedule | None:
     rest, rows, columns = _extents(kernel, sides)
     if columns < LEAST_COLUMNS or rows < 2:
         return None
-    steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
+    size = 8 if element_of(stage.outputs[0]) == f64 else 4
+    most_rows, vectors = REGISTER_BLOCKS[target.vector_bytes]
+    lanes = target.vector_bytes // size
     while lanes >= 2 * columns:
         lanes //= 2
-    block_columns = lanes * min(COLUMN_VECTORS, -(-columns // lanes))
-    along = lies_along_steps(stage, factors.row, len(kernel.extents))
-    plain = along and is_linear(stage, factors.row, kernel.extents, *sides)
-    whole = _whole_rows(rows, most_rows) if plain else 0
-    block_rows = whole or _block_rows(rows, most_rows)
-    tile_rows = min(_up(rows, block_rows), MOST_TILE_ROWS // block_rows * block_rows)
-    tile_columns = min(_up(columns, block_columns), MOST_TILE_COLUMNS // block_columns * block_columns)
-    depth = steps if steps <= MOST_DEPTH else -(-steps // -(-steps // MOST_DEPTH))
-
-    def tasks() -> int:
-        return rest * -(-rows // tile_rows) * -(-columns // tile_columns)
-
-    while (
-        tasks() < ENOUGH_TASKS
-        and tile_rows * tile_columns * steps > 2 * TASK_PRODUCTS
-        and tile_rows * tile_columns > LEAST_TILE
-    ):
-        if tile_rows >= tile_columns and tile_rows > block_rows:
-            tile_rows = _up(-(-tile_rows // 2), block_rows)
-        elif tile_columns > block_columns:
-            tile_columns = _up(-(-tile_columns // 2), block_columns)
-        else:
-            break
-    return PackedSchedule(
-        groups=(tasks(), 1, 1),
+    block_columns = lanes * min(vectors, -(-columns // lanes))
+    steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
+    across, along = (strides_of(stage, value, kernel.extents, *sides) for value in (factors.column, factors.row))
+    direct_rows = along is not None and (
+        along.side > along.step or steps * along.step * size <= NEAR_ROWS_BYTES or columns <= block_columns
+    )
+    direct_columns = (
+        across is not None
+        and across.side == 1
+        and (steps * across.step * size <= NEAR_BYTES or rows <= FEW_ROWS)
+        and (columns % block_columns == 0 or columns >= block_columns)
+    )
+    if direct_rows and along is not None and along.side * size % PAGE == 0:
+        most_rows = min(most_rows, MOST_ROWS_APART)
+    block_rows = _block_rows(rows, most_rows)
+    most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH
+    depth = -(-steps // -(-steps // most_depth))
+    widest = columns if direct_columns else max(PANEL_BYTES // (depth * size), LEAST_SIDE)
+    found = PackedSchedule(
+        groups=(1, 1, 1),
         row=sides[0],
         column=sides[1],
-        tile_rows=tile_rows,
-        tile_columns=tile_columns,
+        tile_rows=_up(rows, block_rows),
+        tile_columns=_even(columns // block_columns * block_columns, widest, block_columns),
         rows=block_rows,
         columns=block_columns,
         lanes=lanes,
         depth=depth,
-        direct=int(whole > 0),
+        direct_rows=int(direct_rows),
+        direct_columns=int(direct_columns),
     )
+    found = _cut(found, kernel, rest * rows * columns * steps)
+    return replace(found, groups=(found.tasks_over(kernel.extents), 1, 1))
+
+
+def _cut(schedule: PackedSchedule, kernel: KernelOp, products: int) -> PackedSchedule:
+    """Returns a schedule with more tasks, where there are few and they are long."""
+    _, rows, columns = schedule.extents(kernel.extents)
+    whole = max(columns // schedule.columns * schedule.columns, schedule.columns)
+    least_rows = schedule.rows if schedule.direct_columns else _up(LEAST_SIDE, schedule.rows)
+    least_columns = _up(LEAST_SIDE, schedule.columns)
+    wanted = min(products // TASK_PRODUCTS, ENOUGH_TASKS)
+    while (tasks := schedule.tasks_over(kernel.extents)) < wanted:
+        down, across = schedule.tiles_over(kernel.extents)
+        times = -(-wanted // tasks)
+        shorter = max(_even(rows, -(-rows // (down * times)), schedule.rows), least_rows)
+        narrower = max(_even(whole, -(-whole // (across * times)), schedule.columns), least_columns)
+        choices: list[PackedSchedule] = []
+        if narrower < schedule.tile_columns:
+            choices.append(replace(schedule, tile_columns=narrower))
+        if shorter < schedule.tile_rows:
+            choices.append(replace(schedule, tile_rows=shorter))
+        if not choices:
+            break
+        schedule = choices[0 if schedule.direct_rows and not schedule.direct_columns else -1]
+    return schedule
+
+
+def _even(extent: int, most: int, block: int) -> int:
+    """Returns the extent of equal tiles of whole blocks, each at most so long."""
+    blocks, fit = max(-(-extent // block), 1), max(most // block, 1)
+    return -(-blocks // -(-blocks // fit)) * block
 
 
 def _block_rows(rows: int, most: int) -> int:
-    """Returns how many rows a register block has: few are wasted at the edge, then many."""
+    """Returns how many rows a register block has: few are computed twice at the edge, then many."""
     least = max(most * 2 // 3, 1)
     return min(rows, min(range(least, most + 1), key=lambda one: (_up(rows, one), -one)))
-
-
-def _whole_rows(rows: int, most: int) -> int:
-    """Returns the most rows of a register block that divide all rows, or 0 where these are too few."""
-    return next((one for one in range(min(rows, most), most // 2 - 1, -1) if rows % one == 0), 0)
 
 
 def _up(extent: int, block: int) -> int:

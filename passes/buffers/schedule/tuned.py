@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.schedule import Schedule, fields_of, schedule_of
 
-FORMAT = 4
+FORMAT = 5
 """Grows when schedules or what kernels are called by change their meaning; files of another format are not read."""
 
 

@@ -6,17 +6,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType, IntegerAttr, i32
+from xdsl.dialects import arith, memref, vector
+from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i32
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from tensorgrad.dialects.buf import is_shape_only, loop_extents, maps_of
 from tensorgrad.dialects.cpu import BELOW
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import axes_of_values, needed_for
-from tensorgrad.passes.analyses.factors import is_linear, lies_along_steps
+from tensorgrad.passes.analyses.factors import Strides, lies_along_steps, strides_of
 from tensorgrad.passes.analyses.windows import Place, places_of, run_along
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import parallel
 from tensorgrad.passes.kernels.lower_buf_to_cpu.packing import Put, sequential
@@ -80,14 +80,14 @@ class Layout:
         places: Where its operands lie, if that is a straight line; see `windows`.
         run: How many neighbours lie one after another there; 1 where each is looked for.
         along_steps: Whether neighbours are iterations of the reduction, not rows or columns.
-        is_linear: Whether the place is a multiple of the row, or column, and of the iteration.
+        strides: Those of an operand in a regular grid.
         moving: The operands that are not the same for all neighbours.
     """
 
     places: Mapping[BlockArgument, Place]
     run: int
     along_steps: bool
-    is_linear: bool
+    strides: Strides | None = None
     moving: frozenset[BlockArgument] = frozenset()
 
     @staticmethod
@@ -102,17 +102,23 @@ class Layout:
             column: The loops of the columns.
         """
         rank, extents = len(grid), loop_extents(stage)
-        if is_linear(stage, value, grid, row, column):
-            return Layout({}, 1, lies_along_steps(stage, value, rank), is_linear=True)
+        strides = strides_of(stage, value, grid, row, column)
+        if strides is not None:
+            return Layout({}, 1, lies_along_steps(stage, value, rank), strides)
         places = places_of(stage, value) or {}
         side = row if axes_of_values(stage, row, column)[value] == frozenset(("row",)) else column
         own = range(rank, len(extents))
         across, along = (run_along(places.values(), loops, [extents[i] for i in loops]) for loops in (side, own))
         if max(across, along) < LEAST_RUN:
-            return Layout({}, 1, lies_along_steps(stage, value, rank), is_linear=False)
+            return Layout({}, 1, lies_along_steps(stage, value, rank))
         axis = own if along > across else side
         moving = frozenset(one for one, place in places.items() if any(place.stride(loop) for loop in axis))
-        return Layout(places, max(across, along), along > across, is_linear=False, moving=moving)
+        return Layout(places, max(across, along), along > across, moving=moving)
+
+    @property
+    def in_vectors(self) -> bool:
+        """Whether neighbouring rows, or columns, of an operand lie one after another."""
+        return self.strides is not None and self.strides.side == 1
 
 
 class Factor:
@@ -121,10 +127,12 @@ class Factor:
     def __init__(self, tile: Tile, value: SSAValue, layout: Layout, start: SSAValue, is_row: bool):
         self.tile, self.factor, self.layout, self.start, self.is_row = tile, value, layout, start, is_row
         self.first, self.axis = (tile.first[not is_row], tile.axes[not is_row])
-        self.along_steps = layout.along_steps
+        self.along_steps, self.in_vectors = layout.along_steps, layout.in_vectors
         self.needed = needed_for([value])
 
-    def over_rows(self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put) -> None:
+    def over_rows(
+        self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put, is_short: bool = False
+    ) -> None:
         """Writes a loop over rows, or columns, in an iteration."""
         indices = self.at_step(code, step)
 
@@ -132,7 +140,7 @@ class Factor:
             row = self.at_row(inner, inner.index_op(arith.AddiOp, first, place))
             put(inner, place, self.value(inner, row, indices))
 
-        parallel(code, count, None, at)
+        parallel(code, count, None, at, is_short)
 
     def over_steps(self, code: Code, row: SSAValue, count: SSAValue, put: Put) -> None:
         """Writes a loop over iterations in a row, or a column."""
@@ -141,15 +149,27 @@ class Factor:
 
     def at_row(self, code: Code, row: SSAValue) -> list[SSAValue]:
         """Returns the indices of a row, or a column."""
-        if self.layout.is_linear:
+        if self.layout.strides is not None:
             return [code.index_op(arith.AddiOp, self.first, row)]
         return self.axis.indices(code, self.first, row)
 
     def at_step(self, code: Code, step: SSAValue) -> list[SSAValue]:
         """Returns the indices of an iteration."""
-        if self.layout.is_linear:
+        if self.layout.strides is not None:
             return [code.index_op(arith.AddiOp, self.start, step)]
         return self.tile.steps.indices(code, self.start, step)
+
+    def vectors(
+        self, code: Code, row: SSAValue, step: SSAValue, parts: Sequence[tuple[int, VectorType[Attribute]]]
+    ) -> list[SSAValue]:
+        """Returns neighbouring rows, or columns, in an iteration: for each part, so many from its place on."""
+        argument = self.factor
+        assert isinstance(argument, BlockArgument) and self.layout.in_vectors
+        stage = self.tile.stage
+        buffer, m = stage.inputs[argument.index], maps_of(stage)[argument.index]
+        at = code.position(m.results, buffer, self.loops(code, self.at_row(code, row), self.at_step(code, step)))
+        memory = code.bindings[buffer].memory
+        return [code.add(vector.LoadOp(memory, [code.index_op(arith.AddiOp, at, by)], kind)) for by, kind in parts]
 
     def value(self, code: Code, row: list[SSAValue], step: list[SSAValue]) -> SSAValue:
         """Returns the factor there."""
@@ -164,7 +184,7 @@ class Factor:
     def loops(self, code: Code, row: list[SSAValue], step: list[SSAValue]) -> Loops:
         """Returns the stage's loops there."""
         tile = self.tile
-        if self.layout.is_linear:
+        if self.layout.strides is not None:
             zero = code.number(0)
             both = (row[0], zero) if self.is_row else (zero, row[0])
             return strided(Loops((tile.rest, *both), tile.extents, tile.expressions), step[0], list(tile.own))
@@ -184,7 +204,9 @@ class Window(Factor):
     Where a condition says that an element is not there, nothing is loaded.
     """
 
-    def over_rows(self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put) -> None:
+    def over_rows(
+        self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put, is_short: bool = False
+    ) -> None:
         """Writes a loop over rows, or columns, in an iteration."""
         indices, begin = self.at_step(code, step), code.index_op(arith.AddiOp, self.first, first)
 

@@ -1,6 +1,10 @@
-"""Packs a factor of a product in panels: a register block's rows, or columns, for each iteration of the reduction.
+"""Packs the factors of a product, in the order in which the innermost loop reads them.
 
-Where a factor lies in memory along the reduction, the panels are its transpose. Storing element by element would touch
+Columns are packed in panels: those of a register block, for each iteration of the reduction. Rows are read one element
+at a time, so that each row of a block may be packed on its own; where the rows of an iteration lie one after another,
+they are packed like columns.
+
+Where columns lie in memory along the reduction, the panels are their transpose. Storing element by element would touch
 a cache line for each of them; so square blocks are transposed in registers, by
 
 J. Eklundh: A Fast Computer Method for Matrix Transposing (IEEE Transactions on Computers C-21, 1972).
@@ -8,6 +12,7 @@ J. Eklundh: A Fast Computer Method for Matrix Transposing (IEEE Transactions on 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,8 +26,8 @@ from xdsl.ir import Attribute, SSAValue
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import parallel
 from tensorgrad.passes.kernels.writing.emission import Code
 
-LEAST_SIDE = 4
-"""Smaller blocks are not worth transposing."""
+LEAST_LANES = 4
+"""The narrowest vector at the edge, and the smallest square that is worth transposing."""
 
 
 Put: TypeAlias = Callable[[Code, SSAValue, SSAValue], None]
@@ -34,11 +39,15 @@ class Factor(Protocol):
 
     Attributes:
         along_steps: Whether it lies along the reduction.
+        in_vectors: Whether neighbouring rows, or columns, can be loaded as vectors.
     """
 
     along_steps: bool
+    in_vectors: bool
 
-    def over_rows(self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put) -> None:
+    def over_rows(
+        self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put, is_short: bool = False
+    ) -> None:
         """Writes a loop over `count` rows, or columns, of the tile from `first` on, in an iteration of a range."""
         ...
 
@@ -46,103 +55,157 @@ class Factor(Protocol):
         """Writes a loop over the iterations of a range, in a row, or a column, of the tile."""
         ...
 
+    def vectors(
+        self, code: Code, row: SSAValue, step: SSAValue, parts: Sequence[tuple[int, VectorType[Attribute]]]
+    ) -> list[SSAValue]:
+        """Returns neighbouring rows, or columns, in an iteration: for each part, so many from its place on."""
+        ...
 
-def side_of_blocks(width: int, lanes: int) -> int:
-    """Returns the side of the blocks that panels are transposed by, or 1 where they are not."""
-    side = math.gcd(width, 1 << (lanes.bit_length() - 1))
-    return side if side >= LEAST_SIDE else 1
+
+@dataclass(frozen=True)
+class Columns:
+    """A block of columns in registers.
+
+    Attributes:
+        lanes: The elements of each of its vectors.
+        filled: How many columns it has: fewer than elements where the grid has no more.
+    """
+
+    lanes: tuple[int, ...]
+    filled: int
+
+    @property
+    def width(self) -> int:
+        """The elements of its vectors."""
+        return sum(self.lanes)
+
+    def parts(self, element: Attribute) -> list[tuple[int, VectorType[Attribute]]]:
+        """Returns where each vector begins, and its type."""
+        places = itertools.accumulate(self.lanes[:-1], initial=0)
+        return [(at, VectorType(element, [one])) for at, one in zip(places, self.lanes, strict=True)]
+
+    @staticmethod
+    def behind(columns: int, width: int, lanes: int) -> Columns | None:
+        """Returns the block behind the last whole one, if there are columns for it: it ends at the last column.
+
+        Args:
+            columns: How many there are.
+            width: Those of a whole block.
+            lanes: The elements of a vector.
+        """
+        rest = columns % width
+        if rest == 0:
+            return None
+        vectors, left = [lanes] * (rest // lanes), rest % lanes
+        if left:
+            vectors.append(max(1 << (left - 1).bit_length(), min(LEAST_LANES, lanes)))
+        return Columns(tuple(vectors), min(sum(vectors), columns))
 
 
 @dataclass(frozen=True)
 class Panels:
-    """Where a factor is packed.
+    """Where columns are packed.
 
     Attributes:
-        memory: The panels, one after another.
+        memory: The panels.
         element: The dtype.
-        width: How many rows, or columns, a panel has.
-        depth: How many iterations a panel has room for: a multiple of `side`.
-        is_cut: Whether the last panel may have fewer rows, or columns.
-        side: Blocks of so many rows and iterations are transposed; 1 where a factor does not lie along the iterations.
-        lines: Scratch memory for so many lines of iterations, where blocks are transposed.
+        lanes: The elements of a vector.
+        depth: How many iterations there is room for.
+        lines: Scratch memory for lines of iterations, where columns lie along the reduction.
     """
 
     memory: SSAValue
     element: Attribute
-    width: int
+    lanes: int
     depth: int
-    is_cut: bool
-    side: int = 1
-    lines: SSAValue | None = None
+    lines: SSAValue | None
 
-    def pack(self, code: Code, count: SSAValue, steps: SSAValue, factor: Factor) -> None:
-        """Writes the code that packs.
+    def pack(
+        self, code: Code, base: SSAValue, columns: Columns, first: SSAValue, steps: SSAValue, factor: Factor
+    ) -> None:
+        """Writes the code that packs a panel.
 
-        A panel has zeros for rows and columns beyond an edge: nothing is made of them, but what was there before might
-        be subnormal, which takes long.
+        There are zeros for columns beyond an edge: nothing is made of them, but what was there before might be
+        subnormal, which takes long.
 
         Args:
             code: Where to write.
-            count: How many rows, or columns, there are.
+            base: Where the panel begins.
+            columns: Its columns.
+            first: The first one, from the tile's on.
             steps: How many iterations there are.
             factor: What to pack.
         """
-        panels = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, count, self.width - 1), self.width)
+        side = math.gcd(columns.width, self.lanes)
+        if self.lines is not None and side >= LEAST_LANES:
+            squares = code.number(columns.width // side)
+            packed = partial(self._pack_transposed, base=base, columns=columns, first=first, steps=steps, factor=factor)
+            sequential(code, squares, lambda inner, square: packed(inner, square, side))
+        elif factor.in_vectors and columns.filled == columns.width:
+            sequential(code, steps, lambda c, step: self._copy(c, base, columns, first, step, factor))
+        else:
+            self._pack_elements(code, base, columns, first, steps, factor)
 
-        def over_panels(inner: Code, panel: SSAValue) -> None:
-            wide = inner.number(self.width)
-            if self.is_cut:
-                left = inner.index_op(arith.SubiOp, count, inner.index_op(arith.MuliOp, panel, self.width))
-                wide = inner.index_op(arith.MinUIOp, wide, left)
-            if self.lines is not None:
-                blocks = inner.number(self.width // self.side)
-                sequential(inner, blocks, lambda c, block: self._pack_transposed(c, panel, block, wide, steps, factor))
-            else:
-                self._pack_elements(inner, panel, wide, steps, factor)
+    def _copy(
+        self, code: Code, base: SSAValue, columns: Columns, first: SSAValue, step: SSAValue, factor: Factor
+    ) -> None:
+        """Copies an iteration."""
+        parts, start = columns.parts(self.element), self._place(code, base, columns, step)
+        for (at, _), value in zip(parts, factor.vectors(code, first, step, parts), strict=True):
+            code.block.add_op(vector.StoreOp(value, self.memory, [code.index_op(arith.AddiOp, start, at)]))
 
-        sequential(code, panels, over_panels)
-
-    def _place(self, code: Code, panel: SSAValue, step: SSAValue) -> SSAValue:
+    def _place(self, code: Code, base: SSAValue, columns: Columns, step: SSAValue) -> SSAValue:
         """Returns where in memory a panel's iteration begins."""
-        base = code.index_op(arith.MuliOp, panel, self.depth * self.width)
-        return code.index_op(arith.AddiOp, base, code.index_op(arith.MuliOp, step, self.width))
+        return code.index_op(arith.AddiOp, base, code.index_op(arith.MuliOp, step, columns.width))
 
-    def _pack_elements(self, code: Code, panel: SSAValue, wide: SSAValue, steps: SSAValue, factor: Factor) -> None:
-        first = code.index_op(arith.MuliOp, panel, self.width)
+    def _pack_elements(
+        self, code: Code, base: SSAValue, columns: Columns, first: SSAValue, steps: SSAValue, factor: Factor
+    ) -> None:
+        filled = code.number(columns.filled)
 
         def put(inner: Code, place: SSAValue, step: SSAValue, value: SSAValue) -> None:
-            inner.put(value, self.memory, inner.index_op(arith.AddiOp, self._place(inner, panel, step), place))
+            start = self._place(inner, base, columns, step)
+            inner.put(value, self.memory, inner.index_op(arith.AddiOp, start, place))
 
         def line(c: Code, place: SSAValue) -> None:
             row = c.index_op(arith.AddiOp, first, place)
             factor.over_steps(c, row, steps, lambda d, step, value: put(d, place, step, value))
 
         def across(c: Code, step: SSAValue) -> None:
-            factor.over_rows(c, step, first, wide, lambda d, place, value: put(d, place, step, value))
+            is_short = columns.filled % self.lanes != 0
+            factor.over_rows(c, step, first, filled, lambda d, place, value: put(d, place, step, value), is_short)
 
         if factor.along_steps:
-            sequential(code, wide, line)
+            sequential(code, filled, line)
         else:
             sequential(code, steps, across)
-        if self.is_cut:
-            sequential(code, steps, lambda c, step: self._fill_up(c, panel, step, wide))
+        if columns.filled < columns.width:
+            sequential(code, steps, lambda c, step: self._fill_up(c, base, columns, step))
 
-    def _fill_up(self, code: Code, panel: SSAValue, step: SSAValue, filled: SSAValue) -> None:
-        """Writes zeros behind the `filled` elements of an iteration in a panel."""
-        start, zero = self._place(code, panel, step), code.scalar(0.0, self.element)
+    def _fill_up(self, code: Code, base: SSAValue, columns: Columns, step: SSAValue) -> None:
+        """Writes zeros behind the elements of an iteration in a panel."""
+        start, zero = self._place(code, base, columns, step), code.scalar(0.0, self.element)
         body = partial(_put_behind, value=zero, memory=self.memory, start=start)
-        parallel(code, code.number(self.width), filled, body)
+        parallel(code, code.number(columns.width), code.number(columns.filled), body)
 
     def _pack_transposed(
-        self, code: Code, panel: SSAValue, block: SSAValue, wide: SSAValue, steps: SSAValue, factor: Factor
+        self,
+        code: Code,
+        square: SSAValue,
+        side: int,
+        base: SSAValue,
+        columns: Columns,
+        first: SSAValue,
+        steps: SSAValue,
+        factor: Factor,
     ) -> None:
-        """Packs a block of `side` rows of a panel: as they lie, line by line, then transposed."""
+        """Packs `side` columns of a panel: as they lie, line by line, then transposed."""
         assert self.lines is not None
-        lines, side = self.lines, code.number(self.side)
-        first = code.index_op(arith.MuliOp, block, self.side)
+        lines, whole = self.lines, code.number(side)
+        before = code.index_op(arith.MuliOp, square, side)
+        above = code.index_op(arith.AddiOp, first, before)
 
         def line(inner: Code, x: SSAValue) -> None:
-            above = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, panel, self.width), first)
             row, start = inner.index_op(arith.AddiOp, above, x), inner.index_op(arith.MuliOp, x, self.depth)
 
             def put(c: Code, step: SSAValue, value: SSAValue) -> None:
@@ -154,29 +217,86 @@ class Panels:
             start, zero = inner.index_op(arith.MuliOp, x, self.depth), inner.scalar(0.0, self.element)
             parallel(inner, steps, None, partial(_put_behind, value=zero, memory=lines, start=start))
 
-        filled = side
-        if self.is_cut:
-            behind = code.index_op(arith.SubiOp, code.index_op(arith.MaxUIOp, wide, first), first)
-            filled = code.index_op(arith.MinUIOp, side, behind)
+        filled = whole
+        if columns.filled < columns.width:
+            left = code.index_op(arith.MaxUIOp, code.number(columns.filled), before)
+            filled = code.index_op(arith.MinUIOp, whole, code.index_op(arith.SubiOp, left, before))
         sequential(code, filled, line)
-        if self.is_cut:
-            sequential(code, side, empty, start=filled)
-        squares = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, steps, self.side - 1), self.side)
-        sequential(code, squares, lambda inner, square: self._transpose(inner, panel, first, square))
+        if columns.filled < columns.width:
+            sequential(code, whole, empty, start=filled)
+        blocks = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, steps, side - 1), side)
+        corner = code.index_op(arith.AddiOp, base, before)
+        sequential(
+            code,
+            blocks,
+            lambda c, block: self._transpose(c, c.index_op(arith.MuliOp, block, side), side, corner, columns),
+        )
 
-    def _transpose(self, code: Code, panel: SSAValue, first: SSAValue, square: SSAValue) -> None:
+    def _transpose(self, code: Code, step: SSAValue, side: int, corner: SSAValue, columns: Columns) -> None:
         """Moves a square of the lines to a panel. Behind the last iteration, it moves what nothing reads."""
         assert self.lines is not None
-        kind = VectorType(self.element, [self.side])
-        step = code.index_op(arith.MuliOp, square, self.side)
+        kind = VectorType(self.element, [side])
         rows = [
             code.add(vector.LoadOp(self.lines, [code.index_op(arith.AddiOp, step, x * self.depth)], kind))
-            for x in range(self.side)
+            for x in range(side)
         ]
-        corner = code.index_op(arith.AddiOp, self._place(code, panel, step), first)
+        start = self._place(code, corner, columns, step)
         for y, column in enumerate(transposed(code, rows)):
-            place = code.index_op(arith.AddiOp, corner, y * self.width)
+            place = code.index_op(arith.AddiOp, start, y * columns.width)
             code.block.add_op(vector.StoreOp(column, self.memory, [place]))
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Where a block of rows is packed.
+
+    Attributes:
+        memory: The rows, one after another, or those of each iteration.
+        rows: How many there are.
+        pitch: How far apart neighbouring rows begin; 0 where those of an iteration lie one after another.
+    """
+
+    memory: SSAValue
+    rows: int
+    pitch: int
+
+    def pack(self, code: Code, first: SSAValue, steps: SSAValue, factor: Factor) -> None:
+        """Writes the code that packs.
+
+        Args:
+            code: Where to write.
+            first: The first row, from the tile's on.
+            steps: How many iterations there are.
+            factor: What to pack.
+        """
+        rows = code.number(self.rows)
+
+        def line(c: Code, place: SSAValue) -> None:
+            row = c.index_op(arith.AddiOp, first, place)
+            factor.over_steps(c, row, steps, lambda d, step, value: self._put(d, value, place, step))
+
+        def across(c: Code, step: SSAValue) -> None:
+            factor.over_rows(c, step, first, rows, lambda d, place, value: self._put(d, value, place, step), True)
+
+        if self.pitch:
+            sequential(code, rows, line)
+        else:
+            sequential(code, steps, across)
+
+    def _put(self, code: Code, value: SSAValue, row: SSAValue, step: SSAValue) -> None:
+        code.put(value, self.memory, self._place(code, row, step))
+
+    def _place(self, code: Code, row: SSAValue, step: SSAValue) -> SSAValue:
+        if self.pitch:
+            return code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, row, self.pitch), step)
+        return code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, step, self.rows), row)
+
+    def element(self, code: Code, row: int, step: SSAValue) -> SSAValue:
+        """Returns the element of a row in an iteration."""
+        if self.pitch:
+            return code.element(self.memory, code.index_op(arith.AddiOp, step, row * self.pitch))
+        start = code.index_op(arith.MuliOp, step, self.rows)
+        return code.element(self.memory, code.index_op(arith.AddiOp, start, row))
 
 
 def transposed(code: Code, rows: Sequence[SSAValue]) -> list[SSAValue]:
