@@ -1,4 +1,4 @@
-"""The archetype `packed`: matrix products of packed panels, in native code."""
+"""The archetype `packed`: matrix products in register blocks, in native code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import needed_for
-from tensorgrad.passes.analyses.factors import Factors, factors_of, strides_of
+from tensorgrad.passes.analyses.factors import Factors, factors_of, lies_along_steps, strides_of
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import CpuModel
 from tensorgrad.passes.buffers.schedule.archetype import Archetype
@@ -39,7 +39,7 @@ PANEL_BYTES = 1 << 19
 NEAR_BYTES = 1 << 19
 """Columns of an operand that is no larger are read where they lie: the second cache keeps it."""
 
-NEAR_ROWS_BYTES = 1 << 16
+NEAR_ROWS_BYTES = 1 << 19
 """The same for an operand whose rows lie one after another: each iteration begins another line."""
 
 FEW_ROWS = 48
@@ -53,14 +53,20 @@ TASK_PRODUCTS = 1 << 18
 
 ENOUGH_TASKS = 16
 LEAST_SIDE = 64
-"""The least rows of a tile whose columns are packed, and the least columns of any: each tile packs and reads again."""
+"""The least rows, and columns, of a tile that shares none of its packing: what it reads is in the first cache."""
+
+LEAST_ROWS, LEAST_ROWS_TRANSPOSED = 128, 256
+"""The least rows of a tile whose columns are packed, and of one for which they are transposed: each tile does it."""
+
+LEAST_COLUMNS_PACKED = 256
+"""The least columns of a tile whose rows are packed."""
 
 LEAST_COLUMNS = 4
 """Narrower products are rows of sums."""
 
 
 class PackedArchetype(Archetype[PackedSchedule]):
-    """Tiles of results; both operands are packed, whatever they are computed from."""
+    """Tiles of results; operands are packed, whatever they are computed from, or read where they lie."""
 
     schedule = PackedSchedule
 
@@ -132,17 +138,19 @@ def _schedule(
     lanes = target.vector_bytes // size
     while lanes >= 2 * columns:
         lanes //= 2
-    block_columns = lanes * min(vectors, -(-columns // lanes))
+    most_sums, vectors = most_rows * vectors, min(vectors, -(-columns // lanes))
+    most_rows = most_sums // vectors
+    block_columns = lanes * vectors
     steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
     across, along = (strides_of(stage, value, kernel.extents, *sides) for value in (factors.column, factors.row))
     direct_rows = along is not None and (
-        along.side > along.step or steps * along.step * size <= NEAR_ROWS_BYTES or columns <= block_columns
+        along.side > along.step or steps * along.step * size <= NEAR_ROWS_BYTES or columns <= LEAST_COLUMNS_PACKED // 2
     )
     direct_columns = (
         across is not None
         and across.side == 1
         and (steps * across.step * size <= NEAR_BYTES or rows <= FEW_ROWS)
-        and (columns % block_columns == 0 or columns >= block_columns)
+        and columns >= block_columns
     )
     if direct_rows and along is not None and along.side * size % PAGE == 0:
         most_rows = min(most_rows, MOST_ROWS_APART)
@@ -163,16 +171,19 @@ def _schedule(
         direct_rows=int(direct_rows),
         direct_columns=int(direct_columns),
     )
-    found = _cut(found, kernel, rest * rows * columns * steps)
+    is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
+    found = _cut(found, kernel, rest * rows * columns * steps, is_transposed)
     return replace(found, groups=(found.tasks_over(kernel.extents), 1, 1))
 
 
-def _cut(schedule: PackedSchedule, kernel: KernelOp, products: int) -> PackedSchedule:
+def _cut(schedule: PackedSchedule, kernel: KernelOp, products: int, is_transposed: bool) -> PackedSchedule:
     """Returns a schedule with more tasks, where there are few and they are long."""
     _, rows, columns = schedule.extents(kernel.extents)
     whole = max(columns // schedule.columns * schedule.columns, schedule.columns)
-    least_rows = schedule.rows if schedule.direct_columns else _up(LEAST_SIDE, schedule.rows)
-    least_columns = _up(LEAST_SIDE, schedule.columns)
+    least_rows = schedule.rows
+    if not schedule.direct_columns:
+        least_rows = _up(LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS, schedule.rows)
+    least_columns = _up(LEAST_SIDE if schedule.direct_rows else LEAST_COLUMNS_PACKED, schedule.columns)
     wanted = min(products // TASK_PRODUCTS, ENOUGH_TASKS)
     while (tasks := schedule.tasks_over(kernel.extents)) < wanted:
         down, across = schedule.tiles_over(kernel.extents)

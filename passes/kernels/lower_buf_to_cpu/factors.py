@@ -120,6 +120,11 @@ class Layout:
         """Whether neighbouring rows, or columns, of an operand lie one after another."""
         return self.strides is not None and self.strides.side == 1
 
+    @property
+    def in_lines(self) -> bool:
+        """Whether neighbouring iterations of an operand lie one after another."""
+        return self.strides is not None and self.strides.step == 1
+
 
 class Factor:
     """What is packed: a factor at a row, or a column, of the tile and an iteration of a range of the reduction."""
@@ -127,7 +132,7 @@ class Factor:
     def __init__(self, tile: Tile, value: SSAValue, layout: Layout, start: SSAValue, is_row: bool):
         self.tile, self.factor, self.layout, self.start, self.is_row = tile, value, layout, start, is_row
         self.first, self.axis = (tile.first[not is_row], tile.axes[not is_row])
-        self.along_steps, self.in_vectors = layout.along_steps, layout.in_vectors
+        self.along_steps, self.in_vectors, self.in_lines = layout.along_steps, layout.in_vectors, layout.in_lines
         self.needed = needed_for([value])
 
     def over_rows(
@@ -162,9 +167,10 @@ class Factor:
     def vectors(
         self, code: Code, row: SSAValue, step: SSAValue, parts: Sequence[tuple[int, VectorType[Attribute]]]
     ) -> list[SSAValue]:
-        """Returns neighbouring rows, or columns, in an iteration: for each part, so many from its place on."""
+        """Returns neighbouring rows, or columns, in an iteration, or neighbouring iterations: for each part, so many
+        elements from its place on."""
         argument = self.factor
-        assert isinstance(argument, BlockArgument) and self.layout.in_vectors
+        assert isinstance(argument, BlockArgument) and (self.in_vectors or self.in_lines)
         stage = self.tile.stage
         buffer, m = stage.inputs[argument.index], maps_of(stage)[argument.index]
         at = code.position(m.results, buffer, self.loops(code, self.at_row(code, row), self.at_step(code, step)))

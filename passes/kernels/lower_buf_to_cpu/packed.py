@@ -1,4 +1,4 @@
-"""Writes kernels of the archetype `packed`: a matrix product in packed panels, as in
+"""Writes kernels of the archetype `packed`: a matrix product in register blocks, of packed operands as in
 
 K. Goto, R. van de Geijn: Anatomy of High-Performance Matrix Multiplication (ACM TOMS 34, 2008);
 F. Van Zee, R. van de Geijn: BLIS: A Framework for Rapidly Instantiating BLAS Functionality (ACM TOMS 41, 2015).
@@ -155,11 +155,14 @@ class Product:
 
     def _panels(self, top: Block) -> Panels:
         """Returns the memory of packed columns."""
-        schedule = self.schedule
-        lanes, along = schedule.lanes, self.layouts[self.factors.column].along_steps
-        depth = -(-self.depth // lanes) * lanes if along else self.depth
-        lines = self._array(top, lanes * depth) if along and lanes >= LEAST_LANES else None
-        return Panels(self._array(top, self.room * depth), self.element, lanes, depth, lines)
+        lanes, layout = self.schedule.lanes, self.layouts[self.factors.column]
+        squares = layout.along_steps and lanes >= LEAST_LANES
+        depth = -(-self.depth // lanes) * lanes if squares else self.depth
+        shortest = self.steps - (self.ranges - 1) * self.depth
+        is_cut = self.tail is not None and self.tail.filled < self.tail.width
+        lies_in_lines = layout.in_lines and shortest >= lanes and not is_cut
+        lines = self._array(top, lanes * depth) if squares and not lies_in_lines else None
+        return Panels(self._array(top, self.room * depth), self.element, lanes, depth, squares, lines)
 
     def _lines(self, top: Block) -> Lines:
         """Returns the memory of a packed block of rows."""
@@ -426,7 +429,7 @@ class Product:
                 parallel(outer, high, low, element)
 
             if self.finish_run < LEAST_RUN:
-                parallel(inner, self.column_count, None, at)
+                parallel(inner, self.column_count, None, at, is_short=self.extents[2] < self.whole.width)
             else:
                 over_runs(inner, self.tile.first[1], self.column_count, self.extents[2], self.finish_run, run)
 

@@ -23,6 +23,7 @@ from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 
+from tensorgrad.dialects.buf import element_of
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import parallel
 from tensorgrad.passes.kernels.writing.emission import Code
 
@@ -40,10 +41,12 @@ class Factor(Protocol):
     Attributes:
         along_steps: Whether it lies along the reduction.
         in_vectors: Whether neighbouring rows, or columns, can be loaded as vectors.
+        in_lines: Whether neighbouring iterations can.
     """
 
     along_steps: bool
     in_vectors: bool
+    in_lines: bool
 
     def over_rows(
         self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put, is_short: bool = False
@@ -58,7 +61,8 @@ class Factor(Protocol):
     def vectors(
         self, code: Code, row: SSAValue, step: SSAValue, parts: Sequence[tuple[int, VectorType[Attribute]]]
     ) -> list[SSAValue]:
-        """Returns neighbouring rows, or columns, in an iteration: for each part, so many from its place on."""
+        """Returns neighbouring rows, or columns, in an iteration, or neighbouring iterations: for each part, so many
+        elements from its place on."""
         ...
 
 
@@ -85,6 +89,14 @@ class Columns:
         return [(at, VectorType(element, [one])) for at, one in zip(places, self.lanes, strict=True)]
 
     @staticmethod
+    def of(columns: int, lanes: int) -> Columns:
+        """Returns a block of at least so many columns: vectors of so many elements, the last one perhaps of fewer."""
+        vectors, left = [lanes] * (columns // lanes), columns % lanes
+        if left:
+            vectors.append(max(1 << (left - 1).bit_length(), min(LEAST_LANES, lanes)))
+        return Columns(tuple(vectors), columns)
+
+    @staticmethod
     def behind(columns: int, width: int, lanes: int) -> Columns | None:
         """Returns the block behind the last whole one, if there are columns for it: it ends at the last column.
 
@@ -96,10 +108,8 @@ class Columns:
         rest = columns % width
         if rest == 0:
             return None
-        vectors, left = [lanes] * (rest // lanes), rest % lanes
-        if left:
-            vectors.append(max(1 << (left - 1).bit_length(), min(LEAST_LANES, lanes)))
-        return Columns(tuple(vectors), min(sum(vectors), columns))
+        found = Columns.of(rest, lanes)
+        return Columns(found.lanes, min(found.width, columns))
 
 
 @dataclass(frozen=True)
@@ -111,13 +121,15 @@ class Panels:
         element: The dtype.
         lanes: The elements of a vector.
         depth: How many iterations there is room for.
-        lines: Scratch memory for lines of iterations, where columns lie along the reduction.
+        squares: Whether they are transposed: they lie along the reduction.
+        lines: Scratch memory for lines of iterations to transpose, where they can't be loaded as they lie.
     """
 
     memory: SSAValue
     element: Attribute
     lanes: int
     depth: int
+    squares: bool
     lines: SSAValue | None
 
     def pack(
@@ -137,7 +149,7 @@ class Panels:
             factor: What to pack.
         """
         side = math.gcd(columns.width, self.lanes)
-        if self.lines is not None and side >= LEAST_LANES:
+        if self.squares and side >= LEAST_LANES:
             squares = code.number(columns.width // side)
             packed = partial(self._pack_transposed, base=base, columns=columns, first=first, steps=steps, factor=factor)
             sequential(code, squares, lambda inner, square: packed(inner, square, side))
@@ -199,11 +211,47 @@ class Panels:
         steps: SSAValue,
         factor: Factor,
     ) -> None:
-        """Packs `side` columns of a panel: as they lie, line by line, then transposed."""
+        """Packs `side` columns of a panel: line by line as they lie, then transposed.
+
+        Lines are loaded where they lie, or written first. The last square of lines that are loaded ends where they do,
+        so that it may have iterations that the one before it has.
+        """
+        before = code.index_op(arith.MuliOp, square, side)
+        above, corner = (code.index_op(arith.AddiOp, one, before) for one in (first, base))
+        if self.lines is not None:
+            self._write_lines(code, before, above, side, columns, steps, factor)
+        blocks = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, steps, side - 1), side)
+        kind = VectorType(self.element, [side])
+
+        def transpose(inner: Code, block: SSAValue) -> None:
+            step = inner.index_op(arith.MuliOp, block, side)
+            if self.lines is None:
+                step = inner.index_op(arith.MinUIOp, step, inner.index_op(arith.SubiOp, steps, side))
+                at = [inner.index_op(arith.AddiOp, above, x) for x in range(side)]
+                rows = [factor.vectors(inner, row, step, [(0, kind)])[0] for row in at]
+            else:
+                at = [inner.index_op(arith.AddiOp, step, x * self.depth) for x in range(side)]
+                rows = [inner.add(vector.LoadOp(self.lines, [place], kind)) for place in at]
+            start = self._place(inner, corner, columns, step)
+            for y, column in enumerate(transposed(inner, rows)):
+                place = inner.index_op(arith.AddiOp, start, y * columns.width)
+                inner.block.add_op(vector.StoreOp(column, self.memory, [place]))
+
+        sequential(code, blocks, transpose)
+
+    def _write_lines(
+        self,
+        code: Code,
+        before: SSAValue,
+        above: SSAValue,
+        side: int,
+        columns: Columns,
+        steps: SSAValue,
+        factor: Factor,
+    ) -> None:
+        """Writes lines of iterations for `side` columns, from `above` on; zeros beyond an edge."""
         assert self.lines is not None
         lines, whole = self.lines, code.number(side)
-        before = code.index_op(arith.MuliOp, square, side)
-        above = code.index_op(arith.AddiOp, first, before)
 
         def line(inner: Code, x: SSAValue) -> None:
             row, start = inner.index_op(arith.AddiOp, above, x), inner.index_op(arith.MuliOp, x, self.depth)
@@ -224,26 +272,6 @@ class Panels:
         sequential(code, filled, line)
         if columns.filled < columns.width:
             sequential(code, whole, empty, start=filled)
-        blocks = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, steps, side - 1), side)
-        corner = code.index_op(arith.AddiOp, base, before)
-        sequential(
-            code,
-            blocks,
-            lambda c, block: self._transpose(c, c.index_op(arith.MuliOp, block, side), side, corner, columns),
-        )
-
-    def _transpose(self, code: Code, step: SSAValue, side: int, corner: SSAValue, columns: Columns) -> None:
-        """Moves a square of the lines to a panel. Behind the last iteration, it moves what nothing reads."""
-        assert self.lines is not None
-        kind = VectorType(self.element, [side])
-        rows = [
-            code.add(vector.LoadOp(self.lines, [code.index_op(arith.AddiOp, step, x * self.depth)], kind))
-            for x in range(side)
-        ]
-        start = self._place(code, corner, columns, step)
-        for y, column in enumerate(transposed(code, rows)):
-            place = code.index_op(arith.AddiOp, start, y * columns.width)
-            code.block.add_op(vector.StoreOp(column, self.memory, [place]))
 
 
 @dataclass(frozen=True)
@@ -269,7 +297,13 @@ class Lines:
             steps: How many iterations there are.
             factor: What to pack.
         """
-        rows = code.number(self.rows)
+        rows, element = code.number(self.rows), element_of(self.memory)
+        parts = Columns.of(self.rows, 2 * LEAST_LANES).parts(element) if self.rows % LEAST_LANES == 0 else []
+
+        def copy(c: Code, step: SSAValue) -> None:
+            start = c.index_op(arith.MuliOp, step, self.rows)
+            for (at, _), value in zip(parts, factor.vectors(c, first, step, parts), strict=True):
+                c.block.add_op(vector.StoreOp(value, self.memory, [c.index_op(arith.AddiOp, start, at)]))
 
         def line(c: Code, place: SSAValue) -> None:
             row = c.index_op(arith.AddiOp, first, place)
@@ -280,6 +314,8 @@ class Lines:
 
         if self.pitch:
             sequential(code, rows, line)
+        elif parts and factor.in_vectors:
+            sequential(code, steps, copy)
         else:
             sequential(code, steps, across)
 

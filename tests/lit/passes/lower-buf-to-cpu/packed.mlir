@@ -99,7 +99,7 @@ func.func @product(%x: tensor<4x3xf32>, %w: tensor<3x8xf32>, %b: tensor<8xf32>) 
 
 // -----
 
-// Columns that lie along the reduction: four at a time are packed as they lie, then transposed in registers.
+// Columns that lie along the reduction: four at a time are loaded where they lie, and transposed in registers.
 func.func @transposed(%x: tensor<8x8xf32>, %w: tensor<4x8xf32>) -> tensor<8x4xf32> {
   %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [1] : tensor<8x8xf32>, tensor<4x8xf32>
   func.return %0 : tensor<8x4xf32>
@@ -107,130 +107,401 @@ func.func @transposed(%x: tensor<8x8xf32>, %w: tensor<4x8xf32>) -> tensor<8x4xf3
 // CHECK:      cpu.kernel @packed0 access = ["read", "read", "read_write"] {
 // CHECK-NEXT: ^bb0(%0: memref<64xf32>, %1: memref<32xf32>, %2: memref<32xf32>, %3: index, %4: index):
 // CHECK-NEXT:   %5 = memref.alloca() : memref<32xf32>
-// CHECK-NEXT:   %6 = memref.alloca() : memref<32xf32>
-// CHECK-NEXT:   %7 = arith.constant 1 : index
-// CHECK-NEXT:   %8 = arith.constant 0 : index
-// CHECK-NEXT:   %9 = arith.constant 8 : index
-// CHECK-NEXT:   %10 = arith.muli %8, %9 : index
-// CHECK-NEXT:   %11 = arith.constant 4 : index
-// CHECK-NEXT:   %12 = arith.muli %8, %11 : index
-// CHECK-NEXT:   %13 = arith.divui %11, %11 : index
-// CHECK-NEXT:   %14 = arith.constant 3 : index
-// CHECK-NEXT:   %15 = arith.addi %9, %14 : index
-// CHECK-NEXT:   %16 = arith.divui %15, %11 : index
-// CHECK-NEXT:   %17 = arith.constant 16 : index
-// CHECK-NEXT:   %18 = arith.constant 24 : index
-// CHECK-NEXT:   %19 = arith.constant 12 : index
-// CHECK-NEXT:   %20 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:   %21 = vector.broadcast %20 : f32 to vector<4xf32>
-// CHECK-NEXT:   %22 = arith.constant 2 : index
-// CHECK-NEXT:   scf.for %23 = %3 to %4 step %7 {
-// CHECK-NEXT:     scf.for %24 = %8 to %13 step %7 {
-// CHECK-NEXT:       %25 = arith.muli %24, %11 : index
-// CHECK-NEXT:       %26 = arith.muli %25, %9 : index
-// CHECK-NEXT:       scf.for %27 = %8 to %7 step %7 {
-// CHECK-NEXT:         %28 = arith.muli %27, %11 : index
-// CHECK-NEXT:         %29 = arith.addi %25, %28 : index
-// CHECK-NEXT:         scf.for %30 = %8 to %11 step %7 {
-// CHECK-NEXT:           %31 = arith.addi %29, %30 : index
-// CHECK-NEXT:           %32 = arith.muli %30, %9 : index
-// CHECK-NEXT:           %33 = arith.addi %12, %31 : index
-// CHECK-NEXT:           %34 = arith.muli %33, %9 : index
-// CHECK-NEXT:           scf.for %35 = %8 to %9 step %7 {
-// CHECK-NEXT:             %36 = arith.addi %8, %35 : index
-// CHECK-NEXT:             %37 = arith.addi %34, %36 : index
-// CHECK-NEXT:             %38 = memref.load %1[%37] : memref<32xf32>
-// CHECK-NEXT:             %39 = arith.addi %32, %35 : index
-// CHECK-NEXT:             memref.store %38, %6[%39] : memref<32xf32>
-// CHECK-NEXT:           } {cpu.parallel}
-// CHECK-NEXT:         }
-// CHECK-NEXT:         %40 = arith.addi %26, %28 : index
-// CHECK-NEXT:         scf.for %41 = %8 to %16 step %7 {
-// CHECK-NEXT:           %42 = arith.muli %41, %11 : index
-// CHECK-NEXT:           %43 = vector.load %6[%42] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:           %44 = arith.addi %42, %9 : index
-// CHECK-NEXT:           %45 = vector.load %6[%44] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:           %46 = arith.addi %42, %17 : index
-// CHECK-NEXT:           %47 = vector.load %6[%46] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:           %48 = arith.addi %42, %18 : index
-// CHECK-NEXT:           %49 = vector.load %6[%48] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:           %50 = arith.muli %42, %11 : index
-// CHECK-NEXT:           %51 = arith.addi %40, %50 : index
-// CHECK-NEXT:           %52 = vector.shuffle %43, %45 [0, 4, 2, 6] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:           %53 = vector.shuffle %43, %45 [1, 5, 3, 7] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:           %54 = vector.shuffle %47, %49 [0, 4, 2, 6] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:           %55 = vector.shuffle %47, %49 [1, 5, 3, 7] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:           %56 = vector.shuffle %52, %54 [0, 1, 4, 5] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:           %57 = vector.shuffle %52, %54 [2, 3, 6, 7] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:           %58 = vector.shuffle %53, %55 [0, 1, 4, 5] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:           %59 = vector.shuffle %53, %55 [2, 3, 6, 7] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:           vector.store %56, %5[%51] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:           %60 = arith.addi %51, %11 : index
-// CHECK-NEXT:           vector.store %58, %5[%60] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:           %61 = arith.addi %51, %9 : index
-// CHECK-NEXT:           vector.store %57, %5[%61] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:           %62 = arith.addi %51, %19 : index
-// CHECK-NEXT:           vector.store %59, %5[%62] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:   %6 = arith.constant 1 : index
+// CHECK-NEXT:   %7 = arith.constant 0 : index
+// CHECK-NEXT:   %8 = arith.constant 8 : index
+// CHECK-NEXT:   %9 = arith.muli %7, %8 : index
+// CHECK-NEXT:   %10 = arith.constant 4 : index
+// CHECK-NEXT:   %11 = arith.muli %7, %10 : index
+// CHECK-NEXT:   %12 = arith.divui %10, %10 : index
+// CHECK-NEXT:   %13 = arith.constant 3 : index
+// CHECK-NEXT:   %14 = arith.addi %8, %13 : index
+// CHECK-NEXT:   %15 = arith.divui %14, %10 : index
+// CHECK-NEXT:   %16 = arith.subi %8, %10 : index
+// CHECK-NEXT:   %17 = arith.constant 2 : index
+// CHECK-NEXT:   %18 = arith.constant 12 : index
+// CHECK-NEXT:   %19 = arith.constant 7 : index
+// CHECK-NEXT:   %20 = arith.addi %8, %19 : index
+// CHECK-NEXT:   %21 = arith.divui %20, %8 : index
+// CHECK-NEXT:   %22 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:   %23 = vector.broadcast %22 : f32 to vector<4xf32>
+// CHECK-NEXT:   %24 = arith.constant 5 : index
+// CHECK-NEXT:   %25 = arith.constant 6 : index
+// CHECK-NEXT:   scf.for %26 = %3 to %4 step %6 {
+// CHECK-NEXT:     scf.for %27 = %7 to %12 step %6 {
+// CHECK-NEXT:       %28 = arith.muli %27, %10 : index
+// CHECK-NEXT:       %29 = arith.muli %28, %8 : index
+// CHECK-NEXT:       scf.for %30 = %7 to %6 step %6 {
+// CHECK-NEXT:         %31 = arith.muli %30, %10 : index
+// CHECK-NEXT:         %32 = arith.addi %28, %31 : index
+// CHECK-NEXT:         %33 = arith.addi %29, %31 : index
+// CHECK-NEXT:         %34 = arith.addi %32, %6 : index
+// CHECK-NEXT:         %35 = arith.addi %32, %17 : index
+// CHECK-NEXT:         %36 = arith.addi %32, %13 : index
+// CHECK-NEXT:         %37 = arith.addi %11, %32 : index
+// CHECK-NEXT:         %38 = arith.muli %37, %8 : index
+// CHECK-NEXT:         %39 = arith.addi %11, %34 : index
+// CHECK-NEXT:         %40 = arith.muli %39, %8 : index
+// CHECK-NEXT:         %41 = arith.addi %11, %35 : index
+// CHECK-NEXT:         %42 = arith.muli %41, %8 : index
+// CHECK-NEXT:         %43 = arith.addi %11, %36 : index
+// CHECK-NEXT:         %44 = arith.muli %43, %8 : index
+// CHECK-NEXT:         scf.for %45 = %7 to %15 step %6 {
+// CHECK-NEXT:           %46 = arith.muli %45, %10 : index
+// CHECK-NEXT:           %47 = arith.minui %46, %16 : index
+// CHECK-NEXT:           %48 = arith.addi %7, %47 : index
+// CHECK-NEXT:           %49 = arith.addi %38, %48 : index
+// CHECK-NEXT:           %50 = vector.load %1[%49] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %51 = arith.addi %40, %48 : index
+// CHECK-NEXT:           %52 = vector.load %1[%51] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %53 = arith.addi %42, %48 : index
+// CHECK-NEXT:           %54 = vector.load %1[%53] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %55 = arith.addi %44, %48 : index
+// CHECK-NEXT:           %56 = vector.load %1[%55] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %57 = arith.muli %47, %10 : index
+// CHECK-NEXT:           %58 = arith.addi %33, %57 : index
+// CHECK-NEXT:           %59 = vector.shuffle %50, %52 [0, 4, 2, 6] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %60 = vector.shuffle %50, %52 [1, 5, 3, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %61 = vector.shuffle %54, %56 [0, 4, 2, 6] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %62 = vector.shuffle %54, %56 [1, 5, 3, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %63 = vector.shuffle %59, %61 [0, 1, 4, 5] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %64 = vector.shuffle %59, %61 [2, 3, 6, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %65 = vector.shuffle %60, %62 [0, 1, 4, 5] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %66 = vector.shuffle %60, %62 [2, 3, 6, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           vector.store %63, %5[%58] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %67 = arith.addi %58, %10 : index
+// CHECK-NEXT:           vector.store %65, %5[%67] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %68 = arith.addi %58, %8 : index
+// CHECK-NEXT:           vector.store %64, %5[%68] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %69 = arith.addi %58, %18 : index
+// CHECK-NEXT:           vector.store %66, %5[%69] : memref<32xf32>, vector<4xf32>
 // CHECK-NEXT:         }
 // CHECK-NEXT:       }
 // CHECK-NEXT:     }
-// CHECK-NEXT:     scf.for %63 = %8 to %16 step %7 {
-// CHECK-NEXT:       %64 = arith.muli %63, %11 : index
-// CHECK-NEXT:       %65 = arith.addi %10, %64 : index
-// CHECK-NEXT:       %66 = arith.addi %64, %7 : index
-// CHECK-NEXT:       %67 = arith.addi %10, %66 : index
-// CHECK-NEXT:       %68 = arith.addi %64, %22 : index
-// CHECK-NEXT:       %69 = arith.addi %10, %68 : index
-// CHECK-NEXT:       %70 = arith.addi %64, %14 : index
-// CHECK-NEXT:       %71 = arith.addi %10, %70 : index
-// CHECK-NEXT:       %72 = arith.muli %65, %9 : index
-// CHECK-NEXT:       %73 = arith.muli %67, %9 : index
-// CHECK-NEXT:       %74 = arith.muli %69, %9 : index
-// CHECK-NEXT:       %75 = arith.muli %71, %9 : index
-// CHECK-NEXT:       %76 = arith.muli %65, %11 : index
-// CHECK-NEXT:       %77 = arith.muli %67, %11 : index
-// CHECK-NEXT:       %78 = arith.muli %69, %11 : index
-// CHECK-NEXT:       %79 = arith.muli %71, %11 : index
-// CHECK-NEXT:       scf.for %80 = %8 to %13 step %7 {
-// CHECK-NEXT:         %81 = arith.muli %80, %11 : index
-// CHECK-NEXT:         %82 = arith.muli %81, %9 : index
-// CHECK-NEXT:         %83, %84, %85, %86 = scf.for %87 = %8 to %9 step %7 iter_args(%88 = %21, %89 = %21, %90 = %21, %91 = %21) -> (vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>) {
-// CHECK-NEXT:           %92 = arith.muli %87, %11 : index
-// CHECK-NEXT:           %93 = arith.addi %82, %92 : index
-// CHECK-NEXT:           %94 = vector.load %5[%93] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:           %95 = arith.addi %8, %87 : index
-// CHECK-NEXT:           %96 = arith.addi %72, %95 : index
-// CHECK-NEXT:           %97 = memref.load %0[%96] : memref<64xf32>
-// CHECK-NEXT:           %98 = vector.broadcast %97 : f32 to vector<4xf32>
-// CHECK-NEXT:           %99 = vector.fma %98, %94, %88 : vector<4xf32>
-// CHECK-NEXT:           %100 = arith.addi %73, %95 : index
-// CHECK-NEXT:           %101 = memref.load %0[%100] : memref<64xf32>
-// CHECK-NEXT:           %102 = vector.broadcast %101 : f32 to vector<4xf32>
-// CHECK-NEXT:           %103 = vector.fma %102, %94, %89 : vector<4xf32>
-// CHECK-NEXT:           %104 = arith.addi %74, %95 : index
-// CHECK-NEXT:           %105 = memref.load %0[%104] : memref<64xf32>
-// CHECK-NEXT:           %106 = vector.broadcast %105 : f32 to vector<4xf32>
-// CHECK-NEXT:           %107 = vector.fma %106, %94, %90 : vector<4xf32>
-// CHECK-NEXT:           %108 = arith.addi %75, %95 : index
-// CHECK-NEXT:           %109 = memref.load %0[%108] : memref<64xf32>
-// CHECK-NEXT:           %110 = vector.broadcast %109 : f32 to vector<4xf32>
-// CHECK-NEXT:           %111 = vector.fma %110, %94, %91 : vector<4xf32>
-// CHECK-NEXT:           scf.yield %99, %103, %107, %111 : vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:     scf.for %70 = %7 to %21 step %6 {
+// CHECK-NEXT:       %71 = arith.muli %70, %8 : index
+// CHECK-NEXT:       %72 = arith.addi %9, %71 : index
+// CHECK-NEXT:       %73 = arith.addi %71, %6 : index
+// CHECK-NEXT:       %74 = arith.addi %9, %73 : index
+// CHECK-NEXT:       %75 = arith.addi %71, %17 : index
+// CHECK-NEXT:       %76 = arith.addi %9, %75 : index
+// CHECK-NEXT:       %77 = arith.addi %71, %13 : index
+// CHECK-NEXT:       %78 = arith.addi %9, %77 : index
+// CHECK-NEXT:       %79 = arith.addi %71, %10 : index
+// CHECK-NEXT:       %80 = arith.addi %9, %79 : index
+// CHECK-NEXT:       %81 = arith.addi %71, %24 : index
+// CHECK-NEXT:       %82 = arith.addi %9, %81 : index
+// CHECK-NEXT:       %83 = arith.addi %71, %25 : index
+// CHECK-NEXT:       %84 = arith.addi %9, %83 : index
+// CHECK-NEXT:       %85 = arith.addi %71, %19 : index
+// CHECK-NEXT:       %86 = arith.addi %9, %85 : index
+// CHECK-NEXT:       %87 = arith.muli %72, %8 : index
+// CHECK-NEXT:       %88 = arith.muli %74, %8 : index
+// CHECK-NEXT:       %89 = arith.muli %76, %8 : index
+// CHECK-NEXT:       %90 = arith.muli %78, %8 : index
+// CHECK-NEXT:       %91 = arith.muli %80, %8 : index
+// CHECK-NEXT:       %92 = arith.muli %82, %8 : index
+// CHECK-NEXT:       %93 = arith.muli %84, %8 : index
+// CHECK-NEXT:       %94 = arith.muli %86, %8 : index
+// CHECK-NEXT:       %95 = arith.muli %72, %10 : index
+// CHECK-NEXT:       %96 = arith.muli %74, %10 : index
+// CHECK-NEXT:       %97 = arith.muli %76, %10 : index
+// CHECK-NEXT:       %98 = arith.muli %78, %10 : index
+// CHECK-NEXT:       %99 = arith.muli %80, %10 : index
+// CHECK-NEXT:       %100 = arith.muli %82, %10 : index
+// CHECK-NEXT:       %101 = arith.muli %84, %10 : index
+// CHECK-NEXT:       %102 = arith.muli %86, %10 : index
+// CHECK-NEXT:       scf.for %103 = %7 to %12 step %6 {
+// CHECK-NEXT:         %104 = arith.muli %103, %10 : index
+// CHECK-NEXT:         %105 = arith.muli %104, %8 : index
+// CHECK-NEXT:         %106, %107, %108, %109, %110, %111, %112, %113 = scf.for %114 = %7 to %8 step %6 iter_args(%115 = %23, %116 = %23, %117 = %23, %118 = %23, %119 = %23, %120 = %23, %121 = %23, %122 = %23) -> (vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>) {
+// CHECK-NEXT:           %123 = arith.muli %114, %10 : index
+// CHECK-NEXT:           %124 = arith.addi %105, %123 : index
+// CHECK-NEXT:           %125 = vector.load %5[%124] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %126 = arith.addi %7, %114 : index
+// CHECK-NEXT:           %127 = arith.addi %87, %126 : index
+// CHECK-NEXT:           %128 = memref.load %0[%127] : memref<64xf32>
+// CHECK-NEXT:           %129 = vector.broadcast %128 : f32 to vector<4xf32>
+// CHECK-NEXT:           %130 = vector.fma %129, %125, %115 : vector<4xf32>
+// CHECK-NEXT:           %131 = arith.addi %88, %126 : index
+// CHECK-NEXT:           %132 = memref.load %0[%131] : memref<64xf32>
+// CHECK-NEXT:           %133 = vector.broadcast %132 : f32 to vector<4xf32>
+// CHECK-NEXT:           %134 = vector.fma %133, %125, %116 : vector<4xf32>
+// CHECK-NEXT:           %135 = arith.addi %89, %126 : index
+// CHECK-NEXT:           %136 = memref.load %0[%135] : memref<64xf32>
+// CHECK-NEXT:           %137 = vector.broadcast %136 : f32 to vector<4xf32>
+// CHECK-NEXT:           %138 = vector.fma %137, %125, %117 : vector<4xf32>
+// CHECK-NEXT:           %139 = arith.addi %90, %126 : index
+// CHECK-NEXT:           %140 = memref.load %0[%139] : memref<64xf32>
+// CHECK-NEXT:           %141 = vector.broadcast %140 : f32 to vector<4xf32>
+// CHECK-NEXT:           %142 = vector.fma %141, %125, %118 : vector<4xf32>
+// CHECK-NEXT:           %143 = arith.addi %91, %126 : index
+// CHECK-NEXT:           %144 = memref.load %0[%143] : memref<64xf32>
+// CHECK-NEXT:           %145 = vector.broadcast %144 : f32 to vector<4xf32>
+// CHECK-NEXT:           %146 = vector.fma %145, %125, %119 : vector<4xf32>
+// CHECK-NEXT:           %147 = arith.addi %92, %126 : index
+// CHECK-NEXT:           %148 = memref.load %0[%147] : memref<64xf32>
+// CHECK-NEXT:           %149 = vector.broadcast %148 : f32 to vector<4xf32>
+// CHECK-NEXT:           %150 = vector.fma %149, %125, %120 : vector<4xf32>
+// CHECK-NEXT:           %151 = arith.addi %93, %126 : index
+// CHECK-NEXT:           %152 = memref.load %0[%151] : memref<64xf32>
+// CHECK-NEXT:           %153 = vector.broadcast %152 : f32 to vector<4xf32>
+// CHECK-NEXT:           %154 = vector.fma %153, %125, %121 : vector<4xf32>
+// CHECK-NEXT:           %155 = arith.addi %94, %126 : index
+// CHECK-NEXT:           %156 = memref.load %0[%155] : memref<64xf32>
+// CHECK-NEXT:           %157 = vector.broadcast %156 : f32 to vector<4xf32>
+// CHECK-NEXT:           %158 = vector.fma %157, %125, %122 : vector<4xf32>
+// CHECK-NEXT:           scf.yield %130, %134, %138, %142, %146, %150, %154, %158 : vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>
 // CHECK-NEXT:         }
-// CHECK-NEXT:         %112 = arith.addi %12, %81 : index
-// CHECK-NEXT:         %113 = arith.addi %76, %112 : index
-// CHECK-NEXT:         vector.store %83, %2[%113] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         %114 = arith.addi %77, %112 : index
-// CHECK-NEXT:         vector.store %84, %2[%114] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         %115 = arith.addi %78, %112 : index
-// CHECK-NEXT:         vector.store %85, %2[%115] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         %116 = arith.addi %79, %112 : index
-// CHECK-NEXT:         vector.store %86, %2[%116] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %159 = arith.addi %11, %104 : index
+// CHECK-NEXT:         %160 = arith.addi %95, %159 : index
+// CHECK-NEXT:         vector.store %106, %2[%160] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %161 = arith.addi %96, %159 : index
+// CHECK-NEXT:         vector.store %107, %2[%161] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %162 = arith.addi %97, %159 : index
+// CHECK-NEXT:         vector.store %108, %2[%162] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %163 = arith.addi %98, %159 : index
+// CHECK-NEXT:         vector.store %109, %2[%163] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %164 = arith.addi %99, %159 : index
+// CHECK-NEXT:         vector.store %110, %2[%164] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %165 = arith.addi %100, %159 : index
+// CHECK-NEXT:         vector.store %111, %2[%165] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %166 = arith.addi %101, %159 : index
+// CHECK-NEXT:         vector.store %112, %2[%166] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %167 = arith.addi %102, %159 : index
+// CHECK-NEXT:         vector.store %113, %2[%167] : memref<32xf32>, vector<4xf32>
 // CHECK-NEXT:       }
 // CHECK-NEXT:     }
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
 // CHECK: buf.dispatch @packed0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 512 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %w, %2) : memref<8x8xf32>, memref<4x8xf32>, memref<8x4xf32>
+
+// -----
+
+// Columns that end inside a vector: lines are written to scratch memory first, with zeros behind them.
+func.func @transposed_edge(%x: tensor<8x8xf32>, %w: tensor<6x8xf32>) -> tensor<8x6xf32> {
+  %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [1] : tensor<8x8xf32>, tensor<6x8xf32>
+  func.return %0 : tensor<8x6xf32>
+}
+// CHECK:      cpu.kernel @packed0 access = ["read", "read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<64xf32>, %1: memref<48xf32>, %2: memref<48xf32>, %3: index, %4: index):
+// CHECK-NEXT:   %5 = memref.alloca() : memref<128xf32>
+// CHECK-NEXT:   %6 = memref.alloca() : memref<128xf32>
+// CHECK-NEXT:   %7 = memref.alloca() : memref<64xf32>
+// CHECK-NEXT:   %8 = arith.constant 1 : index
+// CHECK-NEXT:   %9 = arith.constant 0 : index
+// CHECK-NEXT:   %10 = arith.constant 8 : index
+// CHECK-NEXT:   %11 = arith.muli %9, %10 : index
+// CHECK-NEXT:   %12 = arith.constant 6 : index
+// CHECK-NEXT:   %13 = arith.addi %9, %12 : index
+// CHECK-NEXT:   %14 = arith.subi %13, %12 : index
+// CHECK-NEXT:   %15 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:   %16 = arith.constant 7 : index
+// CHECK-NEXT:   %17 = arith.addi %10, %16 : index
+// CHECK-NEXT:   %18 = arith.divui %17, %10 : index
+// CHECK-NEXT:   %19 = arith.constant 16 : index
+// CHECK-NEXT:   %20 = arith.constant 24 : index
+// CHECK-NEXT:   %21 = arith.constant 32 : index
+// CHECK-NEXT:   %22 = arith.constant 40 : index
+// CHECK-NEXT:   %23 = arith.constant 48 : index
+// CHECK-NEXT:   %24 = arith.constant 56 : index
+// CHECK-NEXT:   %25 = vector.broadcast %15 : f32 to vector<8xf32>
+// CHECK-NEXT:   %26 = arith.constant 2 : index
+// CHECK-NEXT:   %27 = arith.constant 3 : index
+// CHECK-NEXT:   %28 = arith.constant 4 : index
+// CHECK-NEXT:   %29 = arith.constant 5 : index
+// CHECK-NEXT:   %30 = arith.constant 128 : index
+// CHECK-NEXT:   %31 = arith.muli %9, %30 : index
+// CHECK-NEXT:   %32 = arith.addi %31, %14 : index
+// CHECK-NEXT:   %33 = arith.addi %32, %19 : index
+// CHECK-NEXT:   %34 = arith.addi %32, %21 : index
+// CHECK-NEXT:   %35 = arith.addi %32, %23 : index
+// CHECK-NEXT:   %36 = arith.constant 64 : index
+// CHECK-NEXT:   %37 = arith.addi %32, %36 : index
+// CHECK-NEXT:   %38 = arith.constant 80 : index
+// CHECK-NEXT:   %39 = arith.addi %32, %38 : index
+// CHECK-NEXT:   %40 = arith.constant 96 : index
+// CHECK-NEXT:   %41 = arith.addi %32, %40 : index
+// CHECK-NEXT:   %42 = arith.constant 112 : index
+// CHECK-NEXT:   %43 = arith.addi %32, %42 : index
+// CHECK-NEXT:   scf.for %44 = %3 to %4 step %8 {
+// CHECK-NEXT:     scf.for %45 = %9 to %8 step %8 {
+// CHECK-NEXT:       %46 = arith.muli %45, %10 : index
+// CHECK-NEXT:       %47 = arith.addi %14, %46 : index
+// CHECK-NEXT:       %48 = arith.addi %11, %46 : index
+// CHECK-NEXT:       %49 = arith.maxui %12, %46 : index
+// CHECK-NEXT:       %50 = arith.subi %49, %46 : index
+// CHECK-NEXT:       %51 = arith.minui %10, %50 : index
+// CHECK-NEXT:       scf.for %52 = %9 to %51 step %8 {
+// CHECK-NEXT:         %53 = arith.addi %47, %52 : index
+// CHECK-NEXT:         %54 = arith.muli %52, %10 : index
+// CHECK-NEXT:         %55 = arith.addi %11, %53 : index
+// CHECK-NEXT:         %56 = arith.muli %55, %10 : index
+// CHECK-NEXT:         scf.for %57 = %9 to %10 step %8 {
+// CHECK-NEXT:           %58 = arith.addi %9, %57 : index
+// CHECK-NEXT:           %59 = arith.addi %56, %58 : index
+// CHECK-NEXT:           %60 = memref.load %1[%59] : memref<48xf32>
+// CHECK-NEXT:           %61 = arith.addi %54, %57 : index
+// CHECK-NEXT:           memref.store %60, %7[%61] : memref<64xf32>
+// CHECK-NEXT:         } {cpu.parallel}
+// CHECK-NEXT:       }
+// CHECK-NEXT:       scf.for %62 = %51 to %10 step %8 {
+// CHECK-NEXT:         %63 = arith.muli %62, %10 : index
+// CHECK-NEXT:         scf.for %64 = %9 to %10 step %8 {
+// CHECK-NEXT:           %65 = arith.addi %63, %64 : index
+// CHECK-NEXT:           memref.store %15, %7[%65] : memref<64xf32>
+// CHECK-NEXT:         } {cpu.parallel}
+// CHECK-NEXT:       }
+// CHECK-NEXT:       scf.for %66 = %9 to %18 step %8 {
+// CHECK-NEXT:         %67 = arith.muli %66, %10 : index
+// CHECK-NEXT:         %68 = arith.addi %67, %10 : index
+// CHECK-NEXT:         %69 = arith.addi %67, %19 : index
+// CHECK-NEXT:         %70 = arith.addi %67, %20 : index
+// CHECK-NEXT:         %71 = arith.addi %67, %21 : index
+// CHECK-NEXT:         %72 = arith.addi %67, %22 : index
+// CHECK-NEXT:         %73 = arith.addi %67, %23 : index
+// CHECK-NEXT:         %74 = arith.addi %67, %24 : index
+// CHECK-NEXT:         %75 = vector.load %7[%67] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %76 = vector.load %7[%68] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %77 = vector.load %7[%69] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %78 = vector.load %7[%70] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %79 = vector.load %7[%71] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %80 = vector.load %7[%72] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %81 = vector.load %7[%73] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %82 = vector.load %7[%74] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %83 = arith.muli %67, %10 : index
+// CHECK-NEXT:         %84 = arith.addi %48, %83 : index
+// CHECK-NEXT:         %85 = vector.shuffle %75, %76 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %86 = vector.shuffle %75, %76 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %87 = vector.shuffle %77, %78 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %88 = vector.shuffle %77, %78 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %89 = vector.shuffle %79, %80 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %90 = vector.shuffle %79, %80 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %91 = vector.shuffle %81, %82 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %92 = vector.shuffle %81, %82 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %93 = vector.shuffle %85, %87 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %94 = vector.shuffle %85, %87 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %95 = vector.shuffle %86, %88 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %96 = vector.shuffle %86, %88 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %97 = vector.shuffle %89, %91 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %98 = vector.shuffle %89, %91 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %99 = vector.shuffle %90, %92 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %100 = vector.shuffle %90, %92 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %101 = vector.shuffle %93, %97 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %102 = vector.shuffle %93, %97 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %103 = vector.shuffle %95, %99 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %104 = vector.shuffle %95, %99 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %105 = vector.shuffle %94, %98 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %106 = vector.shuffle %94, %98 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %107 = vector.shuffle %96, %100 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %108 = vector.shuffle %96, %100 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %101, %6[%84] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %109 = arith.addi %84, %10 : index
+// CHECK-NEXT:         vector.store %103, %6[%109] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %110 = arith.addi %84, %19 : index
+// CHECK-NEXT:         vector.store %105, %6[%110] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %111 = arith.addi %84, %20 : index
+// CHECK-NEXT:         vector.store %107, %6[%111] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %112 = arith.addi %84, %21 : index
+// CHECK-NEXT:         vector.store %102, %6[%112] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %113 = arith.addi %84, %22 : index
+// CHECK-NEXT:         vector.store %104, %6[%113] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %114 = arith.addi %84, %23 : index
+// CHECK-NEXT:         vector.store %106, %6[%114] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %115 = arith.addi %84, %24 : index
+// CHECK-NEXT:         vector.store %108, %6[%115] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       }
+// CHECK-NEXT:     }
+// CHECK-NEXT:     scf.for %116 = %9 to %18 step %8 {
+// CHECK-NEXT:       %117 = arith.muli %116, %10 : index
+// CHECK-NEXT:       %118 = arith.addi %11, %117 : index
+// CHECK-NEXT:       %119 = arith.addi %117, %8 : index
+// CHECK-NEXT:       %120 = arith.addi %11, %119 : index
+// CHECK-NEXT:       %121 = arith.addi %117, %26 : index
+// CHECK-NEXT:       %122 = arith.addi %11, %121 : index
+// CHECK-NEXT:       %123 = arith.addi %117, %27 : index
+// CHECK-NEXT:       %124 = arith.addi %11, %123 : index
+// CHECK-NEXT:       %125 = arith.addi %117, %28 : index
+// CHECK-NEXT:       %126 = arith.addi %11, %125 : index
+// CHECK-NEXT:       %127 = arith.addi %117, %29 : index
+// CHECK-NEXT:       %128 = arith.addi %11, %127 : index
+// CHECK-NEXT:       %129 = arith.addi %117, %12 : index
+// CHECK-NEXT:       %130 = arith.addi %11, %129 : index
+// CHECK-NEXT:       %131 = arith.addi %117, %16 : index
+// CHECK-NEXT:       %132 = arith.addi %11, %131 : index
+// CHECK-NEXT:       %133 = arith.muli %118, %10 : index
+// CHECK-NEXT:       %134 = arith.muli %120, %10 : index
+// CHECK-NEXT:       %135 = arith.muli %122, %10 : index
+// CHECK-NEXT:       %136 = arith.muli %124, %10 : index
+// CHECK-NEXT:       %137 = arith.muli %126, %10 : index
+// CHECK-NEXT:       %138 = arith.muli %128, %10 : index
+// CHECK-NEXT:       %139 = arith.muli %130, %10 : index
+// CHECK-NEXT:       %140 = arith.muli %132, %10 : index
+// CHECK-NEXT:       %141, %142, %143, %144, %145, %146, %147, %148 = scf.for %149 = %9 to %10 step %8 iter_args(%150 = %25, %151 = %25, %152 = %25, %153 = %25, %154 = %25, %155 = %25, %156 = %25, %157 = %25) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>) {
+// CHECK-NEXT:         %158 = arith.muli %149, %10 : index
+// CHECK-NEXT:         %159 = arith.addi %11, %158 : index
+// CHECK-NEXT:         %160 = vector.load %6[%159] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %161 = arith.addi %9, %149 : index
+// CHECK-NEXT:         %162 = arith.addi %133, %161 : index
+// CHECK-NEXT:         %163 = memref.load %0[%162] : memref<64xf32>
+// CHECK-NEXT:         %164 = vector.broadcast %163 : f32 to vector<8xf32>
+// CHECK-NEXT:         %165 = vector.fma %164, %160, %150 : vector<8xf32>
+// CHECK-NEXT:         %166 = arith.addi %134, %161 : index
+// CHECK-NEXT:         %167 = memref.load %0[%166] : memref<64xf32>
+// CHECK-NEXT:         %168 = vector.broadcast %167 : f32 to vector<8xf32>
+// CHECK-NEXT:         %169 = vector.fma %168, %160, %151 : vector<8xf32>
+// CHECK-NEXT:         %170 = arith.addi %135, %161 : index
+// CHECK-NEXT:         %171 = memref.load %0[%170] : memref<64xf32>
+// CHECK-NEXT:         %172 = vector.broadcast %171 : f32 to vector<8xf32>
+// CHECK-NEXT:         %173 = vector.fma %172, %160, %152 : vector<8xf32>
+// CHECK-NEXT:         %174 = arith.addi %136, %161 : index
+// CHECK-NEXT:         %175 = memref.load %0[%174] : memref<64xf32>
+// CHECK-NEXT:         %176 = vector.broadcast %175 : f32 to vector<8xf32>
+// CHECK-NEXT:         %177 = vector.fma %176, %160, %153 : vector<8xf32>
+// CHECK-NEXT:         %178 = arith.addi %137, %161 : index
+// CHECK-NEXT:         %179 = memref.load %0[%178] : memref<64xf32>
+// CHECK-NEXT:         %180 = vector.broadcast %179 : f32 to vector<8xf32>
+// CHECK-NEXT:         %181 = vector.fma %180, %160, %154 : vector<8xf32>
+// CHECK-NEXT:         %182 = arith.addi %138, %161 : index
+// CHECK-NEXT:         %183 = memref.load %0[%182] : memref<64xf32>
+// CHECK-NEXT:         %184 = vector.broadcast %183 : f32 to vector<8xf32>
+// CHECK-NEXT:         %185 = vector.fma %184, %160, %155 : vector<8xf32>
+// CHECK-NEXT:         %186 = arith.addi %139, %161 : index
+// CHECK-NEXT:         %187 = memref.load %0[%186] : memref<64xf32>
+// CHECK-NEXT:         %188 = vector.broadcast %187 : f32 to vector<8xf32>
+// CHECK-NEXT:         %189 = vector.fma %188, %160, %156 : vector<8xf32>
+// CHECK-NEXT:         %190 = arith.addi %140, %161 : index
+// CHECK-NEXT:         %191 = memref.load %0[%190] : memref<64xf32>
+// CHECK-NEXT:         %192 = vector.broadcast %191 : f32 to vector<8xf32>
+// CHECK-NEXT:         %193 = vector.fma %192, %160, %157 : vector<8xf32>
+// CHECK-NEXT:         scf.yield %165, %169, %173, %177, %181, %185, %189, %193 : vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:       }
+// CHECK-NEXT:       vector.store %141, %5[%32] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       vector.store %142, %5[%33] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       vector.store %143, %5[%34] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       vector.store %144, %5[%35] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       vector.store %145, %5[%37] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       vector.store %146, %5[%39] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       vector.store %147, %5[%41] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       vector.store %148, %5[%43] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       scf.for %194 = %9 to %10 step %8 {
+// CHECK-NEXT:         %195 = arith.addi %117, %194 : index
+// CHECK-NEXT:         %196 = arith.addi %11, %195 : index
+// CHECK-NEXT:         %197 = arith.muli %194, %19 : index
+// CHECK-NEXT:         %198 = arith.addi %31, %197 : index
+// CHECK-NEXT:         %199 = arith.muli %196, %12 : index
+// CHECK-NEXT:         scf.for %200 = %9 to %13 step %8 {
+// CHECK-NEXT:           %201 = arith.addi %11, %200 : index
+// CHECK-NEXT:           %202 = arith.addi %198, %200 : index
+// CHECK-NEXT:           %203 = memref.load %5[%202] : memref<128xf32>
+// CHECK-NEXT:           %204 = arith.addi %199, %201 : index
+// CHECK-NEXT:           memref.store %203, %2[%204] : memref<48xf32>
+// CHECK-NEXT:         } {cpu.parallel, cpu.masked}
+// CHECK-NEXT:       }
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+// CHECK: buf.dispatch @packed0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 640 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %w, %2) : memref<8x8xf32>, memref<6x8xf32>, memref<8x6xf32>
 
 // -----
 
