@@ -22,12 +22,13 @@ from xdsl.ir import Attribute
 import tensorgrad as tg
 from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp, element_of
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.schedule import ScheduleAttr, TilesSchedule
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.passes.buffers.fuse import fuse_pass
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.buffers.schedule.choose import neighbours
-from tensorgrad.passes.functions import find_function, set_signature
+from tensorgrad.passes.functions import set_signature
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.tensors.attention_cost import composed_cycles, pays, tiled_cycles

@@ -68,10 +68,11 @@ def test_pipelines_run_the_passes_of_the_python_api() -> None:
     optimizer = TraceOptimizerPass("adam(eps=1e-7)", "f")
     text = 'training-pipeline{function=f optimizer="adam(eps=1e-7)" target=lavapipe}'
     assert list(read_passes(text, AVAILABLE)) == training_passes("f", optimizer, Target.named("lavapipe"))
-    assert training_passes("f", optimizer, Target.named("lavapipe")) == [
+    target = Target.named("lavapipe")
+    assert training_passes("f", optimizer, target) == [
         optimizer,
-        *tensor_passes("f", [PackUpdatesPass("f"), AppendUpdatesPass("f")]),
-        *device_passes(Target.named("lavapipe")),
+        *tensor_passes("f", [PackUpdatesPass("f"), AppendUpdatesPass("f")], target=target),
+        *device_passes(target),
     ]
     assert TrainingPipeline(optimizer, "f", Target.named("lavapipe")).expand() == read_passes(text, AVAILABLE)
     assert list(InferencePipeline(Target.named("lavapipe")).expand()) == inference_passes(Target.named("lavapipe"))
