@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -72,9 +74,14 @@ def _devices(device: str) -> list[DeviceName]:
     return ["wgpu", "cpu", "numpy"] if device == "all" else [cast(DeviceName, device)]
 
 
+def _clock(options: argparse.Namespace) -> Callable[[], float]:
+    return time.thread_time if options.cpu_time else time.perf_counter
+
+
 def run_workload(name: str, options: argparse.Namespace) -> list[Timing]:
     """Times a training step and reports."""
-    timings = measure(ours(name, options.device, options.tune, options.peers), options.rounds, options.seconds)
+    contestants = ours(name, options.device, options.tune, options.peers)
+    timings = measure(contestants, options.rounds, options.seconds, _clock(options))
     report(name, timings, timings[0].name, options.out / f"{name}.json")
     return timings
 
@@ -83,7 +90,8 @@ def run_kernels(options: argparse.Namespace) -> None:
     """Times kernels alone and reports each."""
     device = "wgpu" if options.device == "all" else options.device
     for name, kernel in kernels.KERNELS.items():
-        timings = measure(kernels.contestants(name, device, peers=True), options.rounds, options.seconds / 4)
+        contestants = kernels.contestants(name, device, peers=True)
+        timings = measure(contestants, options.rounds, options.seconds / 4, _clock(options))
         for timing in timings:
             timing.counts = {**timing.counts, **kernels.rate(kernel, timing.median)}
         report(name, timings, timings[0].name, options.out / f"kernel {name}.json")
@@ -98,6 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--device", default="all", help="wgpu, cpu, numpy, auto, or all (default)")
     parser.add_argument("--rounds", type=int, default=10, help="blocks of steps of each contestant")
     parser.add_argument("--seconds", type=float, default=60.0, help="after so long there are no more rounds")
+    parser.add_argument("--cpu-time", action="store_true", help="steps and kernels: CPU time of the main thread only")
     parser.add_argument("--peers", nargs="*", default=[], help="who else runs: torch, jax, iree, ... (default: all)")
     parser.add_argument("--tune", type=float, default=0.0, help="measure schedules first, for at most so many seconds")
     parser.add_argument("--out", type=Path, default=Path("out/benchmarks"), help="where JSON and pictures go")
