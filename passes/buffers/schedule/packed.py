@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import needed_for
-from tensorgrad.passes.analyses.factors import Factors, factors_of, lies_along_steps, strides_of
+from tensorgrad.passes.analyses.factors import Factors, Strides, factors_of, lies_along_steps, strides_of
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import CpuModel
 from tensorgrad.passes.buffers.schedule.archetype import Archetype
@@ -143,15 +143,8 @@ def _schedule(
     block_columns = lanes * vectors
     steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
     across, along = (strides_of(stage, value, kernel.extents, *sides) for value in (factors.column, factors.row))
-    direct_rows = along is not None and (
-        along.side > along.step or steps * along.step * size <= NEAR_ROWS_BYTES or columns <= LEAST_COLUMNS_PACKED // 2
-    )
-    direct_columns = (
-        across is not None
-        and across.side == 1
-        and (steps * across.step * size <= NEAR_BYTES or rows <= FEW_ROWS)
-        and columns >= block_columns
-    )
+    direct_rows = _reads_rows(along, steps * size, columns)
+    direct_columns = columns >= block_columns and _reads_columns(across, steps * size, rows)
     if direct_rows and along is not None and along.side * size % PAGE == 0:
         most_rows = min(most_rows, MOST_ROWS_APART)
     block_rows = _block_rows(rows, most_rows)
@@ -174,6 +167,31 @@ def _schedule(
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     found = _cut(found, kernel, rest * rows * columns * steps, is_transposed)
     return replace(found, groups=(found.tasks_over(kernel.extents), 1, 1))
+
+
+def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:
+    """Returns whether rows are read where they lie: along the reduction, from the second cache, or by few columns.
+
+    Args:
+        strides: Those of the rows, if they are elements of an operand in a regular grid.
+        line: The bytes of a row.
+        columns: How many columns there are.
+    """
+    if strides is None:
+        return False
+    is_near = line * strides.step <= NEAR_ROWS_BYTES
+    return strides.side > strides.step or is_near or columns <= LEAST_COLUMNS_PACKED // 2
+
+
+def _reads_columns(strides: Strides | None, line: int, rows: int) -> bool:
+    """Returns whether columns are read where they lie: one after another, from the second cache or by few rows.
+
+    Args:
+        strides: Those of the columns, if they are elements of an operand in a regular grid.
+        line: The bytes of a column.
+        rows: How many rows there are.
+    """
+    return strides is not None and strides.side == 1 and (line * strides.step <= NEAR_BYTES or rows <= FEW_ROWS)
 
 
 def _cut(schedule: PackedSchedule, kernel: KernelOp, products: int, is_transposed: bool) -> PackedSchedule:
