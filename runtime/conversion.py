@@ -29,9 +29,22 @@ def to_numpy(value: Any, what: str) -> np.ndarray:
     try:
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
             return np.from_dlpack(value)
-        return np.asarray(value)
+        return _exact(value, np.asarray(value))
     except (ValueError, TypeError, OverflowError, RuntimeError, BufferError) as error:
         raise InputError(f"{what} is not an array: {error}") from error
+
+
+def _exact(value: Any, found: np.ndarray) -> np.ndarray:
+    """Returns the integers of a list as such, where NumPy made floats of them since some have 64 bits and no sign.
+
+    Raises:
+        OverflowError: There are negative ones too.
+    """
+    is_list = isinstance(value, list | tuple) and found.dtype == np.float64 and found.size
+    if not is_list or not np.abs(found).max() >= 2.0**63:
+        return found
+    given = np.array(value, object)
+    return given.astype(np.uint64) if all(isinstance(one, int) for one in given.flat) else found
 
 
 def converted(array: np.ndarray, dtype: np.dtype[Any], name: str, what: str) -> np.ndarray:

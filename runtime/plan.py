@@ -124,7 +124,7 @@ class TensorSlot:
 
     @property
     def is_converted(self) -> bool:
-        """Whether the elements are others on the device than on the host."""
+        """Whether the elements have another dtype on the device than on the host."""
         return self.device_dtype != HOST_DTYPES[self.dtype]
 
     @property

@@ -25,7 +25,7 @@ class Target:
     Attributes:
         name: What messages call it.
         f16: Whether kernels may compute and store half floats.
-        int64: Whether kernels may compute and store integers of 64 bits, which the standard's WGSL has not.
+        int64: Whether kernels may compute and store integers of 64 bits, which standard WGSL doesn't have.
         subgroups: Whether kernels may use subgroup operations.
         subgroup_size: The number of lanes of every subgroup, None where it is unknown or varies.
         software: Whether a CPU plays the GPU.

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from tensorgrad.errors import OptionError
 from tensorgrad.tracing.checks import is_integer
-
-if TYPE_CHECKING:
-    from tensorgrad.driver.device import ProgramDevice
 
 OnDeviceLost: TypeAlias = Literal["raise", "restart"]
 """The values of the option."""
@@ -30,15 +27,11 @@ def snapshots(on_device_lost: str, snapshot_every: int = SNAPSHOT_EVERY) -> int 
     return snapshot_every if on_device_lost == "restart" else None
 
 
-def check_may_be_lost(name: str, device: ProgramDevice | None) -> None:
-    """Checks that a device can be lost, unless the user left the choice to "auto".
-
-    Args:
-        name: The device as the user asked for it.
-        device: The device that was found; `None` is numpy.
+def check_may_be_lost(name: str) -> None:
+    """Checks that the device that the user asked for can be lost; "auto" may choose one that can't.
 
     Raises:
         OptionError: It can't be lost.
     """
-    if name != "auto" and (device is None or device.target.native):
+    if name in ("numpy", "cpu"):
         raise OptionError("on_device_lost='restart' is for a device that can be lost; numpy and cpu can't")

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Key: TypeAlias = tuple[Hashable, ...]
 
-TAKEN = frozenset(ELEMENT_TYPES) - {np.dtype(np.float64)}
-"""The dtypes of NumPy's arrays that devices take as they are."""
+TAKEN = frozenset(one for one in ELEMENT_TYPES if one.itemsize < 8)
+"""The dtypes of NumPy's arrays that devices take as they are: those of 64 bits become those of 32 first."""
 
 
 class Jitted(Specializations[Key], Generic[Result]):
@@ -68,10 +68,7 @@ class Jitted(Specializations[Key], Generic[Result]):
 
     @functools.cached_property
     def _device(self) -> ProgramDevice | None:
-        found = find_device(self._device_name)
-        if self._snapshot_every is not None:
-            check_may_be_lost(self._device_name, found)
-        return found
+        return find_device(self._device_name)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -264,6 +261,8 @@ def jit(
         raise OptionError(f"static must be names of arguments, got {static!r}")
     check_name(device)
     rounding, every = checked_precision("jit", precision), snapshots(on_device_lost)
+    if every is not None:
+        check_may_be_lost(device)
     if function is None:
         return lambda function: Jitted(function, names, device, rounding, every)
     return Jitted(function, names, device, rounding, every)

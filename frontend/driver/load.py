@@ -62,6 +62,8 @@ def load(
     if timeout is not None and not is_timeout(timeout):
         raise OptionError(f"load: timeout must be a positive number of seconds, or None, got {timeout!r}")
     every = snapshots(on_device_lost, snapshot_every)
+    if every is not None:
+        check_may_be_lost(device)
     saved = Saved.load(path)
     if saved.host is None:
         raise ProgramError(f"{path} holds a program alone, which an executable of `tensorgrad.runtime` runs")
@@ -72,8 +74,6 @@ def load(
             "save(path, target='webgpu-default') writes one that need not be trusted"
         )
     found: ProgramDevice = CpuDevice() if device == "cpu" else _adapter()
-    if every is not None:
-        check_may_be_lost(device, found)
     name, patience = described(found), None if device == "cpu" else timeout
     executable = load_program(found, saved.program, timeout=patience, snapshot_every=every)
     if saved.host.kind == FUNCTION:

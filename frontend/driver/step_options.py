@@ -111,5 +111,5 @@ class StepOptions:
         if self.timeout is not None and self.device != "auto" and (found is None or found.target.native):
             raise OptionError("timeout is for a device that is waited for; numpy and cpu run in the call")
         if self.restarts:
-            check_may_be_lost(self.device, found)
+            check_may_be_lost(self.device)
         check_device("tg.compile", self.rounding, found)

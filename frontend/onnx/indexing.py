@@ -142,8 +142,8 @@ def _positions(extents: tuple[int, ...], axis: int) -> Tensor:
 def _one_hot(node: Node) -> Tensor:
     indices, values = node.tensor(0), node.tensor(2)
     depth, axis = int(node.scalar(1)), node.attribute("axis", -1)
-    if indices.dtype.kind == "f":
-        indices = tg.cast(indices, NAMES["i32"])
+    if indices.dtype.kind == "f" or indices.dtype.itemsize < 4:
+        indices = tg.cast(indices, NAMES["i32"])  # narrow integers may not count to the depth
     hit = tg.one_hot(_counted(indices, depth), depth, "bool")
     return tg.moveaxis(tg.where(hit, values[1], values[0]), -1, axis)
 

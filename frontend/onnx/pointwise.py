@@ -107,10 +107,7 @@ def _div(node: Node) -> Tensor:
 @rule("Mod", "fmod")
 def _mod(node: Node) -> Tensor:
     x, y = node.tensor(0), node.tensor(1)
-    if not node.attribute("fmod", 0) or x.dtype.kind == "u":
-        return tg.remainder(x, y)
-    rest = tg.remainder(tg.abs(x), tg.abs(y))  # with the sign of the dividend, as C's
-    return tg.where(tg.less(x, 0), tg.negative(rest), rest)
+    return tg.fmod(x, y) if node.attribute("fmod", 0) else tg.remainder(x, y)
 
 
 @rule("Pow")

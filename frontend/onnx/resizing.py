@@ -15,6 +15,7 @@ import tensorgrad as tg
 from tensorgrad.onnx.elements import NumpyArray
 from tensorgrad.onnx.table import Node, rule
 from tensorgrad.ops.sampling import taken
+from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.tensor import Array, Tensor
 
 _COORDINATES = (
@@ -50,20 +51,29 @@ def _resize(node: Node) -> Tensor:
     roi = node.constant(1).reshape(-1) if position == 2 and node.has(1) else np.zeros(0)
     chosen = _chosen(node, [x.shape[axis] for axis in axes], scales, sizes, roi)
     transformation = node.attribute("coordinate_transformation_mode", default)
-    for axis, one in zip(axes, chosen, strict=True):
-        if one.wanted != one.extent or transformation == "tf_crop_and_resize":
-            x = _along(node, x, axis, one, transformation)
-    return x
+    changed = [
+        (axis, one)
+        for axis, one in zip(axes, chosen, strict=True)
+        if one.wanted != one.extent or transformation == "tf_crop_and_resize"
+    ]
+    return _along_all(node, x, changed, transformation)
 
 
 @rule("Upsample", "mode=nearest|linear scales", constants=(1,))
 def _upsample(node: Node) -> Tensor:
     x = node.tensor(0)
     scales = node.constant(1).reshape(-1) if node.has(1) else np.asarray(node.attribute("scales"))
-    for axis, one in enumerate(_chosen(node, list(x.shape), scales, None, np.zeros(0))):
-        if one.wanted != one.extent:
-            x = _along(node, x, axis, one, "asymmetric")
-    return x
+    chosen = enumerate(_chosen(node, list(x.shape), scales, None, np.zeros(0)))
+    return _along_all(node, x, [(axis, one) for axis, one in chosen if one.wanted != one.extent], "asymmetric")
+
+
+def _along_all(node: Node, x: Tensor, axes: Sequence[tuple[int, _Axis]], transformation: str) -> Tensor:
+    """Returns `x` resized along axes; integers are interpolated as f32, and rounded to the nearest in range."""
+    is_rounded = bool(axes) and node.attribute("mode", "nearest") != "nearest" and not is_float(x.dtype)
+    found = tg.cast(x, NAMES["f32"]) if is_rounded else x
+    for axis, one in axes:
+        found = _along(node, found, axis, one, transformation)
+    return tg.cast(tg.round(found), x.dtype) if is_rounded else found
 
 
 def _chosen(

@@ -226,7 +226,8 @@ def _summed(term: _Term, needed: set[str]) -> _Term:
     gone = [i for i, label in enumerate(term.labels) if label not in needed]
     if not gone:
         return term
-    return _Term(sum_over(term.tensor, gone), tuple(label for label in term.labels if label in needed))
+    total = sum_over(term.tensor, gone, dtype=term.tensor.dtype)
+    return _Term(total, tuple(label for label in term.labels if label in needed))
 
 
 def _pair(first: _Term, second: _Term, needed: set[str]) -> _Term:

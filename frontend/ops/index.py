@@ -13,7 +13,7 @@ from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.ops.elementwise.arithmetic import equal, where
 from tensorgrad.ops.joining import concat, narrow, pad
 from tensorgrad.ops.keys import Selection, index, selection
-from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
+from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast, in_dtype
 from tensorgrad.ops.shape import (
     arange,
     as_indices,
@@ -111,7 +111,7 @@ def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
     tensor, given = as_tensor(x), as_tensor(indices)
     place = axis_of_indices(tensor, given, axis, "scatter_add")
     extent = tensor.shape[place]
-    parts = updates_at(given, cast(as_tensor(updates), tensor.dtype), "scatter_add")
+    parts = updates_at(given, in_dtype(updates, tensor.dtype), "scatter_add")
     kind = index_ops.ScatterAddAlongAxisOp
     places = counted_from_front(given, extent, "scatter_add")
     added = emit(kind, [parts, places], axis=integer(place), extent=integer(extent))

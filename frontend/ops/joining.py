@@ -14,7 +14,7 @@ from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.ops.elementwise.arithmetic import equal, greater_equal, subtract, where
-from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, in_dtype
 from tensorgrad.ops.shape import (
     arange,
     expand_dims,
@@ -330,7 +330,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         tensor = _cropped(tensor, widths)
         widths = [(builtins.max(low, 0), builtins.max(high, 0)) for low, high in widths]
     if mode == "constant":
-        value = reshape(cast(as_tensor(constant_values), tensor.dtype), ())
+        value = reshape(in_dtype(constant_values, tensor.dtype), ())
         low, high = [a for a, _ in widths], [b for _, b in widths]
         return emit(shape.PadOp, [tensor, value], low=ints(low), high=ints(high), interior=ints([0] * tensor.ndim))
     for axis, (low, high) in enumerate(widths):

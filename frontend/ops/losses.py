@@ -68,12 +68,14 @@ def reduced_by(what: str, losses: Callable[[], Tensor], reduction: str) -> Tenso
 
 
 def alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Returns two tensors of one shape.
+    """Returns two tensors of one shape; of integers and booleans, whose differences could wrap around, as floats.
 
     Raises:
         ShapeError: The shapes differ.
     """
     left, right = as_tensor(x), as_tensor(y)
+    if not (is_float(left.dtype) or is_float(right.dtype)):
+        left, right = as_float(left), as_float(right)
     if left.shape != right.shape:
         raise ShapeError(f"{user_line()}: {what}: shapes {left.shape} and {right.shape} differ")
     return left, right

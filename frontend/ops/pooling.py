@@ -282,9 +282,9 @@ def max_unpool(
     lead, plane = tensor.shape[: axes[0]], math.prod(extents)
     check_range(where_, 0, plane - 1, "max_unpool")
     planes = math.prod(lead)
-    own = cast(reshape(where_, [planes, -1] if tensor.size else [planes, 0]), NAMES["i32"])
+    own = reshape(where_, [planes, -1] if tensor.size else [planes, 0])
     inside = logical_and(greater_equal(own, 0), less(own, plane))
-    flat = where(inside, add(own, expand_dims(multiply(arange(planes), plane), 1)), planes * plane)
+    flat = where(inside, add(cast(own, NAMES["i32"]), expand_dims(multiply(arange(planes), plane), 1)), planes * plane)
     result = full((planes * plane,), 0, tensor.dtype).at[reshape(flat, -1)].set(reshape(tensor, -1))
     return reshape(result, [*lead, *extents])
 

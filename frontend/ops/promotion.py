@@ -29,6 +29,16 @@ def as_tensor(x: Any, dtype: DType | None = None) -> Tensor:
     return Array(as_array(x, dtype))
 
 
+def in_dtype(x: Any, dtype: object) -> Tensor:
+    """`x` as a tensor of `dtype`: a tensor is cast, and numbers have to fit.
+
+    Raises:
+        DTypeError: It holds no numbers, or numbers that don't fit.
+        ParameterError: It is a declared parameter, which has no values.
+    """
+    return cast(x if isinstance(x, Tensor) else as_tensor(x, as_dtype(dtype)), dtype)
+
+
 def as_float(x: Any) -> Tensor:
     """`x` as a tensor of floats; integers and booleans become f32."""
     tensor = as_tensor(x)
@@ -137,7 +147,7 @@ def _is_scalar(x: Any) -> bool:
 
 
 def _scalar_dtype(scalar: float, other: DType) -> DType:
-    """Returns a Python scalar takes the other operand's dtype, unless it is a float beside integers."""
+    """Returns the dtype of a Python scalar: the other operand's, unless it is a float beside integers."""
     if isinstance(scalar, bool):
         return other
     if isinstance(scalar, float) and not is_float(other):

@@ -25,10 +25,10 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.index import axis_of_indices, updates_at
 from tensorgrad.ops.joining import concat, moveaxis, narrow, pad
-from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, in_dtype
 from tensorgrad.ops.shape import counted_from_front, full, positions, take_along_axis
 from tensorgrad.ops.sort import argsort
-from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.dtypes import NAMES, DType, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -113,8 +113,8 @@ def scatter_reduce(x: Any, axis: int, indices: Any, updates: Any, reduce: str, i
     tensor = as_tensor(x)
     if tensor.dtype == NAMES["bool"]:
         raise DTypeError(f"{user_line()}: scatter_reduce: takes numbers, not bool; cast first")
-    wide = cast(tensor, NAMES["f32"]) if tensor.dtype == NAMES["f16"] else tensor
-    place, lines = _lines(wide, axis, indices, updates, "scatter_reduce")
+    wide = cast(tensor, _wide(tensor.dtype, reduce))
+    place, lines = _lines(wide, axis, indices, in_dtype(updates, tensor.dtype), "scatter_reduce")
     if lines is None:
         return tensor
     count = _added(full(lines.places.shape, 1, "i32"), lines)
@@ -122,9 +122,18 @@ def scatter_reduce(x: Any, axis: int, indices: Any, updates: Any, reduce: str, i
     return cast(_changed(wide, place, count > 0, found), tensor.dtype)
 
 
+def _wide(dtype: DType, reduce: str) -> DType:
+    """Returns the dtype in which elements are combined: a mean of few bits has a sum and a count of more."""
+    if dtype == NAMES["f16"]:
+        return NAMES["f32"]
+    if reduce == "mean" and dtype.itemsize < 4:
+        return NAMES["i32" if dtype.kind == "i" else "u32"]
+    return dtype
+
+
 def _lines(x: Tensor, axis: int, indices: Any, updates: Any, what: str) -> tuple[int, _Lines | None]:
     """Returns the axis from the front, and what is written; nothing where there are no indices or no places."""
-    given, parts = as_tensor(indices), cast(as_tensor(updates), x.dtype)
+    given, parts = as_tensor(indices), in_dtype(updates, x.dtype)
     place = axis_of_indices(x, given, axis, what)
     if not parts.ndim:
         parts = broadcast_to(parts, given.shape)

@@ -21,13 +21,14 @@ from tensorgrad.ops.elementwise.arithmetic import (
     where,
 )
 from tensorgrad.ops.elementwise.functions import isnan
-from tensorgrad.ops.promotion import as_tensor, cast, common
+from tensorgrad.ops.promotion import as_tensor, cast, common, common_dtype
 from tensorgrad.ops.reduce import sum as total
 from tensorgrad.ops.shape import full, reshape, take, take_rows
 from tensorgrad.ops.sort import sort
-from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.runtime.conversion import to_numpy
+from tensorgrad.tracing.dtypes import NAMES, DType, is_float
 from tensorgrad.tracing.location import user_line
-from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tensor import Array, Tensor
 
 SIDES = ("left", "right")
 
@@ -59,7 +60,8 @@ def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) ->
         raise OptionError(f"{user_line()}: searchsorted: side {side!r} is not one of {', '.join(SIDES)}")
     if sorter is not None:
         vector = take(vector, sorter)
-    wanted = as_tensor(values, vector.dtype) if isinstance(values, (bool, int, float)) else as_tensor(values)
+    is_scalar = isinstance(values, (bool, int, float))
+    wanted = as_tensor(values, common_dtype([vector.dtype], [values]) if is_scalar else None)
     extent = vector.size
     found = full(wanted.shape, 0, "i32")
     if not extent or not wanted.size:
@@ -81,13 +83,38 @@ def _is_before(element: Tensor, value: Tensor, side: str) -> Tensor:
     return logical_or(before, last if side == "right" else logical_and(last, logical_not(isnan(element))))
 
 
+def _holdable(values: Any, dtype: DType) -> Tensor:
+    """Returns values as a tensor; integers beside integers without those that the dtype doesn't hold: none is equal."""
+    if isinstance(values, Tensor):
+        return values
+    given = to_numpy(values, "isin: values")
+    if given.dtype.kind not in "iu" or dtype.kind not in "iu":
+        return as_tensor(values)
+    limits = np.iinfo(dtype)
+    return Array(given[(given >= limits.min) & (given <= limits.max)].astype(dtype))
+
+
+def _isin_of_other_sign(element: Tensor, wanted: Tensor, invert: bool) -> Tensor:
+    """Returns `isin` of 64-bit integers, one with a sign and one without, which have no dtype in common."""
+    if element.dtype.kind == "u":
+        found, fits = isin(cast(element, NAMES["i64"]), wanted), less_equal(element, np.iinfo(np.int64).max)
+    else:
+        found, fits = isin(cast(element, NAMES["u64"]), wanted), less_equal(0, element)
+    hit = logical_and(found, fits)
+    return logical_not(hit) if invert else hit
+
+
 def isin(x: Any, values: Any, invert: bool = False) -> Tensor:
     """Returns whether each element is one of the values, or none of them with `invert`; NaN is none.
 
     Raises:
         DTypeError: They have no common dtype.
     """
-    element, wanted = (as_tensor(part) for part in (x, values))
+    element = as_tensor(x)
+    wanted = _holdable(values, element.dtype)
+    kinds = {element.dtype.kind: element.dtype, wanted.dtype.kind: wanted.dtype}
+    if NAMES["u64"] in kinds.values() and "i" in kinds:
+        return _isin_of_other_sign(element, wanted, invert)
     ordered = sort(reshape(wanted, -1))
     if not ordered.size:
         return full(element.shape, invert, NAMES["bool"])

@@ -342,7 +342,7 @@ def counted_from_front(indices: Any, extent: int, what: str) -> Tensor:
 
 
 def as_indices(indices: Any, what: str) -> Tensor:
-    """Integers of 32 bits or more: narrower ones number fewer places than an axis may have.
+    """Returns indices as integers of 32 bits or more: narrower ones number fewer places than an axis may have.
 
     Raises:
         DTypeError: They are not integers.

@@ -29,7 +29,7 @@ from tensorgrad.ops.promotion import as_float, as_tensor, cast
 from tensorgrad.ops.reduce import all as every
 from tensorgrad.ops.reduce import matmul, max, mean, min, sum
 from tensorgrad.ops.searching import searchsorted
-from tensorgrad.ops.shape import arange, expand_dims, full_like, normalized_axes, reshape, transpose, zeros
+from tensorgrad.ops.shape import arange, as_indices, expand_dims, full_like, normalized_axes, reshape, transpose, zeros
 from tensorgrad.ops.sort import sort
 from tensorgrad.tracing.dtypes import NAMES, SHORT
 from tensorgrad.tracing.location import user_line
@@ -195,6 +195,7 @@ def bincount(x: Any, length: int, weights: Any = None) -> Tensor:
         raise DTypeError(f"{user_line()}: bincount: takes integers, not {SHORT[places.dtype]}")
     if isinstance(length, bool) or not isinstance(length, int) or length < 1:
         raise OptionError(f"{user_line()}: bincount: length must be a positive integer, got {length!r}")
+    places = as_indices(places, "bincount")
     counted = full_like(places, 1, NAMES["i32"]) if weights is None else as_tensor(weights)
     if counted.shape != places.shape:
         raise ShapeError(f"{user_line()}: bincount: weights of shape {counted.shape} for {places.shape}")

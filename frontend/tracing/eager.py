@@ -267,3 +267,18 @@ class Eager:
 
     def __ipow__(self, other: Any) -> Any:
         return self._augmented("**=", "power", other)
+
+    def __iand__(self, other: Any) -> Any:
+        return self._augmented("&=", "bitwise_and", other)
+
+    def __ior__(self, other: Any) -> Any:
+        return self._augmented("|=", "bitwise_or", other)
+
+    def __ixor__(self, other: Any) -> Any:
+        return self._augmented("^=", "bitwise_xor", other)
+
+    def __ilshift__(self, other: Any) -> Any:
+        return self._augmented("<<=", "bitwise_left_shift", other)
+
+    def __irshift__(self, other: Any) -> Any:
+        return self._augmented(">>=", "bitwise_right_shift", other)

@@ -93,8 +93,8 @@ def refuse_inside_trace(what: str) -> None:
 def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
     """Returns a numpy array of a supported dtype from anything that holds numbers.
 
-    Without `dtype`, numbers of 64 bits become those of 32, since NumPy gives 64 bits to whatever is not said to have
-    fewer; a value that doesn't fit is an error.
+    Without `dtype`, numbers of 64 bits become those of 32, since 64 bits is what NumPy makes of numbers by default; a
+    value that doesn't fit is an error.
 
     Raises:
         DTypeError: Values that don't fit: a finite float that overflows, an integer out of range, no numbers at all.
@@ -108,9 +108,8 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
             f"{user_line()}: a tensor that requires a gradient would be a constant here: tg.stack makes one tensor of "
             "a list, and detach() a constant"
         )
-    if isinstance(value, Array):
-        array = np.asarray(value)
-        return array if dtype is None else array.astype(dtype)
+    if isinstance(value, Array) and dtype is None:
+        return np.asarray(value)
     what = type(value).__name__
     try:
         array = to_numpy(value, what)
@@ -127,7 +126,7 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         is_whole = (
             dtype is None and isinstance(value, (int, np.integer, np.ndarray)) and np.asarray(value).dtype.kind in "iu"
         )
-        hint = "; tg.array(x, 'i64') keeps 64 bits" if is_whole else ""
+        hint = f"; tg.array(x, '{array.dtype.kind}64') keeps 64 bits" if is_whole else ""
         raise DTypeError(f"{user_line()}: {error}{hint}") from None
     # A copy: what the caller does to its array later changes nothing here.
     return found.copy() if found is array else found

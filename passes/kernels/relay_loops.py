@@ -343,11 +343,13 @@ class _Relays:
 
     def _rewrite_inside(self, loop: scf.ForOp, guard: _Guard) -> None:
         """Rewrites a loop that all relays run around shared ones: an iteration may start while others still read."""
+        before = set(self.read)
         self.read |= _loaded(loop)
         for inner in loop.walk():
             if self.plan.loops.get(inner) == SHARED:
                 self.read.update(self._held(cast(scf.ForOp, inner)))
         self._rewrite(list(loop.body.block.ops), guard)
+        self.read |= before  # there may be no iteration, and then none of the barriers inside
 
     def _narrowed(self, guard: _Guard, code: _Code, condition: SSAValue, wanted: bool) -> _Guard:
         met = condition if wanted else code.negated(condition)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -21,10 +22,11 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of, shape_of
-from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.dialects.schedule import PackedSchedule, ScheduleAttr
 from tensorgrad.passes.analyses.axes import axes_of_values
 from tensorgrad.passes.analyses.factors import factors_of
 from tensorgrad.passes.analyses.kinds import contraction_of
@@ -181,3 +183,25 @@ def test_runs_of_images(name: str, run: int) -> None:
     places = places_of(stage, factors.column)
     assert places is not None
     assert run_along(places.values(), schedule.column, [loop_extents(stage)[loop] for loop in schedule.column]) == run
+
+
+def by_columns(x: Any, y: Any) -> Any:
+    return x @ tg.transpose(y)
+
+
+@pytest.mark.parametrize(("function", "shape"), [(by_columns, (32, 64)), (operator.matmul, (64, 5))])
+def test_columns_that_cannot_be_read_in_place_are_refused(function: Any, shape: tuple[int, int]) -> None:
+    """A schedule may be edited: what it says of the memory is checked before code reads by it.
+
+    Columns may be no neighbours, or fewer than a vector has elements.
+    """
+    module = traced(function, [np.ones((40, 64), np.float32), np.ones(shape, np.float32)])
+    passes = inference_passes(CpuDevice().target)
+    lowering = next(place for place, one in enumerate(passes) if one.name == "lower-buf-to-cpu")
+    for one in passes[:lowering]:
+        one.apply(Context(), module)
+    (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
+    assert kernel.schedule is not None and isinstance(kernel.schedule.data, PackedSchedule)
+    kernel.schedule = ScheduleAttr(replace(kernel.schedule.data, direct_columns=1))
+    with pytest.raises(DiagnosticException, match="is scheduled to read columns in place, but they are no neighbours"):
+        passes[lowering].apply(Context(), module)

@@ -92,7 +92,7 @@ def test_arrays_of_64_bits_become_those_of_32_unless_asked_for() -> None:
     assert tg.array(x, "i64").dtype == tg.i64 and np.array_equal(tg.array(x, "i64"), x)
     assert tg.array(x.astype(np.int8)).dtype == tg.i8
     for large in (2**31, np.array([2**31]), np.array([2**63], np.uint64)):
-        with pytest.raises(DTypeError, match=r"outside of [iu]32; tg.array\(x, 'i64'\) keeps 64 bits"):
+        with pytest.raises(DTypeError, match=r"outside of [iu]32; tg.array\(x, '[iu]64'\) keeps 64 bits"):
             tg.array(large)
     assert int(tg.array(2**63, "u64")) == 2**63 and int(tg.array(-(2**63), "i64")) == -(2**63)
 
@@ -248,3 +248,78 @@ def test_64_bits_are_refused_by_name_where_a_device_has_none() -> None:
     )
     with pytest.raises(ProgramError, match="'y' has elements of i64, which webgpu-default does not have"):
         training.program_for("webgpu-default")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_jit_narrows_64_bits_on_every_device(device: Any) -> None:
+    double = tg.jit(lambda x: x * 2, device=device)
+    assert [double(np.arange(3, dtype=kind)).dtype.name for kind in (np.int64, np.uint64)] == ["int32", "uint32"]
+    with pytest.raises(DTypeError, match="outside of i32"):
+        double(np.array([2**40]))
+
+
+def test_numbers_have_to_fit_narrow_tensors() -> None:
+    x, mask = tg.array([1, 2], "i8"), np.array([True, False])
+    for call in (
+        lambda: tg.masked_fill(x, mask, 300),
+        lambda: tg.pad(x, 1, constant_values=300),
+        lambda: tg.scatter(x, 0, [0], 300),
+        lambda: tg.scatter_add(x, 0, [0], [300]),
+        lambda: tg.scatter_reduce(x, 0, [0], [300], "sum"),
+        lambda: tg.array(tg.array([300.0, 1.0]), "i8"),
+        lambda: tg.array(tg.array([np.nan]), "i32"),
+    ):
+        with pytest.raises(DTypeError):
+            call()
+    assert tg.masked_fill(tg.array([1, 2], "i64"), mask, 2**40).tolist() == [2**40, 2]
+    assert tg.pad(tg.array([1], "i64"), 1, constant_values=-(2**40)).tolist() == [-(2**40), 1, -(2**40)]
+
+
+def test_lists_of_large_unsigned_integers_are_exact() -> None:
+    assert tg.array([1, 2**63 + 1025, 2**64 - 1], "u64").tolist() == [1, 2**63 + 1025, 2**64 - 1]
+    with pytest.raises(DTypeError):
+        tg.array([-1, 2**63], "u64")
+
+
+@pytest.mark.parametrize("name", ["i8", "u8", "i16", "u16", "i32", "i64"])
+def test_integers_of_few_bits_are_counted_and_divided_as_numpy_does(name: str) -> None:
+    dtype = NAMES[name]
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, limits.max, 7, 0, 100], dtype)
+    for divisor in (-7 if dtype.kind == "i" else 7, 3, limits.max, limits.min or 1):
+        y = np.full(5, divisor, dtype)
+        assert tg.fmod(tg.array(x, name), tg.array(y, name)).tolist() == np.fmod(x, y).tolist()
+    first = np.array([1, 2, 3], dtype)
+    assert tg.einsum("i,j->j", tg.array(first, name), tg.array(first, name)).tolist() == [6, 12, 18]
+    assert tg.einsum("ij->i", tg.array([[1, 2]], name)).dtype == dtype
+    many = tg.array(np.full(256, 7), name)
+    mean = tg.scatter_reduce(tg.zeros(1, name), 0, np.zeros(256, np.int32), many, "mean", include_self=False)
+    assert (mean.tolist(), mean.dtype) == ([7], dtype)
+    assert tg.bincount(tg.array([1, 1, 5], name), 300).tolist() == np.bincount([1, 1, 5], minlength=300).tolist()
+
+
+def test_losses_of_integers_do_not_wrap() -> None:
+    one, other = tg.array([1], "u8"), tg.array([200], "u8")
+    assert (float(tg.l1(one, other)), float(tg.mse(one, other))) == (199.0, 199.0**2)
+
+
+def test_isin_takes_integers_of_any_width_and_sign() -> None:
+    large = 2**63
+    x = tg.array([3, large, 2**64 - 1], "u64")
+    assert tg.isin(x, [3, 4]).tolist() == [True, False, False]
+    assert tg.isin(x, [-1, 3]).tolist() == tg.isin(x, tg.array([-1, 3], "i64")).tolist() == [True, False, False]
+    assert tg.isin(x, [3, large], invert=True).tolist() == [False, False, True]
+    signed = tg.array([-1, 3], "i64")
+    assert tg.isin(signed, x).tolist() == [False, True] and tg.isin(signed, [2**40]).tolist() == [False, False]
+    assert tg.isin(tg.array([44], "i8"), [300]).tolist() == [False]
+
+
+def test_a_number_with_a_fraction_is_searched_for_as_such() -> None:
+    assert int(tg.searchsorted(tg.array([1, 2]), 1.5)) == 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_places_beyond_32_bits_are_dropped(device: Any) -> None:
+    unpool = tg.jit(lambda x, at: tg.max_unpool(x, at, 2), device=device)
+    at = tg.array([[[[2**32 + 1]]]], "i64")
+    assert not np.any(np.asarray(unpool(np.ones((1, 1, 1, 1), np.float32), at)))

@@ -249,6 +249,18 @@ def test_changes_in_place(place: tg.DeviceName) -> None:
     assert x.zero_().tolist() == [0.0, 0.0, 0.0]
 
 
+def test_bits_change_in_place(place: tg.DeviceName) -> None:
+    x = tensor([12, 10], place)
+    same = x
+    x &= 6
+    x |= 8
+    x ^= 1
+    x <<= 2
+    x >>= 1
+    assert x is same
+    assert x.tolist() == [((12 & 6 | 8) ^ 1) * 2, ((10 & 6 | 8) ^ 1) * 2]
+
+
 def test_functions_in_place(place: tg.DeviceName) -> None:
     start = np.array([-1.0, 0.25, 4.0], np.float32)
     for name, function in (

@@ -11,7 +11,16 @@ from xdsl.dialects.builtin import StringAttr
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError
-from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, broadcast_shapes, broadcast_to, cast, common
+from tensorgrad.ops.promotion import (
+    as_float,
+    as_tensor,
+    bitcast,
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    common,
+    in_dtype,
+)
 from tensorgrad.ops.recorded import recorded_operator, recorded_whole
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
@@ -240,16 +249,16 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     Args:
         x: A tensor.
         mask: Booleans that broadcast to `x`.
-        value: A number or a tensor that broadcasts to `x`; it is cast to `x`'s dtype.
+        value: A number that `x`'s dtype holds, or a tensor that broadcasts to `x`, which is cast to that dtype.
 
     Raises:
-        DTypeError: `mask` is not boolean.
+        DTypeError: `mask` is not boolean, or `value` doesn't fit.
         ShapeError: `mask` or `value` does not broadcast to `x`'s shape.
     """
     tensor, test = as_tensor(x), as_tensor(mask)
     if test.dtype != NAMES["bool"]:
         raise DTypeError(f"masked_fill: the mask must be bool, not {SHORT[test.dtype]}")
-    return where(broadcast_to(test, tensor.shape), broadcast_to(cast(value, tensor.dtype), tensor.shape), tensor)
+    return where(broadcast_to(test, tensor.shape), broadcast_to(in_dtype(value, tensor.dtype), tensor.shape), tensor)
 
 
 @recorded_whole

@@ -138,9 +138,11 @@ def fmod(x: Any, y: Any) -> Tensor:
         raise DTypeError(f"{user_line()}: fmod: takes numbers, not bool; cast first")
     if left.dtype.kind == "u":
         return remainder(left, right)
-    magnitude = remainder(abs(left), abs(right))
     if not is_float(left.dtype):
-        return where(less(left, 0), negative(magnitude), magnitude)
+        rest = remainder(left, right)  # of the sign of `y`; the least integer has no magnitude to divide
+        is_other = logical_and(not_equal(rest, 0), not_equal(less(rest, 0), less(left, 0)))
+        return where(is_other, rest - right, rest)
+    magnitude = remainder(abs(left), abs(right))
     unchanged = logical_and(isinf(right), isfinite(left))
     return where(unchanged, left, where(signbit(left), negative(magnitude), magnitude))
 

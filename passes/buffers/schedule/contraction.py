@@ -416,7 +416,7 @@ def _changed(tile: Tile, own: int) -> Iterator[Tile]:
 
 
 def lanes_share(stage: GenericOp) -> bool:
-    """Returns whether the lanes of a subgroup can hand on what a stage computes: not every device can 64 bits."""
+    """Returns whether the lanes of a subgroup can hand on what a stage computes: 64 bits not on every device."""
     inner = (result for op in operations(stage.body.block) for result in op.results)
     return all(value.type != i64 for value in (*stage.body.block.args, *inner))
 

@@ -1,4 +1,4 @@
-"""Writes kernels of the archetype `tiles`: attention, and its derivative in two parts.
+"""Writes kernels of the archetype `tiles`: attention, and its derivative, in two parts or as one.
 
 The method is that of T. Dao: FlashAttention-2 (2023, https://arxiv.org/abs/2307.08691).
 """
@@ -53,7 +53,7 @@ def write_tiles(kernel: KernelOp, schedule: TilesSchedule, code: Code, first: SS
 
 
 class _Block(TileCode):
-    """What the three parts share."""
+    """What all parts share."""
 
     @abstractmethod
     def write(self, code: Code) -> None:
@@ -145,7 +145,7 @@ class _Forward(_Block):
 
 
 class _Backward(_Block):
-    """What both parts of the derivative share: the weights again, and the cotangents of the scores."""
+    """What all parts of the derivative share: the weights again, and the cotangents of the scores."""
 
     def __init__(self, stage: AttentionOp, schedule: TilesSchedule, top: Block):
         super().__init__(stage, schedule, top)

@@ -128,6 +128,12 @@ class Product:
         columns = self.extents[2]
         self.tail = Columns.behind(columns, schedule.columns, schedule.lanes)
         self.whole = Columns((schedule.lanes,) * (schedule.columns // schedule.lanes), schedule.columns)
+        self.is_cut = self.tail is not None and self.tail.filled < self.tail.width
+        if schedule.direct_columns and (self.is_cut or not self.layouts[factors.column].in_vectors):
+            raise DiagnosticException(
+                f"the kernel at {kernel.location} is scheduled to read columns in place, but they are no neighbours in "
+                "memory, or fewer than vectors have elements"
+            )
         self.room = schedule.tile_columns + (self.tail.width if self.tail is not None else 0)
         self.stores = self._stores_sums()
         self.rows = None if schedule.direct_rows else self._lines(top)
@@ -147,7 +153,7 @@ class Product:
 
     def _stores_sums(self) -> bool:
         """Returns whether the sums are the results, and vectors of them lie in the results."""
-        if len(self.kernel.stages) > 1 or (self.tail is not None and self.tail.filled < self.tail.width):
+        if len(self.kernel.stages) > 1 or self.is_cut:
             return False
         place, schedule = maps_of(self.stage)[len(self.stage.inputs)], self.schedule
         (output,) = self.stage.outputs
@@ -159,8 +165,7 @@ class Product:
         squares = layout.along_steps and lanes >= LEAST_LANES
         depth = -(-self.depth // lanes) * lanes if squares else self.depth
         shortest = self.steps - (self.ranges - 1) * self.depth
-        is_cut = self.tail is not None and self.tail.filled < self.tail.width
-        lies_in_lines = layout.in_lines and shortest >= lanes and not is_cut
+        lies_in_lines = layout.in_lines and shortest >= lanes and not self.is_cut
         lines = self._array(top, lanes * depth) if squares and not lies_in_lines else None
         return Panels(self._array(top, self.room * depth), self.element, lanes, depth, squares, lines)
 

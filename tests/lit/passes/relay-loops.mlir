@@ -170,3 +170,35 @@ wgsl.kernel @under workgroup_size = [8, 1, 1] access = ["read_write"] {
     memref.store %found, %y[%lane] : memref<2048xf32>
   }
 }
+
+// -----
+
+// A loop that may run no iteration has none of the barriers inside: what was read before it is still read behind it.
+// FORCED: wgsl.kernel @zero workgroup_size = [24, 1, 1]
+// FORCED: buf.most_trips = 4
+// FORCED-NEXT: wgsl.barrier {storage = true}
+// FORCED: memref.store %new
+wgsl.kernel @zero workgroup_size = [8, 1, 1] access = ["read_write", "read_write"] {
+^bb0(%y: memref<4096xf32>, %z: memref<4096xf32>):
+  %lane = wgsl.local_index
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c300 = arith.constant 300 : index
+  %one = arith.constant 1.0 : f32
+  %stop = wgsl.workgroup_id dim = 0
+  %old = memref.load %y[%lane] : memref<4096xf32>
+  scf.for %o = %c0 to %stop step %c1 {
+    scf.for %j = %c0 to %c300 step %c1 {
+      %j8 = arith.muli %j, %c8 : index
+      %jat = arith.addi %j8, %lane : index
+      memref.store %one, %z[%jat] : memref<4096xf32>
+    }
+  } {buf.most_trips = 4 : i64}
+  scf.for %i = %c0 to %c300 step %c1 {
+    %new = arith.addf %old, %one : f32
+    %i8 = arith.muli %i, %c8 : index
+    %iat = arith.addi %i8, %lane : index
+    memref.store %new, %y[%iat] : memref<4096xf32>
+  }
+}
