@@ -12,7 +12,7 @@ from tensorgrad.errors import OptionError
 from tensorgrad.ops import joining, shape
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.tracing import trees
-from tensorgrad.tracing.arrays import as_numpy
+from tensorgrad.tracing.arrays import as_numpy, borrowed
 from tensorgrad.tracing.dtypes import SHORT, DType, as_dtype
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
@@ -26,13 +26,16 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         dtype: The dtype. Without it arrays keep their own where tensorgrad has it; Python's numbers become f32, i32
             or bool.
         device: Where it is to be used; it is an array of the host, which goes along to any device.
-        copy: Whether to copy; `None` copies what is not an array of ours.
+        copy: Whether to copy; `None` copies what is not an array of ours, and `False` shares its memory, as
+            `from_dlpack` does.
 
     Raises:
         OptionError: `copy` is `False`, and a copy is needed; or there is no such device.
         DTypeError: Values that don't fit.
     """
     check_device(device)
+    if copy is False and not isinstance(obj, Tensor):
+        return _shared("asarray", obj, dtype)
     if isinstance(obj, Tensor):
         result = obj if dtype is None else cast(obj, dtype)
         if copy and isinstance(result, Array):
@@ -44,6 +47,14 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     if copy is False and result is not obj:
         raise OptionError(f"{user_line()}: asarray: copy=False, and {type(obj).__name__} has to be copied")
     return result
+
+
+def _shared(what: str, obj: Any, dtype: Any = None) -> Array:
+    shared = borrowed(what, obj)
+    if dtype is not None and as_dtype(dtype) != shared.dtype:
+        found, wanted = SHORT[shared.dtype], SHORT[as_dtype(dtype)]
+        raise OptionError(f"{user_line()}: {what}: copy=False, and {found} has to be copied to become {wanted}")
+    return Array(shared)
 
 
 def _stacked(nested: Any) -> Tensor:
@@ -61,15 +72,18 @@ def _dtype_within(obj: Any) -> DType | None:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """Returns an array of the numbers that another library's array holds, over DLPack: a copy.
 
+    With `copy=False` it shares the array's memory, which nobody may change from then on, as long as the array here is
+    in use; see `tg.from_dlpack`.
+
     Raises:
-        OptionError: `copy` is `False`, or there is no such device.
+        OptionError: `copy` is `False`, and the memory can't be shared; or there is no such device.
         DTypeError: It has no `__dlpack__`, or values that don't fit.
     """
     check_device(device)
-    if copy is False:
-        raise OptionError(f"{user_line()}: from_dlpack: copy=False, and arrays are copied")
     if isinstance(x, Tensor):
-        return asarray(x, copy=True)
+        return x if copy is False else asarray(x, copy=True)
+    if copy is False:
+        return _shared("from_dlpack", x)
     return shape.from_dlpack(x) if not hasattr(x, "__dlpack__") else asarray(np.from_dlpack(x))
 
 

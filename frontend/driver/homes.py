@@ -1,4 +1,4 @@
-"""`tensor`: tensors that live on a device, and the devices that they live on."""
+"""`tensor` and `Tensor.to`: tensors that live on a device, and the devices that they live on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tensorgrad.driver.device_loss import SNAPSHOT_EVERY
 from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.eager.blocks import NAME, Run
 from tensorgrad.eager.homes import EagerHome, NumpyHome, RecordingHome
-from tensorgrad.errors import OptionError
+from tensorgrad.errors import ArgumentError, DTypeError, OptionError, TraceError
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.runtime.backend import Executable, OutputHandle, array_of
 from tensorgrad.runtime.cpu import CpuExecutable
@@ -140,3 +140,59 @@ def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, re
         home = home_named("auto" if device is None else device)
     made = home.made(np.array(as_array(x.detach() if isinstance(x, Array) else x, wanted)))
     return made.requires_grad_() if requires_grad else made
+
+
+def moved(x: Tensor, target: Any, dtype: object, device: Any, copy: bool) -> Tensor:
+    """Returns a tensor on another device, of another dtype, or both; see `Tensor.to`."""
+    place, wanted = _destination(x, target, dtype, device)
+    trace = x.trace if isinstance(x, Traced) else current_trace()
+    if trace is not None and place is not None:
+        raise TraceError(
+            f"{user_line()}: to: inside {trace.name}, which is traced, a tensor is on no device of its own: all of it "
+            "runs where the program does. x.to(dtype) changes the dtype; move tensors before they are given"
+        )
+    home = None if place is None else home_named(place)
+    if not isinstance(x, Array) or home is None or home is x.home:
+        found = x.astype(wanted)
+    elif x.home is None:
+        found = home.made(np.array(x.astype(wanted)), "to")
+    else:  # by the narrower of the two dtypes, unless the new device lacks it
+        is_first = wanted.itemsize < x.dtype.itemsize or not home.has(x.dtype)
+        source = x.astype(wanted) if is_first else x
+        assert isinstance(source, Array)
+        found = home.moved(source).astype(wanted)
+    return found.clone() if copy and found is x else found
+
+
+def _destination(x: Tensor, target: Any, dtype: object, device: Any) -> tuple[str | None, DType]:
+    """Returns the device that `Tensor.to` was asked for, where it is another one than that of `x`, and the dtype."""
+    devices: list[Any] = [] if device is None else [device]
+    dtypes: list[object] = [] if dtype is None else [dtype]
+    if isinstance(target, Tensor):
+        dtypes.append(target.dtype)
+        if isinstance(target, Array) and target.home is not None and current_trace() is None:
+            devices.append(target.device)  # inside a trace all are on the program's device
+    elif isinstance(target, str) and not _is_dtype(target):
+        devices.append(target)
+    elif target is not None:
+        dtypes.append(target)
+    for what, given in (("device", devices), ("dtype", dtypes)):
+        if len(given) > 1:
+            raise ArgumentError(f"{user_line()}: to: the {what} is given twice")
+    place: str | None = devices[0] if devices and devices[0] != x.device else None
+    if place is not None:
+        try:
+            check_name(place)
+        except OptionError as error:
+            hint = "; it is no dtype either" if place is target else ""
+            hint = "; tg.array(x.detach()) makes an array of the host" if place == "host" else hint
+            raise OptionError(f"{user_line()}: to: {error.message}{hint}") from None
+    return place, as_dtype(dtypes[0]) if dtypes else x.dtype
+
+
+def _is_dtype(name: str) -> bool:
+    try:
+        as_dtype(name)
+    except DTypeError:
+        return False
+    return True

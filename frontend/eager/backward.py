@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from tensorgrad.eager.folding import Pass, nodes_behind
 from tensorgrad.eager.tape import Edge, Hook, Leaf, Node, Operand
-from tensorgrad.eager.templates import Place, Template
+from tensorgrad.eager.templates import Derivative, Place, Template
 from tensorgrad.eager.values import Kind, Value
 from tensorgrad.errors import GradientError
 from tensorgrad.tracing.grad_mode import recording
@@ -48,16 +48,40 @@ class Applier(Protocol):
         """Returns a number in all places: one of those that backward passes begin with."""
         ...
 
+    def arrived(self, x: Operand, source: Applier) -> Operand:
+        """Returns a copy of a tensor of another device; derivatives go back there."""
+        ...
+
     def whole_pass(self, root: Node, place: int, seed: Kind) -> Pass | None:
         """Returns the backward pass from a result as one application; `None` where it is to go node by node."""
         ...
 
 
-class Backward:
-    """One backward pass.
+class Crossing(Node):
+    """A copy from another device on the tape: the cotangent of the copy is copied back.
+
+    Attributes:
+        source: The device that was copied from.
 
     Args:
-        home: Where the tensors live.
+        source: The device that was copied from.
+        edge: Where derivatives go there.
+        copy: What is here now.
+    """
+
+    __slots__ = ("source",)
+    crosses: ClassVar[bool] = True
+
+    def __init__(self, source: Applier, edge: Edge, copy: Value):
+        super().__init__(Derivative(None, (), (None,), (True,), (copy.kind,), ()), [edge], [], [copy])
+        self.source = source
+
+
+class Backward:
+    """One backward pass. It goes from device to device as the tensors did, the last op of all of them first.
+
+    Args:
+        home: Where the tensor lives that it begins with.
         retain_graph: Whether the tape stays for another pass.
         create_graph: Whether the pass is recorded itself, for derivatives of gradients.
         only: The leaves, and results, that gradients are asked for; `None` is all leaves.
@@ -67,6 +91,7 @@ class Backward:
         self._home, self._retain, self._only = home, retain_graph, only
         self._create = create_graph
         self._found: dict[Edge, Operand] = {}
+        self._homes: dict[Node | Leaf, Applier] = {}  # where their cotangents are; `_home` is where the pass is now
 
     def run(self, root: Edge, cotangent: Operand) -> None:
         """Goes from a value back to the leaves.
@@ -103,6 +128,7 @@ class Backward:
         return True
 
     def _add(self, edge: Edge, piece: Operand) -> None:
+        self._homes[edge[0]] = self._home
         before = self._found.get(edge)
         self._found[edge] = piece if before is None else self._home.sum(before, piece)
 
@@ -113,13 +139,16 @@ class Backward:
                 f"{user_line()}: backward: what the line {_named(node.line)} left for it was let go by an earlier "
                 "backward pass; backward(retain_graph=True) keeps it for another one"
             )
+        self._home = self._homes.get(node, self._home)
         given: dict[int, Operand] = {}
         for place in range(len(node.results)):
             found = self._found.pop((node, place), None)
             if found is not None:
                 given[place] = self._seen(node, place, found)
         derivative = node.derivative
-        if given and derivative.template is not None:
+        if given and isinstance(node, Crossing):
+            self._cross(node, given[0])
+        elif given and derivative.template is not None:
             operands = [
                 self._cotangent(node, place[1], given) if value is None else self._value(node, place, value)
                 for place, value in zip(derivative.uses, node.values, strict=True)
@@ -130,6 +159,14 @@ class Backward:
                     self._add(edge, pieces[piece])
         if not self._retain:
             node.let_go()
+
+    def _cross(self, node: Crossing, found: Operand) -> None:
+        """Takes the cotangent of a copy back to the device that was copied from."""
+        (edge,) = node.edges
+        assert edge is not None
+        back = node.source.arrived(found, self._home)
+        self._home = node.source
+        self._add(edge, back)
 
     def _seen(self, node: Node, place: int, found: Operand) -> Operand:
         """Calls the hooks of a result, and keeps its gradient where that was asked for."""
@@ -175,6 +212,7 @@ class Backward:
     def _gather(self, leaf: Leaf, found: Operand) -> None:
         if self._only is not None and (leaf, 0) not in self._only:
             return
+        self._home = self._homes[leaf]
         for hook in list(leaf.hooks.values()):
             found = self._hooked(hook, found)
         self._keep(leaf, found)

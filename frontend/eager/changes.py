@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.eager.backward import Backward
+from tensorgrad.eager.backward import Applier, Backward, Crossing
 from tensorgrad.eager.folding import Pass
 from tensorgrad.eager.tape import Edge, Leaf, Node, Operand
 from tensorgrad.eager.templates import Template
-from tensorgrad.eager.values import Kind, Storage, Value
+from tensorgrad.eager.values import Kind, Storage, Value, value_of
 from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError
 from tensorgrad.ops.index import Changes as At
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
@@ -67,6 +67,14 @@ class ChangingHome(Home):
     @abstractmethod
     def full(self, kind: Kind, number: float) -> Operand:
         """Returns a number in all places."""
+
+    def arrived(self, x: Operand, source: Applier) -> Operand:
+        """Returns a copy of a tensor of another device, which computes it; derivatives go back there."""
+        value, edge = x
+        made = value_of(np.asarray(value.numpy(), order="C"))
+        if edge is None or not is_grad_enabled():
+            return made, None
+        return made, (Crossing(source, edge, made), 0)
 
     def whole_pass(self, root: Node, place: int, seed: Kind) -> Pass | None:
         """Returns the backward pass from a result as one application; `None`: what computes at once gains nothing."""

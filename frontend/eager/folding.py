@@ -62,14 +62,14 @@ class Graph:
     def behind(root: Node, place: int) -> Graph | None:
         """Returns the graph behind a result of a node.
 
-        It is `None` where the pass has to stop on its way: someone looks at a gradient, or has to be told of a value
-        that is there no more.
+        It is `None` where the pass has to stop on its way: it goes on on another device, or someone looks at a
+        gradient, or has to be told of a value that is there no more.
         """
         graph = Graph([], [], [], [], place, [])
         numbers: dict[Node | Leaf, int] = {root: 0}
         count = 1
         for node in nodes_behind(root):
-            if node.values is None or node.hooks or node.retained:
+            if node.values is None or node.hooks or node.retained or node.crosses:
                 return None
             targets: list[Target | None] = []
             for edge in node.edges:

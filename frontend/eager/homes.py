@@ -115,7 +115,7 @@ class EagerHome(ChangingHome):
         if own.home is not self:
             raise ArgumentError(
                 f"{user_line()}: a tensor on {own.home.device} is used together with one on {self.device}; "
-                f"tg.tensor(x, device={self.device!r}) makes one there"
+                f"x.to({self.device!r}) makes one there"
             )
         value: Value = own.value
         if value.storage is not None and value.is_outdated:
@@ -212,15 +212,38 @@ class EagerHome(ChangingHome):
         """Returns what a program on this device has put out as a tensor."""
         return self.wrap(Value(kind_of(source.shape, source.dtype), source), None)
 
-    def made(self, array: NumpyArray) -> Array:
+    def made(self, array: NumpyArray, what: str = "tensor") -> Array:
         """Returns a new tensor with the numbers of an array, whose memory it takes.
+
+        Args:
+            array: The numbers.
+            what: The function that messages name.
 
         Raises:
             DTypeError: The device has no elements of that dtype.
         """
-        if array.dtype in self._lacks:
-            raise DTypeError(f"{user_line()}: tensor: {self.device} has no {SHORT[array.dtype]}")
+        self._check_has(array.dtype, what)
         return self.wrap(value_of(array), None)
+
+    def moved(self, x: Array) -> Array:
+        """Returns a copy of a tensor of another device, through which derivatives go.
+
+        Raises:
+            DTypeError: The device has no elements of that dtype.
+            TensorgradError: What the compiler or the other device reported.
+        """
+        source = x.home
+        assert isinstance(source, EagerHome)
+        self._check_has(x.dtype, "to")
+        return self.wrap(*self.arrived(source.operand(x), source))
+
+    def has(self, dtype: DType) -> bool:
+        """Returns whether the device has elements of a dtype."""
+        return dtype not in self._lacks
+
+    def _check_has(self, dtype: DType, what: str) -> None:
+        if not self.has(dtype):
+            raise DTypeError(f"{user_line()}: {what}: {self.device} has no {SHORT[dtype]}")
 
 
 class NumpyHome(EagerHome):

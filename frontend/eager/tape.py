@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from tensorgrad.eager.templates import Derivative
 from tensorgrad.eager.values import Value
@@ -52,6 +52,7 @@ class Node:
         line: The user's line.
         hooks: For each result, what is called with its gradient.
         retained: For some results, where their gradient is kept.
+        crosses: Whether it is a copy from another device.
 
     Args:
         derivative: What computes the cotangents of the operands that have an edge.
@@ -61,12 +62,14 @@ class Node:
     """
 
     __slots__ = ("derivative", "edges", "hooks", "line", "number", "results", "retained", "values")
+    crosses: ClassVar[bool] = False
 
     def __init__(
         self, derivative: Derivative, edges: Sequence[Edge | None], operands: Sequence[Value], results: Sequence[Value]
     ):
         self.number = next(_numbers)
-        self.derivative, self.edges = derivative, edges
+        self.derivative = derivative
+        self.edges: Sequence[Edge | None] = edges
         self.results = derivative.results
         both = [*operands, *results]
         self.values: list[Value | None] | None = [None if place is None else both[place] for place in derivative.taken]

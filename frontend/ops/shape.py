@@ -11,11 +11,12 @@ import numpy as np
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg import leaves, shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, int_value, integer, ints, size_of
-from tensorgrad.errors import ArgumentError, AxisError, DTypeError, InputError, ShapeError
+from tensorgrad.errors import ArgumentError, AxisError, DTypeError, InputError, OptionError, ShapeError
 from tensorgrad.ops import promotion
 from tensorgrad.ops.elementwise.arithmetic import add, less, where
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.runtime.conversion import converted
+from tensorgrad.tracing.arrays import borrowed
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, spec
 from tensorgrad.tracing.index_ranges import Note, allowed
 from tensorgrad.tracing.location import user_line
@@ -67,18 +68,34 @@ def array(x: Any, dtype: object = None) -> Tensor:
     return Array(np.array(as_array(x, None if dtype is None else as_dtype(dtype))))
 
 
-def from_dlpack(x: Any) -> Tensor:
+def from_dlpack(x: Any, *, copy: bool | None = None) -> Tensor:
     """Returns a tensor of the numbers that another library's array holds, over DLPack: a copy, as `array` makes.
+
+    With `copy=False` it shares the array's memory, which nobody may change from then on, as long as the tensor is in
+    use: ops, also those whose results are not computed yet, and programs read it when they run.
 
     Args:
         x: Anything with `__dlpack__` on the CPU, such as a tensor of PyTorch or an array of JAX or CuPy's host memory.
+        copy: `False` shares the memory.
 
     Raises:
         DTypeError: It has no `__dlpack__`, is on another device, records a gradient, or holds values that don't fit.
+        OptionError: `copy` is `False`, and the memory can't be shared: the array is not contiguous, not aligned, of a
+            dtype that would be converted, or its library refuses.
     """
     if isinstance(x, Traced) or not hasattr(x, "__dlpack__"):
         raise DTypeError(f"from_dlpack takes an array with __dlpack__, not {type(x).__name__}; tg.array takes numbers")
-    return array(x)
+    if copy is not False:
+        return array(x)
+    if isinstance(x, Tensor):
+        return x
+    shared = borrowed("from_dlpack", x)
+    if shared.dtype.itemsize == 8:
+        raise OptionError(
+            f"{user_line()}: from_dlpack: copy=False, and {SHORT[shared.dtype]} would be converted to 32 bits; "
+            "tensorgrad.array_api.from_dlpack keeps it"
+        )
+    return Array(shared)
 
 
 def full(shape_: int | Sequence[int], value: float, dtype: object = None) -> Tensor:

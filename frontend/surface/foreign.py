@@ -11,6 +11,10 @@ from collections.abc import Iterable, Mapping
 from tensorgrad.errors import UnknownNameError
 
 _PLACE = "device= of tg.compile and tg.jit says where to compute; arrays move by themselves"
+_MODEL_PLACE = (
+    "device= of tg.compile says where to train, and model.initialized(device=...) returns the model with tensors on a "
+    "device"
+)
 _NO_GRADIENTS = "tg.no_grad() is that: with tg.no_grad(): ..."
 _IN_PLACE = (
     "only tensors of tg.tensor, outside a trace, can be changed; here x = x.at[key].set(value) makes a changed copy"
@@ -147,8 +151,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "normal_": "x.copy_(tg.random.normal(key, x.shape)) does that",
         "uniform_": "x.copy_(tg.random.uniform(key, x.shape)) does that",
         "type_as": "x.astype(y.dtype) does that",
-        "cpu": "x.numpy() gives the values, and tg.tensor(x, device='cpu') makes a tensor there",
-        "cuda": _PLACE,
+        "cuda": 'x.to("wgpu") copies an eager tensor there; ' + _PLACE,
         "data": "x.detach() is a constant to derivatives, and shares the memory of an eager tensor",
         "dim": "x.ndim is the number of axes",
         "double": 'x.astype("f64") does that',
@@ -162,7 +165,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "requires_grad_": "tg.grad says by which arguments; outside a trace, tg.tensor(x, requires_grad=True)",
         "scatter_": "x.at[key].set(values) gives a changed copy",
         "t": "x.T has the axes reversed",
-        "to": "x.astype(dtype) changes the dtype; tg.tensor(x, device=...) makes a tensor on a device",
         "topk": "x.top_k does that",
         "type": "x.astype(dtype) changes the dtype",
         "view": "x.reshape does that",
@@ -170,8 +172,8 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     },
     "Module": {
         "children": "attributes are the children, and repr(model) shows the tree",
-        "cpu": _PLACE,
-        "cuda": _PLACE,
+        "cpu": _MODEL_PLACE,
+        "cuda": _MODEL_PLACE,
         "eval": "tg.nn.inference(model) is the form for inference",
         "forward": _CALL,
         "load_state_dict": "training.load_parameters(values) does that, and tg.nn.from_torch for PyTorch's",
@@ -179,7 +181,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "register_parameter": "self.name = tg.nn.param(shape) declares a parameter",
         "requires_grad_": "model.freeze(pattern) and model.trainable(pattern) say what is trained",
         "state_dict": "training.state_dict() and training.parameters() have the values",
-        "to": _PLACE,
+        "to": _MODEL_PLACE,
         "train": "a model trains unless it is in the form of tg.nn.inference(model)",
     },
     "Training": {

@@ -41,6 +41,32 @@ class Methods:
         """The device of the values, as the Array API standard has it."""
         return import_module("tensorgrad.array_api.devices").DEVICE
 
+    def to(self, target: Any = None, dtype: Any = None, *, device: Any = None, copy: bool = False) -> Any:
+        """Returns the tensor on another device, with another dtype, or both; itself, where it is so already.
+
+        `x.to("cpu")`, `x.to("f16")`, `x.to("wgpu", "f32")`, `x.to(other)`. A copy on another device computes what is
+        recorded for the tensor. Gradients go back through it, to the leaf on its own device. An array of the host
+        becomes a leaf.
+
+        Args:
+            target: A device, as for `tg.tensor`; a dtype; or a tensor, whose device and dtype it is to have. Arrays of
+                the host and traced tensors are on no device of their own: of them it takes the dtype alone.
+            dtype: The dtype. It is converted by the rules of `astype`.
+            device: The device.
+            copy: Whether to copy the tensor where it would be given itself.
+
+        Raises:
+            OptionError: There is no such device, or it is "host" for a tensor on a device.
+            DTypeError: There is no such dtype, or not on the device.
+            ArgumentError: The device or the dtype is given twice.
+            TraceError: Another device is asked for inside a trace.
+        """
+        return import_module("tensorgrad.driver.homes").moved(self, target, dtype, device, copy)
+
+    def cpu(self) -> Any:
+        """Returns the tensor on the device "cpu", as `to("cpu")` does."""
+        return self.to("cpu")
+
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
         """Returns the tensor on a device of the Array API standard: itself, since there is one.
 

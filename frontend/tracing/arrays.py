@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.errors import InputError
+from tensorgrad.dialects.tg.base import NumpyArray
+from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.runtime.backend import ArraySlot
 from tensorgrad.tracing.dtypes import SHORT, Spec
 from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
 
 
 def slot_of(name: str, spec: Spec) -> ArraySlot:
@@ -24,7 +26,7 @@ def as_numpy(name: str, value: Any) -> np.ndarray:
         InputError: It is none.
     """
     try:
-        if hasattr(value, "detach"):
+        if hasattr(value, "detach") and not isinstance(value, Tensor):
             value = value.detach().cpu()
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -32,3 +34,30 @@ def as_numpy(name: str, value: Any) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         raise InputError(f"{user_line()}: {name} is not an array of numbers, but of {array.dtype}")
     return array
+
+
+def borrowed(what: str, value: Any) -> NumpyArray:
+    """Returns an array that shares the memory of another library's: `copy=False`.
+
+    Args:
+        what: The function that messages name.
+        value: An array of NumPy, or anything on the CPU with `__dlpack__`.
+
+    Raises:
+        OptionError: The memory can't be shared: it is no array, its elements are not one after the other or not
+            aligned, or its library refuses.
+        DTypeError: It has elements of another dtype than ours.
+    """
+    refused = f"{user_line()}: {what}: copy=False, and {type(value).__name__} has to be copied"
+    if not isinstance(value, np.ndarray):
+        if not hasattr(value, "__dlpack__"):
+            raise OptionError(f"{refused}: it has no __dlpack__")
+        try:
+            value = np.from_dlpack(value, copy=False)
+        except (TypeError, ValueError, RuntimeError, BufferError) as error:
+            raise OptionError(f"{refused}: {error}") from error
+    if value.dtype not in SHORT:
+        raise DTypeError(f"{user_line()}: {what}: {value.dtype} is not supported")
+    if not value.flags.c_contiguous or not value.flags.aligned:
+        raise OptionError(f"{refused}: its elements do not lie one after the other, in order and aligned")
+    return np.asarray(value)

@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
-from tensorgrad.errors import ArgumentError, GradientError, OptionError, ShapeError, TraceError
+from tensorgrad.errors import ArgumentError, GradientError, ShapeError, TraceError
 from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
@@ -463,17 +463,15 @@ class Array(Eager, Tensor):
         return f"Array({np.array2string(self._array, separator=', ')}, dtype={SHORT[self.dtype]}{more})"
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """Returns the tensor, where it is on that device; an array of the host is on any.
+        """Returns the tensor on a device, as `to` does; an array of the host is on any.
 
         Raises:
-            OptionError: There is no such device, or the tensor lives on another one.
+            OptionError: There is no such device.
+            DTypeError: It has no elements of the tensor's dtype.
+            TraceError: It is another device, and this is inside a trace.
         """
-        if self.live is not None and device != self.device:
-            raise OptionError(
-                f"{user_line()}: to_device: the tensor lives on {self.device}; tg.tensor(x, device={device!r}) makes a "
-                "copy there"
-            )
-        return super().to_device(device, stream=stream)
+        is_here = self.live is None or device == self.device
+        return super().to_device(device, stream=stream) if is_here else self.to(device=device)
 
     def __getitem__(self, key: Any) -> Any:
         if self.live is None or not is_basic(key):
