@@ -135,6 +135,22 @@ def overflow(device: WebGPUDevice) -> None:
     same(lambda x: tg.concat([-x, tg.abs(x)]), x)
 
 
+def narrow_integers(device: WebGPUDevice) -> None:
+    x = np.array([-128, 127, 100], np.int8)
+    assert same(lambda x: x + x, x).tolist() == [0, -2, -56]
+    assert same(lambda x: x * x, x.view(np.uint8)).dtype == np.uint8
+
+
+def wide_integers(device: WebGPUDevice) -> None:
+    x = np.array([2**62, -(2**63), 3], np.int64)
+    function = tg.jit(lambda x: x + x, device="wgpu")
+    if device.target.int64:
+        assert np.asarray(function(tg.array(x, "i64"))).tolist() == [-(2**63), 0, 6]
+        return
+    with pytest.raises(TargetError, match="shader-int64"):
+        function(tg.array(x, "i64"))
+
+
 def shifts(device: WebGPUDevice) -> None:
     x, count = np.full(7, -123456789, np.int32), np.array([0, 1, 31, 32, 33, 64, -1], np.int32)
     assert not same(lambda x, y: x << y, x, count)[3:].any()
@@ -187,7 +203,9 @@ CHECKS: dict[str, Callable[[WebGPUDevice], None]] = {
     "Integer division by zero": division,
     "The smallest integer divided by -1": least_integer,
     "Integer overflow": overflow,
-    "Shifts by 32 or more": shifts,
+    "Integers of 8 and 16 bits": narrow_integers,
+    "Integers of 64 bits": wide_integers,
+    "Shifts by the width or more": shifts,
     "Floats to integers": to_integers,
     "Integers to floats": to_floats,
     "Floats to half floats": to_half,

@@ -181,8 +181,8 @@ MISTAKES: dict[type[BaseException], Mistake] = {
         HERE + "sum: axis 2 is out of range for a tensor of 2 axes",
     ),
     errors.DTypeError: Mistake(
-        lambda: tg.concat([tg.ones(2, "i32"), tg.ones(2, "u32")]),
-        HERE + "concat: i32 and u32 have no common type; cast one of them",
+        lambda: tg.concat([tg.ones(2, "i32"), tg.ones(2, "u64")]),
+        HERE + "concat: i32 and u64 have no common type; cast one of them",
     ),
     errors.ArgumentError: Mistake(
         lambda: untyped.nn.LayerNorm(3, epsilon=1e-5),

@@ -171,8 +171,8 @@ def test_a_shape_mismatch_names_the_line():
 def test_a_message_that_quotes_another_names_the_line_once():
     line = here(+2)
     with pytest.raises(DTypeError) as caught:
-        tg.concat([np.ones(2, np.uint32), np.ones(2, np.int32)])
-    assert str(caught.value) == f"{line}: concat: u32 and i32 have no common type; cast one of them"
+        tg.concat([tg.ones(2, "u64"), np.ones(2, np.int32)])
+    assert str(caught.value) == f"{line}: concat: u64 and i32 have no common type; cast one of them"
 
 
 def test_a_traced_value_after_its_trace():

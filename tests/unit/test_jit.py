@@ -159,7 +159,7 @@ CALLS: list[tuple[Any, type[TensorgradError], str]] = [
     (lambda: tg.jit(fails)(X, z=1), InputError, "unexpected keyword argument 'z'"),
     (lambda: tg.jit(fails)(X, "text"), DTypeError, r"in argument 'y' of fails\(\); what is not an array goes into"),
     (lambda: tg.jit(fails)({"a": [1j]}), DTypeError, r"complex128 as a tensor, in argument 'x\.a\.0'"),
-    (lambda: tg.jit(fails)(2**40), DTypeError, r"outside of i32, in argument 'x' of fails\(\)"),
+    (lambda: tg.jit(fails)(2**40), DTypeError, r"outside of i32; .*, in argument 'x' of fails\(\)"),
     (lambda: tg.jit(fails)(tg.nn.Linear(2, 2)), ParameterError, "has no values"),
     (lambda: tg.jit(lambda x: None)(X), TraceError, r"lambda_line_\d+\(\) returned no tensor"),
     (lambda: tg.jit(lambda x: "text")(X), TraceError, "returned str"),
