@@ -1,4 +1,4 @@
-"""How long a first step takes: in a new process, with all caches empty; and in the process after that."""
+"""What a first step takes in a new process, in time and memory: with empty caches, and in the process after that."""
 
 from __future__ import annotations
 
@@ -12,43 +12,59 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness import machine
-from benchmarks.workloads import NAMES
+from benchmarks.workloads import NAMES, workload
+from tensorgrad import DeviceName
 from tensorgrad.driver.program_cache import SWITCH, VARIABLE
 from tensorgrad.runtime.cpu.objects import CACHE_VARIABLE
 
 UNCACHED = {"MESA_SHADER_CACHE_DISABLE": "true", "MESA_GLSL_CACHE_DISABLE": "true", "__GL_SHADER_DISK_CACHE": "0"}
 """What keeps drivers from finding the shaders of an earlier run: Mesa's, and NVIDIA's."""
 
-COLUMNS = ("process", "imports", "compilation", "first_step", "without_imports", "cpu")
+COLUMNS = ("process", "imports", "compilation", "first_step", "without_imports", "cpu", "peak")
 """The figures that are printed."""
 
 CHILD = """
 import json, os, sys, time
-name, device = sys.argv[1:]
+name, where, folder = sys.argv[1:]
 marks, used = [time.perf_counter()], [0.0]
 def mark():
     marks.append(time.perf_counter())
     used.append(sum(os.times()[:4]))
-import tensorgrad
-from benchmarks.workloads import workload
-build = workload(name)
+{importing}
 mark()
-training, batch = build(device)
+{building}
 mark()
-loss = float(training.step(**batch))
+loss = {stepping}
 mark()
-print(json.dumps({"marks": [b - a for a, b in zip(marks, marks[1:])], "cpu": used[-1], "loss": loss}))
+from benchmarks.harness import peak_bytes
+found = [b - a for a, b in zip(marks, marks[1:])]
+print(json.dumps({{"marks": found, "cpu": used[-1], "loss": loss, "peak": peak_bytes()}}))
 """
+
+OURS = CHILD.format(
+    importing="import tensorgrad\nfrom benchmarks.workloads import workload\nbuild = workload(name)",
+    building="training, batch = build(where)",
+    stepping="float(training.step(**batch))",
+)
+PEER = CHILD.format(
+    importing="import importlib, numpy\npeer = importlib.import_module(f'benchmarks.peers.{where}_peer')",
+    building="given = [numpy.load(f'{folder}/{part}.npz') for part in ('weights', 'batch')]\n"
+    "step = peer.contestant(name, *given).step",
+    stepping="step()",
+)
+"""What the processes run: a workload here, and in a peer, which reads its weights one by one."""
 
 
 @dataclass(frozen=True)
 class Cold:
-    """Seconds until a first loss is there.
+    """Seconds until a first loss is there, and memory.
 
     Attributes:
         name: The workload.
@@ -57,6 +73,7 @@ class Cold:
         compilation: The model, the compiler, and the device, with all pipelines.
         first_step: The first step, in which some drivers compile.
         cpu: What all threads of the process took until then, and the processes that compiled for it.
+        peak: The most memory that the process had, in MB; not a number where the system doesn't say.
     """
 
     name: str
@@ -65,6 +82,7 @@ class Cold:
     compilation: float
     first_step: float
     cpu: float
+    peak: float
 
     @property
     def without_imports(self) -> float:
@@ -83,46 +101,75 @@ def cold(name: str, device: str = "wgpu", cache: Path | None = None) -> Cold:
     Raises:
         subprocess.CalledProcessError: It fails.
     """
-    start = time.perf_counter()
-    command = [sys.executable, "-c", CHILD, name, device]
     kept = {SWITCH: "0", CACHE_VARIABLE: "0"}
     if cache is not None:
         kept = {SWITCH: "1", VARIABLE: str(cache), CACHE_VARIABLE: str(cache / "objects")}
+    return _started(OURS, name, device, "", kept)
+
+
+def _started(code: str, name: str, where: str, folder: str, kept: dict[str, str]) -> Cold:
+    """Runs a first step in a new process, with variables of its environment."""
+    start = time.perf_counter()
+    command = [sys.executable, "-c", code, name, where, folder]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **UNCACHED, **kept})
     process = time.perf_counter() - start
     found = json.loads(done.stdout)
     imports, compilation, first_step = found["marks"]
-    return Cold(name, process, imports, compilation, first_step, found["cpu"])
+    peak = float("nan") if found["peak"] is None else found["peak"] / 1e6
+    return Cold(name, process, imports, compilation, first_step, found["cpu"], peak)
 
 
-def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES) -> None:
+def peer_cold(name: str, peer: str, folder: Path) -> Cold:
+    """Runs a peer's first step in a new process, with what `save_state` wrote.
+
+    Raises:
+        subprocess.CalledProcessError: It fails.
+    """
+    return _started(PEER, name, peer, str(folder), {})
+
+
+def save_state(name: str, device: str, folder: Path) -> None:
+    """Writes the first weights of a workload, and its batch, for peers to start from."""
+    training, batch = workload(name)(cast(DeviceName, device))
+    arrays: dict[str, dict[str, Any]] = {"weights": training.parameters(), "batch": batch}
+    for part, values in arrays.items():
+        np.savez(folder / f"{part}.npz", **values)
+
+
+def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES, peers: Sequence[str] = ()) -> None:
     """Prints medians of some runs of each workload, in turn; writes all of them as JSON.
 
-    Each is started twice with an empty folder of compiled programs and native code, which the second start finds.
+    Each is started twice with an empty folder of compiled programs and native code, which the second start finds; then
+    the peers are started, each alone, with the same weights.
     """
-    first: dict[str, list[Cold]] = {name: [] for name in names}
-    second: dict[str, list[Cold]] = {name: [] for name in names}
-    for _ in range(rounds):
-        for name in names:
-            with tempfile.TemporaryDirectory() as folder:
-                first[name].append(cold(name, device, Path(folder)))
-                second[name].append(cold(name, device, Path(folder)))
-    table = Table(title=f"seconds until a first loss on {device}, drivers' caches off")
+    parts = ("runs", "second", *peers)
+    runs: dict[str, dict[str, list[Cold]]] = {part: {name: [] for name in names} for part in parts}
+    for name in names:
+        with tempfile.TemporaryDirectory() as weights:
+            if peers:
+                save_state(name, device, Path(weights))
+            for _ in range(rounds):
+                with tempfile.TemporaryDirectory() as folder:
+                    for part in ("runs", "second"):
+                        runs[part][name].append(cold(name, device, Path(folder)))
+                for peer in peers:
+                    runs[peer][name].append(peer_cold(name, peer, Path(weights)))
+    table = Table(title=f"seconds until a first loss on {device}, drivers' caches off; peak memory of the process, MB")
     for column in ("", *COLUMNS):
         table.add_column(column.replace("_", " "), justify="right" if column else "left")
     for name in names:
-        times = [_medians(first[name]), _medians(second[name])]
-        ratios = [again / once for once, again in zip(*times, strict=True)]
-        for title, row in zip((name, "  second start", "  second / first"), (*times, ratios), strict=True):
-            table.add_row(title, *(f"{value:.2f}" for value in row))
+        first = _medians(runs["runs"][name])
+        table.add_row(name, *(f"{value:.2f}" for value in first))
+        for part, title in (("second", "second start"), *((peer, peer) for peer in peers)):
+            row = _medians(runs[part][name])
+            table.add_row(f"  {title}", *(f"{value:.2f}" for value in row))
+            ratios = (one / once for once, one in zip(first, row, strict=True))
+            table.add_row(f"  {title.split()[0]} / first", *(f"{value:.2f}" for value in ratios))
     console = Console(width=max(120, Console().width))
     console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)
-    runs = {
-        part: {name: [asdict(one) for one in found] for name, found in by_name.items()}
-        for part, by_name in (("runs", first), ("second", second))
-    }
-    out.write_text(json.dumps({"machine": machine(), **runs}, indent=1))
+    found = {part: {name: [asdict(one) for one in runs[part][name]] for name in names} for part in parts}
+    out.write_text(json.dumps({"machine": machine(), **found}, indent=1))
     console.print(f"written to {out}")
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -112,7 +113,7 @@ def report(workload: str, timings: list[Timing], base: str, out: Path | None) ->
     """Prints a table whose ratios are over `base`, and the counts; writes all of it as JSON to `out`."""
     by_name = {timing.name: timing for timing in timings}
     table = Table(title=f"{workload}: a training step")
-    for column in ("", "first, s", "median, ms", "from-to, ms", "ratio", "first loss", "last loss"):
+    for column in ("", "first, s", "median, ms", "from-to, ms", "ratio", "first loss", "last loss", "losses differ by"):
         table.add_column(column, justify="left" if not column else "right", no_wrap=True)
     for timing in timings:
         table.add_row(
@@ -123,6 +124,7 @@ def report(workload: str, timings: list[Timing], base: str, out: Path | None) ->
             f"{timing.median / by_name[base].median:.2f}",
             f"{timing.losses[0]:.5f}",
             f"{timing.losses[-1]:.5f}",
+            f"{difference(timing.losses, by_name[base].losses):.1e}",
         )
     console = Console(width=max(120, Console().width))
     console.print(table)
@@ -134,6 +136,18 @@ def report(workload: str, timings: list[Timing], base: str, out: Path | None) ->
         data = {"workload": workload, "machine": machine(), "timings": [vars(timing) for timing in timings]}
         out.write_text(json.dumps(data, indent=1, default=str))
         console.print(f"written to {out}")
+
+
+def difference(losses: Sequence[float], expected: Sequence[float]) -> float:
+    """Returns the greatest relative difference of the losses after equally many steps."""
+    return max(abs(one - other) / max(abs(other), 1e-30) for one, other in zip(losses, expected, strict=True))
+
+
+def peak_bytes() -> int | None:
+    """Returns how much memory this process has had at most, as Linux counts it; `None` elsewhere."""
+    status = Path("/proc/self/status")
+    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    return None if found is None else 1024 * int(found[1])
 
 
 def _short(value: Any) -> str:

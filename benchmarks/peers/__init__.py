@@ -16,6 +16,9 @@ from benchmarks.harness import Contestant
 ON_CPU = ("numpy_peer", "torch_peer", "torch_compile_peer", "jax_peer", "iree_peer")
 PEERS = ("hand_fused", *ON_CPU, "tinygrad_peer")
 
+ONLY = {"smollm2": ("torch_peer", "torch_compile_peer")}
+"""The workloads that not every peer has, and who has them."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -40,6 +43,7 @@ SETTINGS = {
     "sine": Settings(1e-3),
     "addition": Settings(5e-3, weight_decay=0.01, clip_norm=1.0),
     "convnet": Settings(1e-3, weight_decay=0.01),
+    "smollm2": Settings(3e-4, weight_decay=0.1, decay=".weight", clip_norm=1.0),
 }
 
 
@@ -61,7 +65,7 @@ def peers(
     """
     found: list[Contestant | None] = []
     for peer in PEERS if adapter else ON_CPU:
-        if chosen and peer.removesuffix("_peer") not in chosen:
+        if (chosen and peer.removesuffix("_peer") not in chosen) or peer not in ONLY.get(name, PEERS):
             continue
         try:
             module = import_module(f"benchmarks.peers.{peer}")

@@ -12,6 +12,7 @@ from torch.nn import functional
 from benchmarks.harness import Contestant
 from benchmarks.peers import SETTINGS
 from benchmarks.peers.layers import Parameters, layers
+from benchmarks.workloads import smollm2 as smollm2_workload
 
 
 def _linear(p: Parameters, name: str, x: Any) -> Any:
@@ -59,12 +60,48 @@ def addition(p: Parameters, tokens: Any, result: Any) -> Any:
     return functional.cross_entropy(_transformer(p, tokens, torch.relu)[:, -3:].flatten(0, 1), result.long().flatten())
 
 
+def _rms_norm(p: Parameters, name: str, x: Any) -> Any:
+    return functional.rms_norm(x, x.shape[-1:], p[f"{name}.weight"], smollm2_workload.EPS)
+
+
+def _rotated(x: Any, cosine: Any, sine: Any) -> Any:
+    first, second = x.chunk(2, -1)
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1)
+
+
+def _shared_attention(p: Parameters, name: str, x: Any, angles: tuple[Any, Any]) -> Any:
+    """Causal attention without biases, whose heads share those of the keys and values."""
+    batch, length, width = x.shape
+    size = width // smollm2_workload.HEADS
+    q, k, v = ((x @ p[f"{name}.{part}.weight"]).view(batch, length, -1, size).transpose(1, 2) for part in "qkv")
+    q, k = _rotated(q, *angles), _rotated(k, *angles)
+    attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return attended.transpose(1, 2).reshape(batch, length, width) @ p[f"{name}.out.weight"]
+
+
+def smollm2(p: Parameters, tokens: Any, following: Any) -> Any:
+    x = functional.embedding(tokens, p["tokens.weight"])
+    half = x.shape[-1] // smollm2_workload.HEADS // 2
+    turns = smollm2_workload.ROTARY ** (-torch.arange(half, dtype=torch.float64) / half)
+    angles = torch.arange(x.shape[1])[:, None] * turns
+    rotation = angles.cos().float(), angles.sin().float()
+    for block in range(sum(name.endswith("norm1.weight") for name in p)):
+        name = f"blocks.{block}"
+        x = x + _shared_attention(p, f"{name}.attention", _rms_norm(p, f"{name}.norm1", x), rotation)
+        h = _rms_norm(p, f"{name}.norm2", x)
+        gate, up = (h @ p[f"{name}.mlp.{part}.weight"] for part in ("gate", "up"))
+        x = x + (functional.silu(gate) * up) @ p[f"{name}.mlp.down.weight"]
+    logits = _rms_norm(p, "norm", x) @ p["tokens.weight"].T
+    return functional.cross_entropy(logits.flatten(0, 1), following.long().flatten())
+
+
 LOSSES: dict[str, Callable[..., Any]] = {
     "mlp": mlp,
     "gpt": gpt,
     "sine": sine,
     "addition": addition,
     "convnet": convnet,
+    "smollm2": smollm2,
 }
 
 

@@ -26,6 +26,9 @@ class Build(Protocol):
 NAMES = ("mlp", "gpt", "sine", "addition", "convnet")
 """The workloads, by module."""
 
+LARGE = ("smollm2",)
+"""Those that take gigabytes and minutes, and run only where someone names them."""
+
 
 def workload(name: str) -> Build:
     """Returns the function that builds a workload on a device."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,11 +13,12 @@ import pytest
 
 from benchmarks import attention, blame, kernels
 from benchmarks.__main__ import main
-from benchmarks.cold import cold
+from benchmarks.cold import cold, peer_cold, save_state
 from benchmarks.driver import commands, encoding, pipelines
+from benchmarks.harness import difference
 from benchmarks.peers import hand_fused, numpy_peer, torch_peer
 from benchmarks.scaling import Size, cost
-from benchmarks.workloads import NAMES, gpt, workload
+from benchmarks.workloads import NAMES, gpt, smollm2, workload
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
 OPTIONAL = [import_module("benchmarks.peers.jax_peer")] if find_spec("jax") else []
@@ -33,6 +35,20 @@ def test_peers_have_the_same_losses(name: str) -> None:
     expected = [float(training.step(**batch)) for _ in range(3)]
     for other in others:
         np.testing.assert_allclose([other.step() for _ in range(3)], expected, rtol=2e-4, err_msg=other.name)
+
+
+def test_a_small_smollm2_has_the_losses_of_pytorch() -> None:
+    """Two of its layers, and a part of its vocabulary; layers are as wide as in the large one."""
+    training, batch = smollm2.build("cpu", layers=2, vocabulary=512)
+    other = torch_peer.contestant("smollm2", training.parameters(), batch)
+    expected = [float(training.step(**batch)) for _ in range(4)]
+    assert expected[-1] < expected[0] - 1
+    np.testing.assert_allclose([other.step() for _ in range(4)], expected, rtol=2e-4)
+
+
+def test_smollm2_has_135_million_parameters() -> None:
+    parameters = smollm2.SmolLM2(smollm2.VOCABULARY, smollm2.LAYERS).parameters()
+    assert sum(math.prod(parameter.shape) for parameter in parameters) == 134_515_008
 
 
 def test_the_planted_line_is_blamed() -> None:
@@ -71,6 +87,20 @@ def test_the_command_writes_figures_and_a_picture(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "sine.png").stat().st_size > 1000
 
 
+def test_first_steps_of_a_large_workload_are_measured_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself on the CPU and beside PyTorch, each alone; a small workload stands for it."""
+    monkeypatch.setattr("benchmarks.__main__.LARGE", ("sine",))
+    main(["sine", "--rounds", "1", "--seconds", "0.1", "--out", str(tmp_path)])
+    timings = json.loads((tmp_path / "sine.json").read_text(encoding="utf-8"))["timings"]
+    assert [one["name"] for one in timings] == ["tensorgrad cpu", "torch eager (CPU)"]
+    found = json.loads((tmp_path / "sine cold.json").read_text(encoding="utf-8"))
+    assert all(len(found[part]["sine"]) == 1 for part in ("runs", "second", "torch"))
+
+
+def test_the_difference_of_losses_is_the_greatest_relative_one() -> None:
+    assert difference([1.0, 2.2, 4.0], [1.0, 2.0, 4.4]) == pytest.approx(0.1)
+
+
 def test_costs_of_a_size() -> None:
     found = cost(Size(layers=1, width=16, batch=2, length=8), "wgpu")
     assert found.dispatches > 0 and found.peak_bytes > 0
@@ -89,6 +119,14 @@ def test_both_forms_of_attention_compute_the_same() -> None:
 def test_a_cold_start_is_measured() -> None:
     found = cold("sine")
     assert found.process > found.imports + found.without_imports > 0 and found.cpu > 0
+
+
+def test_a_cold_start_of_a_peer_is_measured(tmp_path: Path) -> None:
+    """Whole models and their optimizers' state lie in memory: at least what importing a peer takes."""
+    save_state("sine", "numpy", tmp_path)
+    found = peer_cold("sine", "torch", tmp_path)
+    assert found.process > found.imports + found.without_imports > 0
+    assert found.peak > 50
 
 
 def test_a_cold_start_finds_nothing_that_was_compiled_elsewhere(tmp_path: Path) -> None:
