@@ -1,13 +1,14 @@
-"""Linear algebra of the Array API standard, but for what needs eigenvalues or orthogonal factors."""
+"""Linear algebra of the Array API standard, but for eigenvalues and singular values."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tensorgrad.array_api.elimination import cholesky_factor, eliminated, solution
 from tensorgrad.array_api.manipulation import matrix_transpose
-from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.array_api.orthogonal import orthogonal_factors
+from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.ops import contract, joining, reduce
 from tensorgrad.ops.contract import numbers
 from tensorgrad.ops.elementwise import arithmetic
@@ -15,6 +16,7 @@ from tensorgrad.ops.elementwise.functions import log
 from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, common
 from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape
 from tensorgrad.surface.calls import publish
+from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
@@ -29,6 +31,7 @@ __all__ = [
     "matrix_power",
     "matrix_transpose",
     "outer",
+    "qr",
     "slogdet",
     "solve",
     "tensordot",
@@ -39,6 +42,13 @@ __all__ = [
 
 MATRIX_NORMS = ("fro", 1, -1, math.inf, -math.inf)
 """Those that need no singular values."""
+
+
+class Qr(NamedTuple):
+    """What `qr` gives."""
+
+    Q: Tensor
+    R: Tensor
 
 
 class Slogdet(NamedTuple):
@@ -112,6 +122,36 @@ def solve(x1: Any, x2: Any, /) -> Tensor:
         raise ShapeError(f"{user_line()}: solve: {left.shape} does not fit a right side of shape {right.shape}")
     found = solution(left, columns)
     return found[..., 0] if right.ndim == 1 else found
+
+
+def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
+    """Returns `Q` with orthonormal columns and the upper triangular `R` of `Q @ R = x`, in f32 or f64.
+
+    The diagonal of `R` is not negative, so NumPy's factors may differ in signs. Derivatives, of any order, are exact
+    where the first `min(m, n)` columns of `x` are independent.
+
+    Args:
+        x: Matrices of shape (..., m, n).
+        mode: `complete` for `Q` of shape (..., m, m), `reduced` for its first `min(m, n)` columns.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+        DTypeError: It is f16.
+        OptionError: The mode is neither.
+    """
+    if mode not in ("reduced", "complete"):
+        raise OptionError(f"{user_line()}: qr: mode is 'reduced' or 'complete', not {mode!r}")
+    return Qr(*orthogonal_factors(_matrices("qr", x), mode == "complete"))
+
+
+def _matrices(what: str, x: Any) -> Tensor:
+    """Returns stacks of matrices of f32 or f64."""
+    tensor = as_float(x)
+    if tensor.ndim < 2:
+        raise ShapeError(f"{user_line()}: {what}: takes an array of two axes or more, not {tensor.shape}")
+    if tensor.dtype == NAMES["f16"]:
+        raise DTypeError(f"{user_line()}: {what}: is computed in f32 or f64, not f16: convert it with astype")
+    return tensor
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:

@@ -190,6 +190,7 @@ LINALG = {
     "matrix_power": "x, n, /",
     "matrix_transpose": "x, /",
     "outer": "x1, x2, /",
+    "qr": "x, /, *, mode='reduced'",
     "tensordot": "x1, x2, /, *, axes=2",
     "trace": "x, /, *, offset=0, dtype=None",
     "vecdot": "x1, x2, /, *, axis=-1",
@@ -430,6 +431,10 @@ SHARED: dict[str, list[Case]] = {
     ],
     "linalg.matrix_transpose": [lambda m, a: m.linalg.matrix_transpose(a(FLOATS))],
     "linalg.outer": [lambda m, a: m.linalg.outer(a(ROW), a(FLOATS[0]))],
+    "linalg.qr": [
+        lambda m, a: m.matmul(*m.linalg.qr(a(CUBE))),
+        lambda m, a: m.abs(m.linalg.qr(a(FLOATS), mode="complete").R),
+    ],
     "linalg.tensordot": [lambda m, a: m.linalg.tensordot(a(SQUARE), a(FLOATS), axes=1)],
     "linalg.trace": [lambda m, a: m.linalg.trace(a(CUBE), offset=-1), lambda m, a: m.linalg.trace(a(INTEGERS))],
     "linalg.vecdot": [lambda m, a: m.linalg.vecdot(a(FLOATS), a(ROW), axis=-1)],
