@@ -1,4 +1,4 @@
-"""Linear algebra of the Array API standard, but for eigenvalues and singular values."""
+"""Linear algebra of the Array API standard, but for singular values."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from typing import Any, Literal, NamedTuple
 
 from tensorgrad.array_api.elimination import cholesky_factor, eliminated, solution
+from tensorgrad.array_api.jacobi import eigen, eigenvalues
 from tensorgrad.array_api.manipulation import matrix_transpose
 from tensorgrad.array_api.orthogonal import orthogonal_factors
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
@@ -14,7 +15,7 @@ from tensorgrad.ops.contract import numbers
 from tensorgrad.ops.elementwise import arithmetic
 from tensorgrad.ops.elementwise.functions import log
 from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, common
-from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape
+from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape, zeros
 from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.location import user_line
@@ -25,6 +26,8 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eigh",
+    "eigvalsh",
     "inv",
     "matmul",
     "matrix_norm",
@@ -42,6 +45,13 @@ __all__ = [
 
 MATRIX_NORMS = ("fro", 1, -1, math.inf, -math.inf)
 """Those that need no singular values."""
+
+
+class Eigh(NamedTuple):
+    """What `eigh` gives."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 class Qr(NamedTuple):
@@ -152,6 +162,42 @@ def _matrices(what: str, x: Any) -> Tensor:
     if tensor.dtype == NAMES["f16"]:
         raise DTypeError(f"{user_line()}: {what}: is computed in f32 or f64, not f16: convert it with astype")
     return tensor
+
+
+def eigh(x: Any, /) -> Eigh:
+    """Returns the eigenvalues of symmetric matrices, ascending, and their eigenvectors, the columns of a matrix.
+
+    Computed by Jacobi's rotations in f32 or f64. The signs of eigenvectors are not specified, nor the basis for an
+    eigenvalue that occurs several times. Of a matrix that is not symmetric the symmetric part counts.
+
+    Derivatives, of any order, are exact where all eigenvalues differ. Between eigenvectors whose eigenvalues are equal,
+    up to rounding, they are taken as 0: the gradients remain finite, but are right only of what depends on the
+    eigenvalues alone and doesn't depend on their order, to first order.
+
+    Raises:
+        ShapeError: The matrices are not square.
+        DTypeError: They are f16.
+    """
+    matrices = _symmetric("eigh", x)
+    if not matrices.size:
+        return Eigh(zeros(matrices.shape[:-1], matrices.dtype), matrices)
+    return Eigh(*eigen(matrices))
+
+
+def eigvalsh(x: Any, /) -> Tensor:
+    """Returns the eigenvalues of symmetric matrices, ascending: those of `eigh`.
+
+    Raises:
+        ShapeError: The matrices are not square.
+        DTypeError: They are f16.
+    """
+    matrices = _symmetric("eigvalsh", x)
+    return eigenvalues(matrices) if matrices.size else zeros(matrices.shape[:-1], matrices.dtype)
+
+
+def _symmetric(what: str, x: Any) -> Tensor:
+    tensor = _matrices(what, _square(what, x))
+    return tensor * 0.5 + matrix_transpose(tensor) * 0.5
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:

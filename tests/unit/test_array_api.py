@@ -185,6 +185,8 @@ LINALG = {
     "solve": "x1, x2, /",
     "cross": "x1, x2, /, *, axis=-1",
     "diagonal": "x, /, *, offset=0",
+    "eigh": "x, /",
+    "eigvalsh": "x, /",
     "matmul": "x1, x2, /",
     "matrix_norm": "x, /, *, keepdims=False, ord='fro'",
     "matrix_power": "x, n, /",
@@ -420,6 +422,14 @@ SHARED: dict[str, list[Case]] = {
         lambda m, a: m.linalg.cross(a(CUBE), a(CUBE * CUBE), axis=1),
     ],
     "linalg.diagonal": [lambda m, a: m.linalg.diagonal(a(CUBE), offset=1), lambda m, a: m.linalg.diagonal(a(FLOATS))],
+    "linalg.eigh": [
+        lambda m, a: m.linalg.eigh(a(POSITIVE)).eigenvalues,
+        lambda m, a: m.linalg.eigh(a(np.ones((2, 0, 0)))),
+    ],
+    "linalg.eigvalsh": [
+        lambda m, a: m.linalg.eigvalsh(a(POSITIVE)),
+        lambda m, a: m.linalg.eigvalsh(a(np.ones((0, 3, 3)))),
+    ],
     "linalg.matmul": [lambda m, a: m.linalg.matmul(a(SQUARE), a(SQUARE))],
     "linalg.matrix_norm": [
         lambda m, a: m.linalg.matrix_norm(a(CUBE)),
