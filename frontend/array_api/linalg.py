@@ -1,20 +1,24 @@
-"""Linear algebra of the Array API standard, but for singular values."""
+"""Linear algebra of the Array API standard."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from tensorgrad.array_api.elimination import cholesky_factor, eliminated, solution
 from tensorgrad.array_api.jacobi import eigen, eigenvalues
 from tensorgrad.array_api.manipulation import matrix_transpose
 from tensorgrad.array_api.orthogonal import orthogonal_factors
+from tensorgrad.array_api.singular import completed, pseudoinverse, singular, singular_values
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.ops import contract, joining, reduce
 from tensorgrad.ops.contract import numbers
 from tensorgrad.ops.elementwise import arithmetic
+from tensorgrad.ops.elementwise.arithmetic import greater
 from tensorgrad.ops.elementwise.functions import log
-from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, common
+from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast, common
 from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape, zeros
 from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.dtypes import NAMES
@@ -32,19 +36,22 @@ __all__ = [
     "matmul",
     "matrix_norm",
     "matrix_power",
+    "matrix_rank",
     "matrix_transpose",
     "outer",
+    "pinv",
     "qr",
     "slogdet",
     "solve",
+    "svd",
+    "svdvals",
     "tensordot",
     "trace",
     "vecdot",
     "vector_norm",
 ]
 
-MATRIX_NORMS = ("fro", 1, -1, math.inf, -math.inf)
-"""Those that need no singular values."""
+MATRIX_NORMS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
 
 class Eigh(NamedTuple):
@@ -66,6 +73,14 @@ class Slogdet(NamedTuple):
 
     sign: Tensor
     logabsdet: Tensor
+
+
+class Svd(NamedTuple):
+    """What `svd` gives."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
 
 
 def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
@@ -200,6 +215,96 @@ def _symmetric(what: str, x: Any) -> Tensor:
     return tensor * 0.5 + matrix_transpose(tensor) * 0.5
 
 
+def svd(x: Any, /, *, full_matrices: bool = True) -> Svd:
+    """Returns the singular values `S` of matrices, descending, and singular vectors: `(U * S) @ Vh = x`.
+
+    Computed by one-sided Jacobi rotations in f32 or f64. Pairs of singular vectors have no particular sign.
+
+    Derivatives, of any order, are exact where the `min(m, n)` singular values differ and none is 0. Between singular
+    vectors whose values are equal, up to rounding, and beside a value of 0, they are taken as 0: the gradients remain
+    finite, but are right only of what depends on the singular values alone and doesn't depend on their order, to first
+    order.
+
+    Args:
+        x: Matrices of shape (..., m, n).
+        full_matrices: Whether `U` has shape (..., m, m) and `Vh` (..., n, n), completed in some way, instead of
+            (..., m, k) and (..., k, n) with `k = min(m, n)`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+        DTypeError: It is f16.
+    """
+    tensor = _matrices("svd", x)
+    rows, columns = tensor.shape[-2:]
+    if rows < columns:
+        right, values, left = svd(matrix_transpose(tensor), full_matrices=full_matrices)
+        return Svd(matrix_transpose(left), values, matrix_transpose(right))
+    if not tensor.size:
+        width = rows if full_matrices else columns
+        left, right = (joining.eye(*shape, dtype=tensor.dtype) for shape in ((rows, width), (columns, columns)))
+        values = zeros((*tensor.shape[:-2], columns), tensor.dtype)
+        parts = [broadcast_to(part, (*tensor.shape[:-2], *part.shape)) for part in (left, right)]
+        return Svd(parts[0], values, parts[1])
+    left, values, right = singular(tensor)
+    return Svd(completed(left) if full_matrices and rows > columns else left, values, right)
+
+
+def svdvals(x: Any, /) -> Tensor:
+    """Returns the singular values of matrices, descending: those of `svd`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+        DTypeError: It is f16.
+    """
+    tensor = _tall(_matrices("svdvals", x))
+    return singular_values(tensor) if tensor.size else zeros((*tensor.shape[:-2], tensor.shape[-1]), tensor.dtype)
+
+
+def _tall(x: Tensor) -> Tensor:
+    return matrix_transpose(x) if x.shape[-2] < x.shape[-1] else x
+
+
+def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
+    """Returns the pseudoinverses (Moore and Penrose's) of matrices.
+
+    The derivatives, of any order, are exact where matrices nearby have the same rank; equal singular values do no harm.
+
+    Args:
+        x: Matrices of shape (..., m, n).
+        rtol: Which part of the largest singular value others have to exceed to count: a number, or an array of the
+            shape of the stack. It is `max(m, n) * eps` if there is none.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes, or `rtol` doesn't fit.
+        DTypeError: It is f16.
+    """
+    tensor = _matrices("pinv", x)
+    cutoff = _cutoff(tensor, rtol)
+    if not tensor.size:
+        return matrix_transpose(tensor)
+    found = pseudoinverse(_tall(tensor), cutoff)
+    return found if tensor.shape[-2] >= tensor.shape[-1] else matrix_transpose(found)
+
+
+def _cutoff(matrices: Tensor, rtol: Any) -> Tensor:
+    """Returns a share of the largest singular value for each matrix."""
+    if rtol is None:
+        rtol = max(matrices.shape[-2:]) * float(np.finfo(matrices.dtype).eps)
+    return broadcast_to(cast(as_tensor(rtol), matrices.dtype), matrices.shape[:-2])
+
+
+def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
+    """Returns how many singular values of matrices exceed `rtol` times the largest, as i32; see `pinv`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes, or `rtol` doesn't fit.
+        DTypeError: It is f16.
+    """
+    tensor = _matrices("matrix_rank", x)
+    cutoff, values = _cutoff(tensor, rtol), svdvals(tensor)
+    return reduce.sum(cast(greater(values, expand_dims(cutoff, -1) * values[..., :1]), NAMES["i32"]), -1)
+
+
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """Returns the vector products along an axis of extent 3; the others broadcast.
 
@@ -231,23 +336,25 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
-    """Returns norms of matrices: Frobenius' (`fro`), or the largest or smallest sum of sizes along columns (1, -1) or
-    rows (inf, -inf).
+    """Returns norms of matrices: Frobenius' (`fro`), the largest or smallest sum of sizes along columns (1, -1) or
+    rows (inf, -inf), the largest or smallest singular value (2, -2) or the sum of them (`nuc`).
 
     Raises:
-        OptionError: `ord` is none of them; those of singular values are absent.
+        OptionError: `ord` is none of them.
         ShapeError: `x` has fewer than two axes.
+        DTypeError: It is f16, and the norm one of singular values.
     """
     tensor = as_tensor(x)
     if tensor.ndim < 2:
         raise ShapeError(f"{user_line()}: matrix_norm: takes an array of two axes or more, not {tensor.shape}")
     if ord not in MATRIX_NORMS:
-        raise OptionError(
-            f"{user_line()}: matrix_norm: ord {ord!r} is not one of {', '.join(map(str, MATRIX_NORMS))}: there are no "
-            "singular values"
-        )
+        raise OptionError(f"{user_line()}: matrix_norm: ord {ord!r} is not one of {', '.join(map(str, MATRIX_NORMS))}")
     if ord == "fro":
         return reduce.norm(tensor, axis=(-2, -1), keepdims=keepdims)
+    if ord in ("nuc", 2, -2):
+        values = svdvals(_matrices("matrix_norm", tensor))
+        found = (reduce.sum if ord == "nuc" else reduce.max if ord > 0 else reduce.min)(values, -1)
+        return expand_dims(expand_dims(found, -1), -1) if keepdims else found
     along = -2 if abs(ord) == 1 else -1
     sums = reduce.norm(tensor, 1, axis=along, keepdims=True)
     found = (reduce.max if ord > 0 else reduce.min)(sums, (-2, -1), True)

@@ -61,7 +61,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "jacfwd": "tg.jacobian does that",
         "jacrev": "tg.jacobian does that",
         "le": "tg.less_equal does that",
-        "linalg": "tg.array_api.linalg has solve, inv, det, cholesky and others",
+        "linalg": "tg.array_api.linalg has solve, inv, svd, eigh and others",
         "long": "it is tg.i64 here",
         "lt": "tg.less does that",
         "manual_seed": "seeds are arguments: tg.compile(seed=0), tg.random.key(0)",

@@ -65,7 +65,7 @@ check(lambda x: stats.describe(x)[2:], x)
 
 SCIKIT_LEARN = """
 import sklearn
-from sklearn import decomposition, metrics, preprocessing
+from sklearn import decomposition, linear_model, metrics, preprocessing
 
 labels = tg.array((values[:, 0] > 0).astype(np.int32))
 others = tg.array((values[:, 1] > 0).astype(np.int32))
@@ -79,7 +79,10 @@ with sklearn.config_context(array_api_dispatch=True):
     check(lambda classes: preprocessing.LabelEncoder().fit_transform(classes), labels + 3)
     for scaler in (preprocessing.MinMaxScaler, preprocessing.MaxAbsScaler, preprocessing.StandardScaler):
         assert "a tensor can't be changed" in refused(scaler().fit, x)
-    assert "no attribute 'svd'" in refused(decomposition.PCA(2, svd_solver="full").fit, x)
+    check(lambda x: decomposition.PCA(2, svd_solver="full").fit_transform(x), x)
+    check(lambda x: decomposition.PCA(2, svd_solver="full").fit(x).explained_variance_, x)
+    for model in (decomposition.PCA(2, svd_solver="covariance_eigh"), linear_model.Ridge(solver="svd")):
+        assert "a tensor can't be changed" in refused(model.fit, x, x[:, 0])
 """
 
 
