@@ -123,10 +123,8 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
             raise DTypeError(f"{user_line()}: cannot use {what} of dtype {array.dtype} as a tensor")
         found = converted(array, wanted, SHORT[wanted], what)
     except InputError as error:
-        is_whole = (
-            dtype is None and isinstance(value, (int, np.integer, np.ndarray)) and np.asarray(value).dtype.kind in "iu"
-        )
-        hint = f"; tg.array(x, '{array.dtype.kind}64') keeps 64 bits" if is_whole else ""
+        kind = np.asarray(value).dtype.kind if isinstance(value, (int, np.integer, np.ndarray)) else ""
+        hint = f"; tg.array(x, '{kind}64') keeps 64 bits" if dtype is None and kind in ("i", "u") else ""
         raise DTypeError(f"{user_line()}: {error}{hint}") from None
     # A copy: what the caller does to its array later changes nothing here.
     return found.copy() if found is array else found
