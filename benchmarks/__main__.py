@@ -78,7 +78,7 @@ def _devices(device: str) -> list[DeviceName]:
 
 
 def _clock(options: argparse.Namespace) -> Callable[[], float]:
-    return time.thread_time if options.cpu_time else time.perf_counter
+    return time.process_time if options.cpu_time else time.perf_counter
 
 
 def run_workload(name: str, options: argparse.Namespace) -> list[Timing]:
@@ -114,7 +114,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--device", default="all", help="wgpu, cpu, numpy, auto, or all (default)")
     parser.add_argument("--rounds", type=int, default=10, help="blocks of steps of each contestant")
     parser.add_argument("--seconds", type=float, default=60.0, help="after so long there are no more rounds")
-    parser.add_argument("--cpu-time", action="store_true", help="steps and kernels: CPU time of the main thread only")
+    parser.add_argument("--cpu-time", action="store_true", help="steps and kernels: CPU time of the process")
     parser.add_argument("--peers", nargs="*", default=[], help="who else runs: torch, jax, iree, ... (default: all)")
     parser.add_argument("--tune", type=float, default=0.0, help="measure schedules first, for at most so many seconds")
     parser.add_argument("--out", type=Path, default=Path("out/benchmarks"), help="where JSON and pictures go")
