@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from case import Case
-from cases import CASES
+from cases import CASES, by_turns
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import Function, NumpyArray, apply, assert_same, reference, traced, with_gradient
 from xdsl.dialects.builtin import ModuleOp
@@ -89,7 +89,7 @@ def ways_of(case: Case) -> list[tuple[int, int]]:
     return list(divided(mid_graph_inputs(case) if case.derivative else inputs_of(case)))
 
 
-@pytest.mark.parametrize("case", WHOLE, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", by_turns(WHOLE, 2))
 def test_a_case(case: Case) -> None:
     """One size and axis of each, another one for the next case; `make nightly` runs all."""
     ways = ways_of(case)

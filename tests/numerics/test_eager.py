@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from case import Case
-from cases import CASES, ON_DEVICE
+from cases import CASES, ON_DEVICE, by_turns
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import GRADIENT, NumpyArray, assert_same, reference, traced
 
@@ -59,7 +59,7 @@ def expected_of(case: Case, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
     return reference(traced(value_and_grad(mid_graph(case.function), tuple(float_positions(wide))), wide), wide)
 
 
-@pytest.mark.parametrize("case", VALUES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", by_turns(VALUES, 2))
 def test_values_by_numpy(case: Case) -> None:
     home = home_named("numpy")
     found = case.function(*(home.made(np.array(x)) for x in case.inputs))
@@ -69,7 +69,7 @@ def test_values_by_numpy(case: Case) -> None:
     assert_same(np.asarray(found), expected, case.rtol and max(case.rtol, 5e-6), "eager")
 
 
-@pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 2))
 def test_gradients_by_numpy(case: Case) -> None:
     inputs = in_f64(mid_graph_inputs(case))
     value, wrt = backward(home_named("numpy"), case, inputs)

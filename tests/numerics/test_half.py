@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from case import Case
-from cases import CASES
+from cases import CASES, by_turns
 from harness import BUFFER_PASSES, NumpyArray, apply, levels, reference, specs, traced
 from test_on_device import on_device
 from xdsl.context import Context
@@ -89,7 +89,7 @@ def test_nearly_every_float_case_is_run() -> None:
     assert len(HALVES) > 0.95 * sum(any(x.dtype == np.float32 for x in case.inputs) for case in CASES)
 
 
-@pytest.mark.parametrize("case", HALVES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", by_turns(HALVES, 2))
 def test_value(device: WebGPUDevice, case: Case) -> None:
     inputs = halved(case)
     module = traced(case.function, inputs)

@@ -20,7 +20,7 @@ def test_value(case: Case) -> None:
     assert_same(result, expected, case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0)), "native code")
 
 
-@pytest.mark.parametrize("case", by_turns(SMOOTH, 2))
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 3))
 def test_gradient(case: Case) -> None:
     """In f32 half of the cases, as they are trained; in f64 the others, in which a difference is one of meaning."""
     width, bound = ((np.float64, 1e-9), (np.float32, GRADIENT))[SMOOTH.index(case) // 2 % 2]

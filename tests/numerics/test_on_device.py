@@ -48,7 +48,7 @@ def test_value(device: WebGPUDevice, case: Case) -> None:
     assert_same(result, expected, case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0)), "device")
 
 
-@pytest.mark.parametrize("case", by_turns([case for case in ON_DEVICE if case.derivative], 2))
+@pytest.mark.parametrize("case", by_turns([case for case in ON_DEVICE if case.derivative], 3))
 def test_gradient(device: WebGPUDevice, case: Case) -> None:
     inputs = [np.asarray(x, np.float32) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)]
     wrt = float_positions(inputs)
