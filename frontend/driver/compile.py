@@ -33,6 +33,7 @@ from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPa
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
 from tensorgrad.runtime.group.group import Group
+from tensorgrad.runtime.heap import return_freed_memory
 from tensorgrad.tracing.dtypes import spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
@@ -286,6 +287,9 @@ def _built(traced: _Traced, options: StepOptions, phases: Phases) -> Training[An
         None if micro == 1 else compiled_accumulation(compilation, executable, source.losses, micro, distribution)
     )
     executable.write(values)
+    size = sum(value.nbytes for value in values.values())
+    del values
+    return_freed_memory(size)
     return Training(source, parts, compilation, executable, options.seed, traced.with_key, options.checks, accumulation)
 
 
