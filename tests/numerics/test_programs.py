@@ -21,7 +21,7 @@ from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.tracing.tensor import Tensor
 
-CHANGE, NIGHTLY = 100, 2000
+CHANGE, NIGHTLY = 60, 2000
 """So many programs are run for every change, and by `make nightly`."""
 
 PARTS = 8

@@ -151,6 +151,7 @@ def test_second_derivatives_of_pseudoinverses_at_equal_singular_values() -> None
     tg.testing.check_grads(xp.linalg.pinv, (np.eye(2),), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_second_derivatives_of_pseudoinverses_of_low_rank() -> None:
     """Products of two factors keep their rank."""
     factors = (RANDOM.normal(size=(3, 1)), RANDOM.normal(size=(1, 2)))
