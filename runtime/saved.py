@@ -151,8 +151,9 @@ class Saved:
         for name, value in host.settings.items():
             number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
             _require(isinstance(name, str) and number, f"setting {name!r} must be a finite number, got {value!r}")
-        outputs = self.program.slots("output")
-        fill(host.results, outputs.__getitem__)
+        for program in (self.program, self.others):  # either computes what a step of micro-batches returns
+            if program is not None:
+                fill(host.results, program.slots("output").__getitem__)
 
 
 def fill(tree: Tree, leaf: Callable[[str], Any]) -> Any:

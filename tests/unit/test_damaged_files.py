@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -312,3 +313,24 @@ def test_onnx_tensors_of_wrong_sizes(tensor: dict[str, Any], tmp_path: Path) -> 
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(OptionError, match=r"tg\.onnx\.load"):
         tg.onnx.load(tmp_path / "model.onnx")
+
+
+def test_results_that_one_of_two_programs_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = tg.compile(
+        tg.nn.Linear(2, 1),
+        loss=lambda model, x: tg.mean(model(x) ** 2),
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"x": (4, 2)},
+        accumulate=2,
+        device="cpu",
+    )
+    path = tmp_path / "step.tg"
+    training.save(path)
+    saved = Saved.load(path)
+    assert saved.others is not None
+    renamed = tuple(replace(one, name="z") if one.role == "output" else one for one in saved.others.tensors)
+    with monkeypatch.context() as unchecked:
+        unchecked.setattr(Saved, "validate", lambda self: None)
+        replace(saved, others=replace(saved.others, tensors=renamed)).save(path)
+    with pytest.raises(ProgramError, match="holds a malformed program"):
+        tg.load(path, device="cpu")

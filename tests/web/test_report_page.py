@@ -119,7 +119,7 @@ def test_the_passes_as_a_film(page: Page, reports: Path) -> None:
     assert "grad" in page.locator("#pass").inner_text()
     assert page.locator(".code .row.inserted").count() > 10
     page.keyboard.press("]")
-    assert "append-updates" in page.locator("#pass").inner_text()
+    assert "pack-updates" in page.locator("#pass").inner_text()
 
 
 def test_dark_narrow_and_from_an_address(page: Page, reports: Path) -> None:

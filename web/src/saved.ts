@@ -132,8 +132,10 @@ function validate({ program, others, host }: Saved): void {
     const fits = slot !== undefined && slot.dtype === "u32" && slot.shape.join() === "2";
     require(how === STEP_KEY && fits, `the host can't make input '${name}' by '${how}'`);
   }
-  const outputs = slotsOf(program, "output");
-  fill(results, (name) => require(outputs.has(name), `results have no output '${name}'`));
+  for (const one of others === null ? [program] : [program, others]) {
+    const outputs = slotsOf(one, "output"); // either computes what a step of micro-batches returns
+    fill(results, (name) => require(outputs.has(name), `results have no output '${name}'`));
+  }
 }
 
 /** What a program returns: a leaf, nothing, or lists and objects of those. */
