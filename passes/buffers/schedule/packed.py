@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import needed_for
+from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.analyses.factors import Factors, Strides, factors_of, lies_along_steps, strides_of
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import CpuModel
@@ -147,7 +148,7 @@ def _schedule(
     direct_columns = columns >= block_columns and _reads_columns(across, steps * size, rows)
     if direct_rows and along is not None and along.side * size % PAGE == 0:
         most_rows = min(most_rows, MOST_ROWS_APART)
-    block_rows = _block_rows(rows, most_rows)
+    block_rows = evenest(rows, most_rows)
     most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH
     depth = -(-steps // -(-steps // most_depth))
     widest = columns if direct_columns else max(PANEL_BYTES // (depth * size), LEAST_SIDE)
@@ -155,7 +156,7 @@ def _schedule(
         groups=(1, 1, 1),
         row=sides[0],
         column=sides[1],
-        tile_rows=_up(rows, block_rows),
+        tile_rows=rounded_up(rows, block_rows),
         tile_columns=_even(columns // block_columns * block_columns, widest, block_columns),
         rows=block_rows,
         columns=block_columns,
@@ -200,8 +201,8 @@ def _cut(schedule: PackedSchedule, kernel: KernelOp, products: int, is_transpose
     whole = max(columns // schedule.columns * schedule.columns, schedule.columns)
     least_rows = schedule.rows
     if not schedule.direct_columns:
-        least_rows = _up(LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS, schedule.rows)
-    least_columns = _up(LEAST_SIDE if schedule.direct_rows else LEAST_COLUMNS_PACKED, schedule.columns)
+        least_rows = rounded_up(LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS, schedule.rows)
+    least_columns = rounded_up(LEAST_SIDE if schedule.direct_rows else LEAST_COLUMNS_PACKED, schedule.columns)
     wanted = min(products // TASK_PRODUCTS, ENOUGH_TASKS)
     while (tasks := schedule.tasks_over(kernel.extents)) < wanted:
         down, across = schedule.tiles_over(kernel.extents)
@@ -223,16 +224,6 @@ def _even(extent: int, most: int, block: int) -> int:
     """Returns the extent of equal tiles of whole blocks, each at most so long."""
     blocks, fit = max(-(-extent // block), 1), max(most // block, 1)
     return -(-blocks // -(-blocks // fit)) * block
-
-
-def _block_rows(rows: int, most: int) -> int:
-    """Returns how many rows a register block has: few are computed twice at the edge, then many."""
-    least = max(most * 2 // 3, 1)
-    return min(rows, min(range(least, most + 1), key=lambda one: (_up(rows, one), -one)))
-
-
-def _up(extent: int, block: int) -> int:
-    return -(-extent // block) * block
 
 
 def _with_tile(schedule: PackedSchedule, kernel: KernelOp, rows: int, columns: int) -> Iterator[PackedSchedule]:

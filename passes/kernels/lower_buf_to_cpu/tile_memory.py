@@ -6,7 +6,6 @@ they lie.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.schedule import TilesSchedule
+from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import new_array, parallel
 from tensorgrad.passes.kernels.lower_buf_to_cpu.packing import sequential, transposed
 from tensorgrad.passes.kernels.writing.attention import FEATURE, GROUP, KEY, QUERY, Element
@@ -105,25 +105,25 @@ class TileMemory:
     def lines_of(self, operand: int) -> ColumnFeatures:
         """Returns memory for the features of an operand's rows as whole vectors, a line for each row."""
         features = self._features(operand)
-        width = _whole(features, self.schedule.lanes * self.schedule.vectors)
+        width = rounded_up(features, self.schedule.lanes * self.schedule.vectors)
         return ColumnFeatures(operand, self.new_array(self.schedule.rows * width), features, width)
 
     def scores(self) -> SSAValue:
         """Returns memory of a number for each column of a tile and each row: a line of rows for each column."""
-        return self.new_array(_whole(self.schedule.columns, self.column_sums) * self.schedule.rows)
+        return self.new_array(rounded_up(self.schedule.columns, self.column_sums) * self.schedule.rows)
 
     @property
     def column_sums(self) -> int:
         """With how many columns sums are in registers."""
-        return _even(self.schedule.columns, self.schedule.sums)
+        return evenest(self.schedule.columns, self.schedule.sums)
 
     def feature_sums(self, features: int) -> int:
         """Returns of how many features sums are in registers."""
-        return _even(features, self.schedule.sums)
+        return evenest(features, self.schedule.sums)
 
     def _up(self, features: int) -> int:
         """Returns how many lines a transposition of so many features fills."""
-        return _whole(features, self.schedule.lanes)
+        return rounded_up(features, self.schedule.lanes)
 
     def _most_features(self) -> int:
         return max(self.a.features, self.a.values)
@@ -136,7 +136,7 @@ class TileMemory:
         return RowFeatures(self.new_array(self._lines_of(features) * self.schedule.rows), features)
 
     def _lines_of(self, features: int) -> int:
-        return max(self._up(features), _whole(features, self.feature_sums(features)))
+        return max(self._up(features), rounded_up(features, self.feature_sums(features)))
 
     def _features(self, operand: int) -> int:
         return self.a.shapes(self.stage.part.data)[operand][-1]
@@ -236,8 +236,8 @@ class TileMemory:
     def columns_of(self, operand: int) -> ColumnFeatures:
         """Returns memory for the features of an operand's columns in a tile."""
         features = self._features(operand)
-        width = _whole(features, self.feature_sums(features))
-        columns = _whole(self.schedule.columns, self.column_sums)
+        width = rounded_up(features, self.feature_sums(features))
+        columns = rounded_up(self.schedule.columns, self.column_sums)
         return ColumnFeatures(operand, self.new_array(columns * width), features, width)
 
     def fill_columns(
@@ -315,17 +315,6 @@ class TileMemory:
             at.with_loops(inner, {self.row_loop: place}).store(inner, value(inner, row))
 
         parallel(code, self.row_count, None, store)
-
-
-def _even(extent: int, most: int) -> int:
-    """Returns how many sums at a time leave the fewest over at the end, of two thirds of the most to the most."""
-    least = max(most * 2 // 3, 1)
-    return min(extent, min(range(least, most + 1), key=lambda one: (math.ceil(extent / one) * one, -one)))
-
-
-def _whole(extent: int, part: int) -> int:
-    """Returns the extent of whole parts that cover another one."""
-    return -(-extent // part) * part
 
 
 def _nothing(_: None) -> list[SSAValue]:
