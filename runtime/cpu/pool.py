@@ -1,6 +1,7 @@
 """The threads that run kernels: they wait in native code, and take tasks by an atomic counter.
 
-Between dispatches of a step threads spin. When no step runs for a while, they return to Python and sleep there.
+Between dispatches of a step threads spin. When no step runs for a while, they sleep, still in native code: they never
+take Python's global lock.
 """
 
 from __future__ import annotations
@@ -8,13 +9,12 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from typing import Any
 
 import numpy as np
 
 from tensorgrad.runtime.cpu.stepping import native_runtime
-from tensorgrad.runtime.cpu.tasks import ACTIVE, CLOSED, POOL_WORDS, TICKET
-from tensorgrad.runtime.cpu.threads import thread_count
+from tensorgrad.runtime.cpu.tasks import ACTIVE, ASLEEP, CLOSED, ENDED, POOL_WORDS, TICKET
+from tensorgrad.runtime.cpu.threads import bar_from, current_core, thread_count
 
 
 class Pool:
@@ -29,10 +29,8 @@ class Pool:
     def forget_threads(self) -> None:
         """Forgets all threads, as in the child of a fork, where there are none."""
         self._taken = threading.Lock()
-        self._count_lock = threading.Lock()
-        self._wake = threading.Semaphore(0)
-        self._parked = 0
-        self._started = 0
+        self._workers: list[threading.Thread] = []
+        self._core: int | None = None
         self._threads: int | None = None
         self._scratch_bytes = 0
         self._clear()
@@ -66,16 +64,15 @@ class Pool:
             return 0
         try:
             if scratch_bytes > self._scratch_bytes:
-                self._restart(scratch_bytes)
+                self._scratch_bytes = scratch_bytes
+                self.end_threads()
             self._start()
         except BaseException:
             self._taken.release()
             raise
-        with self._count_lock:
-            self._memory[ACTIVE] = 1
-            waking, self._parked = self._parked, 0
-        if waking:
-            self._wake.release(waking)
+        self._memory[ACTIVE] = 1
+        if self._memory[ASLEEP]:  # One that begins to sleep just now is missed, and misses this step.
+            self._wake()
         return self._address
 
     def release(self) -> None:
@@ -83,35 +80,41 @@ class Pool:
         self._memory[ACTIVE] = 0
         self._taken.release()
 
-    def _restart(self, scratch_bytes: int) -> None:
-        """Lets threads take larger scratch memory from now on: new threads take the place of the old ones."""
-        self._scratch_bytes = scratch_bytes
-        old = self._wake, self._started
-        self._wake, self._started, self._parked = threading.Semaphore(0), 0, 0
-        self._clear()
-        if old[1]:
-            old[0].release(old[1])
+    def end_threads(self) -> None:
+        """Ends the threads, of which none has a task; the next step starts others."""
+        if self._workers:
+            self._memory[ENDED] = 1
+            self._wake()
+            self._workers = []
+            self._clear()
 
     def _start(self) -> None:
-        while self._started < self.threads - 1:
-            self._started += 1
+        if not self._workers:
+            native_runtime().function("tg_prepare", ctypes.c_void_p)(self._address)
+            self._core = None
+        while len(self._workers) < self.threads - 1:
             scratch = np.zeros(self._scratch_bytes + 64, np.uint8)
-            work = native_runtime().function("tg_work", ctypes.c_void_p, ctypes.c_void_p)
-            arguments = (work, self._memory, scratch, self._wake)
-            threading.Thread(target=self._run, args=arguments, daemon=True, name="tensorgrad kernels").start()
+            arguments = (self._memory, scratch)
+            self._workers.append(threading.Thread(target=_run, args=arguments, daemon=True, name="tensorgrad kernels"))
+            self._workers[-1].start()
 
-    def _run(self, work: Any, memory: np.ndarray, scratch: np.ndarray, wake: threading.Semaphore) -> None:
-        """What a thread does: works until there is nothing for a while, then sleeps; ends when it is replaced."""
-        start = scratch.ctypes.data + -scratch.ctypes.data % 64
-        while self._memory is memory:
-            work(memory.ctypes.data, start)
-            with self._count_lock:
-                if self._memory is not memory:
-                    return
-                if memory[ACTIVE]:  # A step began after this thread had found none.
-                    continue
-                self._parked += 1
-            wake.acquire()
+    def _wake(self) -> None:
+        """Wakes all threads, on other cores than this one.
+
+        Linux may wake a thread on the core of the one that wakes it, though others are idle, and leave both there for
+        tens of milliseconds: steps take twice as long then.
+        """
+        core = current_core()
+        if core is not None and core != self._core:
+            bar_from(core, (worker.native_id for worker in self._workers if worker.native_id is not None))
+            self._core = core
+        native_runtime().function("tg_wake", ctypes.c_void_p)(self._address)
+
+
+def _run(memory: np.ndarray, scratch: np.ndarray) -> None:
+    """What a thread does: works and sleeps until it is replaced."""
+    start = scratch.ctypes.data + -scratch.ctypes.data % 64
+    native_runtime().function("tg_work", ctypes.c_void_p, ctypes.c_void_p)(memory.ctypes.data, start)
 
 
 POOL = Pool()

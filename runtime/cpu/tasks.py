@@ -3,16 +3,28 @@
 A dispatch is published as a function, its arguments and a number of tasks, under a new generation number. Threads take
 one task after the other by compare-and-swap on a word of the generation and the next task, so that one that comes late
 finds the word changed and takes nothing. Which thread runs a task changes no result: tasks write apart.
+
+Threads sleep here too, on a condition variable of the system. Would they sleep in Python, each change between sleeping
+and working would take Python's global lock: a step would wait for a thread that holds it, and be woken on that thread's
+core, where the two then share one core while others idle.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+from dataclasses import dataclass
 
-TICKET, DONE, FUNCTION, ARGUMENTS, TASKS, ACTIVE = 0, 8, 16, 17, 18, 24
+TICKET, DONE, FUNCTION, ARGUMENTS, TASKS = 0, 8, 16, 17, 18
 """Words of the pool's memory; what different threads write lies in different cache lines."""
-POOL_WORDS = 32
+
+ACTIVE, ASLEEP, ENDED = 24, 25, 26
+"""Whether a step runs, how many threads sleep, and whether threads are to end."""
+
+LOCK, CONDITION = 32, 48
+"""Where the system keeps a lock and a condition variable: of 64 bytes at most on Linux and macOS, 8 on Windows."""
+
+POOL_WORDS = 64
 
 CLOSED = 0xFFFFFFFF
 """The next task of a generation that gives out none."""
@@ -25,14 +37,93 @@ _ARM = ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i3
 _PAUSE = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}.get(platform.machine(), ("", ""))
 """What tells a core that it spins: its declaration, and its call."""
 
-_YIELD = "SwitchToThread" if os.name == "nt" else "sched_yield"
+_POSIX = f"""
+declare i32 @sched_yield()
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+
+define void @tg_prepare(ptr %pool) {{
+  %lock = getelementptr i64, ptr %pool, i64 {LOCK}
+  %condition = getelementptr i64, ptr %pool, i64 {CONDITION}
+  %1 = call i32 @pthread_mutex_init(ptr %lock, ptr null)
+  %2 = call i32 @pthread_cond_init(ptr %condition, ptr null)
+  ret void
+}}
+"""
+
+_WINDOWS = """
+declare i32 @SwitchToThread()
+declare void @AcquireSRWLockExclusive(ptr)
+declare void @ReleaseSRWLockExclusive(ptr)
+declare i32 @SleepConditionVariableSRW(ptr, ptr, i32, i32)
+declare void @WakeAllConditionVariable(ptr)
+
+define void @tg_prepare(ptr %pool) {
+  ret void
+}
+"""
+
+
+@dataclass(frozen=True)
+class _System:
+    """How threads of an operating system yield and sleep.
+
+    Attributes:
+        declarations: Its functions, and `tg_prepare`, which makes a lock and a condition variable of zeroed memory.
+        yields: The call that lets other threads run.
+        lock: The call that takes the lock.
+        unlock: The call that releases it.
+        sleep: The call that waits for the condition, and releases the lock meanwhile.
+        wake: The call that wakes all that wait.
+    """
+
+    declarations: str
+    yields: str
+    lock: str
+    unlock: str
+    sleep: str
+    wake: str
+
+
+def _system() -> _System:
+    if os.name == "nt":
+        return _System(
+            _WINDOWS,
+            "call i32 @SwitchToThread()",
+            "call void @AcquireSRWLockExclusive(ptr %lock)",
+            "call void @ReleaseSRWLockExclusive(ptr %lock)",
+            "call i32 @SleepConditionVariableSRW(ptr %condition, ptr %lock, i32 -1, i32 0)",
+            "call void @WakeAllConditionVariable(ptr %condition)",
+        )
+    return _System(
+        _POSIX,
+        "call i32 @sched_yield()",
+        "call i32 @pthread_mutex_lock(ptr %lock)",
+        "call i32 @pthread_mutex_unlock(ptr %lock)",
+        "call i32 @pthread_cond_wait(ptr %condition, ptr %lock)",
+        "call i32 @pthread_cond_broadcast(ptr %condition)",
+    )
 
 
 def pool_text() -> str:
-    """Returns LLVM IR of what publishes a dispatch, `tg_run`, and of what threads run, `tg_work`."""
+    """Returns LLVM IR of `tg_run`, which publishes a dispatch, `tg_work`, which threads run, and `tg_wake`."""
+    system = _system()
     return f"""
-declare i32 @{_YIELD}()
+{system.declarations}
 {_PAUSE[0]}
+
+define void @tg_wake(ptr %pool) {{
+  %lock = getelementptr i64, ptr %pool, i64 {LOCK}
+  %condition = getelementptr i64, ptr %pool, i64 {CONDITION}
+  {system.lock}
+  {system.wake}
+  {system.unlock}
+  ret void
+}}
 
 define private i1 @tg_take(ptr %pool, ptr %scratch) {{
 entry:
@@ -101,9 +192,14 @@ close:
 
 define void @tg_work(ptr %pool, ptr %scratch) {{
 entry:
+  %lock = getelementptr i64, ptr %pool, i64 {LOCK}
+  %condition = getelementptr i64, ptr %pool, i64 {CONDITION}
+  %pactive = getelementptr i64, ptr %pool, i64 {ACTIVE}
+  %pasleep = getelementptr i64, ptr %pool, i64 {ASLEEP}
+  %pended = getelementptr i64, ptr %pool, i64 {ENDED}
   br label %look
 look:
-  %idle = phi i64 [ 0, %entry ], [ 0, %found ], [ %longer, %spin ], [ %longer, %doze ]
+  %idle = phi i64 [ 0, %entry ], [ 0, %found ], [ %longer, %spin ], [ %longer, %doze ], [ 0, %begin ]
   %more = call i1 @tg_take(ptr %pool, ptr %scratch)
   br i1 %more, label %found, label %wait
 found:
@@ -116,14 +212,33 @@ spin:
   {_PAUSE[1]}
   br label %look
 rest:
-  %pactive = getelementptr i64, ptr %pool, i64 {ACTIVE}
   %active = load atomic i64, ptr %pactive monotonic, align 8
   %stepping = icmp ne i64 %active, 0
   br i1 %stepping, label %doze, label %leave
 doze:
-  %ignored = call i32 @{_YIELD}()
+  {system.yields}
   br label %look
 leave:
+  {system.lock}
+  br label %check
+check:
+  %ended = load atomic i64, ptr %pended monotonic, align 8
+  %last = icmp ne i64 %ended, 0
+  br i1 %last, label %end, label %still
+still:
+  %begun = load atomic i64, ptr %pactive monotonic, align 8
+  %again = icmp ne i64 %begun, 0
+  br i1 %again, label %begin, label %sleep
+sleep:
+  %one = atomicrmw add ptr %pasleep, i64 1 monotonic
+  {system.sleep}
+  %other = atomicrmw sub ptr %pasleep, i64 1 monotonic
+  br label %check
+begin:
+  {system.unlock}
+  br label %look
+end:
+  {system.unlock}
   ret void
 }}
 """

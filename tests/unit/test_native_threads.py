@@ -1,0 +1,111 @@
+"""The threads that run kernels: where they sleep, when they end, and on which cores they run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tensorgrad.runtime.cpu.pool import Pool
+from tensorgrad.runtime.cpu.threads import THREADS_VARIABLE, bar_from, current_core
+
+LINUX = sys.platform == "linux"
+SECONDS = 20.0
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
+    """Yields a pool of three threads, the caller's included, which end with the test."""
+    monkeypatch.setenv(THREADS_VARIABLE, "3")
+    pool = Pool()
+    yield pool
+    pool.end_threads()
+
+
+def _workers(before: set[threading.Thread]) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread not in before]
+
+
+def _wait_until(states: set[str], thread: threading.Thread) -> str:
+    """Waits until Linux says that a thread is in one of the states, and returns its state."""
+    end, state = time.monotonic() + SECONDS, ""
+    while state not in states and time.monotonic() < end:
+        text = Path(f"/proc/self/task/{thread.native_id}/stat").read_text(encoding="ascii")
+        state = text.rpartition(")")[2].split()[0]
+        time.sleep(0.001)
+    return state
+
+
+def _step(pool: Pool, scratch_bytes: int = 0) -> None:
+    assert pool.acquire(scratch_bytes)
+    pool.release()
+
+
+def test_threads_sleep_when_there_is_no_step(pool: Pool) -> None:
+    """Between steps they use no core, as Linux sees them; a step wakes them, and they sleep again."""
+    before = set(threading.enumerate())
+    _step(pool)
+    workers = _workers(before)
+    assert len(workers) == 2
+    for _ in range(3 if LINUX else 0):
+        assert [_wait_until({"S"}, worker) for worker in workers] == ["S", "S"]
+        assert pool.acquire(0)
+        assert {_wait_until({"R"}, worker) for worker in workers} == {"R"}
+        pool.release()
+
+
+def test_larger_scratch_memory_takes_new_threads(pool: Pool) -> None:
+    """The old threads end, whether they sleep or look for work."""
+    before = set(threading.enumerate())
+    _step(pool)
+    old = _workers(before)
+    _step(pool, scratch_bytes=1 << 12)
+    for worker in old:
+        worker.join(SECONDS)
+    assert not any(worker.is_alive() for worker in old)
+    assert len(_workers(before)) == 2
+    _step(pool, scratch_bytes=1 << 10)
+    assert len(_workers(before)) == 2
+
+
+def test_a_pool_in_use_gives_nothing(pool: Pool) -> None:
+    """A step beside another one runs on its caller's thread."""
+    assert pool.acquire(0)
+    assert pool.acquire(0) == 0
+    pool.release()
+    _step(pool)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_keep_off_a_core(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may run on every core of this thread but one; where that is the only one, nothing changes."""
+    if not LINUX:
+        assert current_core() is None
+        return
+    cores = {3, 5, 8}
+    found: dict[int, set[int]] = {}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cores))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda thread, others: found.update({thread: others}))
+    bar_from(5, range(threads))
+    assert found == {thread: {3, 8} for thread in range(threads)}
+    found.clear()
+    cores = {5}
+    bar_from(5, range(threads))
+    assert not found
+
+
+def test_a_thread_that_has_ended_is_passed_over() -> None:
+    if not LINUX:
+        return
+    core = current_core()
+    assert core is not None and core in os.sched_getaffinity(0)
+    thread = threading.Thread(target=lambda: None)
+    thread.start()
+    thread.join()
+    assert thread.native_id is not None
+    bar_from(core, [thread.native_id])
