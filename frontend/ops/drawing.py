@@ -35,7 +35,11 @@ def bits(key: Block, shape: tuple[int, ...]) -> Block:
 
 def uniform(key: Block, shape: tuple[int, ...], least: float, span: float) -> Block:
     """Returns uniform f32 numbers: see `random.uniform`, whose bounds these are."""
-    return _draw(key, shape, np.dtype(np.float32), lambda words, native: _uniform(words, least, span))
+
+    def finish(words: Block, native: NativeDrawing | None) -> Block:
+        return native.uniforms(words, least, span) if native else _uniform(words, least, span)
+
+    return _draw(key, shape, np.dtype(np.float32), finish)
 
 
 def normal(key: Block, shape: tuple[int, ...], deviation: float = 1.0, mean: float = 0.0) -> Block:
@@ -70,12 +74,17 @@ def _draw(key: Block, shape: tuple[int, ...], dtype: np.dtype[Any], finish: Fini
         if drawn.ctypes.data != block.ctypes.data:
             block[:] = drawn
 
+    def fill_all(starts: range) -> None:
+        for start in starts:
+            fill(start)
+
     starts = range(0, found.size, BLOCK)
-    if len(starts) > 1:
-        with ThreadPoolExecutor(thread_count()) as pool:
-            list(pool.map(fill, starts))
+    parts = min(thread_count(), len(starts))
+    if parts > 1:
+        with ThreadPoolExecutor(parts) as pool:
+            list(pool.map(fill_all, (starts[part::parts] for part in range(parts))))
     else:
-        list(map(fill, starts))
+        fill_all(starts)
     return found.reshape(shape)
 
 

@@ -42,6 +42,11 @@ class NativeDrawing:
         """Fills an array with the words of a key's counters from `start` on."""
         self._fill("tg_words", out, first, second, start)
 
+    def uniforms(self, words: Array, least: float, span: float) -> Array:
+        """Returns the numbers from `least` on that `random.uniform` makes of words, in their memory."""
+        self._fill("tg_uniforms", words, *(int(np.float32(bound).view(np.uint32)) for bound in (least, span)), 0)
+        return words.view(np.float32)
+
     def normals(self, words: Array) -> Array:
         """Returns the normal numbers that `random.normal` makes of words, in their memory."""
         self._fill("tg_normals", words, 0, 0, 0)
@@ -71,10 +76,12 @@ class _Lanes:
         self.builder = builder
         self.value = value
 
-    def _by(self, instruction: str, other: _Lanes | float) -> _Lanes:
+    def _operand(self, other: _Lanes | float) -> Any:
         kind = self.value.type
-        operand = other.value if isinstance(other, _Lanes) else kind([other] * kind.count)
-        return _Lanes(self.builder, getattr(self.builder, instruction)(self.value, operand))
+        return other.value if isinstance(other, _Lanes) else kind([other] * kind.count)
+
+    def _by(self, instruction: str, other: _Lanes | float) -> _Lanes:
+        return _Lanes(self.builder, getattr(self.builder, instruction)(self.value, self._operand(other)))
 
     def _number(self, instruction: str, other: _Lanes | float) -> _Lanes:
         whole = str(self.value.type.element).startswith("i")
@@ -112,10 +119,9 @@ class _Lanes:
 
         return _Lanes(self.builder, getattr(self.builder, instruction)(self.value, ir.VectorType(element, LANES)))
 
-    def is_below(self, bound: float) -> Any:
+    def is_below(self, bound: _Lanes | float) -> Any:
         """Returns a mask; NaN is not below."""
-        kind = self.value.type
-        return self.builder.fcmp_ordered("<", self.value, kind([bound] * kind.count))
+        return self.builder.fcmp_ordered("<", self.value, self._operand(bound))
 
     def where(self, mask: Any, other: _Lanes) -> _Lanes:
         """Returns these numbers where a mask holds, and others elsewhere."""
@@ -194,13 +200,29 @@ def _words(builder: Any, pointer: Any, *key_and_counter: Any) -> Any:
     return (x ^ y).value
 
 
-def _normals(builder: Any, pointer: Any, *key_and_counter: Any) -> Any:
-    """Returns √2 erfinv(u) for u uniform between -1 and 1 by the words there, as `random.normal` and `tg.erfinv`."""
+def _units(builder: Any, pointer: Any) -> _Lanes:
+    """Returns the multiples of 2⁻²³ from 0 up to 1 that the words there name by their upper bits."""
     from llvmlite import ir
 
     words = _Lanes(builder, builder.load(pointer, align=4, typ=ir.VectorType(ir.IntType(32), LANES)))
+    return (words & 0xFFFFFE00).converted("uitofp", ir.FloatType()) * 2.0**-32
+
+
+def _uniforms(builder: Any, pointer: Any, least: Any, span: Any, _: Any) -> Any:
+    """Returns `least` and more, uniformly by the words there, as `random.uniform`; its bounds are bits of f32."""
+    from llvmlite import ir
+
+    low, extent = (_splat(builder, word).converted("bitcast", ir.FloatType()) for word in (least, span))
+    found = _units(builder, pointer) * extent + low
+    return low.where(found.is_below(low), found).value
+
+
+def _normals(builder: Any, pointer: Any, *_: Any) -> Any:
+    """Returns √2 erfinv(u) for u uniform between -1 and 1 by the words there, as `random.normal` and `tg.erfinv`."""
+    from llvmlite import ir
+
     least = np.nextafter(np.float32(-1), np.float32(0))
-    unit = (words & 0xFFFFFE00).converted("uitofp", ir.FloatType()) * 2.0**-32
+    unit = _units(builder, pointer)
     x = (unit * float(np.float32(1) - least) + float(least)).converted("fpext", ir.DoubleType())
     found = _erfinv_over_x(_minus_log((x * -1.0 + 1.0) * (x + 1.0))) * x
     return (found.converted("fptrunc", ir.FloatType()) * float(np.float32(math.sqrt(2)))).value
@@ -262,5 +284,5 @@ def _minus_log(x: _Lanes) -> _Lanes:
     return (half - inner - d) - k * _LN_2_HIGH
 
 
-_BODIES: dict[str, Callable[..., Any]] = {"tg_words": _words, "tg_normals": _normals}
-"""By a function's name, what builds the numbers that go to a place: of it, a key's words, and the place's counter."""
+_BODIES: dict[str, Callable[..., Any]] = {"tg_words": _words, "tg_uniforms": _uniforms, "tg_normals": _normals}
+"""By a function's name, what builds the numbers that go to a place: of it, two words, and the place's counter."""
