@@ -45,10 +45,10 @@ from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.storage import PACKED
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import set_location
-from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import ScalarBuilder
 from tensorgrad.passes.functions import block_of, return_of
 from tensorgrad.passes.kernels.writing.emission import NEUTRAL, reductions_of
 from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
+from tensorgrad.passes.scalars import ScalarBuilder
 
 LLVM_PIPELINE = (
     "--convert-linalg-to-loops",
@@ -272,7 +272,7 @@ def _filled(target: SSAValue, number: float) -> GenericOp:
     """Returns a stage that writes one number everywhere."""
     rank, element = len(shape_of(target)), element_of(target)
     body = Block(arg_types=[element])
-    body.add_op(YieldOp(ScalarBuilder(body).constant(number, element)))
+    body.add_op(YieldOp(ScalarBuilder(body).constant(number, element).ssa))
     return generic([], [target], [affine.identity(rank)], rank, 0, body)
 
 
@@ -280,8 +280,8 @@ def _truths(words: SSAValue, target: SSAValue) -> GenericOp:
     """Returns a stage that writes where words are not 0."""
     rank = len(shape_of(target))
     body = Block(arg_types=[i8, i1])
-    scalars = ScalarBuilder(body)
-    body.add_op(YieldOp(scalars.compare("ne", body.args[0], scalars.constant(0, i8))))
+    word = ScalarBuilder(body).value(body.args[0])
+    body.add_op(YieldOp(word.differs(0).ssa))
     return generic([words], [target], [affine.identity(rank)] * 2, rank, 0, body)
 
 

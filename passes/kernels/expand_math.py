@@ -24,8 +24,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.formula import Condition, Formula, Integer, Real, Whole
 from tensorgrad.passes.levels import Level, LevelPass
+from tensorgrad.passes.scalars import Formula, Value
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 INFINITY_BITS = 0x7F800000
@@ -104,71 +104,71 @@ POW_LOG = (
 # Exponentials
 
 
-def _power_of_two(exponent: Whole) -> Real:
+def _power_of_two(exponent: Value) -> Value:
     """2**exponent for an exponent in [-126, 127]."""
     return ((exponent + 127) << 23).as_real()
 
 
-def _scaled(x: Real, exponent: Whole) -> Real:
+def _scaled(x: Value, exponent: Value) -> Value:
     """x * 2**exponent for an exponent in [-252, 254], in two steps that overflow only if the result does."""
-    half = exponent >> 1
+    half = exponent.shifted_with_sign(1)
     return x * _power_of_two(half) * _power_of_two(exponent - half)
 
 
-def _nearest(x: Real) -> Whole:
+def _nearest(x: Value) -> Value:
     """Returns the integer nearest to x in [-2**22, 2**22], from the bits of x + 1.5 * 2**23."""
     return (x + NEAREST).bits() - 0x4B400000
 
 
-def _clamped(f: Formula, x: Real, low: float, high: float) -> Real:
-    return f.select(x.compare("<", low), low, f.select(x.compare(">", high), high, x))
+def _clamped(f: Formula, x: Value, low: float, high: float) -> Value:
+    return f.select(x < low, low, f.select(x > high, high, x))
 
 
-def _exp_minus_one(f: Formula, r: Real) -> Real:
+def _exp_minus_one(f: Formula, r: Value) -> Value:
     """e**r - 1 for |r| <= 0.35."""
     return f.polynomial(r, EXP) * (r * r) + r
 
 
-def _reduced(x: Real) -> tuple[Whole, Real]:
+def _reduced(x: Value) -> tuple[Value, Value]:
     """n and r with x = n ln 2 + r, |r| <= 0.35."""
     n = _nearest(x * LOG2_E)
     whole = n.to_real()
     return n, x - whole * LN_2_HIGH - whole * LN_2_LOW
 
 
-def _exp_times(f: Formula, x: Real, doublings: int) -> Real:
+def _exp_times(f: Formula, x: Value, doublings: int) -> Value:
     """e**x * 2**doublings, for a small number of doublings."""
     n, r = _reduced(_clamped(f, x, -105.0, 91.0))
     value = _scaled(_exp_minus_one(f, r) + 1.0, n + doublings if doublings else n)
     return f.select(x.is_nan(), x, value)
 
 
-def exp(f: Formula, x: Real) -> Real:
+def exp(f: Formula, x: Value) -> Value:
     """e**x within 2 ulp; beyond the range infinity or zero, through the subnormals."""
     return _native_exp(f, x) if f.native else _exp_times(f, x, 0)
 
 
-def _native_exp(f: Formula, x: Real) -> Real:
+def _native_exp(f: Formula, x: Value) -> Value:
     """The same in two thirds of the instructions, for code that keeps NaN and infinities.
 
     The exponent is added to the bits of e**r. Where the result may be subnormal, it is 32 too high, and a product with
     2**-32 rounds once.
     """
-    clamped = f.select(x.compare("<", -105.0), -105.0, x)
+    clamped = f.select(x < -105.0, -105.0, x)
     shifted = f.fused(clamped, LOG2_E, NEAREST)
     whole = shifted - NEAREST
     r = f.fused(whole, -LN_2_LOW, f.fused(whole, -LN_2_HIGH, clamped))
     power = f.real(NATIVE_EXP[0])
     for coefficient in NATIVE_EXP[1:]:
         power = f.fused(power, r, coefficient)
-    tiny = clamped.compare("<", -87.0)
-    exponent = (shifted.bits() << 23) + f.select_whole(tiny, 32 << 23, 0)
+    tiny = clamped < -87.0
+    exponent = (shifted.bits() << 23) + f.select(tiny, 32 << 23, 0)
     value = (power.bits() + exponent).as_real() * f.select(tiny, 2.0**-32, 1.0)
     # e**88.7228394 overflows; what is not below, NaN too, becomes itself plus infinity.
-    return f.select(x.compare("<", LARGEST_EXPONENT), value, x + inf)
+    return f.select(x < LARGEST_EXPONENT, value, x + inf)
 
 
-def exp2(f: Formula, x: Real) -> Real:
+def exp2(f: Formula, x: Value) -> Value:
     """2**x within 2 ulp, exact at integers."""
     clamped = _clamped(f, x, -151.0, 129.0)
     n = _nearest(clamped)
@@ -176,75 +176,75 @@ def exp2(f: Formula, x: Real) -> Real:
     return f.select(x.is_nan(), x, value)
 
 
-def expm1(f: Formula, x: Real) -> Real:
+def expm1(f: Formula, x: Value) -> Value:
     """e**x - 1 within 2 ulp, near zero too."""
     n, r = _reduced(_clamped(f, x, -20.0, 20.0))
     scale = _power_of_two(n)
     near = scale * _exp_minus_one(f, r) + (scale - 1.0)
-    value = f.select(abs(x).compare("<", 20.0), near, exp(f, x) - 1.0)
-    return f.select(x.compare("==", 0.0), x, value)
+    value = f.select(abs(x) < 20.0, near, exp(f, x) - 1.0)
+    return f.select(x.equals(0.0), x, value)
 
 
-def sinh(f: Formula, x: Real) -> Real:
+def sinh(f: Formula, x: Value) -> Value:
     """Sinh within 2 ulp."""
     half = _exp_times(f, abs(x), -1)
     large = (half - 0.25 / half).signed_as(x)
     square = x * x
     small = f.polynomial(square, SINH) * square * x + x
-    return f.select(abs(x).compare("<", 1.0), small, large)
+    return f.select(abs(x) < 1.0, small, large)
 
 
-def cosh(f: Formula, x: Real) -> Real:
+def cosh(f: Formula, x: Value) -> Value:
     """Cosh within 2 ulp."""
     half = _exp_times(f, abs(x), -1)
     return half + 0.25 / half
 
 
-def tanh(f: Formula, x: Real) -> Real:
+def tanh(f: Formula, x: Value) -> Value:
     """Tanh within 2 ulp; one and minus one from 9.1 on."""
     size = abs(x)
     large = 1.0 - 2.0 / (exp(f, size + size) + 1.0)
     square = size * size
     small = f.polynomial(square, TANH) * square * size + size
-    return f.select(size.compare("<", 0.625), small, large).signed_as(x)
+    return f.select(size < 0.625, small, large).signed_as(x)
 
 
-def erf(f: Formula, x: Real) -> Real:
+def erf(f: Formula, x: Value) -> Value:
     """Returns the error function within 3 ulp: a polynomial up to one, one minus erfc above; one from 4 on."""
     size, square = abs(x), x * x
-    clamped = f.select(size.compare("<", 4.0), size, 4.0)
+    clamped = f.select(size < 4.0, size, 4.0)
     large = (1.0 - exp(f, f.polynomial(clamped, LOG_ERFC))).signed_as(x)
     small = x * f.polynomial(square, ERF)
-    value = f.select(size.compare("<=", 1.0), small, large)
+    value = f.select(size <= 1.0, small, large)
     return f.select(x.is_nan(), x, value)
 
 
 # Logarithms
 
 
-def _split(f: Formula, x: Real) -> tuple[Whole, Real]:
+def _split(f: Formula, x: Value) -> tuple[Value, Value]:
     """k and m with x = m * 2**k and m in [sqrt(1/2), sqrt(2)), for positive finite x."""
     subnormal = x.bits().compare("slt", 0x00800000)
     normal = f.select(subnormal, x * 2.0**23, x)
     offset = normal.bits() - 0x3F3504F3
-    exponent = (offset >> 23) + f.select_whole(subnormal, -23, 0)
+    exponent = offset.shifted_with_sign(23) + f.select(subnormal, -23, 0)
     return exponent, ((offset & 0x7FFFFF) + 0x3F3504F3).as_real()
 
 
-def _log_tail(f: Formula, d: Real) -> Real:
+def _log_tail(f: Formula, d: Value) -> Value:
     """ln(1 + d) - d + d**2 / 2 for 1 + d in [sqrt(1/2), sqrt(2)]."""
     return f.polynomial(d, LOG) * d * (d * d)
 
 
-def _log_or_special(f: Formula, x: Real, value: Real) -> Real:
+def _log_or_special(f: Formula, x: Value, value: Value) -> Value:
     """`value`, but what a logarithm is of zero, infinity, NaN and negative numbers."""
     bits = x.bits()
-    value = f.select(bits.compare("eq", INFINITY_BITS), inf, value)
-    value = f.select(bits.compare("ugt", INFINITY_BITS), nan, value)
-    return f.select(x.magnitude_bits().compare("eq", 0), -inf, value)
+    value = f.select(bits.equals(INFINITY_BITS), inf, value)
+    value = f.select(bits > INFINITY_BITS, nan, value)
+    return f.select(x.magnitude_bits().equals(0), -inf, value)
 
 
-def log(f: Formula, x: Real) -> Real:
+def log(f: Formula, x: Value) -> Value:
     """Returns the natural logarithm within 1 ulp, near one too."""
     k, m = _split(f, x)
     d, exponent = m - 1.0, k.to_real()
@@ -252,7 +252,7 @@ def log(f: Formula, x: Real) -> Real:
     return _log_or_special(f, x, d + tail + exponent * LN_2_HIGH)
 
 
-def log2(f: Formula, x: Real) -> Real:
+def log2(f: Formula, x: Value) -> Value:
     """Returns the logarithm to base two within 2 ulp, exact at powers of two."""
     k, m = _split(f, x)
     d = m - 1.0
@@ -261,18 +261,18 @@ def log2(f: Formula, x: Real) -> Real:
     return _log_or_special(f, x, tail * extra + d * extra + tail + d + k.to_real())
 
 
-def log1p(f: Formula, x: Real) -> Real:
+def log1p(f: Formula, x: Value) -> Value:
     """ln(1 + x) within 3 ulp, near zero too."""
     near = _log_tail(f, x) - 0.5 * (x * x) + x
-    inside = x.compare(">", -0.29289) & x.compare("<", 0.41421)
+    inside = (x > -0.29289) & (x < 0.41421)
     value = f.select(inside, near, log(f, x + 1.0))
-    return f.select(x.compare("==", 0.0), x, value)
+    return f.select(x.equals(0.0), x, value)
 
 
 # Powers
 
 
-def _log2_in_two(f: Formula, x: Real) -> tuple[Real, Real]:
+def _log2_in_two(f: Formula, x: Value) -> tuple[Value, Value]:
     """log2 of a positive finite x in two parts, the first of 12 bits: about 34 bits together."""
     subnormal = x.bits().compare("slt", 0x00800000)
     bits = f.select(subnormal, x * 2.0**24, x).bits()
@@ -280,8 +280,8 @@ def _log2_in_two(f: Formula, x: Real) -> tuple[Real, Real]:
     # The mantissa is taken relative to 1, to 3/2, or to 2, whichever is near.
     above = fraction.compare("sgt", 0x5DB3D6)
     middle = fraction.compare("sgt", 0x1CC471) & fraction.compare("sle", 0x5DB3D6)
-    n = ((bits >> 23) - 127) + f.select_whole(subnormal, -24, 0) + f.select_whole(above, 1, 0)
-    a = ((fraction | 0x3F800000) - f.select_whole(above, 0x00800000, 0)).as_real()
+    n = (bits.shifted_with_sign(23) - 127) + f.select(subnormal, -24, 0) + f.select(above, 1, 0)
+    a = ((fraction | 0x3F800000) - f.select(above, 0x00800000, 0)).as_real()
     base = f.select(middle, 1.5, 1.0)
     base_high, base_low = f.select(middle, 5.84960938e-1, 0.0), f.select(middle, 1.56322085e-6, 0.0)
 
@@ -313,7 +313,7 @@ def _log2_in_two(f: Formula, x: Real) -> tuple[Real, Real]:
     return high, low
 
 
-def _exp2_of_product(f: Formula, y: Real, high: Real, low: Real) -> Real:
+def _exp2_of_product(f: Formula, y: Value, high: Value, low: Value) -> Value:
     """2**(y (high + low)) for a finite y."""
     y_high = y.truncated()
     p_low = (y - y_high) * high + y * low
@@ -321,58 +321,58 @@ def _exp2_of_product(f: Formula, y: Real, high: Real, low: Real) -> Real:
     total = p_high + p_low
     n = _nearest(_clamped(f, total, -151.0, 129.0))
     value = _scaled(_exp_minus_one(f, ((p_high - n.to_real()) + p_low) * LN_2) + 1.0, n)
-    value = f.select(total.compare(">", 129.0), inf, value)
-    return f.select(total.compare("<", -151.0), 0.0, value)
+    value = f.select(total > 129.0, inf, value)
+    return f.select(total < -151.0, 0.0, value)
 
 
-def powf(f: Formula, x: Real, y: Real) -> Real:
+def powf(f: Formula, x: Value, y: Value) -> Value:
     """x**y within 2 ulp, as C's pow: an integer y takes negative x, x**0 and 1**y are 1 even for NaN."""
     size, size_bits, y_bits = abs(x), x.magnitude_bits(), y.magnitude_bits()
     value = _exp2_of_product(f, y, *_log2_in_two(f, size))
 
     # Zero and infinity, on either side.
-    grows = y.compare(">", 0.0)
-    huge_or_zero = size_bits.compare("eq", 0) | size_bits.compare("eq", INFINITY_BITS)
+    grows = y > 0.0
+    huge_or_zero = size_bits.equals(0) | size_bits.equals(INFINITY_BITS)
     up = f.select(grows, inf, 0.0)
     down = f.select(grows, 0.0, inf)
-    above_one = size.compare(">", 1.0)
-    value = f.select(huge_or_zero | y_bits.compare("eq", INFINITY_BITS), f.select(above_one, up, down), value)
+    above_one = size > 1.0
+    value = f.select(huge_or_zero | y_bits.equals(INFINITY_BITS), f.select(above_one, up, down), value)
 
     # The sign, and the powers that are no real numbers.
     half = y * 0.5
-    integer = y.floor().compare("==", y)
-    odd = integer & half.floor().compare("!=", half) & abs(y).compare("<", 2.0**24)
+    integer = y.floor().equals(y)
+    odd = integer & half.floor().differs(half) & (abs(y) < 2.0**24)
     negative = x.bits().compare("slt", 0)
     value = f.select(negative & odd, -value, value)
-    finite_negative = negative & size_bits.compare("ne", 0) & size_bits.compare("ult", INFINITY_BITS)
-    fractional = y.floor().compare("!=", y) & y_bits.compare("ult", INFINITY_BITS)
+    finite_negative = negative & size_bits.differs(0) & (size_bits < INFINITY_BITS)
+    fractional = y.floor().differs(y) & (y_bits < INFINITY_BITS)
     value = f.select(finite_negative & fractional, nan, value)
     value = f.select(x.is_nan() | y.is_nan(), nan, value)
-    minus_one = x.compare("==", -1.0) & y_bits.compare("eq", INFINITY_BITS)
-    return f.select(x.compare("==", 1.0) | y_bits.compare("eq", 0) | minus_one, 1.0, value)
+    minus_one = x.equals(-1.0) & y_bits.equals(INFINITY_BITS)
+    return f.select(x.equals(1.0) | y_bits.equals(0) | minus_one, 1.0, value)
 
 
 # Trigonometric functions
 
 
-def _high_product(x: Whole, y: Whole) -> Whole:
+def _high_product(x: Value, y: Value) -> Value:
     """Returns the upper 32 of the 64 bits of an unsigned product, for x below 2**24."""
-    x_high, x_low = x.shifted_right(16), x & 0xFFFF
-    y_high, y_low = y.shifted_right(16), y & 0xFFFF
+    x_high, x_low = x >> 16, x & 0xFFFF
+    y_high, y_low = y >> 16, y & 0xFFFF
     one, other = x_high * y_low, x_low * y_high
-    middle = (x_low * y_low).shifted_right(16) + (one & 0xFFFF) + (other & 0xFFFF)
-    return x_high * y_high + one.shifted_right(16) + other.shifted_right(16) + middle.shifted_right(16)
+    middle = ((x_low * y_low) >> 16) + (one & 0xFFFF) + (other & 0xFFFF)
+    return x_high * y_high + (one >> 16) + (other >> 16) + (middle >> 16)
 
 
-def _word(f: Formula, place: Whole, first: int) -> Whole:
+def _word(f: Formula, place: Value, first: int) -> Value:
     """Returns the word of `TWO_OVER_PI` at `place`, from 0 to 4, plus `first`."""
     word = f.whole(TWO_OVER_PI[first])
     for distance in range(1, 5):
-        word = f.select_whole(place.compare("eq", distance), TWO_OVER_PI[first + distance], word)
+        word = f.select(place.equals(distance), TWO_OVER_PI[first + distance], word)
     return word
 
 
-def _quarter_turns(f: Formula, size: Real) -> tuple[Whole, Real]:
+def _quarter_turns(f: Formula, size: Value) -> tuple[Value, Value]:
     """n modulo 4 and r with `size` = n pi/2 + r and |r| <= pi/4, for positive finite numbers, by integers alone.
 
     The method is M. Payne's and R. Hanek's: of 2/pi, only the bits matter whose product with the mantissa is neither
@@ -380,152 +380,150 @@ def _quarter_turns(f: Formula, size: Real) -> tuple[Whole, Real]:
     """
     bits = size.bits()
     mantissa = (bits & 0x7FFFFF) | 0x800000
-    offset = bits.shifted_right(23) - 120
-    place, shift = offset.shifted_right(5), offset & 31
+    offset = (bits >> 23) - 120
+    place, shift = offset >> 5, offset & 31
     words = [_word(f, place, first) for first in range(4)]
-    first, second, third = (
-        (high << shift) | low.shifted_right(1).shifted_right(shift ^ 31) for high, low in pairwise(words)
-    )
+    first, second, third = ((high << shift) | (low >> 1 >> (shift ^ 31)) for high, low in pairwise(words))
     # The product modulo 4, as a fixed-point number: 2 bits before the point, 62 behind it.
     middle = mantissa * second
     low = middle + _high_product(mantissa, third)
-    carry = f.select_whole(low.compare("ult", middle), 1, 0)
+    carry = f.select(low < middle, 1, 0)
     high = mantissa * first + _high_product(mantissa, second) + carry
-    n = (high + 0x20000000).shifted_right(30)
+    n = (high + 0x20000000) >> 30
     rest = high - (n << 30)
-    mask = rest >> 31
-    fraction = (rest ^ mask).to_real() * 2.0**-30 + (low ^ mask).shifted_right(1).to_real() * 2.0**-61
+    mask = rest.shifted_with_sign(31)
+    fraction = (rest ^ mask).to_real() * 2.0**-30 + ((low ^ mask) >> 1).to_real() * 2.0**-61
     r = fraction * (pi / 2)
-    near = size.compare("<", 0.5)
-    r = f.select(near, size, f.select(mask.compare("ne", 0), -r, r))
-    return f.select_whole(near, 0, n), r
+    near = size < 0.5
+    r = f.select(near, size, f.select(mask.differs(0), -r, r))
+    return f.select(near, 0, n), r
 
 
-def _sine(f: Formula, r: Real, square: Real) -> Real:
+def _sine(f: Formula, r: Value, square: Value) -> Value:
     return f.polynomial(square, SIN) * square * r + r
 
 
-def _cosine(f: Formula, square: Real) -> Real:
+def _cosine(f: Formula, square: Value) -> Value:
     return f.polynomial(square, COS) * square * square - 0.5 * square + 1.0
 
 
-def _wave(f: Formula, x: Real, quarter: Integer, negative: Condition | None) -> Real:
+def _wave(f: Formula, x: Value, quarter: int, negative: Value | None) -> Value:
     """Returns the sine of |x| and `quarter` quarter turns, negated where asked for; NaN for infinities."""
     n, r = _quarter_turns(f, abs(x))
     n, square = n + quarter, r * r
-    value = f.select((n & 1).compare("eq", 0), _sine(f, r, square), _cosine(f, square))
-    value = f.select((n & 2).compare("eq", 0), value, -value)
+    value = f.select((n & 1).equals(0), _sine(f, r, square), _cosine(f, square))
+    value = f.select((n & 2).equals(0), value, -value)
     if negative is not None:
         value = f.select(negative, -value, value)
-    return f.select(x.magnitude_bits().compare("uge", INFINITY_BITS), nan, value)
+    return f.select(x.magnitude_bits() >= INFINITY_BITS, nan, value)
 
 
-def sin(f: Formula, x: Real) -> Real:
+def sin(f: Formula, x: Value) -> Value:
     """Returns the sine within 3 ulp, for numbers of any size."""
     return _wave(f, x, 0, x.bits().compare("slt", 0))
 
 
-def cos(f: Formula, x: Real) -> Real:
+def cos(f: Formula, x: Value) -> Value:
     """Returns the cosine within 3 ulp, for numbers of any size."""
     return _wave(f, x, 1, None)
 
 
-def tan(f: Formula, x: Real) -> Real:
+def tan(f: Formula, x: Value) -> Value:
     """Returns the tangent within 5 ulp, for numbers of any size."""
     n, r = _quarter_turns(f, abs(x))
     square = r * r
     value = f.polynomial(square, TAN) * square * r + r
-    value = f.select((n & 1).compare("eq", 0), value, -1.0 / value)
+    value = f.select((n & 1).equals(0), value, -1.0 / value)
     value = f.select(x.bits().compare("slt", 0), -value, value)
-    return f.select(x.magnitude_bits().compare("uge", INFINITY_BITS), nan, value)
+    return f.select(x.magnitude_bits() >= INFINITY_BITS, nan, value)
 
 
 # Inverse trigonometric and hyperbolic functions
 
 
-def _asin_small(f: Formula, s: Real, square: Real) -> Real:
+def _asin_small(f: Formula, s: Value, square: Value) -> Value:
     """Asin of s in [-0.5, 0.5], given its square."""
     return f.polynomial(square, ASIN) * square * s + s
 
 
-def asin(f: Formula, x: Real) -> Real:
+def asin(f: Formula, x: Value) -> Value:
     """Asin within 3 ulp; NaN outside [-1, 1]."""
     size = abs(x)
     outer = 0.5 * (1.0 - size)
     large = (pi / 2 - 2.0 * _asin_small(f, outer.sqrt(), outer)).signed_as(x)
-    value = f.select(size.compare("<=", 0.5), _asin_small(f, x, x * x), large)
-    return f.select(x.magnitude_bits().compare("ugt", 0x3F800000), nan, value)
+    value = f.select(size <= 0.5, _asin_small(f, x, x * x), large)
+    return f.select(x.magnitude_bits() > 0x3F800000, nan, value)
 
 
-def acos(f: Formula, x: Real) -> Real:
+def acos(f: Formula, x: Value) -> Value:
     """Acos within 2 ulp; NaN outside [-1, 1]."""
     outer = 0.5 * (1.0 - abs(x))
     half = _asin_small(f, outer.sqrt(), outer)
-    large = f.select(x.compare("<", 0.0), pi - 2.0 * half, 2.0 * half)
-    value = f.select(abs(x).compare("<=", 0.5), pi / 2 - _asin_small(f, x, x * x), large)
-    return f.select(x.magnitude_bits().compare("ugt", 0x3F800000), nan, value)
+    large = f.select(x < 0.0, pi - 2.0 * half, 2.0 * half)
+    value = f.select(abs(x) <= 0.5, pi / 2 - _asin_small(f, x, x * x), large)
+    return f.select(x.magnitude_bits() > 0x3F800000, nan, value)
 
 
-def _atan_positive(f: Formula, x: Real) -> Real:
-    far, middle = x.compare(">", 2.414213562373095), x.compare(">", 0.4142135623730950)
+def _atan_positive(f: Formula, x: Value) -> Value:
+    far, middle = x > 2.414213562373095, x > 0.4142135623730950
     offset = f.select(far, pi / 2, f.select(middle, pi / 4, 0.0))
     r = f.select(far, -1.0 / x, f.select(middle, (x - 1.0) / (x + 1.0), x))
     square = r * r
     return f.polynomial(square, ATAN) * square * r + r + offset
 
 
-def atan(f: Formula, x: Real) -> Real:
+def atan(f: Formula, x: Value) -> Value:
     """Atan within 3 ulp."""
     return f.select(x.is_nan(), x, _atan_positive(f, abs(x)).signed_as(x))
 
 
-def atan2(f: Formula, y: Real, x: Real) -> Real:
+def atan2(f: Formula, y: Value, x: Value) -> Value:
     """Returns the angle of the point (x, y) within 4 ulp, in all quadrants, as C's atan2 at zeros and infinities."""
     width, height = abs(x), abs(y)
-    steep = height.compare(">", width)
+    steep = height > width
     ratio = f.select(steep, width, height) / f.select(steep, height, width)
-    ratio = f.select(width.compare("==", height), f.select(width.compare("==", 0.0), 0.0, 1.0), ratio)
+    ratio = f.select(width.equals(height), f.select(width.equals(0.0), 0.0, 1.0), ratio)
     angle = _atan_positive(f, ratio)
     angle = f.select(steep, pi / 2 - angle, angle)
     angle = f.select(x.bits().compare("slt", 0), pi - angle, angle)
     return f.select(x.is_nan() | y.is_nan(), nan, angle.signed_as(y))
 
 
-def asinh(f: Formula, x: Real) -> Real:
+def asinh(f: Formula, x: Value) -> Value:
     """Asinh within 4 ulp."""
     size, square = abs(x), x * x
     small = f.polynomial(square, ASINH) * square * size + size
     # From 1500 on, sqrt(x * x + 1) is x, and its square would overflow.
-    huge = size.compare(">", 1500.0)
+    huge = size > 1500.0
     grown = f.select(huge, size, size + (square + 1.0).sqrt())
     large = log(f, grown) + f.select(huge, LN_2, 0.0)
-    value = f.select(size.compare("<", 0.5), small, large).signed_as(x)
+    value = f.select(size < 0.5, small, large).signed_as(x)
     return f.select(x.is_nan(), x, value)
 
 
-def acosh(f: Formula, x: Real) -> Real:
+def acosh(f: Formula, x: Value) -> Value:
     """Acosh within 4 ulp; NaN below one."""
     z = x - 1.0
     small = f.polynomial(z, ACOSH) * z.sqrt()
-    huge = x.compare(">", 1500.0)
+    huge = x > 1500.0
     grown = f.select(huge, x, x + (z * (x + 1.0)).sqrt())
     large = log(f, grown) + f.select(huge, LN_2, 0.0)
-    value = f.select(z.compare("<", 0.5), small, large)
-    return f.select(x.compare("<", 1.0) | x.is_nan(), nan, value)
+    value = f.select(z < 0.5, small, large)
+    return f.select((x < 1.0) | x.is_nan(), nan, value)
 
 
-def atanh(f: Formula, x: Real) -> Real:
+def atanh(f: Formula, x: Value) -> Value:
     """Atanh within 4 ulp; infinite at one and minus one, NaN beyond."""
     size, square = abs(x), x * x
     small = f.polynomial(square, ATANH) * square * size + size
     large = 0.5 * log(f, (1.0 + size) / (1.0 - size))
-    value = f.select(size.compare("<", 0.5), small, large)
+    value = f.select(size < 0.5, small, large)
     bits = x.magnitude_bits()
-    value = f.select(bits.compare("eq", 0x3F800000), inf, value).signed_as(x)
-    return f.select(bits.compare("ugt", 0x3F800000), nan, value)
+    value = f.select(bits.equals(0x3F800000), inf, value).signed_as(x)
+    return f.select(bits > 0x3F800000, nan, value)
 
 
-EXPANSIONS: dict[type[Operation], Callable[..., Real]] = {
+EXPANSIONS: dict[type[Operation], Callable[..., Value]] = {
     math.ExpOp: exp,
     math.Exp2Op: exp2,
     math.ExpM1Op: expm1,
@@ -555,14 +553,14 @@ def expand(op: Operation, native: bool = False) -> None:
     """Replaces one op of `EXPANSIONS`, on f32 or, through f32, on f16; `native` says that it becomes native code."""
     type_ = op.results[0].type
     formula = Formula(op.location, native)
-    operands = [
-        Real(formula, operand if type_ == f32 else formula.add(arith.ExtFOp(operand, f32))) for operand in op.operands
-    ]
-    result = EXPANSIONS[type(op)](formula, *operands).value
+    operands = [formula.value(operand) for operand in op.operands]
+    if type_ != f32:
+        operands = [operand.cast(arith.ExtFOp, f32) for operand in operands]
+    result = EXPANSIONS[type(op)](formula, *operands)
     if type_ == f16:
-        result = formula.add(arith.TruncFOp(result, f16))
+        result = result.cast(arith.TruncFOp, f16)
     Rewriter.insert_op(formula.ops, InsertPoint.before(op))
-    Rewriter.replace_op(op, [], [result])
+    Rewriter.replace_op(op, [], [result.ssa])
 
 
 @dataclass(frozen=True)

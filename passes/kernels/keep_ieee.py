@@ -20,31 +20,26 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.formula import Formula, Real, Whole
 from tensorgrad.passes.levels import Level, LevelPass
+from tensorgrad.passes.scalars import Formula, Value
 
 SIGN, INFINITY, NAN = 0x80000000, 0x7F800000, 0x7FC00000
 LARGEST_BITS = 0xFFFFFFFE
 """The bits of a NaN; those of one other NaN are more."""
 
-Written: TypeAlias = Callable[[Formula, Real], Real]
+Written: TypeAlias = Callable[[Formula, Value], Value]
 """A result by one operand."""
 
 SUMS = (arith.AddfOp, arith.SubfOp)
 PRODUCTS = (arith.MulfOp, arith.DivfOp)
 
 
-def opaque(f: Formula, x: Real) -> Real:
+def opaque(f: Formula, x: Value) -> Value:
     """x, but no compiler knows that."""
-    return _minimum(f, x.bits(), LARGEST_BITS).as_real()
+    return x.bits().at_most(LARGEST_BITS).as_real()
 
 
-def _minimum(f: Formula, x: Whole, limit: int) -> Whole:
-    """Returns the lesser of unsigned numbers."""
-    return Whole(f, f.add(arith.MinUIOp(x.value, f.whole(limit).value)))
-
-
-def _signed(f: Formula, x: Real, magnitude: int, negated: bool) -> Whole:
+def _signed(f: Formula, x: Value, magnitude: int, negated: bool) -> Value:
     """Returns the bits of a number of x's sign, or of the other."""
     bits = x.bits() ^ SIGN if negated else x.bits()
     return (bits & SIGN) | magnitude if magnitude else bits & SIGN
@@ -53,9 +48,9 @@ def _signed(f: Formula, x: Real, magnitude: int, negated: bool) -> Whole:
 def times_zero(negated: bool) -> Written:
     """x * 0: zero of x's sign, NaN for infinities and NaN."""
 
-    def write(f: Formula, x: Real) -> Real:
-        special = x.magnitude_bits().compare("uge", INFINITY)
-        return f.select_whole(special, NAN, _signed(f, x, 0, negated)).as_real()
+    def write(f: Formula, x: Value) -> Value:
+        special = x.magnitude_bits() >= INFINITY
+        return f.select(special, NAN, _signed(f, x, 0, negated)).as_real()
 
     return write
 
@@ -63,10 +58,10 @@ def times_zero(negated: bool) -> Written:
 def zero_over(negated: bool) -> Written:
     """0 / x: zero of x's sign, NaN for zeros and NaN."""
 
-    def write(f: Formula, x: Real) -> Real:
+    def write(f: Formula, x: Value) -> Value:
         size = x.magnitude_bits()
-        special = size.compare("eq", 0) | size.compare("ugt", INFINITY)
-        return f.select_whole(special, NAN, _signed(f, x, 0, negated)).as_real()
+        special = size.equals(0) | (size > INFINITY)
+        return f.select(special, NAN, _signed(f, x, 0, negated)).as_real()
 
     return write
 
@@ -74,17 +69,17 @@ def zero_over(negated: bool) -> Written:
 def over_zero(negated: bool) -> Written:
     """x / 0: infinity of x's sign, NaN for zeros and NaN."""
 
-    def write(f: Formula, x: Real) -> Real:
+    def write(f: Formula, x: Value) -> Value:
         size = x.magnitude_bits()
-        special = size.compare("eq", 0) | size.compare("ugt", INFINITY)
-        return f.select_whole(special, NAN, _signed(f, x, INFINITY, negated)).as_real()
+        special = size.equals(0) | (size > INFINITY)
+        return f.select(special, NAN, _signed(f, x, INFINITY, negated)).as_real()
 
     return write
 
 
-def less_itself(f: Formula, x: Real) -> Real:
+def less_itself(f: Formula, x: Value) -> Value:
     """x - x: zero, NaN for infinities and NaN."""
-    return f.select_whole(x.magnitude_bits().compare("uge", INFINITY), NAN, 0).as_real()
+    return f.select(x.magnitude_bits() >= INFINITY, NAN, 0).as_real()
 
 
 @dataclass(frozen=True)
@@ -204,16 +199,15 @@ def rewrite_of(op: Operation) -> Rewrite | None:
 def keep(op: Operation, rewrite: Rewrite) -> None:
     """Writes an op so that no compiler folds it; f16 is computed through f32, which holds every result."""
     formula, half = Formula(op.location), op.results[0].type == f16
-    value = op.operands[rewrite.operand]
-    x = Real(formula, formula.add(arith.ExtFOp(value, f32)) if half else value)
-    result = (rewrite.write or opaque)(formula, x).value
+    x = formula.value(op.operands[rewrite.operand])
+    result = (rewrite.write or opaque)(formula, x.cast(arith.ExtFOp, f32) if half else x)
     if half:
-        result = formula.add(arith.TruncFOp(result, f16))
+        result = result.cast(arith.TruncFOp, f16)
     Rewriter.insert_op(formula.ops, InsertPoint.before(op))
     if rewrite.write is None:
-        op.operands[rewrite.operand] = result
+        op.operands[rewrite.operand] = result.ssa
     else:
-        Rewriter.replace_op(op, [], [result])
+        Rewriter.replace_op(op, [], [result.ssa])
 
 
 class KeepIeeePass(LevelPass):

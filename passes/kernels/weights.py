@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import UnknownLoc, f32
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Block, Operation
 
-from tensorgrad.passes.formula import Formula, Real
 from tensorgrad.passes.kernels.expand_math import EXPANSIONS
+from tensorgrad.passes.scalars import Formula
 
 WEIGHTS: dict[type[Operation], float] = {
     arith.ConstantOp: 0.0,
@@ -29,7 +29,7 @@ def weight(kind: type[Operation]) -> float:
     if kind in EXPANSIONS:
         formula = Formula(UnknownLoc())
         block = Block(arg_types=[f32] * (2 if kind in (math.PowFOp, math.Atan2Op) else 1))
-        EXPANSIONS[kind](formula, *(Real(formula, argument) for argument in block.args))
+        EXPANSIONS[kind](formula, *formula.values(block.args))
         return weight_of(formula.ops)
     return WEIGHTS.get(kind, 1.0)
 

@@ -13,7 +13,7 @@ from layers import MODULES, ROOT, imports
 PLAIN_DATA = tuple(f"runtime.{name}" for name in ("program", "target", "formula", "errors"))
 """What the compiler writes for the runtime, and knows of it."""
 
-REWRITING = ("passes.levels", "passes.functions", "passes.formula", "passes.labels")
+REWRITING = ("passes.levels", "passes.functions", "passes.scalars", "passes.labels")
 TRACING = ("errors", "surface", "tracing", "dialects", "interpreters", "runtime")
 FUNCTIONS = (*TRACING, "ops", "transforms")
 
@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "interpreters": ("dialects", "runtime"),
     "passes.levels": ("dialects", *PLAIN_DATA),
     "passes.functions": ("dialects", *PLAIN_DATA),
-    "passes.formula": ("dialects",),
+    "passes.scalars": ("dialects",),
     "passes.labels": ("dialects",),
     "passes.analyses": ("dialects", *PLAIN_DATA, *REWRITING),
     "passes.tensors": ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses"),

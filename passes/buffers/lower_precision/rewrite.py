@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, FloatAttr, LocationAttr, MemRefType, f32
+from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, LocationAttr, MemRefType, f32
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.dialects.buf import KernelOp, buffer_type, is_reduction, maps_of
 from tensorgrad.dialects.stages import generic
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.stages import new_local
+from tensorgrad.passes.scalars import Formula, Value
 
 Scales: TypeAlias = Mapping[SSAValue, float]
 """Arguments of a kernel with fewer bits, and the factors that their elements are stored with."""
@@ -51,29 +52,31 @@ def rewrite(kernel: KernelOp, scales: Scales, element: AnyFloat) -> None:
 
 
 def _load(op: memref.LoadOp, scale: float, element: AnyFloat) -> None:
-    load = memref.LoadOp.get(op.memref, list(op.indices))
-    made = [load, *_extended(load.results[0], scale)]
-    _insert(made, cast(Block, op.parent), op, op.location)
-    op.results[0].replace_all_uses_with(made[-1].results[0])
+    formula = Formula(op.location)
+    wide = _extended(formula.add(memref.LoadOp.get(op.memref, list(op.indices))), scale)
+    Rewriter.insert_op(formula.ops, InsertPoint.before(op))
+    op.results[0].replace_all_uses_with(wide.ssa)
     op.detach()
     op.erase()
 
 
 def _read(block: Block, position: int, scale: float, element: AnyFloat, location: LocationAttr) -> None:
     argument = block.insert_arg(element, position)
-    made = _extended(argument, scale)
-    _insert(made, block, block.first_op, location)
+    formula = Formula(location)
+    wide = _extended(formula.value(argument), scale)
+    Rewriter.insert_op(formula.ops, InsertPoint.at_start(block))
     old = block.args[position + 1]
-    old.replace_all_uses_with(made[-1].results[0])
+    old.replace_all_uses_with(wide.ssa)
     block.erase_arg(old)
 
 
 def _write(stage: GenericOp, position: int, scale: float, element: AnyFloat) -> None:
     block, last = stage.body.block, stage.body.block.last_op
     assert isinstance(last, YieldOp)
-    made = _rounded(last.operands[position], scale, element)
-    _insert(made, block, last, stage.location)
-    last.operands[position] = made[-1].results[0]
+    formula = Formula(stage.location)
+    rounded = _rounded(formula.value(last.operands[position]), scale, element)
+    Rewriter.insert_op(formula.ops, InsertPoint.before(last))
+    last.operands[position] = rounded.ssa
     place = len(stage.inputs) + position
     block.insert_arg(element, place)
     block.erase_arg(block.args[place + 1])
@@ -90,8 +93,9 @@ def _reduce_apart(kernel: KernelOp, stage: GenericOp, position: int, scale: floa
     stage.operands[place] = local
     _set_map(stage, place, _point(len(stage.iterator_types), rank))
     body = Block(arg_types=[f32, element])
-    made = _rounded(body.args[0], scale, element)
-    _insert([*made, YieldOp(made[-1].results[0])], body, None, stage.location)
+    formula = Formula(stage.location)
+    formula.append(YieldOp(_rounded(formula.value(body.args[0]), scale, element).ssa))
+    body.add_ops(formula.ops)
     results = tuple(
         result.replace_dims_and_symbols([AffineDimExpr(i) for i in range(rank)], ()) for result in written.results
     )
@@ -111,26 +115,10 @@ def _set_map(stage: GenericOp, position: int, one: AffineMap) -> None:
     stage.properties["indexing_maps"] = ArrayAttr(maps)
 
 
-def _extended(value: SSAValue, scale: float) -> list[Operation]:
-    wide = arith.ExtFOp(value, f32)
-    if scale == 1:
-        return [wide]
-    factor = arith.ConstantOp(FloatAttr(1 / scale, f32))
-    return [wide, factor, arith.MulfOp(wide.result, factor.result)]
+def _extended(value: Value, scale: float) -> Value:
+    wide = value.cast(arith.ExtFOp, f32)
+    return wide if scale == 1 else wide * (1 / scale)
 
 
-def _rounded(value: SSAValue, scale: float, element: AnyFloat) -> list[Operation]:
-    if scale == 1:
-        return [arith.TruncFOp(value, element)]
-    factor = arith.ConstantOp(FloatAttr(scale, f32))
-    scaled = arith.MulfOp(value, factor.result)
-    return [factor, scaled, arith.TruncFOp(scaled.result, element)]
-
-
-def _insert(ops: list[Operation], block: Block, before: Operation | None, location: LocationAttr) -> None:
-    for op in ops:
-        op.location = location
-        if before is None:
-            block.add_op(op)
-        else:
-            block.insert_op_before(op, before)
+def _rounded(value: Value, scale: float, element: AnyFloat) -> Value:
+    return (value if scale == 1 else value * scale).cast(arith.TruncFOp, element)

@@ -19,8 +19,8 @@ from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.stages import shape_only
 from tensorgrad.passes.analyses.trips import MOST_TRIPS
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import ScalarBuilder
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, Splat, View
+from tensorgrad.passes.scalars import ScalarBuilder, Value
 
 index = IndexType()
 
@@ -28,71 +28,64 @@ index = IndexType()
 class StageBody(ScalarBuilder):
     """The body of a stage in the making: scalars, loop indices, loads at computed indices."""
 
-    def __init__(
-        self, block: Block, buffers: dict[SSAValue, SSAValue], kept: Sequence[int], root: StageBody | None = None
-    ):
+    def __init__(self, block: Block, buffers: dict[SSAValue, SSAValue], kept: Sequence[int]):
         super().__init__(block)
+        self._body = block
         self._buffers = buffers
         self._kept = kept
-        self._root = self if root is None else root
 
-    def loop(self, position: int) -> SSAValue:
+    def loop(self, position: int) -> Value:
         """Returns the index of a loop; loops of extent 1 are left out of the stage and stay at 0."""
         if position not in self._kept:
             return self.constant(0, index)
         # linalg.index stands directly in the stage's body, never inside a condition.
-        return self._root.add_op(IndexOp(self._kept.index(position)))
+        op = IndexOp(self._kept.index(position))
+        self._body.add_op(op)
+        return self.value(op.result)
 
-    def evaluate(self, at: AffineMap, loops: Sequence[SSAValue]) -> list[SSAValue]:
+    def evaluate(self, at: AffineMap, loops: Sequence[Value]) -> list[Value]:
         """Returns the results of an index map at the given indices."""
-        values: list[SSAValue] = []
+        values: list[Value] = []
         for result in at.results:
             if isinstance(result, AffineDimExpr):
                 values.append(loops[result.position])
             else:
                 one = AffineMap(at.num_dims, 0, (result,))
-                values.append(self.add_op(affine_ops.ApplyOp(list(loops), AffineMapAttr(one))))
+                values.append(self.add(affine_ops.ApplyOp([loop.ssa for loop in loops], AffineMapAttr(one))))
         return values
 
-    def load(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
+    def load(self, buffer: SSAValue, indices: Sequence[Value]) -> Value:
         """Returns an element of one of the kernel's buffers (given as the buffer outside)."""
-        return self.add_op(memref.LoadOp.get(self._buffers[buffer], list(indices)))
+        return self.add(memref.LoadOp.get(self._buffers[buffer], [at.ssa for at in indices]))
 
-    def guarded(
-        self,
-        condition: SSAValue,
-        inside: Callable[[StageBody], SSAValue],
-        otherwise: SSAValue | Callable[[StageBody], SSAValue],
-    ) -> SSAValue:
+    def load_at(self, source: View, indices: Sequence[Value]) -> Value:
+        """Returns an element of a view."""
+        return self.load(source.buffer, self.evaluate(source.map, indices))
+
+    def guarded(self, condition: Value, inside: Callable[[], Value], otherwise: Value | Callable[[], Value]) -> Value:
         """`inside` where `condition` holds, else `otherwise`; only the side that holds reads memory."""
         then, orelse = Block(), Block()
-        value = inside(self._inner(then))
-        then.add_op(scf.YieldOp(value))
-        other = otherwise(self._inner(orelse)) if callable(otherwise) else otherwise
-        orelse.add_op(scf.YieldOp(other))
-        return self.add_op(scf.IfOp(condition, [value.type], Region(then), Region(orelse)))
+        with self.within(then):
+            value = inside().ssa
+            then.add_op(scf.YieldOp(value))
+        with self.within(orelse):
+            other = otherwise() if callable(otherwise) else otherwise
+            orelse.add_op(scf.YieldOp(other.ssa))
+        return self.add(scf.IfOp(condition.ssa, [value.type], Region(then), Region(orelse)))
 
     def fold(
-        self,
-        start: SSAValue,
-        stop: SSAValue,
-        most: int,
-        initial: SSAValue,
-        body: Callable[[StageBody, SSAValue, SSAValue], SSAValue],
-    ) -> SSAValue:
+        self, start: Value, stop: Value, most: int, initial: Value, body: Callable[[Value, Value], Value]
+    ) -> Value:
         """Returns a value carried through a loop from `start` to `stop`, both computed, at most `most` iterations."""
         block = Block(arg_types=[index, initial.type])
-        value = body(self._inner(block), block.args[0], block.args[1])
-        block.add_op(scf.YieldOp(value))
-        loop = scf.ForOp(start, stop, self.constant(1, index), [initial], block)
+        with self.within(block):
+            block.add_op(scf.YieldOp(body(*self.values(block.args)).ssa))
+        loop = scf.ForOp(start.ssa, stop.ssa, self.constant(1, index).ssa, [initial.ssa], block)
         loop.attributes[MOST_TRIPS] = IntegerAttr(most, i64)
-        return self.add_op(loop)
-
-    def _inner(self, block: Block) -> StageBody:
-        return StageBody(block, self._buffers, self._kept, self._root)
+        return self.add(loop)
 
 
-Compute: TypeAlias = Callable[[StageBody, Sequence[SSAValue]], SSAValue]
+Compute: TypeAlias = Callable[[StageBody, Sequence[Value]], Value]
 
 
 @dataclass
@@ -133,11 +126,11 @@ def accumulates_half(spec: KernelSpec) -> bool:
 def in_full(spec: KernelSpec) -> KernelSpec:
     """Returns the kernel with operands, arithmetic and result of f16 in f32."""
 
-    def wide(b: StageBody, value: SSAValue) -> SSAValue:
-        return b.convert(arith.ExtFOp, value, f32) if value.type == f16 else value
+    def wide(value: Value) -> Value:
+        return value.cast(arith.ExtFOp, f32) if value.type == f16 else value
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
-        return wide(b, spec.compute(b, [wide(b, value) for value in args]))
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        return wide(spec.compute(b, [wide(value) for value in args]))
 
     return replace(spec, compute=compute, result=f32)
 
@@ -145,8 +138,8 @@ def in_full(spec: KernelSpec) -> KernelSpec:
 def rounded(source: View, spec: KernelSpec) -> KernelSpec:
     """Returns the kernel that rounds the result of `in_full` to f16."""
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
-        return b.convert(arith.TruncFOp, args[0], f16)
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        return args[0].cast(arith.TruncFOp, f16)
 
     return KernelSpec(spec.grid, [source], f16, compute, location=spec.location)
 
@@ -177,13 +170,13 @@ def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
     args = [
         scalars.constant(lowered.number, lowered.element)
         if isinstance(lowered, Splat)
-        else body.args[operands.index((lowered.buffer, lowered.map))]
+        else scalars.value(body.args[operands.index((lowered.buffer, lowered.map))])
         for lowered in spec.reads
     ]
     value = spec.compute(scalars, args)
     if spec.combine is not None and own:
-        value = scalars.apply(spec.combine, body.args[-1], value)
-    body.add_op(YieldOp(value))
+        value = scalars.apply(spec.combine, scalars.value(body.args[-1]), value)
+    body.add_op(YieldOp(value.ssa))
     ins = [*(inside[buffer] for buffer, _ in operands), *(local for local, _ in extra)]
     all_maps = [*maps, *(only for _, only in extra), out_map]
     block.add_op(generic(ins, [block.args[-1]], all_maps, len(grid), len(own), body))

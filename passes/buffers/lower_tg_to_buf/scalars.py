@@ -1,4 +1,4 @@
-"""Builds the bodies of stages: scalar ops of `arith` and `math`.
+"""What the bodies of stages are made of: element types of buffers, and the op of `arith` for each.
 
 Buffers are signless: `ui8` is `i8` here, and the sign sits in the op.
 """
@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import TypeAlias, cast
 
-from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i1
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import SIGNLESS, TensorOp, is_float, is_unsigned
 from tensorgrad.dialects.tg.build import element_of
+from tensorgrad.passes.scalars import ScalarBuilder, Value
 
 index = IndexType()
 
@@ -35,95 +34,15 @@ def typed(slot: Slot, value: SSAValue) -> Slot:
     return replace(slot, dtype=f"u{cast(IntegerType, element).bitwidth}")
 
 
-class ScalarBuilder:
-    """Appends scalar ops to the body of a stage."""
-
-    def __init__(self, block: Block):
-        self.block = block
-
-    def add_op(self, op: Operation) -> SSAValue:
-        """Appends an op and gives its first result."""
-        self.block.add_op(op)
-        return op.results[0]
-
-    def constant(self, number: float, element: Attribute) -> SSAValue:
-        """Returns a constant of a buffer's element type; patterns above the signed range wrap."""
-        if is_float(element):
-            return self.add_op(arith.ConstantOp(FloatAttr(float(number), cast(AnyFloat, element))))
-        value, kind = int(number), cast("IntegerType | IndexType", element)
-        if isinstance(kind, IntegerType) and kind != i1 and value >= 1 << kind.bitwidth - 1:
-            value -= 1 << kind.bitwidth
-        return self.add_op(arith.ConstantOp(IntegerAttr(value, kind)))
-
-    def apply(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
-        """Returns an op whose result has its first operand's type."""
-        return self.add_op(kind.create(operands=operands, result_types=[operands[0].type], properties=_flags(kind)))
-
-    def convert(self, kind: type[Operation], operand: SSAValue, to: Attribute) -> SSAValue:
-        """Returns a conversion."""
-        return self.add_op(kind.create(operands=[operand], result_types=[to], properties=_flags(kind)))
-
-    def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Returns a comparison by a predicate of `arith.cmpf` or `arith.cmpi`."""
-        kind = arith.CmpfOp if is_float(lhs.type) else arith.CmpiOp
-        return self.add_op(kind(lhs, rhs, predicate))
-
-    def select(self, condition: SSAValue, on_true: SSAValue, on_false: SSAValue) -> SSAValue:
-        """Returns a choice."""
-        return self.add_op(arith.SelectOp(condition, on_true, on_false))
-
-
-def constant_integer(value: SSAValue) -> int | None:
+def constant_integer(value: Value) -> int | None:
     """Returns the integer that a scalar is, where it is a constant."""
-    owner = value.owner
+    owner = value.ssa.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data
     return None
 
 
-@cache
-def _flags(kind: type[Operation]) -> dict[str, Attribute]:
-    """Float arithmetic carries flags: none of its rules may be bent."""
-    if kind in _FLAGLESS:
-        return {}
-    return {"fastmath": arith.FastMathFlagsAttr("none")}
-
-
-_FLAGLESS: set[type[Operation]] = {
-    arith.AddiOp,
-    arith.SubiOp,
-    arith.MuliOp,
-    arith.AndIOp,
-    arith.OrIOp,
-    arith.XOrIOp,
-    arith.MaxSIOp,
-    arith.MaxUIOp,
-    arith.MinSIOp,
-    arith.MinUIOp,
-    arith.DivUIOp,
-    arith.RemUIOp,
-    arith.FPToSIOp,
-    arith.FPToUIOp,
-    arith.SIToFPOp,
-    arith.UIToFPOp,
-    arith.ExtUIOp,
-    arith.ExtSIOp,
-    arith.TruncIOp,
-    arith.ExtFOp,
-    arith.TruncFOp,
-    arith.IndexCastOp,
-    math.AbsIOp,
-    arith.DivSIOp,
-    arith.RemSIOp,
-    arith.ShLIOp,
-    arith.ShRSIOp,
-    arith.ShRUIOp,
-    arith.BitcastOp,
-    wgsl.RemFOp,
-}
-
-
-Body: TypeAlias = Callable[[ScalarBuilder, TensorOp, Sequence[SSAValue]], SSAValue]
+Body: TypeAlias = Callable[[ScalarBuilder, TensorOp, Sequence[Value]], Value]
 """Computes a result's element from the operands' elements."""
 
 
@@ -150,11 +69,3 @@ def predicate(name: str, element: Attribute) -> str:
     if name in ("eq", "ne"):
         return name
     return f"{'u' if element == i1 or is_unsigned(element) else 's'}{name}"
-
-
-def polynomial(b: ScalarBuilder, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
-    """Returns a polynomial by Horner's rule; the coefficient of the highest power comes first."""
-    value = b.constant(coefficients[0], x.type)
-    for coefficient in coefficients[1:]:
-        value = b.apply(arith.AddfOp, b.apply(arith.MulfOp, value, x), b.constant(coefficient, x.type))
-    return value

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith
-from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects.tg import convolution
@@ -21,6 +19,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageB
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import rule, view
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, storage
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, through
+from tensorgrad.passes.scalars import Value, both
 
 
 class Place:
@@ -51,42 +50,33 @@ class Place:
             total = total + AffineDimExpr(loop) * factor
         return (total // self.step) % self.extent
 
-    def inside(self, b: StageBody) -> SSAValue | None:
+    def inside(self, b: StageBody) -> Value | None:
         """Returns whether there is an element; `None` where there always is."""
         if not self.wraps:
             return None
-        total: SSAValue | None = None
+        total: Value | None = None
         for loop, factor in sorted(self.terms, key=lambda term: -term[1]):
-            at, size = b.loop(loop), abs(factor)
-            if size != 1:
-                at = b.apply(arith.MuliOp, at, b.constant(size, index))
-            start = b.constant(0, index) if total is None and factor < 0 else total
-            kind = arith.AddiOp if factor > 0 else arith.SubiOp
-            total = at if start is None else b.apply(kind, start, at)
+            at = b.loop(loop) * abs(factor)
+            if factor < 0:
+                total = (b.constant(0, index) if total is None else total) - at
+            else:
+                total = at if total is None else total + at
         if total is None:
             total = b.constant(0, index)
-        if self.offset:
-            kind = arith.AddiOp if self.offset > 0 else arith.SubiOp
-            total = b.apply(kind, total, b.constant(abs(self.offset), index))
-        condition: SSAValue | None = None
-        if self.leaves:
-            # Unsigned: a position before the start is a huge number and fails the test as well.
-            condition = b.compare("ult", total, b.constant(spread(self.extent, self.step), index))
-        if self.holes:
-            remainder = b.apply(arith.RemUIOp, total, b.constant(self.step, index))
-            full = b.compare("eq", remainder, b.constant(0, index))
-            condition = full if condition is None else b.apply(arith.AndIOp, condition, full)
-        return condition
+        total = total + self.offset if self.offset >= 0 else total - -self.offset
+        # Unsigned: a position before the start is a huge number and fails the test as well.
+        condition = total < spread(self.extent, self.step) if self.leaves else None
+        return both(condition, (total % self.step).equals(0)) if self.holes else condition
 
 
-def _kept(b: StageBody, places: Sequence[Place], value: SSAValue) -> SSAValue:
+def _kept(b: StageBody, places: Sequence[Place], value: Value) -> Value:
     """`value` where every place has an element, else 0."""
-    condition: SSAValue | None = None
+    condition: Value | None = None
     for place in places:
         inside = place.inside(b)
         if inside is not None:
-            condition = inside if condition is None else b.apply(arith.AndIOp, condition, inside)
-    return value if condition is None else b.select(condition, value, b.constant(0, value.type))
+            condition = both(condition, inside)
+    return value if condition is None else b.select(condition, value, 0)
 
 
 @rule(convolution.ConvOp)
@@ -141,7 +131,7 @@ def _fold(op: convolution.FoldOp, operands: Sequence[Lowered]) -> KernelSpec:
             results[axis] = place.expression()
     element = element_of(op.results[0])
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
         value = _kept(b, places, args[0])
         for i, (axis, size, s) in enumerate(zip(axes, sizes, stride, strict=True)):
             if apart[i]:
@@ -159,14 +149,13 @@ def _fold(op: convolution.FoldOp, operands: Sequence[Lowered]) -> KernelSpec:
     )
 
 
-def _kept_apart(b: StageBody, value: SSAValue, axis: int, extent: int, count: int, size: int, stride: int) -> SSAValue:
+def _kept_apart(b: StageBody, value: Value, axis: int, extent: int, count: int, size: int, stride: int) -> Value:
     """`value` where a window holds the position, behind no window and in no gap between two, else 0."""
     zero = b.constant(0, value.type)
     if extent > (count - 1) * stride + size:
-        value = b.select(b.compare("ult", b.loop(axis), b.constant((count - 1) * stride + size, index)), value, zero)
+        value = b.select(b.loop(axis) < (count - 1) * stride + size, value, zero)
     if size < stride and count > 1:
-        place = b.apply(arith.RemUIOp, b.loop(axis), b.constant(stride, index))
-        value = b.select(b.compare("ult", place, b.constant(size, index)), value, zero)
+        value = b.select(b.loop(axis) % stride < size, value, zero)
     return value
 
 

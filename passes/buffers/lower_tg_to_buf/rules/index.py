@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     f32,
     i32,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.tg import index as indexing
@@ -28,6 +28,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit, rule, seque
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.sort import bisected, position_at, sorted_positions
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, predicate, storage
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View, through
+from tensorgrad.passes.scalars import Value
 
 SEARCHED = 1 << 14
 """A scatter compares every index with every place where that takes at most so many comparisons; else it sorts."""
@@ -38,21 +39,16 @@ def _gather(
     operands: Sequence[Lowered],
     extent: int,
     index_map: AffineMap,
-    position: Callable[[StageBody, SSAValue], list[SSAValue]],
+    position: Callable[[StageBody, Value], list[Value]],
 ) -> KernelSpec:
     """Reads `operands[0]` at an index that `operands[1]` gives, if it is below `extent`."""
     source = cast(View, operands[0])
     element = storage(element_of(op.results[0]))
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
-        inside = b.compare("ult", args[0], b.constant(extent, args[0].type))
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        inside = args[0] < extent
         fill = b.constant(float("nan") if is_float(element) else 0, element)
-
-        def read(then: StageBody) -> SSAValue:
-            found = then.convert(arith.IndexCastOp, args[0], index)
-            return then.load(source.buffer, then.evaluate(source.map, position(then, found)))
-
-        return b.guarded(inside, read, fill)
+        return b.guarded(inside, lambda: b.load_at(source, position(b, args[0].as_index())), fill)
 
     return KernelSpec(
         grid=op.shape,
@@ -74,7 +70,7 @@ def _take(op: indexing.TakeOp, operands: Sequence[Lowered]) -> KernelSpec:
     axis, count = int_value(op.properties, "axis"), len(shape_of(op.indices))
     rank = len(op.shape)
 
-    def position(b: StageBody, found: SSAValue) -> list[SSAValue]:
+    def position(b: StageBody, found: Value) -> list[Value]:
         before = [b.loop(i) for i in range(axis)]
         return [*before, found, *(b.loop(i) for i in range(axis + count, rank))]
 
@@ -86,7 +82,7 @@ def _take(op: indexing.TakeOp, operands: Sequence[Lowered]) -> KernelSpec:
 def _take_along_axis(op: indexing.TakeAlongAxisOp, operands: Sequence[Lowered]) -> KernelSpec:
     axis, rank = int_value(op.properties, "axis"), len(op.shape)
 
-    def position(b: StageBody, found: SSAValue) -> list[SSAValue]:
+    def position(b: StageBody, found: Value) -> list[Value]:
         return [found if i == axis else b.loop(i) for i in range(rank)]
 
     return _gather(op, operands, shape_of(op.operand)[axis], affine.identity(rank), position)
@@ -107,15 +103,10 @@ def _scatter(
     along = isinstance(op, indexing.ScatterAddAlongAxisOp)
     index_axes = [own[0] if i == axis else i for i in range(len(op.shape))] if along else list(own)
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
-        here = b.convert(arith.IndexCastOp, b.loop(axis), args[0].type)
-        hit = b.compare("eq", args[0], here)
-
-        def read(then: StageBody) -> SSAValue:
-            position = [then.loop(loop) for loop in update_axes]
-            return then.load(source.buffer, then.evaluate(source.map, position))
-
-        return b.guarded(hit, read, b.constant(0, storage(element)))
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        hit = args[0].equals(b.loop(axis).cast(arith.IndexCastOp, args[0].type))
+        otherwise = b.constant(0, storage(element))
+        return b.guarded(hit, lambda: b.load_at(source, [b.loop(loop) for loop in update_axes]), otherwise)
 
     index_map = AffineMap(len(extents), 0, tuple(loops[i] for i in index_axes))
     return KernelSpec(
@@ -148,16 +139,16 @@ def _searched_scatter_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: S
 def _starts(keys: View, order: View, shape: Sequence[int], extent: int, element: Attribute, op: TensorOp) -> KernelSpec:
     """For each number up to `extent`, how many of the sorted keys are below it."""
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
         row = [b.loop(loop) for loop in range(len(shape) - 1)]
-        wanted = b.convert(arith.IndexCastOp, b.loop(len(shape) - 1), storage(element))
+        wanted = b.loop(len(shape) - 1).cast(arith.IndexCastOp, storage(element))
 
-        def rises(inner: StageBody, at: SSAValue) -> SSAValue:
-            found = inner.load(keys.buffer, inner.evaluate(keys.map, [*row, position_at(inner, order, row, at)]))
-            return inner.compare(predicate("lt", element), found, wanted)
+        def rises(at: Value) -> Value:
+            found = b.load_at(keys, [*row, position_at(b, order, row, at)])
+            return found.compare(predicate("lt", element), wanted)
 
         low, high = b.constant(0, index), b.constant(shape[-1], index)
-        return b.convert(arith.IndexCastOp, bisected(b, low, high, shape[-1], rises), i32)
+        return bisected(b, low, high, shape[-1], rises).cast(arith.IndexCastOp, i32)
 
     grid = (*shape[:-1], extent + 1)
     return KernelSpec(grid, (), i32, compute, gathered=[keys.buffer, order.buffer], location=op.location)
@@ -180,25 +171,22 @@ def _segment_sums(
     element = element_of(op.results[0])
     half = element == f16  # added in f32, rounded once
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
         loops = [b.loop(loop) for loop in range(len(op.shape))]
         row = [loops[loop] for loop in rows]
 
-        def start(at: SSAValue) -> SSAValue:
-            return b.convert(arith.IndexCastOp, b.load(starts.buffer, b.evaluate(starts.map, [*row, at])), index)
+        def start(at: Value) -> Value:
+            return b.load_at(starts, [*row, at]).as_index()
 
-        def add(inner: StageBody, at: SSAValue, total: SSAValue) -> SSAValue:
-            found = position_at(inner, order, row, at)
-            place = [found if loop == axis else value for loop, value in enumerate(loops)]
-            update = inner.load(updates.buffer, inner.evaluate(updates.map, place))
-            if half:
-                update = inner.convert(arith.ExtFOp, update, f32)
-            return inner.apply(by_kind("add", element), total, update)
+        def add(at: Value, total: Value) -> Value:
+            found = position_at(b, order, row, at)
+            update = b.load_at(updates, [found if loop == axis else value for loop, value in enumerate(loops)])
+            return total + (update.cast(arith.ExtFOp, f32) if half else update)
 
-        end = b.apply(arith.AddiOp, loops[axis], b.constant(1, index))
+        end = loops[axis] + 1
         zero = b.constant(0, f32 if half else storage(element))
         total = b.fold(start(loops[axis]), start(end), count, zero, add)
-        return b.convert(arith.TruncFOp, total, f16) if half else total
+        return total.cast(arith.TruncFOp, f16) if half else total
 
     gathered = list(dict.fromkeys([updates.buffer, order.buffer, starts.buffer]))
     return KernelSpec(op.shape, (), storage(element), compute, gathered=gathered, location=op.location)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
-from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg import leaves
 from tensorgrad.dialects.tg.base import int_value, is_float
@@ -15,6 +14,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageB
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import rule
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered
+from tensorgrad.passes.scalars import Value
 
 
 @rule(leaves.IotaOp)
@@ -23,8 +23,8 @@ def _iota(op: leaves.IotaOp, operands: Sequence[Lowered]) -> KernelSpec:
     result = storage(element)
     axis = int_value(op.properties, "axis")
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
-        position = b.convert(arith.IndexCastOp, b.loop(axis), i32 if is_float(element) else result)
-        return b.convert(arith.UIToFPOp, position, element) if is_float(element) else position
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        position = b.loop(axis).cast(arith.IndexCastOp, i32 if is_float(element) else result)
+        return position.cast(arith.UIToFPOp, element) if is_float(element) else position
 
     return KernelSpec(grid=op.shape, reads=(), result=result, compute=compute, location=op.location)

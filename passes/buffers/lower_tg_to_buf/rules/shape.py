@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects import arith
-from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tensorgrad.dialects.tg import shape
@@ -15,8 +13,9 @@ from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import rule, view
-from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import index, storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View, through
+from tensorgrad.passes.scalars import Value, both
 
 
 def _map(rank: int, results: Sequence[AffineExpr]) -> AffineMap:
@@ -65,28 +64,23 @@ def _pad(op: shape.PadOp, operands: Sequence[Lowered]) -> KernelSpec:
     extents = shape_of(op.operand)
     scalar = through(operands[1], AffineMap(len(op.shape), 0, ()), op.shape)
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
-        condition: SSAValue | None = None
-        inner: list[SSAValue] = []
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        inside: Value | None = None
+        inner: list[Value] = []
         for axis, extent in enumerate(extents):
             position = b.loop(axis)
             step = interior[axis] + 1
             if low[axis] or op.shape[axis] != extent:
                 # Unsigned: a position before the start wraps to a huge number and fails the test as well.
-                position = b.apply(arith.SubiOp, position, b.constant(low[axis], index))
-                fits = b.compare("ult", position, b.constant((extent - 1) * step + 1, index))
-                condition = fits if condition is None else b.apply(arith.AndIOp, condition, fits)
+                position = position - low[axis]
+                inside = both(inside, position < (extent - 1) * step + 1)
             if step > 1:
-                remainder = b.apply(arith.RemUIOp, position, b.constant(step, index))
-                fits = b.compare("eq", remainder, b.constant(0, index))
-                condition = fits if condition is None else b.apply(arith.AndIOp, condition, fits)
-                position = b.apply(arith.DivUIOp, position, b.constant(step, index))
+                inside = both(inside, (position % step).equals(0))
+                position = position // step
             inner.append(position)
-
-        def read(then: StageBody) -> SSAValue:
-            return then.load(source.buffer, then.evaluate(source.map, inner))
-
-        return read(b) if condition is None else b.guarded(condition, read, args[0])
+        if inside is None:
+            return b.load_at(source, inner)
+        return b.guarded(inside, lambda: b.load_at(source, inner), args[0])
 
     return KernelSpec(
         grid=op.shape,
@@ -111,27 +105,24 @@ def _concat(op: shape.ConcatOp, operands: Sequence[Lowered]) -> KernelSpec:
         start += extent
     element = storage(element_of(op.results[0]))
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
         loops = [b.loop(loop) for loop in range(rank)]
 
-        def read(inner: StageBody, lowered: Lowered, first: int) -> SSAValue:
+        def read(lowered: Lowered, first: int) -> Value:
             if not isinstance(lowered, View):
-                return inner.constant(lowered.number, element)
+                return b.constant(lowered.number, element)
             place = list(loops)
             if first:
-                place[axis] = inner.apply(arith.SubiOp, loops[axis], inner.constant(first, index))
-            return inner.load(lowered.buffer, inner.evaluate(lowered.map, place))
+                place[axis] = loops[axis] - first
+            return b.load_at(lowered, place)
 
-        def choose(inner: StageBody, number: int) -> SSAValue:
+        def choose(number: int) -> Value:
             lowered, first, last = parts[number]
             if number == len(parts) - 1:
-                return read(inner, lowered, first)
-            here = inner.compare("ult", loops[axis], inner.constant(last, index))
-            return inner.guarded(
-                here, lambda then: read(then, lowered, first), lambda orelse: choose(orelse, number + 1)
-            )
+                return read(lowered, first)
+            return b.guarded(loops[axis] < last, lambda: read(lowered, first), lambda: choose(number + 1))
 
-        return choose(b, 0)
+        return choose(0)
 
     buffers = [lowered.buffer for lowered, _, _ in parts if isinstance(lowered, View)]
     return KernelSpec(

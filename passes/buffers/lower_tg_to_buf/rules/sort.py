@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 from xdsl.dialects import arith
@@ -11,7 +12,7 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from tensorgrad.dialects.tg import sort
 from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float
@@ -20,6 +21,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import Compute, KernelSpe
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit, sequence
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import index, predicate
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
+from tensorgrad.passes.scalars import Value
 
 RANKED = 256
 """The longest run that is sorted by comparing each of its elements with each: two kernels instead of eight merges."""
@@ -58,13 +60,13 @@ def _ranked_run(shape: Sequence[int]) -> int:
     return run if run > 4 else 1
 
 
-def _in_run(b: StageBody, run: int, shape: Sequence[int]) -> tuple[SSAValue, SSAValue, SSAValue]:
+def _in_run(b: StageBody, run: int, shape: Sequence[int]) -> tuple[Value, Value, Value]:
     """Returns the place within a run, and the element that the reduction looks at, in the run and in the row."""
     place, other = b.loop(len(shape) - 1), b.loop(len(shape))
     if run >= shape[-1]:
         return place, other, other
-    within = b.apply(arith.RemUIOp, place, b.constant(run, index))
-    return within, other, b.apply(arith.AddiOp, b.apply(arith.SubiOp, place, within), other)
+    within = place % run
+    return within, other, place - within + other
 
 
 def _over_run(source: View, run: int, shape: Sequence[int], compute: Compute, op: TensorOp) -> KernelSpec:
@@ -87,21 +89,20 @@ def _ranks(
     """Returns how many elements of its run stand before each when the run is sorted; equal ones keep their order."""
     run = min(run, shape[-1])
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
         row = [b.loop(loop) for loop in range(len(shape) - 1)]
         within, other, at = _in_run(b, run, shape)
 
-        def before(inner: StageBody) -> SSAValue:
-            mine = inner.load(keys.buffer, inner.evaluate(keys.map, [*row, b.loop(len(shape) - 1)]))
-            its = inner.load(keys.buffer, inner.evaluate(keys.map, [*row, at]))
-            stays = _keeps_order(inner, its, mine, element, descending)
-            passes = _keeps_order(inner, mine, its, element, descending)
-            overtakes = inner.apply(arith.XOrIOp, passes, inner.constant(1, i1))
-            return inner.select(inner.compare("ult", other, within), stays, overtakes)
+        def before() -> Value:
+            mine = b.load_at(keys, [*row, b.loop(len(shape) - 1)])
+            its = b.load_at(keys, [*row, at])
+            stays = _keeps_order(its, mine, element, descending)
+            overtakes = _keeps_order(mine, its, element, descending) ^ 1
+            return b.select(other < within, stays, overtakes)
 
-        inside = b.compare("ult", at, b.constant(shape[-1], index)) if shape[-1] % run else None
-        counted = before(b) if inside is None else b.guarded(inside, before, b.constant(0, i1))
-        return b.convert(arith.ExtUIOp, counted, i32)
+        inside = at < shape[-1] if shape[-1] % run else None
+        counted = before() if inside is None else b.guarded(inside, before, b.constant(0, i1))
+        return counted.cast(arith.ExtUIOp, i32)
 
     return _over_run(keys, run, shape, compute, op)
 
@@ -110,52 +111,45 @@ def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> Kerne
     """Returns the position in its row of the element that has each place's rank in the place's run."""
     run = min(run, shape[-1])
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
         row = [b.loop(loop) for loop in range(len(shape) - 1)]
         within, _, at = _in_run(b, run, shape)
-        wanted = b.convert(arith.IndexCastOp, within, i32)
+        wanted = within.cast(arith.IndexCastOp, i32)
 
-        def named(inner: StageBody) -> SSAValue:
-            rank = inner.load(ranks.buffer, inner.evaluate(ranks.map, [*row, at]))
-            found = inner.convert(arith.IndexCastOp, at, i32)
-            return inner.select(inner.compare("eq", rank, wanted), found, inner.constant(0, i32))
+        def named() -> Value:
+            rank = b.load_at(ranks, [*row, at])
+            return b.select(rank.equals(wanted), at.cast(arith.IndexCastOp, i32), 0)
 
-        if shape[-1] % run == 0:
-            return named(b)
-        return b.guarded(b.compare("ult", at, b.constant(shape[-1], index)), named, b.constant(0, i32))
+        return named() if shape[-1] % run == 0 else b.guarded(at < shape[-1], named, b.constant(0, i32))
 
     return _over_run(ranks, run, shape, compute, op)
 
 
-def position_at(b: StageBody, order: View | None, row: Sequence[SSAValue], at: SSAValue) -> SSAValue:
+def position_at(b: StageBody, order: View | None, row: Sequence[Value], at: Value) -> Value:
     """Returns where in its row the element stands that comes at `at` in an order."""
-    if order is None:
-        return at
-    return b.convert(arith.IndexCastOp, b.load(order.buffer, b.evaluate(order.map, [*row, at])), index)
+    return at if order is None else b.load_at(order, [*row, at]).as_index()
 
 
-def _keeps_order(b: StageBody, left: SSAValue, right: SSAValue, element: Attribute, descending: bool) -> SSAValue:
+def _keeps_order(left: Value, right: Value, element: Attribute, descending: bool) -> Value:
     """Returns whether `left` may stand in front of `right`; NaN is larger than every number."""
-    ordered = b.compare(predicate("ge" if descending else "le", element), left, right)
+    ordered = left.compare(predicate("ge" if descending else "le", element), right)
     if not is_float(element):
         return ordered
     largest = left if descending else right
-    return b.apply(arith.OrIOp, ordered, b.compare("une", largest, largest))
+    return ordered | largest.compare("une", largest)
 
 
-def _smaller(b: StageBody, x: SSAValue, y: SSAValue) -> SSAValue:
-    return b.select(b.compare("ult", x, y), x, y)
+def _smaller(b: StageBody, x: Value, y: Value) -> Value:
+    return b.select(x < y, x, y)
 
 
-def bisected(
-    b: StageBody, low: SSAValue, high: SSAValue, most: int, rises: Callable[[StageBody, SSAValue], SSAValue]
-) -> SSAValue:
+def bisected(b: StageBody, low: Value, high: Value, most: int, rises: Callable[[Value], Value]) -> Value:
     """Returns the first place in `[low, high)`, an interval of at most `most`, where `rises` no longer holds."""
     no = b.constant(0, i1)
     for _ in range(most.bit_length()):
-        middle = b.apply(arith.DivUIOp, b.apply(arith.AddiOp, low, high), b.constant(2, index))
-        up = b.guarded(b.compare("ult", low, high), lambda then, at=middle: rises(then, at), no)
-        low = b.select(up, b.apply(arith.AddiOp, middle, b.constant(1, index)), low)
+        middle = (low + high) // 2
+        up = b.guarded(low < high, partial(rises, middle), no)
+        low = b.select(up, middle + 1, low)
         high = b.select(up, high, middle)
     return low
 
@@ -182,46 +176,33 @@ def _merge(
     """
     count = shape[-1]
 
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
         row = [b.loop(loop) for loop in range(len(shape) - 1)]
         place = b.loop(len(shape) - 1)
 
-        def number(value: int) -> SSAValue:
-            return b.constant(value, index)
+        def key(at: Value) -> Value:
+            return b.load_at(keys, [*row, position_at(b, order, row, at)])
 
-        def key(inner: StageBody, at: SSAValue) -> SSAValue:
-            found = position_at(inner, order, row, at)
-            return inner.load(keys.buffer, inner.evaluate(keys.map, [*row, found]))
-
-        before = b.apply(arith.RemUIOp, place, number(2 * run))
-        first = b.apply(arith.SubiOp, place, before)
-        left = right = number(run)
+        before = place % (2 * run)
+        first = place - before
+        left = right = b.constant(run, index)
         if count % (2 * run):
-            rest = b.apply(arith.SubiOp, number(count), first)
+            rest = count - first
             left = _smaller(b, rest, left)
-            right = _smaller(b, b.apply(arith.SubiOp, rest, left), right)
-        second = b.apply(arith.AddiOp, first, left)
-        one = number(1)
+            right = _smaller(b, rest - left, right)
+        second, one = first + left, b.constant(1, index)
 
-        def in_order(inner: StageBody, i: SSAValue, j: SSAValue) -> SSAValue:
-            at_left, at_right = inner.apply(arith.AddiOp, first, i), inner.apply(arith.AddiOp, second, j)
-            return _keeps_order(inner, key(inner, at_left), key(inner, at_right), element, descending)
+        def in_order(i: Value, j: Value) -> Value:
+            at_left, at_right = first + i, second + j
+            return _keeps_order(key(at_left), key(at_right), element, descending)
 
-        def rises(inner: StageBody, i: SSAValue) -> SSAValue:
-            j = inner.apply(arith.SubiOp, inner.apply(arith.SubiOp, before, i), one)
-            return in_order(inner, i, j)
-
-        enough = b.compare("ult", right, before)
-        low = b.select(enough, b.apply(arith.SubiOp, before, right), number(0))
-        i = bisected(b, low, _smaller(b, before, left), run, rises)
-        j = b.apply(arith.SubiOp, before, i)
-        has_left, has_right = b.compare("ult", i, left), b.compare("ult", j, right)
-        both = b.apply(arith.AndIOp, has_left, has_right)
-        takes_left = b.guarded(both, lambda then: in_order(then, i, j), has_left)
-        at = b.select(takes_left, b.apply(arith.AddiOp, first, i), b.apply(arith.AddiOp, second, j))
-        if order is None:
-            return b.convert(arith.IndexCastOp, at, i32)
-        return b.load(order.buffer, b.evaluate(order.map, [*row, at]))
+        low = b.select(right < before, before - right, 0)
+        i = bisected(b, low, _smaller(b, before, left), run, lambda i: in_order(i, before - i - one))
+        j = before - i
+        has_left, has_right = i < left, j < right
+        takes_left = b.guarded(has_left & has_right, lambda: in_order(i, j), has_left)
+        at = b.select(takes_left, first + i, second + j)
+        return at.cast(arith.IndexCastOp, i32) if order is None else b.load_at(order, [*row, at])
 
     gathered = [keys.buffer] if order is None else [keys.buffer, order.buffer]
     return KernelSpec(tuple(shape), (), i32, compute, gathered=gathered, location=op.location)
