@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     UnknownLoc,
-    i1,
     i32,
     i64,
 )
@@ -42,6 +41,7 @@ from tensorgrad.passes.analyses.trips import (
 )
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.levels import LOWERED_BY, Level, TargetedPass, level_of
+from tensorgrad.passes.scalars import ScalarBuilder, Value, both
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 SHARED, INSIDE = "shared", "inside"
@@ -251,35 +251,25 @@ class _Guard:
     inside: SSAValue | None = None
 
 
-class _Code:
-    """Inserts ops in front of another."""
+class _Code(ScalarBuilder):
+    """Inserts ops in front of another; what is new gets the location of the one behind it."""
 
     def __init__(self, anchor: Operation):
+        super().__init__(cast(Block, anchor.parent))
         self.anchor = anchor
 
-    def add(self, op: Operation) -> Operation:
-        """Inserts an op; what is new of it gets the location of the one behind it."""
+    def append(self, op: Operation) -> None:
         for one in op.walk():
             if isinstance(one.location, UnknownLoc):
                 one.location = self.anchor.location
-        Rewriter.insert_op(op, InsertPoint.before(self.anchor))
-        return op
+        if self.block is self.anchor.parent:
+            self.block.insert_op_before(op, self.anchor)
+        else:
+            self.block.add_op(op)
 
-    def value(self, op: Operation) -> SSAValue:
-        """Inserts an op; gives its result."""
-        return self.add(op).results[0]
-
-    def number(self, value: int) -> SSAValue:
+    def number(self, value: int) -> Value:
         """Returns a constant index."""
-        return self.value(arith.ConstantOp(IntegerAttr(value, IndexType())))
-
-    def both(self, one: SSAValue | None, other: SSAValue) -> SSAValue:
-        """Returns whether two conditions hold."""
-        return other if one is None else self.value(arith.AndIOp(one, other))
-
-    def negated(self, condition: SSAValue) -> SSAValue:
-        """Returns whether a condition doesn't hold."""
-        return self.value(arith.XOrIOp(condition, self.value(arith.ConstantOp(IntegerAttr(1, i1)))))
+        return self.constant(value, IndexType())
 
 
 _PLACES = (wgsl.LocalIdOp, wgsl.LocalIndexOp, wgsl.GlobalIdOp)
@@ -301,21 +291,15 @@ class _Relays:
         block, (width, *others) = self.kernel.body.block, self.kernel.workgroup_size.get_values()
         ops, within = list(block.ops), [op for op in operations(block) if isinstance(op, _PLACES)]
         code = _Code(ops[0])
-        lane, extent = code.value(wgsl.LocalIdOp(0)), code.number(width)
-        self.number = code.value(arith.DivUIOp(lane, extent))
-        along = code.value(arith.RemUIOp(lane, extent))
-        self.place = along
+        lane, extent = code.add(wgsl.LocalIdOp(0)), code.number(width)
+        number, along = lane // extent, lane % extent
+        place = along
         for dim, stride in ((1, width), (2, width * others[0])):
             if others[dim - 1] > 1:
-                before = code.value(arith.MuliOp(code.value(wgsl.LocalIdOp(dim)), code.number(stride)))
-                self.place = code.value(arith.AddiOp(self.place, before))
-        start = code.value(arith.MuliOp(code.value(wgsl.WorkgroupIdOp(0)), extent))
-        values = {
-            wgsl.LocalIdOp: along,
-            wgsl.LocalIndexOp: self.place,
-            wgsl.GlobalIdOp: code.value(arith.AddiOp(start, along)),
-        }
-        self.is_first = code.value(arith.CmpiOp(self.number, code.number(0), "eq"))
+                place = place + code.add(wgsl.LocalIdOp(dim)) * code.number(stride)
+        point = code.add(wgsl.WorkgroupIdOp(0)) * extent + along
+        values = {wgsl.LocalIdOp: along.ssa, wgsl.LocalIndexOp: place.ssa, wgsl.GlobalIdOp: point.ssa}
+        self.number, self.place, self.is_first = number.ssa, place.ssa, number.equals(0).ssa
         for op in within:
             if isinstance(op, wgsl.LocalIndexOp) or op.dim.value.data == 0:
                 op.results[0].replace_all_uses_with(values[type(op)])
@@ -352,8 +336,9 @@ class _Relays:
         self.read |= before  # there may be no iteration, and then none of the barriers inside
 
     def _narrowed(self, guard: _Guard, code: _Code, condition: SSAValue, wanted: bool) -> _Guard:
-        met = condition if wanted else code.negated(condition)
-        return _Guard(code.both(guard.first, met), code.both(guard.inside, met))
+        met = code.value(condition) if wanted else code.value(condition) ^ 1
+        inside = None if guard.inside is None else code.value(guard.inside)
+        return _Guard((code.value(guard.first) & met).ssa, both(inside, met).ssa)
 
     def _open(self, op: scf.IfOp, guard: _Guard) -> None:
         """A condition around a shared loop: it stays if all invocations agree on it; else both sides run."""
@@ -379,7 +364,8 @@ class _Relays:
                     moved.append(inner)
             self._rewrite(moved, narrowed)
         for number, result in enumerate(op.results):
-            result.replace_all_uses_with(code.value(arith.SelectOp(op.cond, *(end.operands[number] for end in ends))))
+            chosen = code.select(code.value(op.cond), *(code.value(end.operands[number]) for end in ends))
+            result.replace_all_uses_with(chosen.ssa)
         for end in ends:
             end.erase()
         op.detach()
@@ -390,13 +376,13 @@ class _Relays:
         fenced = any(isinstance(one, memref.StoreOp) and one.memref in self.updated for one in op.walk())
         after = op.next_op
         if fenced:
-            _Code(op).add(wgsl.BarrierOp(storage=True))
+            _Code(op).append(wgsl.BarrierOp(storage=True))
         _guard_stores(op, guard.first)
         if isinstance(op, wgsl.BarrierOp):
             self.read = set() if op.storage is not None else {one for one in self.read if not _is_shared(one)}
         self.read |= _loaded(op)
         if fenced and after is not None:
-            _Code(after).add(wgsl.BarrierOp(storage=True))
+            _Code(after).append(wgsl.BarrierOp(storage=True))
             self.read.clear()
 
     # Loops
@@ -405,34 +391,32 @@ class _Relays:
         """Runs the relays one after the other, each in its range of a loop's iterations."""
         code, held, trips = _Code(loop), self._held(loop), -(-most_trips(loop) // self.plan.relays)
         if not self.read.isdisjoint([*held, *_stored(loop)]):
-            code.add(wgsl.BarrierOp(storage=True))
+            code.append(wgsl.BarrierOp(storage=True))
         if held:  # the first relay takes them itself, in the first turn
             begin = Block()
-            self._put(begin, held, loop.iter_args)
-            code.add(scf.IfOp(self.is_first, [], Region(begin)))
-        step = code.value(arith.MuliOp(loop.step, code.number(trips)))
+            with code.within(begin):
+                self._put(code, held, loop.iter_args)
+            code.append(scf.IfOp(self.is_first, [], Region(begin)))
+        lower, upper, step = code.values((loop.lb, loop.ub, loop.step))
+        share = step * code.number(trips)
         turn, mine = Block(arg_types=[IndexType()]), Block()
-        ahead = arith.MuliOp(turn.args[0], step)
-        low = arith.AddiOp(loop.lb, ahead)
-        behind = arith.AddiOp(low, step)
-        high = arith.MinUIOp(behind, loop.ub)
-        mine.add_ops([ahead, low, behind, high])
-        inner = scf.ForOp(low, high, loop.step, self._taken(mine, held, loop), loop.detach_region(loop.body))
-        inner.attributes[MOST_TRIPS] = IntegerAttr(trips, i64)
-        mine.add_op(inner)
-        self._put(mine, held, inner.results)
-        is_mine = arith.CmpiOp(self.number, turn.args[0], "eq")
-        turn.add_ops([is_mine, scf.IfOp(is_mine, [], Region(mine)), wgsl.BarrierOp(storage=True), scf.YieldOp()])
-        code.add(scf.ForOp(code.number(0), code.number(self.plan.relays), code.number(1), [], turn))
+        with code.within(mine):
+            low = lower + code.value(turn.args[0]) * share
+            high = (low + share).at_most(upper)
+            taken = [value.ssa for value in self._taken(code, held, loop)]
+            inner = scf.ForOp(low.ssa, high.ssa, step.ssa, taken, loop.detach_region(loop.body))
+            inner.attributes[MOST_TRIPS] = IntegerAttr(trips, i64)
+            mine.add_op(inner)
+            self._put(code, held, inner.results)
+        with code.within(turn):
+            is_mine = code.value(self.number).equals(code.value(turn.args[0]))
+            turn.add_ops([scf.IfOp(is_mine.ssa, [], Region(mine)), wgsl.BarrierOp(storage=True), scf.YieldOp()])
+        first, stop, one = (code.number(value).ssa for value in (0, self.plan.relays, 1))
+        code.append(scf.ForOp(first, stop, one, [], turn))
         _guard_stores(inner, guard.inside)
         self.read = set(held)
-        results = Block()
-        found = self._taken(results, held, loop)
-        for op in list(results.ops):
-            op.detach()
-            code.add(op)
-        for old, new in zip(loop.results, found, strict=True):
-            old.replace_all_uses_with(new)
+        for old, new in zip(loop.results, self._taken(code, held, loop), strict=True):
+            old.replace_all_uses_with(new.ssa)
         loop.detach()
         loop.erase()
 
@@ -444,35 +428,25 @@ class _Relays:
         for kind in _kinds_held(loop, self.size):
             position, made = taken.get(kind, 0), self.arrays.setdefault(kind, [])
             if position == len(made):
-                made.append(_Code(top).value(wgsl.WorkgroupAllocOp(kind)))
+                made.append(_Code(top).add(wgsl.WorkgroupAllocOp(kind)).ssa)
             taken[kind] = position + 1
             found.append(made[position])
         return found
 
-    def _put(self, block: Block, held: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
+    def _put(self, code: _Code, held: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
         """Leaves values for the next invocation, and ends the block."""
-        for memory, value in zip(held, values, strict=True):
-            stored = value
-            if isinstance(value.type, IndexType):
-                cast_op = arith.IndexCastOp(value, i32)
-                block.add_op(cast_op)
-                stored = cast_op.result
-            block.add_op(memref.StoreOp.get(stored, memory, [self.place]))
-        block.add_op(scf.YieldOp())
+        for memory, value in zip(held, code.values(values), strict=True):
+            stored = value.cast(arith.IndexCastOp, i32) if isinstance(value.type, IndexType) else value
+            code.append(memref.StoreOp.get(stored.ssa, memory, [self.place]))
+        code.append(scf.YieldOp())
 
-    def _taken(self, block: Block, held: Sequence[SSAValue], loop: scf.ForOp) -> list[SSAValue]:
-        """Returns the iterations that an invocation has left."""
-        found: list[SSAValue] = []
-        for memory, result in zip(held, loop.results, strict=True):
-            loaded = memref.LoadOp.get(memory, [self.place])
-            block.add_op(loaded)
-            value: SSAValue = loaded.res
-            if isinstance(result.type, IndexType):
-                index = arith.IndexCastOp(value, IndexType())
-                block.add_op(index)
-                value = index.result
-            found.append(value)
-        return found
+    def _taken(self, code: _Code, held: Sequence[SSAValue], loop: scf.ForOp) -> list[Value]:
+        """Returns what the invocation before has left."""
+        found = [code.add(memref.LoadOp.get(memory, [self.place])) for memory in held]
+        return [
+            value.as_index() if isinstance(result.type, IndexType) else value
+            for value, result in zip(found, loop.results, strict=True)
+        ]
 
 
 def _loaded(op: Operation) -> set[SSAValue]:
@@ -495,12 +469,13 @@ def _guard_stores(op: Operation, condition: SSAValue | None) -> None:
     if isinstance(op, memref.StoreOp) and not _is_own(op):
         block = Block()
         guarded = scf.IfOp(condition, [], Region(block))
-        _Code(op).add(guarded)
+        _Code(op).append(guarded)
         op.detach()
         block.add_ops([op, end := scf.YieldOp()])
         end.location = op.location
     elif isinstance(op, scf.IfOp) and _only_stores(op):
-        op.operands[0] = _Code(op).both(op.cond, condition)
+        code = _Code(op)
+        op.operands[0] = (code.value(op.cond) & code.value(condition)).ssa
     else:
         for region in op.regions:
             for block in region.blocks:
