@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Sequence
 
-from xdsl.dialects import arith
-from xdsl.dialects import math as math_ops
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.attention import BACKWARD, FORWARD, KEYS, QUERIES, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
@@ -22,158 +19,148 @@ from tensorgrad.passes.kernels.lower_buf_to_cpu.packing import sequential
 from tensorgrad.passes.kernels.lower_buf_to_cpu.tiles import TileCode
 from tensorgrad.passes.kernels.writing.attention import FEATURE, KEY, LOWEST, QUERY, first_place, seen_keys
 from tensorgrad.passes.kernels.writing.emission import Code
-from tensorgrad.passes.kernels.writing.scalars import (
-    chosen,
-    difference,
-    exponential,
-    largest,
-    product,
-    summed,
-)
+from tensorgrad.passes.scalars import Value, largest
 
 
-def write_tiles(kernel: KernelOp, schedule: TilesSchedule, code: Code, first: SSAValue, last: SSAValue) -> None:
+def write_tiles(kernel: KernelOp, schedule: TilesSchedule, code: Code, first: Value, last: Value) -> None:
     """Writes a loop over the blocks of the tasks from `first` up to `last`."""
     stage = kernel.attention
     assert stage is not None  # the verifier of a kernel demands it
     writers = {FORWARD: _Forward, QUERIES: _Queries, KEYS: _Keys, BACKWARD: _Cotangents}
-    block = writers[stage.part.data](stage, schedule, code.block)
-    start = code.index_op(arith.MuliOp, first, schedule.blocks)
-    stop = code.index_op(arith.MuliOp, last, schedule.blocks)
+    block = writers[stage.part.data](stage, schedule, code)
+    start, stop = first * schedule.blocks, last * schedule.blocks
     total = schedule.blocks_over(kernel.extents)
     if total % schedule.blocks:
-        stop = code.index_op(arith.MinUIOp, stop, total)
+        stop = stop.at_most(total)
 
-    def write(inner: Code, number: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        block.locate(inner, number)
-        block.write(inner)
-        return []
+    def write(number: Value) -> None:
+        block.locate(number)
+        block.write()
 
-    code.loop_to(stop, [], write, start=start)
+    sequential(code, stop, write, start=start)
 
 
 class _Block(TileCode):
     """What all parts share."""
 
     @abstractmethod
-    def write(self, code: Code) -> None:
+    def write(self) -> None:
         """Writes one block."""
 
-    def key_limit(self, code: Code) -> SSAValue:
+    def key_limit(self) -> Value:
         """Returns how many keys the block's queries may attend to."""
         if not self.a.skips:
-            return code.number(self.a.keys)
-        return seen_keys(code, self.a, code.index_op(arith.AddiOp, self.first, self.row_count))
+            return self.code.number(self.a.keys)
+        return seen_keys(self.a, self.first + self.row_count)
 
 
 class _Forward(_Block):
     """The result, by a softmax that runs along: what is summed is scaled down when a larger score comes."""
 
-    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, top: Block):
-        super().__init__(stage, schedule, top)
+    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
+        super().__init__(stage, schedule, code)
         self.queries, self.results = self.rows_of(0), self.rows_of(self.given)
         self.keys, self.values = self.columns_of(1), self.columns_of(2)
         self.weights = self.scores()
         self.top_score, self.new_top, self.shrink, self.total = self.row_values(4)
 
-    def write(self, code: Code) -> None:
-        self.fill_rows(code, 0, self.queries, self.a.scale)
-        self.clear(code, self.results)
-        lowest, zero = code.scalar(self.lowest, self.element), code.scalar(0.0, self.element)
+    def write(self) -> None:
+        self.fill_rows(0, self.queries, self.a.scale)
+        self.clear(self.results)
+        lowest, zero = self.code.constant(self.lowest, self.element), self.code.constant(0.0, self.element)
 
-        def begin(inner: Code, row: SSAValue) -> None:
-            inner.put(lowest, self.top_score, row)
-            inner.put(zero, self.total, row)
+        def begin(row: Value) -> None:
+            self.code.put(lowest, self.top_score, row)
+            self.code.put(zero, self.total, row)
 
-        self.each_row(code, begin)
-        self.each_tile(code, code.number(0), self.key_limit(code), self._tile)
+        self.each_row(begin)
+        self.each_tile(self.code.number(0), self.key_limit(), self._tile)
         if len(self.stage.outputs) > 1:
-            self.store_row_values(code, 1, self._logarithm)
-        self.each_row(code, self._invert)
-        self.store_rows(code, 0, self.results, self.total)
+            self.store_row_values(1, self._logarithm)
+        self.each_row(self._invert)
+        self.store_rows(0, self.results, self.total)
 
     @property
     def lowest(self) -> float:
         """Where running maxima start: finite, so that a row without any score gives no NaN on its way."""
         return LOWEST if self.element == f32 else -sys.float_info.max
 
-    def _tile(self, code: Code, start: SSAValue, count: SSAValue) -> None:
-        self.fill_columns(code, self.keys, start, count)
-        self.fill_columns(code, self.values, start, count)
-        self.multiply(code, self.queries, self.keys, count, self.weights)
-        self.add_biases(code, self.weights, start, count)
-        self.put_where_hidden(code, self.a.fill, self.weights, start, start, count)
-        self.each_row(code, lambda inner, row: inner.put(inner.element(self.top_score, row), self.new_top, row))
-        self.each_score(code, count, self._raise)
-        self.each_row(code, self._shrink)
-        self.each_score(code, count, self._weigh)
-        self.accumulate(code, self.values, count, self.weights, self.results, self.shrink)
+    def _tile(self, start: Value, count: Value) -> None:
+        self.fill_columns(self.keys, start, count)
+        self.fill_columns(self.values, start, count)
+        self.multiply(self.queries, self.keys, count, self.weights)
+        self.add_biases(self.weights, start, count)
+        self.put_where_hidden(self.a.fill, self.weights, start, start, count)
+        self.each_row(lambda row: self.code.put(self.code.element(self.top_score, row), self.new_top, row))
+        self.each_score(count, self._raise)
+        self.each_row(self._shrink)
+        self.each_score(count, self._weigh)
+        self.accumulate(self.values, count, self.weights, self.results, self.shrink)
 
-    def _raise(self, code: Code, column: SSAValue, row: SSAValue, at: SSAValue) -> None:
-        found = largest(code, code.element(self.new_top, row), code.element(self.weights, at))
-        code.put(found, self.new_top, row)
+    def _raise(self, column: Value, row: Value, at: Value) -> None:
+        found = largest(self.code.element(self.new_top, row), self.code.element(self.weights, at))
+        self.code.put(found, self.new_top, row)
 
-    def _shrink(self, code: Code, row: SSAValue) -> None:
-        new = code.element(self.new_top, row)
-        factor = exponential(code, difference(code, code.element(self.top_score, row), new))
-        code.put(factor, self.shrink, row)
-        code.put(product(code, code.element(self.total, row), factor), self.total, row)
-        code.put(new, self.top_score, row)
+    def _shrink(self, row: Value) -> None:
+        new = self.code.element(self.new_top, row)
+        factor = (self.code.element(self.top_score, row) - new).exp()
+        self.code.put(factor, self.shrink, row)
+        self.code.put(self.code.element(self.total, row) * factor, self.total, row)
+        self.code.put(new, self.top_score, row)
 
-    def _weigh(self, code: Code, column: SSAValue, row: SSAValue, at: SSAValue) -> None:
-        score, top = code.element(self.weights, at), code.element(self.top_score, row)
-        weight = exponential(code, difference(code, score, top))
-        code.put(weight, self.weights, at)
-        code.put(summed(code, code.element(self.total, row), weight), self.total, row)
+    def _weigh(self, column: Value, row: Value, at: Value) -> None:
+        score, top = self.code.element(self.weights, at), self.code.element(self.top_score, row)
+        weight = (score - top).exp()
+        self.code.put(weight, self.weights, at)
+        self.code.put(self.code.element(self.total, row) + weight, self.total, row)
 
-    def _logarithm(self, code: Code, row: SSAValue) -> SSAValue:
+    def _logarithm(self, row: Value) -> Value:
         """Returns the logarithm of a row's sum of exponentials; 0 where zeros stand for a row of nothing."""
-        total = code.element(self.total, row)
-        found = summed(code, code.element(self.top_score, row), code.add(math_ops.LogOp(total)))
+        total = self.code.element(self.total, row)
+        found = self.code.element(self.top_score, row) + total.log()
         if not self.a.zeros:
             return found
-        zero = code.scalar(0.0, self.element)
-        return chosen(code, code.add(arith.CmpfOp(total, zero, "oeq")), zero, found)
+        zero = self.code.constant(0.0, self.element)
+        return self.code.select(total.equals(zero), zero, found)
 
-    def _invert(self, code: Code, row: SSAValue) -> None:
+    def _invert(self, row: Value) -> None:
         """Stores by what a row's sums are multiplied."""
-        total, one = code.element(self.total, row), code.scalar(1.0, self.element)
+        total, one = self.code.element(self.total, row), self.code.constant(1.0, self.element)
         if self.a.zeros:
-            is_empty = code.add(arith.CmpfOp(total, code.scalar(0.0, self.element), "oeq"))
-            total = chosen(code, is_empty, one, total)
-        code.put(code.add(arith.DivfOp(one, total)), self.total, row)
+            is_empty = total.equals(self.code.constant(0.0, self.element))
+            total = self.code.select(is_empty, one, total)
+        self.code.put(one / total, self.total, row)
 
 
 class _Backward(_Block):
     """What all parts of the derivative share: the weights again, and the cotangents of the scores."""
 
-    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, top: Block):
-        super().__init__(stage, schedule, top)
+    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
+        super().__init__(stage, schedule, code)
         self.weights, self.by_scores = self.scores(), self.scores()
 
-    def scores_again(self, code: Code, start: SSAValue, place: SSAValue, count: SSAValue, of_row: bool) -> None:
+    def scores_again(self, start: Value, place: Value, count: Value, of_row: bool) -> None:
         """Makes weights of a tile's scores, and of the weights' cotangents those of the scores.
 
         Args:
-            code: Where to write.
             start: The tile's first column.
             place: That column's place in its head.
             count: How many columns the tile has.
             of_row: Whether the logarithm of the sum, and the sum of result times cotangent, are the row's.
         """
-        self.add_biases(code, self.weights, start, count)
-        self.put_where_hidden(code, self.a.fill, self.weights, start, place, count)
+        self.add_biases(self.weights, start, count)
+        self.put_where_hidden(self.a.fill, self.weights, start, place, count)
 
-        def weigh(inner: Code, column: SSAValue, row: SSAValue, at: SSAValue) -> None:
+        def weigh(column: Value, row: Value, at: Value) -> None:
             query = row if of_row else column
-            total, delta = inner.element(self.totals, query), inner.element(self.deltas, query)
-            weight = exponential(inner, difference(inner, inner.element(self.weights, at), total))
-            inner.put(weight, self.weights, at)
-            by_weight = difference(inner, inner.element(self.by_scores, at), delta)
-            inner.put(product(inner, weight, by_weight), self.by_scores, at)
+            total, delta = self.code.element(self.totals, query), self.code.element(self.deltas, query)
+            weight = (self.code.element(self.weights, at) - total).exp()
+            self.code.put(weight, self.weights, at)
+            by_weight = self.code.element(self.by_scores, at) - delta
+            self.code.put(weight * by_weight, self.by_scores, at)
 
-        self.each_score(code, count, weigh)
-        self.put_where_hidden(code, 0.0, self.by_scores, start, place, count)
+        self.each_score(count, weigh)
+        self.put_where_hidden(0.0, self.by_scores, start, place, count)
 
     totals: SSAValue
     deltas: SSAValue
@@ -182,29 +169,29 @@ class _Backward(_Block):
 class _Queries(_Backward):
     """The cotangent of the queries."""
 
-    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, top: Block):
-        super().__init__(stage, schedule, top)
+    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
+        super().__init__(stage, schedule, code)
         self.queries, self.by_results = self.rows_of(0), self.rows_of(self.given)
         self.keys, self.values = self.columns_of(1), self.columns_of(2)
         self.by_queries = self.rows_of(len(stage.inputs))
         self.totals, self.deltas = self.row_values(2)
 
-    def write(self, code: Code) -> None:
-        self.fill_rows(code, 0, self.queries, self.a.scale)
-        self.fill_rows(code, self.given, self.by_results)
-        self.fill_row_values(code, self.given + 1, self.totals)
-        self.fill_row_values(code, self.given + 2, self.deltas)
-        self.clear(code, self.by_queries)
-        self.each_tile(code, code.number(0), self.key_limit(code), self._tile)
-        self.store_rows(code, 0, self.by_queries, self.a.scale)
+    def write(self) -> None:
+        self.fill_rows(0, self.queries, self.a.scale)
+        self.fill_rows(self.given, self.by_results)
+        self.fill_row_values(self.given + 1, self.totals)
+        self.fill_row_values(self.given + 2, self.deltas)
+        self.clear(self.by_queries)
+        self.each_tile(self.code.number(0), self.key_limit(), self._tile)
+        self.store_rows(0, self.by_queries, self.a.scale)
 
-    def _tile(self, code: Code, start: SSAValue, count: SSAValue) -> None:
-        self.fill_columns(code, self.keys, start, count)
-        self.fill_columns(code, self.values, start, count)
-        self.multiply(code, self.queries, self.keys, count, self.weights)
-        self.multiply(code, self.by_results, self.values, count, self.by_scores)
-        self.scores_again(code, start, start, count, of_row=True)
-        self.accumulate(code, self.keys, count, self.by_scores, self.by_queries)
+    def _tile(self, start: Value, count: Value) -> None:
+        self.fill_columns(self.keys, start, count)
+        self.fill_columns(self.values, start, count)
+        self.multiply(self.queries, self.keys, count, self.weights)
+        self.multiply(self.by_results, self.values, count, self.by_scores)
+        self.scores_again(start, start, count, of_row=True)
+        self.accumulate(self.keys, count, self.by_scores, self.by_queries)
 
 
 class _Keys(_Backward):
@@ -212,55 +199,55 @@ class _Keys(_Backward):
 
     row_loop, column_loop = KEY, QUERY
 
-    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, top: Block):
-        super().__init__(stage, schedule, top)
+    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
+        super().__init__(stage, schedule, code)
         self.keys, self.values = self.rows_of(1), self.rows_of(2)
         self.queries, self.by_results = self.columns_of(0), self.columns_of(self.given)
         self.by_keys, self.by_values = self.rows_of(1), self.rows_of(2)
         self.totals, self.deltas = (self.new_array(schedule.columns) for _ in range(2))
 
-    def write(self, code: Code) -> None:
-        self.fill_rows(code, 1, self.keys)
-        self.walk(code)
-        self.store_rows(code, 0, self.by_keys)
-        self.store_rows(code, 1, self.by_values)
+    def write(self) -> None:
+        self.fill_rows(1, self.keys)
+        self.walk()
+        self.store_rows(0, self.by_keys)
+        self.store_rows(1, self.by_values)
 
-    def walk(self, code: Code) -> None:
+    def walk(self) -> None:
         """Writes what follows when the keys are there: sums over all queries that attend to them."""
-        self.fill_rows(code, 2, self.values)
-        self.clear(code, self.by_keys)
-        self.clear(code, self.by_values)
-        first = first_place(code, self.a, self.first) if self.a.skips else code.number(0)
+        self.fill_rows(2, self.values)
+        self.clear(self.by_keys)
+        self.clear(self.by_values)
+        first = first_place(self.a, self.first) if self.a.skips else self.code.number(0)
         period = self.a.queries if self.a.causal is None else self.a.period
-        stop = code.number(period)
+        stop = self.code.number(period)
 
-        def head(inner: Code, number: SSAValue) -> None:
-            before = inner.index_op(arith.MuliOp, number, period)
-            self.each_tile(inner, first, stop, lambda c, place, count: self._tile(c, before, place, count))
+        def head(number: Value) -> None:
+            before = number * period
+            self.each_tile(first, stop, lambda place, count: self._tile(before, place, count))
 
-        sequential(code, code.number(self.a.queries // period), head)
+        sequential(self.code, self.code.number(self.a.queries // period), head)
 
-    def _tile(self, code: Code, before: SSAValue, place: SSAValue, count: SSAValue) -> None:
-        self.tile(code, code.index_op(arith.AddiOp, before, place), place, count)
+    def _tile(self, before: Value, place: Value, count: Value) -> None:
+        self.tile(before + place, place, count)
 
-    def tile(self, code: Code, start: SSAValue, place: SSAValue, count: SSAValue) -> None:
+    def tile(self, start: Value, place: Value, count: Value) -> None:
         """Writes a tile of queries: given the first, its place in its head, and how many there are."""
-        self.fill_columns(code, self.queries, start, count, self.a.scale)
-        self.fill_columns(code, self.by_results, start, count)
-        self.fill_column_values(code, self.given + 1, start, count, self.totals)
-        self.fill_column_values(code, self.given + 2, start, count, self.deltas)
-        self.multiply(code, self.keys, self.queries, count, self.weights)
-        self.multiply(code, self.values, self.by_results, count, self.by_scores)
-        self.scores_again(code, start, place, count, of_row=False)
-        self.accumulate(code, self.queries, count, self.by_scores, self.by_keys)
-        self.accumulate(code, self.by_results, count, self.weights, self.by_values)
+        self.fill_columns(self.queries, start, count, self.a.scale)
+        self.fill_columns(self.by_results, start, count)
+        self.fill_column_values(self.given + 1, start, count, self.totals)
+        self.fill_column_values(self.given + 2, start, count, self.deltas)
+        self.multiply(self.keys, self.queries, count, self.weights)
+        self.multiply(self.values, self.by_results, count, self.by_scores)
+        self.scores_again(start, place, count, of_row=False)
+        self.accumulate(self.queries, count, self.by_scores, self.by_keys)
+        self.accumulate(self.by_results, count, self.weights, self.by_values)
 
 
 class _Cotangents(_Keys):
     """All cotangents of a group: its blocks of keys, one after the other, add to those of the queries."""
 
-    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, top: Block):
-        super().__init__(stage, schedule, top)
+    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
+        super().__init__(stage, schedule, code)
         self.key_lines = self.lines_of(1)
         self.by_queries = self.new_array(self.a.queries * self.key_lines.width)
 
@@ -268,39 +255,39 @@ class _Cotangents(_Keys):
     def head(self) -> int:
         return self.a.keys
 
-    def locate(self, code: Code, number: SSAValue) -> None:
+    def locate(self, number: Value) -> None:
         self.group = number
 
-    def write(self, code: Code) -> None:
-        zero = code.scalar(0.0, self.element)
-        extent = code.number(self.a.queries * self.key_lines.width)
-        parallel(code, extent, None, lambda inner, at: inner.put(zero, self.by_queries, at))
+    def write(self) -> None:
+        zero = self.code.constant(0.0, self.element)
+        extent = self.code.number(self.a.queries * self.key_lines.width)
+        parallel(self.code, extent, None, lambda at: self.code.put(zero, self.by_queries, at))
 
-        def block(inner: Code, number: SSAValue) -> None:
-            self.locate_rows(inner, inner.number(0), number)
-            self.fill_rows(inner, 1, self.keys, lines=self.key_lines)
-            self.walk(inner)
-            self.store_rows(inner, 1, self.by_keys)
-            self.store_rows(inner, 2, self.by_values)
+        def block(number: Value) -> None:
+            self.locate_rows(self.code.number(0), number)
+            self.fill_rows(1, self.keys, lines=self.key_lines)
+            self.walk()
+            self.store_rows(1, self.by_keys)
+            self.store_rows(2, self.by_values)
 
-        sequential(code, code.number(-(-self.a.keys // self.schedule.rows)), block)
-        self._store_queries(code)
+        sequential(self.code, self.code.number(-(-self.a.keys // self.schedule.rows)), block)
+        self._store_queries()
 
-    def tile(self, code: Code, start: SSAValue, place: SSAValue, count: SSAValue) -> None:
-        super().tile(code, start, place, count)
-        self.accumulate_columns(code, self.key_lines, self.by_scores, start, count, self.by_queries)
+    def tile(self, start: Value, place: Value, count: Value) -> None:
+        super().tile(start, place, count)
+        self.accumulate_columns(self.key_lines, self.by_scores, start, count, self.by_queries)
 
-    def _store_queries(self, code: Code) -> None:
-        at, scale = self.element_at(code, len(self.stage.inputs)), code.scalar(self.a.scale, self.element)
+    def _store_queries(self) -> None:
+        at, scale = self.element_at(len(self.stage.inputs)), self.code.constant(self.a.scale, self.element)
 
-        def query(inner: Code, number: SSAValue) -> None:
-            here = at.with_loops(inner, {QUERY: number})
-            line = inner.index_op(arith.MuliOp, number, self.key_lines.width)
+        def query(number: Value) -> None:
+            here = at.with_loops(self.code, {QUERY: number})
+            line = number * self.key_lines.width
 
-            def feature(c: Code, f: SSAValue) -> None:
-                value = c.element(self.by_queries, c.index_op(arith.AddiOp, line, f))
-                here.with_loops(c, {FEATURE: f}).store(c, product(c, value, scale))
+            def feature(f: Value) -> None:
+                value = self.code.element(self.by_queries, line + f)
+                here.with_loops(self.code, {FEATURE: f}).store(self.code, value * scale)
 
-            parallel(inner, inner.number(self.a.features), None, feature)
+            parallel(self.code, self.code.number(self.a.features), None, feature)
 
-        sequential(code, code.number(self.a.queries), query)
+        sequential(self.code, self.code.number(self.a.queries), query)

@@ -10,36 +10,29 @@ from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
-from tensorgrad.passes.kernels.writing.emission import Code
+from tensorgrad.passes.scalars import Value
 
 ORDERED: dict[type[Operation], type[Operation]] = {arith.MaximumfOp: arith.MaxSIOp, arith.MinimumfOp: arith.MinSIOp}
 """For each extreme of floats, that of integers."""
 
 
-def ordered(code: Code, kind: type[Operation], value: SSAValue) -> SSAValue:
+def ordered(kind: type[Operation], value: Value) -> Value:
     """Returns the integer of a float for an op of `ORDERED`."""
-    integer = _integer(value)
-    found = _inverted(code, code.add(arith.BitcastOp(value, integer)), integer)
-    is_nan = code.add(arith.CmpfOp(value, value, "uno"))
+    integer = IntegerType(cast("AnyFloat", value.type).bitwidth)
+    found = _inverted(value.cast(arith.BitcastOp, integer))
     last = (1 << integer.width.data - 1) - 1
-    nan = code.scalar(last if kind is arith.MaximumfOp else -last - 1, integer)
-    return code.add(arith.SelectOp(is_nan, nan, found))
+    is_nan = value.compare("uno", value)
+    return value.builder.select(is_nan, last if kind is arith.MaximumfOp else -last - 1, found)
 
 
-def as_float(code: Code, value: SSAValue, element: AnyFloat) -> SSAValue:
+def as_float(value: Value, element: AnyFloat) -> Value:
     """Returns the float of an integer that `ordered` gave, or of the largest or smallest of them."""
-    return code.add(arith.BitcastOp(_inverted(code, value, cast("IntegerType", value.type)), element))
+    return _inverted(value).cast(arith.BitcastOp, element)
 
 
-def _integer(value: SSAValue) -> IntegerType:
-    return IntegerType(cast("AnyFloat", value.type).bitwidth)
-
-
-def _inverted(code: Code, bits: SSAValue, integer: IntegerType) -> SSAValue:
+def _inverted(bits: Value) -> Value:
     """Returns bits with those behind the sign inverted where it is set."""
-    width = integer.width.data
-    sign = code.add(arith.ShRSIOp(bits, code.scalar(width - 1, integer)))
-    mask = code.add(arith.AndIOp(sign, code.scalar((1 << width - 1) - 1, integer)))
-    return code.add(arith.XOrIOp(bits, mask))
+    width = cast("IntegerType", bits.type).width.data
+    return bits ^ (bits.shifted_with_sign(width - 1) & ((1 << width - 1) - 1))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i32
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, VectorType, i32
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from tensorgrad.dialects.buf import is_shape_only, loop_extents, maps_of
@@ -21,6 +22,7 @@ from tensorgrad.passes.analyses.windows import Place, places_of, run_along
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import parallel
 from tensorgrad.passes.kernels.lower_buf_to_cpu.packing import Put, sequential
 from tensorgrad.passes.kernels.writing.emission import Code, Loops, strided
+from tensorgrad.passes.scalars import Value
 
 LEAST_RUN = 8
 """Shorter runs of neighbours in memory are looked for one by one."""
@@ -49,12 +51,12 @@ class Tile:
     own: Sequence[int]
     extents: tuple[int, int, int]
     expressions: tuple[AffineExpr, ...]
-    rest: SSAValue
-    first: tuple[SSAValue, SSAValue]
+    rest: Value
+    first: tuple[Value, Value]
     axes: tuple[Axis, Axis]
     steps: Axis
 
-    def loops(self, code: Code, row: Sequence[SSAValue], column: Sequence[SSAValue], beyond: int = 0) -> Loops:
+    def loops(self, code: Code, row: Sequence[Value], column: Sequence[Value], beyond: int = 0) -> Loops:
         """Returns the grid's loops, those of rows and columns with these indices, none for the first.
 
         Args:
@@ -129,44 +131,41 @@ class Layout:
 class Factor:
     """What is packed: a factor at a row, or a column, of the tile and an iteration of a range of the reduction."""
 
-    def __init__(self, tile: Tile, value: SSAValue, layout: Layout, start: SSAValue, is_row: bool):
+    def __init__(self, tile: Tile, value: SSAValue, layout: Layout, start: Value, is_row: bool):
         self.tile, self.factor, self.layout, self.start, self.is_row = tile, value, layout, start, is_row
         self.first, self.axis = (tile.first[not is_row], tile.axes[not is_row])
         self.along_steps, self.in_vectors, self.in_lines = layout.along_steps, layout.in_vectors, layout.in_lines
         self.needed = needed_for([value])
 
-    def over_rows(
-        self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put, is_short: bool = False
-    ) -> None:
+    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_short: bool = False) -> None:
         """Writes a loop over rows, or columns, in an iteration."""
         indices = self.at_step(code, step)
 
-        def at(inner: Code, place: SSAValue) -> None:
-            row = self.at_row(inner, inner.index_op(arith.AddiOp, first, place))
-            put(inner, place, self.value(inner, row, indices))
+        def at(place: Value) -> None:
+            put(place, self.value(code, self.at_row(code, first + place), indices))
 
         parallel(code, count, None, at, is_short)
 
-    def over_steps(self, code: Code, row: SSAValue, count: SSAValue, put: Put) -> None:
+    def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
         """Writes a loop over iterations in a row, or a column."""
         indices = self.at_row(code, row)
-        parallel(code, count, None, lambda c, step: put(c, step, self.value(c, indices, self.at_step(c, step))))
+        parallel(code, count, None, lambda step: put(step, self.value(code, indices, self.at_step(code, step))))
 
-    def at_row(self, code: Code, row: SSAValue) -> list[SSAValue]:
+    def at_row(self, code: Code, row: Value) -> list[Value]:
         """Returns the indices of a row, or a column."""
         if self.layout.strides is not None:
-            return [code.index_op(arith.AddiOp, self.first, row)]
+            return [self.first + row]
         return self.axis.indices(code, self.first, row)
 
-    def at_step(self, code: Code, step: SSAValue) -> list[SSAValue]:
+    def at_step(self, code: Code, step: Value) -> list[Value]:
         """Returns the indices of an iteration."""
         if self.layout.strides is not None:
-            return [code.index_op(arith.AddiOp, self.start, step)]
+            return [self.start + step]
         return self.tile.steps.indices(code, self.start, step)
 
     def vectors(
-        self, code: Code, row: SSAValue, step: SSAValue, parts: Sequence[tuple[int, VectorType[Attribute]]]
-    ) -> list[SSAValue]:
+        self, code: Code, row: Value, step: Value, parts: Sequence[tuple[int, VectorType[Attribute]]]
+    ) -> list[Value]:
         """Returns neighbouring rows, or columns, in an iteration, or neighbouring iterations: for each part, so many
         elements from its place on."""
         argument = self.factor
@@ -175,26 +174,26 @@ class Factor:
         buffer, m = stage.inputs[argument.index], maps_of(stage)[argument.index]
         at = code.position(m.results, buffer, self.loops(code, self.at_row(code, row), self.at_step(code, step)))
         memory = code.bindings[buffer].memory
-        return [code.add(vector.LoadOp(memory, [code.index_op(arith.AddiOp, at, by)], kind)) for by, kind in parts]
+        return [code.vector(memory, at + by, kind) for by, kind in parts]
 
-    def value(self, code: Code, row: list[SSAValue], step: list[SSAValue]) -> SSAValue:
+    def value(self, code: Code, row: list[Value], step: list[Value]) -> Value:
         """Returns the factor there."""
         loops, stage = self.loops(code, row, step), self.tile.stage
         known: dict[SSAValue, SSAValue] = {}
         for argument, buffer, m in zip(stage.body.block.args, stage.inputs, maps_of(stage), strict=False):
             if argument in self.needed and not is_shape_only(buffer):
-                known[argument] = code.load(buffer, m.results, loops)
+                known[argument] = code.load(buffer, m.results, loops).ssa
         self.compute(code, known, self.needed, loops)
-        return known[self.factor]
+        return code.value(known[self.factor])
 
-    def loops(self, code: Code, row: list[SSAValue], step: list[SSAValue]) -> Loops:
+    def loops(self, code: Code, row: list[Value], step: list[Value]) -> Loops:
         """Returns the stage's loops there."""
         tile = self.tile
         if self.layout.strides is not None:
             zero = code.number(0)
             both = (row[0], zero) if self.is_row else (zero, row[0])
             return strided(Loops((tile.rest, *both), tile.extents, tile.expressions), step[0], list(tile.own))
-        sides: tuple[list[SSAValue], list[SSAValue]] = (row, []) if self.is_row else ([], row)
+        sides: tuple[list[Value], list[Value]] = (row, []) if self.is_row else ([], row)
         return tile.loops(code, *sides).with_own(step, tile.own)
 
     def compute(self, code: Code, known: dict[SSAValue, SSAValue], needed: set[SSAValue], loops: Loops) -> None:
@@ -210,41 +209,38 @@ class Window(Factor):
     Where a condition says that an element is not there, nothing is loaded.
     """
 
-    def over_rows(
-        self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put, is_short: bool = False
-    ) -> None:
+    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_short: bool = False) -> None:
         """Writes a loop over rows, or columns, in an iteration."""
-        indices, begin = self.at_step(code, step), code.index_op(arith.AddiOp, self.first, first)
+        indices, begin = self.at_step(code, step), self.first + first
 
-        def run(outer: Code, low: SSAValue, high: SSAValue) -> None:
-            origin = self.loops(outer, self.at_row(outer, outer.index_op(arith.AddiOp, first, low)), indices)
-            starts = self._starts(outer, origin)
+        def run(low: Value, high: Value) -> None:
+            origin = self.loops(code, self.at_row(code, first + low), indices)
+            starts = self._starts(code, origin)
 
-            def at(inner: Code, place: SSAValue) -> None:
-                row = self.at_row(inner, inner.index_op(arith.AddiOp, first, place))
-                distance = inner.index_op(arith.SubiOp, place, low)
-                put(inner, place, self._value(inner, self.loops(inner, row, indices), starts, distance))
+            def at(place: Value) -> None:
+                row = self.at_row(code, first + place)
+                put(place, self._value(code, self.loops(code, row, indices), starts, place - low))
 
-            parallel(outer, high, low, at, is_short=True)
+            parallel(code, high, low, at, is_short=True)
 
         over_runs(code, begin, count, self.tile.extents[1 if self.is_row else 2], self.layout.run, run)
 
-    def over_steps(self, code: Code, row: SSAValue, count: SSAValue, put: Put) -> None:
+    def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
         """Writes a loop over iterations in a row, or a column."""
         indices = self.at_row(code, row)
 
-        def run(outer: Code, low: SSAValue, high: SSAValue) -> None:
-            starts = self._starts(outer, self.loops(outer, indices, self.at_step(outer, low)))
+        def run(low: Value, high: Value) -> None:
+            starts = self._starts(code, self.loops(code, indices, self.at_step(code, low)))
 
-            def at(inner: Code, step: SSAValue) -> None:
-                loops = self.loops(inner, indices, self.at_step(inner, step))
-                put(inner, step, self._value(inner, loops, starts, inner.index_op(arith.SubiOp, step, low)))
+            def at(step: Value) -> None:
+                loops = self.loops(code, indices, self.at_step(code, step))
+                put(step, self._value(code, loops, starts, step - low))
 
-            parallel(outer, high, low, at)
+            parallel(code, high, low, at)
 
         over_runs(code, self.start, count, math.prod(self.tile.own), self.layout.run, run)
 
-    def _starts(self, code: Code, loops: Loops) -> dict[BlockArgument, SSAValue]:
+    def _starts(self, code: Code, loops: Loops) -> dict[BlockArgument, Value]:
         """Returns where each operand lies at the start of a run."""
         stage = self.tile.stage
         return {
@@ -252,9 +248,7 @@ class Window(Factor):
             for argument, place in self.layout.places.items()
         }
 
-    def _value(
-        self, code: Code, loops: Loops, starts: Mapping[BlockArgument, SSAValue], distance: SSAValue
-    ) -> SSAValue:
+    def _value(self, code: Code, loops: Loops, starts: Mapping[BlockArgument, Value], distance: Value) -> Value:
         """Returns the factor at a distance from the start of a run."""
         known: dict[SSAValue, SSAValue] = {}
         guards = [place.guard for place in self.layout.places.values() if place.guard is not None]
@@ -262,21 +256,22 @@ class Window(Factor):
         for argument, place in self.layout.places.items():
             at = starts[argument]
             if argument in self.layout.moving:
-                at = code.index_op(arith.AddiOp, at, distance)
+                at = at + distance
             memory = code.bindings[self.tile.stage.inputs[argument.index]].memory
             guard = place.guard
-            known[argument] = code.element(memory, at) if guard is None else code.element_if(known[guard], memory, at)
+            found = code.element(memory, at) if guard is None else code.element_if(code.value(known[guard]), memory, at)
+            known[argument] = found.ssa
         self.compute(code, known, self.needed, loops)
-        return known[self.factor]
+        return code.value(known[self.factor])
 
 
 def over_runs(
     code: Code,
-    begin: SSAValue,
-    count: SSAValue,
+    begin: Value,
+    count: Value,
     extent: int,
     length: int,
-    body: Callable[[Code, SSAValue, SSAValue], None],
+    body: Callable[[Value, Value], None],
 ) -> None:
     """Cuts positions of an axis where runs of neighbours end.
 
@@ -289,18 +284,18 @@ def over_runs(
         body: Is given the first position of a part and the one behind its last, both from `begin` on.
     """
     if length == extent:
-        body(code, code.number(0), count)
+        body(code.number(0), count)
         return
-    end = code.index_op(arith.AddiOp, begin, count)
-    last = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, end, length - 1), length)
+    end = begin + count
+    last = (end + (length - 1)) // length
 
-    def run(inner: Code, number: SSAValue) -> None:
-        start = inner.index_op(arith.MuliOp, number, length)
-        stop = inner.index_op(arith.MinUIOp, inner.index_op(arith.AddiOp, start, length), end)
-        low = inner.index_op(arith.SubiOp, inner.index_op(arith.MaxUIOp, start, begin), begin)
-        body(inner, low, inner.index_op(arith.SubiOp, stop, begin))
+    def run(number: Value) -> None:
+        start = number * length
+        stop = (start + length).at_most(end)
+        low = start.at_least(begin) - begin
+        body(low, stop - begin)
 
-    sequential(code, last, run, start=code.index_op(arith.DivUIOp, begin, length))
+    sequential(code, last, run, start=begin // length)
 
 
 class Axis:
@@ -315,7 +310,7 @@ class Axis:
         self.tables = [array(room) if several and extent > 1 else None for extent in extents]
         self.is_looked_up = several
 
-    def fill(self, code: Code, start: SSAValue, count: SSAValue) -> None:
+    def fill(self, code: Code, start: Value, count: Value) -> None:
         """Writes the tables for `count` places from `start` on."""
         if not self.is_looked_up:
             return
@@ -324,23 +319,25 @@ class Axis:
             affine.linear(one, [total]).expression() for one in affine.delinearized(AffineDimExpr(0), self.extents)
         ]
 
-        def entry(inner: Code, at: SSAValue) -> None:
-            place = inner.index_op(arith.AddiOp, start, at)
+        def entry(at: Value) -> None:
+            place = start + at
             for table, expression in zip(self.tables, expressions, strict=True):
                 if table is not None:
-                    index = inner.expression(expression, [place], [total])
-                    inner.put(inner.add(arith.IndexCastOp(index, i32)), table, at)
+                    number = code.expression(expression, [place], [total])
+                    code.put(number.cast(arith.IndexCastOp, i32), table, at)
 
         parallel(code, count, None, entry)
 
-    def indices(self, code: Code, start: SSAValue, at: SSAValue) -> list[SSAValue]:
+    def indices(self, code: Code, start: Value, at: Value) -> list[Value]:
         """Returns the index of each loop at a place."""
-        found: list[SSAValue] = []
+        found: list[Value] = []
         for table, extent in zip(self.tables, self.extents, strict=True):
             if table is not None:
-                load = memref.LoadOp.create(operands=[table, at], result_types=[i32])
-                load.attributes[BELOW] = IntegerAttr(extent, i32)  # divisions by constants become cheap
-                found.append(code.add(arith.IndexCastOp(code.add(load), IndexType())))
+                entry = code.element(table, at)
+                cast(Operation, entry.ssa.owner).attributes[BELOW] = IntegerAttr(
+                    extent, i32
+                )  # divisions by constants become cheap
+                found.append(entry.as_index())
             else:
-                found.append(code.index_op(arith.AddiOp, start, at) if extent > 1 else code.number(0))
+                found.append(start + at if extent > 1 else code.number(0))
         return found

@@ -35,6 +35,7 @@ from tensorgrad.passes.kernels.writing.emission import (
     store_outputs,
     values_to_fold,
 )
+from tensorgrad.passes.scalars import Value
 
 REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.REASSOC])}
 
@@ -44,25 +45,26 @@ SHORT = 16
 MOST_TERMS, MOST_UNROLLED = 16, 256
 """A reduction of so few terms, and so few ops of its body in all, is written out."""
 
-AtPoint: TypeAlias = Callable[[Code, Loops, Mapping[SSAValue, SSAValue]], None]
+AtPoint: TypeAlias = Callable[[Loops, Mapping[SSAValue, Value]], None]
 """Writes code at a point of a block, given the loops there, and the values that earlier stages left."""
 
 
-def write_loops(kernel: KernelOp, schedule: LoopsSchedule, code: Code, first: SSAValue, last: SSAValue) -> None:
+def write_loops(kernel: KernelOp, schedule: LoopsSchedule, code: Code, first: Value, last: Value) -> None:
     """Writes a loop over the blocks of the tasks from `first` up to `last`."""
     total = schedule.blocks_over(kernel.extents)
-    start = code.index_op(arith.MuliOp, first, schedule.blocks)
-    stop = code.index_op(arith.MuliOp, last, schedule.blocks)
+    start = first * schedule.blocks
+    stop = last * schedule.blocks
     if total % schedule.blocks:
-        stop = code.index_op(arith.MinUIOp, stop, code.number(total))
+        stop = stop.at_most(total)
 
-    rows = Rows.of(kernel, code.block) if schedule.block == 1 else None
+    top = code.block
+    rows = Rows.of(kernel, top) if schedule.block == 1 else None
 
-    def block(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+    def block(at: Value, _: Sequence[Value]) -> list[Value]:
         if rows is not None:
-            _Points(kernel, inner, grid_loops(at, kernel.extents), rows).write()
+            _Points(kernel, code, grid_loops(at, kernel.extents), rows).write()
         else:
-            _Blocks(kernel, inner, code.block, at, schedule.block).write()
+            _Blocks(kernel, code, top, at, schedule.block).write()
         return []
 
     code.loop_to(stop, [], block, start=start)
@@ -80,15 +82,15 @@ def new_array(top: Block, element: Attribute, extent: int) -> SSAValue:
 
 def parallel(
     code: Code,
-    stop: SSAValue,
-    start: SSAValue | None,
-    body: Callable[[Code, SSAValue], None],
+    stop: Value,
+    start: Value | None,
+    body: Callable[[Value], None],
     is_short: bool = False,
 ) -> None:
     """Writes a loop of which no iteration reads what another one writes; a short one is taken by masked vectors."""
 
-    def iteration(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        body(inner, at)
+    def iteration(at: Value, _: Sequence[Value]) -> list[Value]:
+        body(at)
         return []
 
     code.loop_to(stop, [], iteration, start=start)
@@ -99,17 +101,15 @@ def parallel(
         loop.attributes[MASKED] = UnitAttr()
 
 
-def _folded(
-    code: Code, reductions: Sequence[Reduction], held: Sequence[SSAValue], new: Sequence[SSAValue]
-) -> list[SSAValue]:
+def _folded(code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
     """Returns the accumulators with one more value each; sums and products may be taken in vectors."""
     return [_combined(code, type(one.combine), x, y) for one, x, y in zip(reductions, held, new, strict=True)]
 
 
-def _combined(code: Code, kind: type[Operation], x: SSAValue, y: SSAValue) -> SSAValue:
+def _combined(code: Code, kind: type[Operation], x: Value, y: Value) -> Value:
     if kind in (arith.AddfOp, arith.MulfOp):
-        return code.add(kind.create(operands=[x, y], result_types=[x.type], properties=REASSOCIATED))
-    return code.combine(kind, x, y)
+        return code.make(kind, (x.ssa, y.ssa), x.type, REASSOCIATED)
+    return code.apply(kind, x, y)
 
 
 def _is_ordered(one: Reduction) -> bool:
@@ -117,30 +117,30 @@ def _is_ordered(one: Reduction) -> bool:
     return type(one.combine) in ORDERED and is_float(one.element)
 
 
-def _started(code: Code, reductions: Sequence[Reduction]) -> list[SSAValue]:
+def _started(code: Code, reductions: Sequence[Reduction]) -> list[Value]:
     """Returns what a loop's accumulators start from."""
-    starts = [(one, code.scalar(one.start(), one.element)) for one in reductions]
-    return [ordered(code, type(one.combine), value) if _is_ordered(one) else value for one, value in starts]
+    starts = [(one, code.constant(one.start(), one.element)) for one in reductions]
+    return [ordered(type(one.combine), value) if _is_ordered(one) else value for one, value in starts]
 
 
 def _carried_on(
-    code: Code, reductions: Sequence[Reduction], held: Sequence[SSAValue], new: Sequence[SSAValue]
-) -> list[SSAValue]:
+    code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value]
+) -> list[Value]:
     """Returns a loop's accumulators with one more value each."""
-    found: list[SSAValue] = []
+    found: list[Value] = []
     for one, x, y in zip(reductions, held, new, strict=True):
         kind = type(one.combine)
         if _is_ordered(one):
-            found.append(code.add(ORDERED[kind].create(operands=[x, ordered(code, kind, y)], result_types=[x.type])))
+            found.append(code.apply(ORDERED[kind], x, ordered(kind, y)))
         else:
             found.append(_combined(code, kind, x, y))
     return found
 
 
-def _finished(code: Code, reductions: Sequence[Reduction], held: Sequence[SSAValue]) -> list[SSAValue]:
+def _finished(reductions: Sequence[Reduction], held: Sequence[Value]) -> list[Value]:
     """Returns the values of a loop's accumulators."""
     return [
-        as_float(code, value, cast("AnyFloat", one.element)) if _is_ordered(one) else value
+        as_float(value, cast("AnyFloat", one.element)) if _is_ordered(one) else value
         for one, value in zip(reductions, held, strict=True)
     ]
 
@@ -163,15 +163,15 @@ class Rows:
         kept = kept_values(kernel)
         return Rows(kept, [new_array(top, element, extent) for element, extent in kept.arrays])
 
-    def load(self, code: Code, stage: GenericOp, at: Callable[[], SSAValue]) -> dict[SSAValue, SSAValue]:
+    def load(self, code: Code, stage: GenericOp, at: Callable[[], Value]) -> dict[SSAValue, SSAValue]:
         """Returns what a stage need not compute, at a place of the row."""
         found = self.kept.loaded.get(stage, {})
-        return {value: code.element(self.arrays[array], at()) for value, array in found.items()}
+        return {value: code.element(self.arrays[array], at()).ssa for value, array in found.items()}
 
-    def store(self, code: Code, stage: GenericOp, at: Callable[[], SSAValue], env: Mapping[SSAValue, SSAValue]) -> None:
+    def store(self, code: Code, stage: GenericOp, at: Callable[[], Value], env: Mapping[SSAValue, SSAValue]) -> None:
         """Stores what later stages read."""
         for value, array in self.kept.stored.get(stage, {}).items():
-            code.put(env[value], self.arrays[array], at())
+            code.put(code.value(env[value]), self.arrays[array], at())
 
 
 class _Points:
@@ -179,7 +179,7 @@ class _Points:
 
     def __init__(self, kernel: KernelOp, code: Code, point: Loops, rows: Rows):
         self.kernel, self.code, self.point, self.rows = kernel, code, point, rows
-        self.known: dict[SSAValue, SSAValue] = {}
+        self.known: dict[SSAValue, Value] = {}
 
     def write(self) -> None:
         """Writes all stages."""
@@ -194,52 +194,54 @@ class _Points:
     def _over(self, stage: GenericOp, own: Sequence[int], reduced: Sequence[int]) -> None:
         """Writes a stage with parallel loops of its own."""
 
-        def inside(code: Code, found: list[SSAValue], _: Sequence[SSAValue]) -> list[SSAValue]:
-            def last(inner: Code, at: SSAValue) -> None:
-                self._values(inner, stage, [*found, at], own, reduced)
+        code = self.code
+
+        def inside(found: list[Value], _: Sequence[Value]) -> list[Value]:
+            def last(at: Value) -> None:
+                self._values(code, stage, [*found, at], own, reduced)
 
             parallel(code, code.number(own[-1]), None, last)
             return []
 
-        self.code.nest(own[:-1], [], inside)
+        code.nest(own[:-1], [], inside)
 
     def _values(
-        self, code: Code, stage: GenericOp, at: Sequence[SSAValue], own: Sequence[int], reduced: Sequence[int]
-    ) -> list[SSAValue]:
+        self, code: Code, stage: GenericOp, at: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
+    ) -> list[Value]:
         """Returns what a stage gives at a point, and at indices of its own parallel loops, and stores it."""
         loops = self.point.with_own(at, own)
         if not reduced:
             env = self._operands(code, stage, loops, at, own)
             values = code.body(stage.body.block, env, loops)
-            self.rows.store(code, stage, lambda: _place(code, at, own), env)
+            self.rows.store(code, stage, lambda: _place(at, own), env)
         else:
             reductions = reductions_of(stage)
 
-            def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> list[SSAValue]:
+            def body(found: list[Value], held: Sequence[Value]) -> list[Value]:
                 places, extents = [*at, *found], [*own, *reduced]
                 inside = loops.with_own(found, reduced)
-                env = self._operands(inner, stage, inside, places, extents)
-                new = values_to_fold(inner, stage, env, inside)
-                self.rows.store(inner, stage, lambda: _place(inner, places, extents), env)
-                return _carried_on(inner, reductions, held, new)
+                env = self._operands(code, stage, inside, places, extents)
+                new = values_to_fold(code, stage, env, inside)
+                self.rows.store(code, stage, lambda: _place(places, extents), env)
+                return _carried_on(code, reductions, held, new)
 
-            values = _finished(code, reductions, code.nest(reduced, _started(code, reductions), body))
+            values = _finished(reductions, code.nest(reduced, _started(code, reductions), body))
         store_outputs(self.kernel, stage, code, loops, values)
         return values
 
     def _operands(
-        self, code: Code, stage: GenericOp, loops: Loops, at: Sequence[SSAValue], extents: Sequence[int]
+        self, code: Code, stage: GenericOp, loops: Loops, at: Sequence[Value], extents: Sequence[int]
     ) -> dict[SSAValue, SSAValue]:
         """Returns the values of a stage's body that are there already."""
         env = stage_env(code, stage, loops, self.known)
-        return env | self.rows.load(code, stage, lambda: _place(code, at, extents))
+        return env | self.rows.load(code, stage, lambda: _place(at, extents))
 
 
-def _place(code: Code, at: Sequence[SSAValue], extents: Sequence[int]) -> SSAValue:
+def _place(at: Sequence[Value], extents: Sequence[int]) -> Value:
     """Returns where in an array over loops their indices are."""
     found = at[0]
     for index, extent in zip(at[1:], extents[1:], strict=True):
-        found = code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, found, extent), index)
+        found = found * extent + index
     return found
 
 
@@ -249,17 +251,17 @@ class _Blocks:
     What a later stage reads, and the sums of a reduction, are in arrays over the block.
     """
 
-    def __init__(self, kernel: KernelOp, code: Code, top: Block, number: SSAValue, block: int):
+    def __init__(self, kernel: KernelOp, code: Code, top: Block, number: Value, block: int):
         self.kernel, self.code, self.top, self.block = kernel, code, top, block
         *outer, last = kernel.extents
         count = -(-last // block)
         self.start, self.stop = code.number(0), code.number(last)
         row = number
         if count > 1:
-            row = code.index_op(arith.DivUIOp, number, count)
-            self.start = code.index_op(arith.MuliOp, code.index_op(arith.RemUIOp, number, count), block)
-            end = code.index_op(arith.AddiOp, self.start, block)
-            self.stop = code.index_op(arith.MinUIOp, end, code.number(last)) if last % block else end
+            row = number // count
+            self.start = (number % count) * block
+            end = self.start + block
+            self.stop = end.at_most(last) if last % block else end
         total = math.prod(outer)
         expressions = affine.delinearized(AffineDimExpr(0), outer)
         self.around = tuple(affine.linear(one, [total]).expression() for one in expressions)
@@ -268,15 +270,16 @@ class _Blocks:
 
     def write(self) -> None:
         """Writes all stages."""
+        code = self.code
         for stage in self.kernel.stages:
             own, reduced = own_loops(self.kernel, stage)
             if reduced:
-                self.code.nest(own, [], lambda c, found, _, s=stage, o=own, r=reduced: self._reduce(c, s, found, o, r))
+                code.nest(own, [], lambda found, _, s=stage, o=own, r=reduced: self._reduce(code, s, found, o, r))
             elif own:
-                self.code.nest(own, [], lambda c, found, _, s=stage, o=own: self._compute(c, s, found, o))
+                code.nest(own, [], lambda found, _, s=stage, o=own: self._compute(code, s, found, o))
             else:
                 self._keep(stage)
-                self._compute(self.code, stage, [], [])
+                self._compute(code, stage, [], [])
 
     def _keep(self, stage: GenericOp) -> None:
         """Makes arrays for what later stages read of a stage."""
@@ -287,85 +290,83 @@ class _Blocks:
         """Returns a new array over the block, which all blocks of a range of tasks use."""
         return new_array(self.top, element, self.block)
 
-    def _each(
-        self, code: Code, stage: GenericOp, around: Sequence[SSAValue], own: Sequence[int], body: AtPoint
-    ) -> None:
+    def _each(self, code: Code, stage: GenericOp, around: Sequence[Value], own: Sequence[int], body: AtPoint) -> None:
         """Writes a loop over the points of the block, at one iteration of a stage's own loops."""
         kept = {buffer: self.kept[buffer] for buffer in stage.inputs if buffer in self.kept}
 
-        def at_point(inner: Code, at: SSAValue) -> None:
+        def at_point(at: Value) -> None:
             loops = Loops((self.row, at), self.extents, (*self.around, AffineDimExpr(1))).with_own(around, own)
-            place = self._place(inner, at)
-            body(inner, loops, {buffer: inner.element(array, place) for buffer, array in kept.items()})
+            place = self._place(at)
+            body(loops, {buffer: code.element(array, place) for buffer, array in kept.items()})
 
         parallel(code, self.stop, self.start, at_point, is_short=self.block < SHORT)
 
-    def _place(self, code: Code, at: SSAValue) -> SSAValue:
+    def _place(self, at: Value) -> Value:
         """Returns where in an array over the block a point is."""
-        return code.index_op(arith.SubiOp, at, self.start)
+        return at - self.start
 
-    def _compute(self, code: Code, stage: GenericOp, found: Sequence[SSAValue], own: Sequence[int]) -> list[SSAValue]:
+    def _compute(self, code: Code, stage: GenericOp, found: Sequence[Value], own: Sequence[int]) -> list[Value]:
         """Writes a stage that doesn't reduce."""
 
-        def body(inner: Code, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> None:
-            values = stage_values(inner, stage, loops, known)
-            self._finish(inner, stage, loops, values)
+        def body(loops: Loops, known: Mapping[SSAValue, Value]) -> None:
+            values = stage_values(code, stage, loops, known)
+            self._finish(code, stage, loops, values)
 
         self._each(code, stage, found, own, body)
         return []
 
-    def _finish(self, code: Code, stage: GenericOp, loops: Loops, values: Sequence[SSAValue]) -> None:
+    def _finish(self, code: Code, stage: GenericOp, loops: Loops, values: Sequence[Value]) -> None:
         """Stores what a stage gives at a point, and keeps what a later one reads."""
         store_outputs(self.kernel, stage, code, loops, list(values))
         for output, value in zip(stage.outputs, values, strict=True):
             if output in self.kept:
-                code.put(value, self.kept[output], self._place(code, loops.bases[1]))
+                code.put(value, self.kept[output], self._place(loops.bases[1]))
 
     def _reduce_unrolled(
-        self, code: Code, stage: GenericOp, found: Sequence[SSAValue], own: Sequence[int], reduced: Sequence[int]
-    ) -> list[SSAValue]:
+        self, code: Code, stage: GenericOp, found: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
+    ) -> list[Value]:
         """Writes a stage with few terms at each point: they are folded one after another, in registers."""
         reductions = reductions_of(stage)
         if not own:
             self._keep(stage)
 
-        def body(inner: Code, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> None:
-            held = [inner.scalar(one.start(), one.element) for one in reductions]
+        def body(loops: Loops, known: Mapping[SSAValue, Value]) -> None:
+            held = [code.constant(one.start(), one.element) for one in reductions]
             for term in itertools.product(*map(range, reduced)):
                 constants = tuple(AffineConstantExpr(index) for index in term)
                 there = replace(loops, expressions=(*loops.expressions, *constants))
-                held = _folded(inner, reductions, held, reduced_values(inner, stage, there, known))
-            self._finish(inner, stage, loops, held)
+                held = _folded(code, reductions, held, reduced_values(code, stage, there, known))
+            self._finish(code, stage, loops, held)
 
         self._each(code, stage, found, own, body)
         return []
 
     def _reduce(
-        self, code: Code, stage: GenericOp, found: Sequence[SSAValue], own: Sequence[int], reduced: Sequence[int]
-    ) -> list[SSAValue]:
+        self, code: Code, stage: GenericOp, found: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
+    ) -> list[Value]:
         """Writes a stage that reduces, at one point of its own parallel loops: a sum in an array for each point."""
         reductions = reductions_of(stage)
         if math.prod(reduced) <= MOST_TERMS and math.prod(reduced) * len(stage.body.block.ops) <= MOST_UNROLLED:
             return self._reduce_unrolled(code, stage, found, own, reduced)
         sums = [self._array(one.element) for one in reductions]
 
-        def begin(inner: Code, loops: Loops, _: Mapping[SSAValue, SSAValue]) -> None:
+        def begin(loops: Loops, _: Mapping[SSAValue, Value]) -> None:
             for array, one in zip(sums, reductions, strict=True):
-                inner.put(inner.scalar(one.start(), one.element), array, self._place(inner, loops.bases[1]))
+                code.put(code.constant(one.start(), one.element), array, self._place(loops.bases[1]))
 
-        def fold(inner: Code, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> None:
-            place = self._place(inner, loops.bases[1])
-            new = reduced_values(inner, stage, loops, known)
-            held = [inner.element(array, place) for array in sums]
-            for array, value in zip(sums, _folded(inner, reductions, held, new), strict=True):
-                inner.put(value, array, place)
+        def fold(loops: Loops, known: Mapping[SSAValue, Value]) -> None:
+            place = self._place(loops.bases[1])
+            new = reduced_values(code, stage, loops, known)
+            held = [code.element(array, place) for array in sums]
+            for array, value in zip(sums, _folded(code, reductions, held, new), strict=True):
+                code.put(value, array, place)
 
-        def finish(inner: Code, loops: Loops, _: Mapping[SSAValue, SSAValue]) -> None:
-            place = self._place(inner, loops.bases[1])
-            store_outputs(self.kernel, stage, inner, loops, [inner.element(array, place) for array in sums])
+        def finish(loops: Loops, _: Mapping[SSAValue, Value]) -> None:
+            place = self._place(loops.bases[1])
+            store_outputs(self.kernel, stage, code, loops, [code.element(array, place) for array in sums])
 
-        def iteration(inner: Code, at: list[SSAValue], _: Sequence[SSAValue]) -> list[SSAValue]:
-            self._each(inner, stage, [*found, *at], [*own, *reduced], fold)
+        def iteration(at: list[Value], _: Sequence[Value]) -> list[Value]:
+            self._each(code, stage, [*found, *at], [*own, *reduced], fold)
             return []
 
         self._each(code, stage, found, own, begin)

@@ -73,13 +73,14 @@ class _Lowering(FunctionLowering):
         one = teams[0]
         block = Block(arg_types=[*types, IndexType(), IndexType()])
         code = one.bound(Code(block, {}, Frame(one.schedule.groups)), Moves(block), None)
+        first, last = code.values(block.args[-2:])
         match one.schedule:
             case LoopsSchedule():
-                write_loops(one.kernel, one.schedule, code, block.args[-2], block.args[-1])
+                write_loops(one.kernel, one.schedule, code, first, last)
             case PackedSchedule():
-                write_packed(one.kernel, one.schedule, code, block.args[-2], block.args[-1])
+                write_packed(one.kernel, one.schedule, code, first, last)
             case TilesSchedule():
-                write_tiles(one.kernel, one.schedule, code, block.args[-2], block.args[-1])
+                write_tiles(one.kernel, one.schedule, code, first, last)
             case schedule:
                 raise DiagnosticException(
                     f"the kernel made at {one.kernel.location} is scheduled for shaders ({schedule.archetype}): "

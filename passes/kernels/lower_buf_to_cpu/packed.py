@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from xdsl.dialects import arith, scf, vector
+from xdsl.dialects import vector
 from xdsl.dialects.builtin import i32
 from xdsl.dialects.linalg.ops import IndexOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
@@ -32,21 +32,17 @@ from tensorgrad.passes.kernels.writing.emission import (
     stage_values,
     store_outputs,
 )
+from tensorgrad.passes.scalars import Value
 
 
-def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: SSAValue, last: SSAValue) -> None:
+def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: Value, last: Value) -> None:
     """Writes a loop over the tasks from `first` up to `last`.
 
     Raises:
         DiagnosticException: The kernel does not sum products of rows and columns.
     """
     product = Product(kernel, schedule, code.block)
-
-    def task(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        product.write(inner, at)
-        return []
-
-    code.loop_to(last, [], task, start=first)
+    sequential(code, last, lambda task: product.write(code, task), start=first)
 
 
 @dataclass(frozen=True)
@@ -60,10 +56,10 @@ class _Range:
         is_last: Whether it is the last one; none where there is no other.
     """
 
-    start: SSAValue
-    count: SSAValue
-    is_first: SSAValue | None = None
-    is_last: SSAValue | None = None
+    start: Value
+    count: Value
+    is_first: Value | None = None
+    is_last: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -76,9 +72,9 @@ class _RowBlock:
         computed: How many of them another block computes; none where that is none of them in any block.
     """
 
-    first: SSAValue
-    number: SSAValue
-    computed: SSAValue | None
+    first: Value
+    number: Value
+    computed: Value | None
 
 
 @dataclass(frozen=True)
@@ -94,17 +90,17 @@ class _ColumnBlock:
     """
 
     columns: Columns
-    first: SSAValue
-    panel: SSAValue
-    sums: SSAValue
+    first: Value
+    panel: Value
+    sums: Value
 
 
 class Product:
     """The code of a task: a tile of results.
 
-    For each range of the reduction, the tile's columns are packed; then, row block by row block, its rows, which are
+    For each range of the reduction, the tile's columns are packed; code, row block by row block, its rows, which are
     multiplied with all columns, a block in registers at a time. What follows the sum runs over each row block behind
-    the last range. Sums are in scratch memory until then, unless they are the results: these are stored at once.
+    the last range. Sums are in scratch memory until code, unless they are the results: these are stored at once.
     """
 
     def __init__(self, kernel: KernelOp, schedule: PackedSchedule, top: Block):
@@ -174,28 +170,28 @@ class Product:
         pitch = self.depth if self.layouts[self.factors.row].along_steps else 0
         return Lines(self._array(top, self.schedule.rows * self.depth), self.schedule.rows, pitch)
 
-    def write(self, code: Code, task: SSAValue) -> None:
+    def write(self, code: Code, task: Value) -> None:
         """Writes one task."""
         schedule = self.schedule
         _, rows, columns = self.extents
         down, across = schedule.tiles_over(self.kernel.extents)
-        column_tile = code.index_op(arith.RemUIOp, task, across) if across > 1 else code.number(0)
-        above = code.index_op(arith.DivUIOp, task, across)
-        row_tile = code.index_op(arith.RemUIOp, above, down) if down > 1 else code.number(0)
-        rest = code.index_op(arith.DivUIOp, above, down)
-        begin = code.index_op(arith.MuliOp, row_tile, schedule.tile_rows)
+        column_tile = task % across if across > 1 else code.number(0)
+        above = task // across
+        row_tile = above % down if down > 1 else code.number(0)
+        rest = above // down
+        begin = row_tile * schedule.tile_rows
         first_row = begin
         if rows % schedule.tile_rows % schedule.rows != 0 and rows % schedule.tile_rows < schedule.rows:
-            first_row = code.index_op(arith.MinUIOp, begin, code.number(rows - schedule.rows))
-        first_column = code.index_op(arith.MuliOp, column_tile, schedule.tile_columns)
-        self.computed_before = code.index_op(arith.SubiOp, begin, first_row) if first_row is not begin else None
+            first_row = begin.at_most(rows - schedule.rows)
+        first_column = column_tile * schedule.tile_columns
+        self.computed_before = begin - first_row if first_row is not begin else None
         self.row_count = _count(code, first_row, rows, schedule.tile_rows)
-        self.is_last = None if across == 1 else code.add(arith.CmpiOp(column_tile, code.number(across - 1), "eq"))
+        self.is_last = None if across == 1 else column_tile.equals(across - 1)
         whole = columns // schedule.columns * schedule.columns
         self.whole_count = _count(code, first_column, whole, schedule.tile_columns) if whole else code.number(0)
         self.column_count = self.whole_count
         if self.tail is not None:
-            all_columns = code.index_op(arith.AddiOp, self.whole_count, columns - whole)
+            all_columns = self.whole_count + (columns - whole)
             self.column_count = self._where_last(code, all_columns, self.whole_count)
         self.tile = Tile(
             self.stage,
@@ -214,17 +210,17 @@ class Product:
         if self.ranges == 1:
             self._range(code, _Range(code.number(0), code.number(self.steps)))
         else:
-            code.loop(self.ranges, [], self._ranges)
+            sequential(code, code.number(self.ranges), lambda number: self._numbered(code, number))
 
-    def _where_last(self, code: Code, last: SSAValue, other: SSAValue) -> SSAValue:
+    def _where_last(self, code: Code, last: Value, other: Value) -> Value:
         """Returns a value for the last tile along the columns, and one for all others."""
-        return last if self.is_last is None else code.add(arith.SelectOp(self.is_last, last, other))
+        return last if self.is_last is None else code.select(self.is_last, last, other)
 
-    def _ranges(self, code: Code, number: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        start = code.index_op(arith.MuliOp, number, self.depth)
-        is_first, is_last = (code.add(arith.CmpiOp(number, code.number(one), "eq")) for one in (0, self.ranges - 1))
+    def _numbered(self, code: Code, number: Value) -> None:
+        """Writes the range of some number."""
+        start = number * self.depth
+        is_first, is_last = (number.equals(one) for one in (0, self.ranges - 1))
         self._range(code, _Range(start, _count(code, start, self.steps, self.depth), is_first, is_last))
-        return []
 
     def _range(self, code: Code, part: _Range) -> None:
         """Packs a range of the reduction, and multiplies it."""
@@ -232,24 +228,21 @@ class Product:
         self.step_axis.fill(code, part.start, part.count)
         if self.columns is not None:
             self._pack_columns(code, part)
-        blocks = code.index_op(
-            arith.DivUIOp, code.index_op(arith.AddiOp, self.row_count, schedule.rows - 1), schedule.rows
-        )
+        blocks = (self.row_count + (schedule.rows - 1)) // schedule.rows
 
-        def row_block(inner: Code, number: SSAValue) -> None:
-            begin = first = inner.index_op(arith.MuliOp, number, schedule.rows)
+        def row_block(number: Value) -> None:
+            begin = first = number * schedule.rows
             if self.extents[1] % schedule.rows:
-                last = inner.index_op(arith.SubiOp, self.row_count, schedule.rows)
-                first = inner.index_op(arith.MinUIOp, begin, last)
+                first = begin.at_most(self.row_count - schedule.rows)
             if self.computed_before is not None:
-                begin = inner.index_op(arith.MaxUIOp, begin, self.computed_before)
-            computed = inner.index_op(arith.SubiOp, begin, first) if begin is not first else None
-            rows = _RowBlock(first, number if self.ranges > 1 else inner.number(0), computed)
+                begin = begin.at_least(self.computed_before)
+            computed = begin - first if begin is not first else None
+            rows = _RowBlock(first, number if self.ranges > 1 else code.number(0), computed)
             if self.rows is not None:
-                self.rows.pack(inner, first, part.count, self._factor(self.factors.row, part, is_row=True))
-            self._over_columns(inner, rows, part)
+                self.rows.pack(code, first, part.count, self._factor(self.factors.row, part, is_row=True))
+            self._over_columns(code, rows, part)
             if not self.stores:
-                _when(inner, part.is_last, lambda c: self._finish(c, rows))
+                _when(code, part.is_last, lambda: self._finish(code, rows))
 
         sequential(code, blocks, row_block)
 
@@ -260,37 +253,32 @@ class Product:
         kind = Factor if layout.run == 1 else Window
         return kind(self.tile, value, layout, part.start, is_row)
 
-    def _whole_panels(self, code: Code) -> SSAValue:
-        """Returns how many whole blocks of columns the tile has."""
-        return code.index_op(arith.DivUIOp, self.whole_count, self.schedule.columns)
-
     def _pack_columns(self, code: Code, part: _Range) -> None:
         """Packs the tile's columns for a range of the reduction."""
         assert self.columns is not None
         panels, factor = self.columns, self._factor(self.factors.column, part, is_row=False)
 
-        def pack(inner: Code, block: _ColumnBlock) -> None:
-            panels.pack(inner, block.panel, block.columns, block.first, part.count, factor)
+        def pack(block: _ColumnBlock) -> None:
+            panels.pack(code, block.panel, block.columns, block.first, part.count, factor)
 
         self._each_block(code, pack)
 
-    def _each_block(self, code: Code, body: Callable[[Code, _ColumnBlock], None]) -> None:
+    def _each_block(self, code: Code, body: Callable[[_ColumnBlock], None]) -> None:
         """Writes code for each block of the tile's columns."""
         depth, width = 0 if self.columns is None else self.columns.depth, self.schedule.columns
 
-        def whole(inner: Code, number: SSAValue) -> None:
-            first = inner.index_op(arith.MuliOp, number, width)
-            body(inner, _ColumnBlock(self.whole, first, inner.index_op(arith.MuliOp, first, depth), first))
+        def whole(number: Value) -> None:
+            first = number * width
+            body(_ColumnBlock(self.whole, first, first * depth, first))
 
         if self.extents[2] >= width:
-            sequential(code, self._whole_panels(code), whole)
+            sequential(code, self.whole_count // width, whole)
         if self.tail is not None:
             tail = self.tail
 
-            def behind(inner: Code) -> None:
-                first = inner.index_op(arith.SubiOp, self.column_count, tail.filled)
-                panel = inner.index_op(arith.MuliOp, self.whole_count, depth)
-                body(inner, _ColumnBlock(tail, first, panel, self.whole_count))
+            def behind() -> None:
+                first = self.column_count - tail.filled
+                body(_ColumnBlock(tail, first, self.whole_count * depth, self.whole_count))
 
             _when(code, self.is_last, behind)
 
@@ -299,109 +287,100 @@ class Product:
     def _over_columns(self, code: Code, rows: _RowBlock, part: _Range) -> None:
         """Multiplies a block of rows with all columns of the tile."""
 
-        def block(inner: Code, columns: _ColumnBlock) -> None:
-            sums = self._summed(inner, rows, columns, part, self._started(inner, rows, columns, part))
+        def block(columns: _ColumnBlock) -> None:
+            sums = self._summed(code, rows, columns, part, self._started(code, rows, columns, part))
             if self.stores:
-                _choose(
-                    inner,
+                _when(
+                    code,
                     part.is_last,
-                    lambda c: self._store(c, rows, columns, sums),
-                    lambda c: self._keep(c, rows, columns, columns.sums, sums),
+                    lambda: self._store(code, rows, columns, sums),
+                    lambda: self._keep(code, rows, columns, columns.sums, sums),
                 )
             else:
                 at = columns.first
                 if part.is_last is not None:
-                    at = inner.add(arith.SelectOp(part.is_last, columns.first, columns.sums))
-                self._keep(inner, rows, columns, at, sums)
+                    at = code.select(part.is_last, columns.first, columns.sums)
+                self._keep(code, rows, columns, at, sums)
 
         self._each_block(code, block)
 
-    def _started(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, part: _Range) -> list[SSAValue]:
+    def _started(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, part: _Range) -> list[Value]:
         """Returns what the sums of a register block start from: those over earlier ranges."""
         kinds = [kind for _ in range(self.schedule.rows) for _, kind in columns.columns.parts(self.element)]
 
-        def zeros(inner: Code) -> list[SSAValue]:
-            return [inner.add(vector.BroadcastOp(inner.scalar(0.0, self.element), kind)) for kind in kinds]
+        def zeros() -> list[Value]:
+            return [code.add(vector.BroadcastOp(code.constant(0.0, self.element).ssa, kind)) for kind in kinds]
 
         if part.is_first is None or self.sums is None:
-            return zeros(code)
-        memory, branches = self.sums, [Block(), Block()]
-        first, later = (code.inside(block) for block in branches)
-        branches[0].add_op(scf.YieldOp(*zeros(first)))
-        places = self._places(later, rows, columns, columns.sums)
-        held = [later.add(vector.LoadOp(memory, [at], kind)) for at, kind in zip(places, kinds, strict=True)]
-        branches[1].add_op(scf.YieldOp(*held))
-        op = scf.IfOp(part.is_first, kinds, Region(branches[0]), Region(branches[1]))
-        code.block.add_op(op)
-        return list(op.results)
+            return zeros()
+        memory = self.sums
 
-    def _places(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, first: SSAValue) -> list[SSAValue]:
+        def earlier() -> list[Value]:
+            places = self._places(rows, columns, columns.sums)
+            return [code.vector(memory, at, kind) for at, kind in zip(places, kinds, strict=True)]
+
+        return code.choose(part.is_first, kinds, zeros, earlier)
+
+    def _places(self, rows: _RowBlock, columns: _ColumnBlock, first: Value) -> list[Value]:
         """Returns where vectors of a register block are in the memory for sums, its columns from `first` on."""
-        above = code.index_op(arith.MuliOp, rows.number, self.schedule.rows * self.room)
-        corner = code.index_op(arith.AddiOp, above, first)
+        corner = rows.number * (self.schedule.rows * self.room) + first
         return [
-            code.index_op(arith.AddiOp, corner, i * self.room + at)
+            corner + (i * self.room + at)
             for i in range(self.schedule.rows)
             for at, _ in columns.columns.parts(self.element)
         ]
 
-    def _keep(
-        self, code: Code, rows: _RowBlock, columns: _ColumnBlock, first: SSAValue, sums: Sequence[SSAValue]
-    ) -> None:
+    def _keep(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, first: Value, sums: Sequence[Value]) -> None:
         """Stores sums in the memory for them."""
         assert self.sums is not None
-        for at, value in zip(self._places(code, rows, columns, first), sums, strict=True):
-            code.block.add_op(vector.StoreOp(value, self.sums, [at]))
+        for at, value in zip(self._places(rows, columns, first), sums, strict=True):
+            code.put_vector(value, self.sums, at)
 
-    def _store(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, sums: Sequence[SSAValue]) -> None:
+    def _store(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, sums: Sequence[Value]) -> None:
         """Stores sums as results, but those of rows that another block has."""
         (output,), place = self.stage.outputs, maps_of(self.stage)[len(self.stage.inputs)]
         memory, parts = code.bindings[output].memory, columns.columns.parts(self.element)
         first_row, first_column = self.tile.first
-        column = code.index_op(arith.AddiOp, first_column, columns.first)
+        column = first_column + columns.first
         for i in range(self.schedule.rows):
 
-            def line(inner: Code, i: int = i) -> None:
-                row = inner.index_op(arith.AddiOp, first_row, inner.index_op(arith.AddiOp, rows.first, i))
+            def line(i: int = i) -> None:
+                row = first_row + (rows.first + i)
                 loops = Loops((self.tile.rest, row, column), self.extents, self.expressions)
-                at = inner.position(place.results, output, loops)
+                at = code.position(place.results, output, loops)
                 for (by, _), value in zip(parts, sums[i * len(parts) :], strict=False):
-                    inner.block.add_op(vector.StoreOp(value, memory, [inner.index_op(arith.AddiOp, at, by)]))
+                    code.put_vector(value, memory, at + by)
 
             if rows.computed is None:
-                line(code)
+                line()
             else:
-                code.when(code.add(arith.CmpiOp(code.number(i), rows.computed, "uge")), line)
+                code.when(code.number(i) >= rows.computed, line)
 
     def _summed(
-        self, code: Code, rows: _RowBlock, columns: _ColumnBlock, part: _Range, held: Sequence[SSAValue]
-    ) -> list[SSAValue]:
+        self, code: Code, rows: _RowBlock, columns: _ColumnBlock, part: _Range, held: Sequence[Value]
+    ) -> list[Value]:
         """Returns the sums of a register block with a range of the reduction added."""
         parts = columns.columns.parts(self.element)
         row_factor = self._factor(self.factors.row, part, is_row=True)
         column_factor = self._factor(self.factors.column, part, is_row=False)
-        indices = [
-            row_factor.at_row(code, code.index_op(arith.AddiOp, rows.first, i)) for i in range(self.schedule.rows)
-        ]
+        indices = [row_factor.at_row(code, rows.first + i) for i in range(self.schedule.rows)]
 
-        def loaded(inner: Code, k: SSAValue) -> list[SSAValue]:
+        def loaded(k: Value) -> list[Value]:
             if self.columns is None:
-                return column_factor.vectors(inner, columns.first, k, parts)
-            start = inner.index_op(arith.MuliOp, k, columns.columns.width)
-            at, memory = inner.index_op(arith.AddiOp, columns.panel, start), self.columns.memory
-            return [
-                inner.add(vector.LoadOp(memory, [inner.index_op(arith.AddiOp, at, by)], kind)) for by, kind in parts
-            ]
+                return column_factor.vectors(code, columns.first, k, parts)
+            start = k * columns.columns.width
+            at, memory = columns.panel + start, self.columns.memory
+            return [code.vector(memory, at + by, kind) for by, kind in parts]
 
-        def step(inner: Code, k: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
-            vectors = loaded(inner, k)
-            at = [] if self.rows is not None else row_factor.at_step(inner, k)
-            found: list[SSAValue] = []
+        def step(k: Value, sums: Sequence[Value]) -> list[Value]:
+            vectors = loaded(k)
+            at = [] if self.rows is not None else row_factor.at_step(code, k)
+            found: list[Value] = []
             for i, row in enumerate(indices):
-                one = row_factor.value(inner, row, at) if self.rows is None else self.rows.element(inner, i, k)
+                one = row_factor.value(code, row, at) if self.rows is None else self.rows.element(code, i, k)
                 for (_, kind), value in zip(parts, vectors, strict=True):
-                    spread = inner.add(vector.BroadcastOp(one, kind))
-                    found.append(inner.add(vector.FMAOp(spread, value, sums[len(found)])))
+                    spread = code.add(vector.BroadcastOp(one.ssa, kind)).ssa
+                    found.append(code.add(vector.FMAOp(spread, value.ssa, sums[len(found)].ssa)))
             return found
 
         return code.loop_to(part.count, held, step)
@@ -411,40 +390,37 @@ class Product:
     def _finish(self, code: Code, rows: _RowBlock) -> None:
         """Runs the stages behind the contraction on a block of rows, and stores the results."""
 
-        def line(inner: Code, i: SSAValue) -> None:
-            row = self.axes[0].indices(inner, self.tile.first[0], inner.index_op(arith.AddiOp, rows.first, i))
-            above = inner.index_op(arith.MuliOp, rows.number, self.schedule.rows * self.room)
-            start = inner.index_op(arith.AddiOp, above, inner.index_op(arith.MuliOp, i, self.room))
+        def line(i: Value) -> None:
+            row = self.axes[0].indices(code, self.tile.first[0], rows.first + i)
+            start = rows.number * (self.schedule.rows * self.room) + i * self.room
 
-            def at(c: Code, j: SSAValue) -> None:
-                column = self.axes[1].indices(c, self.tile.first[1], j)
-                self._finish_element(c, c.index_op(arith.AddiOp, start, j), self.tile.loops(c, row, column))
+            def at(j: Value) -> None:
+                column = self.axes[1].indices(code, self.tile.first[1], j)
+                self._finish_element(code, start + j, self.tile.loops(code, row, column))
 
-            def run(outer: Code, low: SSAValue, high: SSAValue) -> None:
-                origin = self.axes[1].indices(outer, self.tile.first[1], low)
+            def run(low: Value, high: Value) -> None:
+                origin = self.axes[1].indices(code, self.tile.first[1], low)
 
-                def element(c: Code, j: SSAValue) -> None:
-                    moved = c.index_op(arith.SubiOp, j, low)
-                    column = [
-                        c.index_op(arith.AddiOp, one, moved) if k == inmost else one for k, one in enumerate(origin)
-                    ]
-                    loops = self.tile.loops(c, row, column, self.finish_run)
-                    self._finish_element(c, c.index_op(arith.AddiOp, start, j), loops)
+                def element(j: Value) -> None:
+                    moved = j - low
+                    column = [one + moved if k == inmost else one for k, one in enumerate(origin)]
+                    loops = self.tile.loops(code, row, column, self.finish_run)
+                    self._finish_element(code, start + j, loops)
 
-                parallel(outer, high, low, element)
+                parallel(code, high, low, element)
 
             if self.finish_run < LEAST_RUN:
-                parallel(inner, self.column_count, None, at, is_short=self.extents[2] < self.whole.width)
+                parallel(code, self.column_count, None, at, is_short=self.extents[2] < self.whole.width)
             else:
-                over_runs(inner, self.tile.first[1], self.column_count, self.extents[2], self.finish_run, run)
+                over_runs(code, self.tile.first[1], self.column_count, self.extents[2], self.finish_run, run)
 
         inmost = max((k for k, loop in enumerate(self.schedule.column) if self.kernel.extents[loop] > 1), default=0)
         sequential(code, code.number(self.schedule.rows), line, start=rows.computed)
 
-    def _finish_element(self, code: Code, at: SSAValue, loops: Loops) -> None:
+    def _finish_element(self, code: Code, at: Value, loops: Loops) -> None:
         """Runs the stages behind the contraction for one element, whose sum is at a place of the memory for sums."""
         assert self.sums is not None
-        known: dict[SSAValue, SSAValue] = {self.stage.outputs[0]: code.element(self.sums, at)}
+        known: dict[SSAValue, Value] = {self.stage.outputs[0]: code.element(self.sums, at)}
         for stage in self.kernel.stages:
             is_sum = stage is self.stage
             values = [known[stage.outputs[0]]] if is_sum else stage_values(code, stage, loops, known)
@@ -475,32 +451,20 @@ class Product:
         return run_along(found, column, [self.kernel.extents[loop] for loop in column])
 
 
-def _count(code: Code, start: SSAValue, extent: int, most: int) -> SSAValue:
+def _count(code: Code, start: Value, extent: int, most: int) -> Value:
     """Returns how many are left from `start` on, at most `most`."""
     if extent % most == 0:
         return code.number(most)
     if extent < most:
         return code.number(extent)
-    return code.index_op(arith.MinUIOp, code.index_op(arith.SubiOp, code.number(extent), start), code.number(most))
+    return (extent - start).at_most(most)
 
 
-def _when(code: Code, condition: SSAValue | None, body: Callable[[Code], None]) -> None:
-    """Writes code that runs where a condition holds, if there is one."""
-    if condition is None:
-        body(code)
-    else:
-        code.when(condition, body)
-
-
-def _choose(
-    code: Code, condition: SSAValue | None, body: Callable[[Code], None], otherwise: Callable[[Code], None]
+def _when(
+    code: Code, condition: Value | None, body: Callable[[], None], otherwise: Callable[[], None] | None = None
 ) -> None:
     """Writes code that runs where a condition holds, and what runs elsewhere; without one, the first alone."""
     if condition is None:
-        body(code)
-        return
-    branches = [Block(), Block()]
-    for block, write in zip(branches, (body, otherwise), strict=True):
-        write(code.inside(block))
-        block.add_op(scf.YieldOp())
-    code.block.add_op(scf.IfOp(condition, [], Region(branches[0]), Region(branches[1])))
+        body()
+    else:
+        code.when(condition, body, otherwise)

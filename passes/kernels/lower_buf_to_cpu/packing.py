@@ -19,19 +19,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeAlias, cast
 
-from xdsl.dialects import arith, vector
+from xdsl.dialects import vector
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects.buf import element_of
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import parallel
 from tensorgrad.passes.kernels.writing.emission import Code
+from tensorgrad.passes.scalars import Value
 
 LEAST_LANES = 4
 """The narrowest vector at the edge, and the smallest square that is worth transposing."""
 
 
-Put: TypeAlias = Callable[[Code, SSAValue, SSAValue], None]
+Put: TypeAlias = Callable[[Value, Value], None]
 """Writes what stores a value for a place, or an iteration."""
 
 
@@ -48,19 +49,17 @@ class Factor(Protocol):
     in_vectors: bool
     in_lines: bool
 
-    def over_rows(
-        self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put, is_short: bool = False
-    ) -> None:
+    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_short: bool = False) -> None:
         """Writes a loop over `count` rows, or columns, of the tile from `first` on, in an iteration of a range."""
         ...
 
-    def over_steps(self, code: Code, row: SSAValue, count: SSAValue, put: Put) -> None:
+    def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
         """Writes a loop over the iterations of a range, in a row, or a column, of the tile."""
         ...
 
     def vectors(
-        self, code: Code, row: SSAValue, step: SSAValue, parts: Sequence[tuple[int, VectorType[Attribute]]]
-    ) -> list[SSAValue]:
+        self, code: Code, row: Value, step: Value, parts: Sequence[tuple[int, VectorType[Attribute]]]
+    ) -> list[Value]:
         """Returns neighbouring rows, or columns, in an iteration, or neighbouring iterations: for each part, so many
         elements from its place on."""
         ...
@@ -132,9 +131,7 @@ class Panels:
     squares: bool
     lines: SSAValue | None
 
-    def pack(
-        self, code: Code, base: SSAValue, columns: Columns, first: SSAValue, steps: SSAValue, factor: Factor
-    ) -> None:
+    def pack(self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor) -> None:
         """Writes the code that packs a panel.
 
         There are zeros for columns beyond an edge: nothing is made of them, but what was there before might be
@@ -152,63 +149,55 @@ class Panels:
         if self.squares and side >= LEAST_LANES:
             squares = code.number(columns.width // side)
             packed = partial(self._pack_transposed, base=base, columns=columns, first=first, steps=steps, factor=factor)
-            sequential(code, squares, lambda inner, square: packed(inner, square, side))
+            sequential(code, squares, lambda square: packed(code, square, side))
         elif factor.in_vectors and columns.filled == columns.width:
-            sequential(code, steps, lambda c, step: self._copy(c, base, columns, first, step, factor))
+            sequential(code, steps, lambda step: self._copy(code, base, columns, first, step, factor))
         else:
             self._pack_elements(code, base, columns, first, steps, factor)
 
-    def _copy(
-        self, code: Code, base: SSAValue, columns: Columns, first: SSAValue, step: SSAValue, factor: Factor
-    ) -> None:
+    def _copy(self, code: Code, base: Value, columns: Columns, first: Value, step: Value, factor: Factor) -> None:
         """Copies an iteration."""
-        parts, start = columns.parts(self.element), self._place(code, base, columns, step)
+        parts, start = columns.parts(self.element), base + step * columns.width
         for (at, _), value in zip(parts, factor.vectors(code, first, step, parts), strict=True):
-            code.block.add_op(vector.StoreOp(value, self.memory, [code.index_op(arith.AddiOp, start, at)]))
-
-    def _place(self, code: Code, base: SSAValue, columns: Columns, step: SSAValue) -> SSAValue:
-        """Returns where in memory a panel's iteration begins."""
-        return code.index_op(arith.AddiOp, base, code.index_op(arith.MuliOp, step, columns.width))
+            code.put_vector(value, self.memory, start + at)
 
     def _pack_elements(
-        self, code: Code, base: SSAValue, columns: Columns, first: SSAValue, steps: SSAValue, factor: Factor
+        self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor
     ) -> None:
         filled = code.number(columns.filled)
 
-        def put(inner: Code, place: SSAValue, step: SSAValue, value: SSAValue) -> None:
-            start = self._place(inner, base, columns, step)
-            inner.put(value, self.memory, inner.index_op(arith.AddiOp, start, place))
+        def put(place: Value, step: Value, value: Value) -> None:
+            code.put(value, self.memory, base + step * columns.width + place)
 
-        def line(c: Code, place: SSAValue) -> None:
-            row = c.index_op(arith.AddiOp, first, place)
-            factor.over_steps(c, row, steps, lambda d, step, value: put(d, place, step, value))
+        def line(place: Value) -> None:
+            factor.over_steps(code, first + place, steps, lambda step, value: put(place, step, value))
 
-        def across(c: Code, step: SSAValue) -> None:
+        def across(step: Value) -> None:
             is_short = columns.filled % self.lanes != 0
-            factor.over_rows(c, step, first, filled, lambda d, place, value: put(d, place, step, value), is_short)
+            factor.over_rows(code, step, first, filled, lambda place, value: put(place, step, value), is_short)
 
         if factor.along_steps:
             sequential(code, filled, line)
         else:
             sequential(code, steps, across)
         if columns.filled < columns.width:
-            sequential(code, steps, lambda c, step: self._fill_up(c, base, columns, step))
+            sequential(code, steps, lambda step: self._fill_up(code, base, columns, step))
 
-    def _fill_up(self, code: Code, base: SSAValue, columns: Columns, step: SSAValue) -> None:
+    def _fill_up(self, code: Code, base: Value, columns: Columns, step: Value) -> None:
         """Writes zeros behind the elements of an iteration in a panel."""
-        start, zero = self._place(code, base, columns, step), code.scalar(0.0, self.element)
-        body = partial(_put_behind, value=zero, memory=self.memory, start=start)
-        parallel(code, code.number(columns.width), code.number(columns.filled), body)
+        start, zero = base + step * columns.width, code.constant(0.0, self.element)
+        width, filled = code.number(columns.width), code.number(columns.filled)
+        parallel(code, width, filled, lambda at: code.put(zero, self.memory, start + at))
 
     def _pack_transposed(
         self,
         code: Code,
-        square: SSAValue,
+        square: Value,
         side: int,
-        base: SSAValue,
+        base: Value,
         columns: Columns,
-        first: SSAValue,
-        steps: SSAValue,
+        first: Value,
+        steps: Value,
         factor: Factor,
     ) -> None:
         """Packs `side` columns of a panel: line by line as they lie, then transposed.
@@ -216,59 +205,55 @@ class Panels:
         Lines are loaded where they lie, or written first. The last square of lines that are loaded ends where they do,
         so that it may have iterations that the one before it has.
         """
-        before = code.index_op(arith.MuliOp, square, side)
-        above, corner = (code.index_op(arith.AddiOp, one, before) for one in (first, base))
+        before = square * side
+        above, corner = (one + before for one in (first, base))
         if self.lines is not None:
             self._write_lines(code, before, above, side, columns, steps, factor)
-        blocks = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, steps, side - 1), side)
+        blocks = (steps + (side - 1)) // side
         kind = VectorType(self.element, [side])
 
-        def transpose(inner: Code, block: SSAValue) -> None:
-            step = inner.index_op(arith.MuliOp, block, side)
+        def transpose(block: Value) -> None:
+            step = block * side
             if self.lines is None:
-                step = inner.index_op(arith.MinUIOp, step, inner.index_op(arith.SubiOp, steps, side))
-                at = [inner.index_op(arith.AddiOp, above, x) for x in range(side)]
-                rows = [factor.vectors(inner, row, step, [(0, kind)])[0] for row in at]
+                step = step.at_most(steps - side)
+                at = [above + x for x in range(side)]
+                rows = [factor.vectors(code, row, step, [(0, kind)])[0] for row in at]
             else:
-                at = [inner.index_op(arith.AddiOp, step, x * self.depth) for x in range(side)]
-                rows = [inner.add(vector.LoadOp(self.lines, [place], kind)) for place in at]
-            start = self._place(inner, corner, columns, step)
-            for y, column in enumerate(transposed(inner, rows)):
-                place = inner.index_op(arith.AddiOp, start, y * columns.width)
-                inner.block.add_op(vector.StoreOp(column, self.memory, [place]))
+                at = [step + x * self.depth for x in range(side)]
+                rows = [code.vector(self.lines, place, kind) for place in at]
+            start = corner + step * columns.width
+            for y, column in enumerate(transposed(rows)):
+                code.put_vector(column, self.memory, start + y * columns.width)
 
         sequential(code, blocks, transpose)
 
     def _write_lines(
         self,
         code: Code,
-        before: SSAValue,
-        above: SSAValue,
+        before: Value,
+        above: Value,
         side: int,
         columns: Columns,
-        steps: SSAValue,
+        steps: Value,
         factor: Factor,
     ) -> None:
         """Writes lines of iterations for `side` columns, from `above` on; zeros beyond an edge."""
         assert self.lines is not None
         lines, whole = self.lines, code.number(side)
 
-        def line(inner: Code, x: SSAValue) -> None:
-            row, start = inner.index_op(arith.AddiOp, above, x), inner.index_op(arith.MuliOp, x, self.depth)
+        def line(x: Value) -> None:
+            row, start = above + x, x * self.depth
 
-            def put(c: Code, step: SSAValue, value: SSAValue) -> None:
-                c.put(value, lines, c.index_op(arith.AddiOp, start, step))
+            factor.over_steps(code, row, steps, lambda step, value: code.put(value, lines, start + step))
 
-            factor.over_steps(inner, row, steps, put)
-
-        def empty(inner: Code, x: SSAValue) -> None:
-            start, zero = inner.index_op(arith.MuliOp, x, self.depth), inner.scalar(0.0, self.element)
-            parallel(inner, steps, None, partial(_put_behind, value=zero, memory=lines, start=start))
+        def empty(x: Value) -> None:
+            start, zero = x * self.depth, code.constant(0.0, self.element)
+            parallel(code, steps, None, lambda at: code.put(zero, lines, start + at))
 
         filled = whole
         if columns.filled < columns.width:
-            left = code.index_op(arith.MaxUIOp, code.number(columns.filled), before)
-            filled = code.index_op(arith.MinUIOp, whole, code.index_op(arith.SubiOp, left, before))
+            left = code.number(columns.filled).at_least(before)
+            filled = whole.at_most(left - before)
         sequential(code, filled, line)
         if columns.filled < columns.width:
             sequential(code, whole, empty, start=filled)
@@ -288,7 +273,7 @@ class Lines:
     rows: int
     pitch: int
 
-    def pack(self, code: Code, first: SSAValue, steps: SSAValue, factor: Factor) -> None:
+    def pack(self, code: Code, first: Value, steps: Value, factor: Factor) -> None:
         """Writes the code that packs.
 
         Args:
@@ -300,17 +285,16 @@ class Lines:
         rows, element = code.number(self.rows), element_of(self.memory)
         parts = Columns.of(self.rows, 2 * LEAST_LANES).parts(element) if self.rows % LEAST_LANES == 0 else []
 
-        def copy(c: Code, step: SSAValue) -> None:
-            start = c.index_op(arith.MuliOp, step, self.rows)
-            for (at, _), value in zip(parts, factor.vectors(c, first, step, parts), strict=True):
-                c.block.add_op(vector.StoreOp(value, self.memory, [c.index_op(arith.AddiOp, start, at)]))
+        def copy(step: Value) -> None:
+            start = step * self.rows
+            for (at, _), value in zip(parts, factor.vectors(code, first, step, parts), strict=True):
+                code.put_vector(value, self.memory, start + at)
 
-        def line(c: Code, place: SSAValue) -> None:
-            row = c.index_op(arith.AddiOp, first, place)
-            factor.over_steps(c, row, steps, lambda d, step, value: self._put(d, value, place, step))
+        def line(place: Value) -> None:
+            factor.over_steps(code, first + place, steps, lambda step, value: self._put(code, value, place, step))
 
-        def across(c: Code, step: SSAValue) -> None:
-            factor.over_rows(c, step, first, rows, lambda d, place, value: self._put(d, value, place, step), True)
+        def across(step: Value) -> None:
+            factor.over_rows(code, step, first, rows, lambda place, value: self._put(code, value, place, step), True)
 
         if self.pitch:
             sequential(code, rows, line)
@@ -319,23 +303,17 @@ class Lines:
         else:
             sequential(code, steps, across)
 
-    def _put(self, code: Code, value: SSAValue, row: SSAValue, step: SSAValue) -> None:
-        code.put(value, self.memory, self._place(code, row, step))
+    def _put(self, code: Code, value: Value, row: Value, step: Value) -> None:
+        place = row * self.pitch + step if self.pitch else step * self.rows + row
+        code.put(value, self.memory, place)
 
-    def _place(self, code: Code, row: SSAValue, step: SSAValue) -> SSAValue:
-        if self.pitch:
-            return code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, row, self.pitch), step)
-        return code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, step, self.rows), row)
-
-    def element(self, code: Code, row: int, step: SSAValue) -> SSAValue:
+    def element(self, code: Code, row: int, step: Value) -> Value:
         """Returns the element of a row in an iteration."""
-        if self.pitch:
-            return code.element(self.memory, code.index_op(arith.AddiOp, step, row * self.pitch))
-        start = code.index_op(arith.MuliOp, step, self.rows)
-        return code.element(self.memory, code.index_op(arith.AddiOp, start, row))
+        place = step + row * self.pitch if self.pitch else step * self.rows + row
+        return code.element(self.memory, place)
 
 
-def transposed(code: Code, rows: Sequence[SSAValue]) -> list[SSAValue]:
+def transposed(rows: Sequence[Value]) -> list[Value]:
     """Returns the columns of a square of vectors, whose side is a power of two."""
     found, side = list(rows), len(rows)
     distance = 1
@@ -345,27 +323,23 @@ def transposed(code: Code, rows: Sequence[SSAValue]) -> list[SSAValue]:
         for i in range(side):
             if not i & distance:
                 pair = found[i], found[i + distance]
-                found[i], found[i + distance] = (_shuffled(code, *pair, mask) for mask in (upper, lower))
+                found[i], found[i + distance] = (_shuffled(*pair, mask) for mask in (upper, lower))
         distance *= 2
     return found
 
 
-def _shuffled(code: Code, left: SSAValue, right: SSAValue, mask: Sequence[int]) -> SSAValue:
-    kind = cast("VectorType[Attribute]", left.type)
-    return code.add(vector.ShuffleOp(left, right, DenseArrayBase.from_list(i64, mask), result_type=kind))
-
-
-def _put_behind(code: Code, at: SSAValue, value: SSAValue, memory: SSAValue, start: SSAValue) -> None:
-    code.put(value, memory, code.index_op(arith.AddiOp, start, at))
+def _shuffled(left: Value, right: Value, mask: Sequence[int]) -> Value:
+    lanes, kind = DenseArrayBase.from_list(i64, mask), cast("VectorType[Attribute]", left.type)
+    return left.builder.add(vector.ShuffleOp(left.ssa, right.ssa, lanes, result_type=kind))
 
 
 def sequential(
-    code: Code, stop: SSAValue, body: Callable[[Code, SSAValue], None], start: SSAValue | None = None
+    code: Code, stop: Value, body: Callable[[Value], None], start: Value | None = None, step: int = 1
 ) -> None:
     """Writes a loop that carries nothing."""
 
-    def iteration(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        body(inner, at)
+    def iteration(at: Value, _: Sequence[Value]) -> list[Value]:
+        body(at)
         return []
 
-    code.loop_to(stop, [], iteration, start=start)
+    code.loop_to(stop, [], iteration, start, step)

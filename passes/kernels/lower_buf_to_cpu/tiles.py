@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith, vector
+from xdsl.dialects import vector
 from xdsl.ir import SSAValue
 
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import parallel
 from tensorgrad.passes.kernels.lower_buf_to_cpu.packing import sequential
 from tensorgrad.passes.kernels.lower_buf_to_cpu.tile_memory import ColumnFeatures, RowFeatures, TileMemory
 from tensorgrad.passes.kernels.writing.attention import QUERY, Element, first_place, is_seen, seen_keys
-from tensorgrad.passes.kernels.writing.emission import Code
-from tensorgrad.passes.kernels.writing.scalars import both, chosen, product, summed
+from tensorgrad.passes.scalars import Value, both
 
-OfScore = Callable[[Code, SSAValue, SSAValue, SSAValue], None]
+OfScore = Callable[[Value, Value, Value], None]
 """Writes code for a score: its column in the tile, its row in the block, and its place in a tile of scores."""
 
 
@@ -26,32 +25,31 @@ class TileCode(TileMemory):
 
     # Products
 
-    def multiply(self, code: Code, rows: RowFeatures, columns: ColumnFeatures, count: SSAValue, to: SSAValue) -> None:
+    def multiply(self, rows: RowFeatures, columns: ColumnFeatures, count: Value, to: SSAValue) -> None:
         """Stores the products of rows with `count` columns, a line for each column."""
-        sums, stride, features = self.column_sums, self.schedule.rows, code.number(rows.features)
-        zero = code.add(vector.BroadcastOp(code.scalar(0.0, self.element), self.kind))
+        sums, stride, features = self.column_sums, self.schedule.rows, self.code.number(rows.features)
+        zero = self.code.add(vector.BroadcastOp(self.code.constant(0.0, self.element).ssa, self.kind))
         start = [zero] * (sums * self.schedule.vectors)
 
-        def block(inner: Code, panel: SSAValue, row: SSAValue) -> None:
-            first = inner.index_op(arith.MuliOp, panel, sums)
-            corner = inner.index_op(arith.MuliOp, first, columns.width)
+        def block(panel: Value, row: Value) -> None:
+            first = panel * sums
+            corner = first * columns.width
 
-            def numbers(c: Code, k: SSAValue) -> list[SSAValue]:
-                begin = c.index_op(arith.AddiOp, corner, k)
-                places = [c.index_op(arith.AddiOp, begin, i * columns.width) for i in range(sums)]
-                return [c.element(columns.memory, place) for place in places]
+            def numbers(k: Value) -> list[Value]:
+                begin = corner + k
+                places = [begin + i * columns.width for i in range(sums)]
+                return [self.code.element(columns.memory, place) for place in places]
 
-            found = self._summed(inner, features, rows.memory, stride, row, numbers, start)
-            self._store(inner, found, to, self._places(inner, first, row, sums, stride))
+            found = self._summed(features, rows.memory, stride, row, numbers, start)
+            self._store(found, to, self._places(first, row, sums, stride))
 
-        panels = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, count, sums - 1), sums)
-        self._each_block(code, self.row_count, panels, block)
+        panels = (count + (sums - 1)) // sums
+        self._each_block(self.row_count, panels, block)
 
     def accumulate(
         self,
-        code: Code,
         columns: ColumnFeatures,
-        count: SSAValue,
+        count: Value,
         weights: SSAValue,
         to: RowFeatures,
         shrink: SSAValue | None = None,
@@ -59,30 +57,29 @@ class TileCode(TileMemory):
         """Adds the weighted features of `count` columns to sums, multiplied by `shrink` of their row first."""
         sums, stride = self.feature_sums(columns.features), self.schedule.rows
 
-        def block(inner: Code, panel: SSAValue, row: SSAValue) -> None:
-            first = inner.index_op(arith.MuliOp, panel, sums)
-            places = self._places(inner, first, row, sums, stride)
-            held = [self.vector(inner, to.memory, place) for place in places]
+        def block(panel: Value, row: Value) -> None:
+            first = panel * sums
+            places = self._places(first, row, sums, stride)
+            held = [self.code.vector(to.memory, place, self.kind) for place in places]
             if shrink is not None:
-                factors = [self.vector(inner, shrink, place) for place in self._places(inner, row, row, 1, 0)]
-                held = [product(inner, value, factors[i % len(factors)]) for i, value in enumerate(held)]
+                factors = [self.code.vector(shrink, place, self.kind) for place in self._places(row, row, 1, 0)]
+                held = [value * factors[i % len(factors)] for i, value in enumerate(held)]
 
-            def numbers(c: Code, k: SSAValue) -> list[SSAValue]:
-                begin = c.index_op(arith.AddiOp, c.index_op(arith.MuliOp, k, columns.width), first)
-                return [c.element(columns.memory, c.index_op(arith.AddiOp, begin, i)) for i in range(sums)]
+            def numbers(k: Value) -> list[Value]:
+                begin = k * columns.width + first
+                return [self.code.element(columns.memory, begin + i) for i in range(sums)]
 
-            self._store(inner, self._summed(inner, count, weights, stride, row, numbers, held), to.memory, places)
+            self._store(self._summed(count, weights, stride, row, numbers, held), to.memory, places)
 
-        panels = code.number(-(-columns.features // sums))
-        self._each_block(code, self.row_count, panels, block)
+        panels = self.code.number(-(-columns.features // sums))
+        self._each_block(self.row_count, panels, block)
 
     def accumulate_columns(
-        self, code: Code, rows: ColumnFeatures, weights: SSAValue, start: SSAValue, count: SSAValue, to: SSAValue
+        self, rows: ColumnFeatures, weights: SSAValue, start: Value, count: Value, to: SSAValue
     ) -> None:
         """Adds the weighted features of the block's rows to sums for `count` columns from `start` on.
 
         Args:
-            code: Where to write.
             rows: The features, a line for each row: whole vectors.
             weights: Those of a tile.
             start: The first column.
@@ -91,56 +88,46 @@ class TileCode(TileMemory):
         """
         stride, width = self.schedule.rows, rows.width
 
-        def panel_of(sums: int, begin: SSAValue) -> Callable[[Code, SSAValue, SSAValue], None]:
-            def block(inner: Code, panel: SSAValue, feature: SSAValue) -> None:
-                first = inner.index_op(arith.AddiOp, begin, inner.index_op(arith.MuliOp, panel, sums))
-                line = inner.index_op(arith.AddiOp, start, first)
-                places = self._places(inner, line, feature, sums, width)
-                held = [self.vector(inner, to, place) for place in places]
-                corner = inner.index_op(arith.MuliOp, first, stride)
+        def panel_of(sums: int, begin: Value) -> Callable[[Value, Value], None]:
+            def block(panel: Value, feature: Value) -> None:
+                first = begin + panel * sums
+                places = self._places(start + first, feature, sums, width)
+                held = [self.code.vector(to, place, self.kind) for place in places]
+                corner = first * stride
 
-                def numbers(c: Code, k: SSAValue) -> list[SSAValue]:
-                    at = c.index_op(arith.AddiOp, corner, k)
-                    return [c.element(weights, c.index_op(arith.AddiOp, at, i * stride)) for i in range(sums)]
+                def numbers(k: Value) -> list[Value]:
+                    at = corner + k
+                    return [self.code.element(weights, at + i * stride) for i in range(sums)]
 
-                found = self._summed(inner, self.row_count, rows.memory, width, feature, numbers, held)
-                self._store(inner, found, to, places)
+                found = self._summed(self.row_count, rows.memory, width, feature, numbers, held)
+                self._store(found, to, places)
 
             return block
 
         sums = self.column_sums
-        whole = code.index_op(arith.DivUIOp, count, sums)
-        self._each_block(code, code.number(width), whole, panel_of(sums, code.number(0)))
+        whole = count // sums
+        self._each_block(self.code.number(width), whole, panel_of(sums, self.code.number(0)))
         if self.schedule.columns > 1:
-            behind = code.index_op(arith.MuliOp, whole, sums)
-            left = code.index_op(arith.SubiOp, count, behind)
-            self._each_block(code, code.number(width), left, panel_of(1, behind))
+            behind = whole * sums
+            self._each_block(self.code.number(width), count - behind, panel_of(1, behind))
 
-    def _each_block(
-        self, code: Code, extent: SSAValue, panels: SSAValue, body: Callable[[Code, SSAValue, SSAValue], None]
-    ) -> None:
+    def _each_block(self, extent: Value, panels: Value, body: Callable[[Value, Value], None]) -> None:
         """Writes loops over vectors of an extent, and over a number of panels."""
-
-        def vectors(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            sequential(inner, panels, lambda c, panel: body(c, panel, at))
-            return []
-
-        code.loop_to(extent, [], vectors, step=self.schedule.lanes * self.schedule.vectors)
+        code, width = self.code, self.schedule.lanes * self.schedule.vectors
+        sequential(code, extent, lambda at: sequential(code, panels, lambda panel: body(panel, at)), step=width)
 
     def _summed(
         self,
-        code: Code,
-        steps: SSAValue,
+        steps: Value,
         lines: SSAValue,
         stride: int,
-        at: SSAValue,
-        numbers: Callable[[Code, SSAValue], list[SSAValue]],
-        held: Sequence[SSAValue],
-    ) -> list[SSAValue]:
+        at: Value,
+        numbers: Callable[[Value], list[Value]],
+        held: Sequence[Value],
+    ) -> list[Value]:
         """Returns sums of lines times numbers: a vector for each number and each vector from `at` on in a line.
 
         Args:
-            code: Where to write.
             steps: How many lines there are.
             lines: The lines.
             stride: How far they lie apart.
@@ -149,112 +136,106 @@ class TileCode(TileMemory):
             held: What the sums start from.
         """
 
-        def step(inner: Code, k: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
-            vectors = [self.vector(inner, lines, place) for place in self._places(inner, k, at, 1, stride)]
-            found: list[SSAValue] = []
-            for number in numbers(inner, k):
-                spread = inner.add(vector.BroadcastOp(number, self.kind))
+        def step(k: Value, sums: Sequence[Value]) -> list[Value]:
+            vectors = [self.code.vector(lines, place, self.kind) for place in self._places(k, at, 1, stride)]
+            found: list[Value] = []
+            for number in numbers(k):
+                spread = self.code.add(vector.BroadcastOp(number.ssa, self.kind)).ssa
                 for values in vectors:
-                    found.append(inner.add(vector.FMAOp(spread, values, sums[len(found)])))
+                    found.append(self.code.add(vector.FMAOp(spread, values.ssa, sums[len(found)].ssa)))
             return found
 
-        return code.loop_to(steps, held, step)
+        return self.code.loop_to(steps, held, step)
 
-    def _store(self, code: Code, values: Sequence[SSAValue], memory: SSAValue, places: Sequence[SSAValue]) -> None:
+    def _store(self, values: Sequence[Value], memory: SSAValue, places: Sequence[Value]) -> None:
         for place, value in zip(places, values, strict=True):
-            code.block.add_op(vector.StoreOp(value, memory, [place]))
+            self.code.put_vector(value, memory, place)
 
-    def _places(self, code: Code, first: SSAValue, at: SSAValue, lines: int, stride: int) -> list[SSAValue]:
+    def _places(self, first: Value, at: Value, lines: int, stride: int) -> list[Value]:
         """Returns where the vectors from `at` on are, in some lines from the first on."""
-        corner = code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, first, stride), at)
+        corner = first * stride + at
         return [
-            code.index_op(arith.AddiOp, corner, i * stride + j * self.schedule.lanes)
-            for i in range(lines)
-            for j in range(self.schedule.vectors)
+            corner + (i * stride + j * self.schedule.lanes) for i in range(lines) for j in range(self.schedule.vectors)
         ]
 
     # Scores
 
-    def each_score(self, code: Code, count: SSAValue, body: OfScore, inside: bool = False) -> None:
+    def each_score(self, count: Value, body: OfScore, inside: bool = False) -> None:
         """Writes loops over the columns of a tile and the block's rows; `inside`, over those that are there alone."""
-        rows = self.row_count if inside else code.number(self.schedule.rows)
+        rows = self.row_count if inside else self.code.number(self.schedule.rows)
 
-        def column(inner: Code, c: SSAValue) -> None:
-            line = inner.index_op(arith.MuliOp, c, self.schedule.rows)
-            parallel(inner, rows, None, lambda d, r: body(d, c, r, d.index_op(arith.AddiOp, line, r)))
+        def each(column: Value) -> None:
+            line = column * self.schedule.rows
+            parallel(self.code, rows, None, lambda row: body(column, row, line + row))
 
-        sequential(code, count, column)
+        sequential(self.code, count, each)
 
-    def add_biases(self, code: Code, scores: SSAValue, start: SSAValue, count: SSAValue) -> None:
+    def add_biases(self, scores: SSAValue, start: Value, count: Value) -> None:
         """Adds the biases of a tile whose first column is `start`."""
         for number in range(self.a.biases):
-            at = self.element_at(code, 3 + number)
+            at = self.element_at(3 + number)
 
-            def add(inner: Code, column: SSAValue, row: SSAValue, place: SSAValue, at: Element = at) -> None:
-                bias = self._of_score(inner, at, start, column, row).load(inner)
-                inner.put(summed(inner, inner.element(scores, place), bias), scores, place)
+            def add(column: Value, row: Value, place: Value, at: Element = at) -> None:
+                bias = self._of_score(at, start, column, row).load(self.code)
+                self.code.put(self.code.element(scores, place) + bias, scores, place)
 
-            self.each_score(code, count, add, inside=True)
+            self.each_score(count, add, inside=True)
 
-    def put_where_hidden(
-        self, code: Code, number: float, scores: SSAValue, start: SSAValue, place: SSAValue, count: SSAValue
-    ) -> None:
+    def put_where_hidden(self, number: float, scores: SSAValue, start: Value, place: Value, count: Value) -> None:
         """Stores a number where a row and a column of a tile do not attend to each other.
 
         Args:
-            code: Where to write.
             number: What is stored.
             scores: In which of the tile's numbers.
             start: The tile's first column.
             place: That column's place in its head.
             count: How many columns the tile has.
         """
-        a, value = self.a, code.scalar(number, self.element)
-        masks = [self.element_at(code, 3 + a.biases + i) for i in range(a.masks)]
+        a, value = self.a, self.code.constant(number, self.element)
+        masks = [self.element_at(3 + a.biases + i) for i in range(a.masks)]
 
-        def hide(inner: Code, at: SSAValue, seen: SSAValue) -> None:
-            inner.put(chosen(inner, seen, inner.element(scores, at), value), scores, at)
+        def hide(at: Value, seen: Value) -> None:
+            self.code.put(self.code.select(seen, self.code.element(scores, at), value), scores, at)
 
-        def by_masks(inner: Code, column: SSAValue, row: SSAValue, at: SSAValue) -> None:
-            seen: SSAValue | None = None
+        def by_masks(column: Value, row: Value, at: Value) -> None:
+            seen: Value | None = None
             for mask in masks:
-                seen = both(inner, seen, self._of_score(inner, mask, start, column, row).load(inner))
+                seen = both(seen, self._of_score(mask, start, column, row).load(self.code))
             assert seen is not None
-            hide(inner, at, seen)
+            hide(at, seen)
 
-        def by_causality(inner: Code, column: SSAValue) -> None:
-            line = inner.index_op(arith.MuliOp, column, self.schedule.rows)
-            low, high = self._hidden_rows(inner, inner.index_op(arith.AddiOp, place, column))
-            parallel(inner, high, low, lambda c, r: c.put(value, scores, c.index_op(arith.AddiOp, line, r)), True)
+        def by_causality(column: Value) -> None:
+            line = column * self.schedule.rows
+            low, high = self._hidden_rows(place + column)
+            parallel(self.code, high, low, lambda r: self.code.put(value, scores, line + r), True)
 
         if masks:
-            self.each_score(code, count, by_masks, inside=True)
+            self.each_score(count, by_masks, inside=True)
         if a.causal is not None:
-            is_cut = self._hides(code, place, count)
-            code.when(is_cut, lambda inner: sequential(inner, count, by_causality))
+            is_cut = self._hides(place, count)
+            self.code.when(is_cut, lambda: sequential(self.code, count, by_causality))
 
-    def _hidden_rows(self, code: Code, column: SSAValue) -> tuple[SSAValue, SSAValue]:
+    def _hidden_rows(self, column: Value) -> tuple[Value, Value]:
         """Returns the first of the block's rows that causality hides from a column, and the one behind the last."""
         if self.row_loop == QUERY:  # those in front of the first place that attends to the key
-            place = first_place(code, self.a, column)
-            behind = code.index_op(arith.SubiOp, code.index_op(arith.MaxUIOp, place, self.first), self.first)
-            return code.number(0), code.index_op(arith.MinUIOp, behind, self.schedule.rows)
-        keys = seen_keys(code, self.a, code.index_op(arith.AddiOp, column, 1))
-        seen = code.index_op(arith.SubiOp, code.index_op(arith.MaxUIOp, keys, self.first), self.first)
-        return code.index_op(arith.MinUIOp, seen, self.schedule.rows), code.number(self.schedule.rows)
+            place = first_place(self.a, column)
+            behind = place.at_least(self.first) - self.first
+            return self.code.number(0), behind.at_most(self.schedule.rows)
+        keys = seen_keys(self.a, column + 1)
+        seen = keys.at_least(self.first) - self.first
+        return seen.at_most(self.schedule.rows), self.code.number(self.schedule.rows)
 
-    def _hides(self, code: Code, place: SSAValue, count: SSAValue) -> SSAValue:
+    def _hides(self, place: Value, count: Value) -> Value:
         """Returns whether causality hides a score of a tile: its last key from its first query."""
-        last_row = code.index_op(arith.SubiOp, code.index_op(arith.AddiOp, self.first, self.row_count), 1)
-        last_column = code.index_op(arith.SubiOp, code.index_op(arith.AddiOp, place, count), 1)
+        last_row = self.first + self.row_count - 1
+        last_column = place + count - 1
         query, key = (self.first, last_column) if self.row_loop == QUERY else (place, last_row)
-        true = code.add(arith.ConstantOp.from_int_and_width(1, 1))
-        return code.add(arith.XOrIOp(is_seen(code, self.a, query, key), true))
+        return is_seen(self.a, query, key) ^ 1
 
-    def _of_score(self, code: Code, at: Element, start: SSAValue, column: SSAValue, row: SSAValue) -> Element:
+    def _of_score(self, at: Element, start: Value, column: Value, row: Value) -> Element:
         """Returns an element at a column of a tile and a row of the block."""
         loops = {
-            self.row_loop: code.index_op(arith.AddiOp, self.first_row, row),
-            self.column_loop: code.index_op(arith.AddiOp, start, column),
+            self.row_loop: self.first_row + row,
+            self.column_loop: start + column,
         }
-        return at.with_loops(code, loops)
+        return at.with_loops(self.code, loops)

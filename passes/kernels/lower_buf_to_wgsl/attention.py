@@ -8,11 +8,9 @@ it is the other way round.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-
-from xdsl.dialects import arith
-from xdsl.dialects import math as math_ops
-from xdsl.ir import SSAValue
+from functools import reduce
 
 from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES
 from tensorgrad.dialects.buf import KernelOp
@@ -20,16 +18,7 @@ from tensorgrad.dialects.schedule import AttentionSchedule
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.attention_block import AttentionBlock, Grid
 from tensorgrad.passes.kernels.writing.attention import KEY, LOWEST, QUERY, first_place
 from tensorgrad.passes.kernels.writing.emission import Code
-from tensorgrad.passes.kernels.writing.scalars import (
-    both,
-    chosen,
-    difference,
-    exponential,
-    folded,
-    largest,
-    product,
-    summed,
-)
+from tensorgrad.passes.scalars import Value, both, largest
 
 
 def write_attention(kernel: KernelOp, schedule: AttentionSchedule, code: Code) -> None:
@@ -45,25 +34,25 @@ class _Forward(AttentionBlock):
 
     def write(self) -> None:
         code, rows = self.code, self.tile.rows
-        lowest = code.scalar(LOWEST, self.element)
+        lowest = code.constant(LOWEST, self.element)
         state = [*[lowest] * rows, *[self.zero] * rows, *self.accumulators(2)]
         found = code.loop_to(self.key_limit(code), state, self._tile, step=self.width)
         top, partial, sums = found[:rows], found[rows : 2 * rows], found[2 * rows :]
         total = self.across_lanes(code, [[value] for value in partial], "add")
         count = len(sums) // rows
-        is_empty = [code.add(arith.CmpfOp(value, self.zero, "oeq")) for value in total] if self.a.zeros else []
+        is_empty = [value.equals(self.zero) for value in total] if self.a.zeros else []
         if self.a.zeros:
-            total = [chosen(code, e, self.one, value) for e, value in zip(is_empty, total, strict=True)]
-        results = [code.add(arith.DivfOp(value, total[i // count])) for i, value in enumerate(sums)]
+            total = [code.select(e, self.one, value) for e, value in zip(is_empty, total, strict=True)]
+        results = [value / total[i // count] for i, value in enumerate(sums)]
         self.store_rows(0, results)
         if len(self.stage.outputs) > 1:
-            logs = [summed(code, m, code.add(math_ops.LogOp(value))) for m, value in zip(top, total, strict=True)]
+            logs = [m + value.log() for m, value in zip(top, total, strict=True)]
             if self.a.zeros:
-                logs = [chosen(code, e, self.zero, value) for e, value in zip(is_empty, logs, strict=True)]
+                logs = [code.select(e, self.zero, value) for e, value in zip(is_empty, logs, strict=True)]
             self.store_scalars(1, logs)
 
-    def _tile(self, code: Code, start: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        rows = self.tile.rows
+    def _tile(self, start: Value, held: Sequence[Value]) -> Sequence[Value]:
+        code, rows = self.code, self.tile.rows
         top, total, sums = list(held[:rows]), list(held[rows : 2 * rows]), list(held[2 * rows :])
         columns, inside = self.tile_columns(code, start, self.a.keys)
         scores = self.scores(code, columns)
@@ -71,17 +60,17 @@ class _Forward(AttentionBlock):
             for j, (column, within) in enumerate(zip(columns, inside, strict=True)):
                 allowed = self.allowed(code, row, column)
                 if allowed is not None:
-                    scores[i][j] = chosen(code, allowed, scores[i][j], self.fill)
+                    scores[i][j] = code.select(allowed, scores[i][j], self.fill)
                 if within is not None:
-                    scores[i][j] = chosen(code, within, scores[i][j], self.infinity)
+                    scores[i][j] = code.select(within, scores[i][j], self.infinity)
         tops = self.across_lanes(code, scores, "max")
-        new_top = [largest(code, old, new) for old, new in zip(top, tops, strict=True)]
-        shrink = [exponential(code, difference(code, old, new)) for old, new in zip(top, new_top, strict=True)]
-        weights = [[exponential(code, difference(code, x, new_top[i])) for x in row] for i, row in enumerate(scores)]
+        new_top = [largest(old, new) for old, new in zip(top, tops, strict=True)]
+        shrink = [(old - new).exp() for old, new in zip(top, new_top, strict=True)]
+        weights = [[(x - new_top[i]).exp() for x in row] for i, row in enumerate(scores)]
         for i, row in enumerate(weights):
-            total[i] = summed(code, product(code, total[i], shrink[i]), folded(code, row, summed))
+            total[i] = total[i] * shrink[i] + reduce(operator.add, row)
         count = len(sums) // rows
-        sums = [product(code, value, shrink[i // count]) for i, value in enumerate(sums)]
+        sums = [value * shrink[i // count] for i, value in enumerate(sums)]
         return [*new_top, *total, *self.accumulate(code, weights, 0, 2, start, self.a.keys, sums)]
 
 
@@ -91,9 +80,9 @@ class _Backward(AttentionBlock):
     def by_scores(
         self,
         code: Code,
-        columns: Sequence[SSAValue],
-        inside: Sequence[SSAValue | None],
-        of_place: Callable[[int, int], tuple[SSAValue, SSAValue]],
+        columns: Sequence[Value],
+        inside: Sequence[Value | None],
+        of_place: Callable[[int, int], tuple[Value, Value]],
     ) -> tuple[Grid, Grid]:
         """Returns the weights, and the scores' cotangents times the scale.
 
@@ -110,15 +99,15 @@ class _Backward(AttentionBlock):
                 allowed = self.allowed(code, row, column)
                 value = scores[i][j]
                 if allowed is not None and not self.a.zeros:
-                    value = chosen(code, allowed, value, self.fill)
-                weight = exponential(code, difference(code, value, total))
-                counts = within if not self.a.zeros or allowed is None else both(code, within, allowed)
-                weight = weight if counts is None else chosen(code, counts, weight, self.zero)
-                result = product(code, weight, difference(code, by_weights[i][j], delta))
-                counts = within if allowed is None else both(code, within, allowed)
-                result = result if counts is None else chosen(code, counts, result, self.zero)
+                    value = code.select(allowed, value, self.fill)
+                weight = (value - total).exp()
+                counts = within if not self.a.zeros or allowed is None else both(within, allowed)
+                weight = weight if counts is None else code.select(counts, weight, self.zero)
+                result = weight * (by_weights[i][j] - delta)
+                counts = within if allowed is None else both(within, allowed)
+                result = result if counts is None else code.select(counts, result, self.zero)
                 weights[i][j] = weight
-                scores[i][j] = product(code, result, self.scale) if self.a.scale != 1 else result
+                scores[i][j] = result * self.scale if self.a.scale != 1 else result
         return weights, scores
 
 
@@ -130,10 +119,10 @@ class _Queries(_Backward):
         totals = [element.load(code) for element in self.of_rows(code, given + 1)]
         deltas = [element.load(code) for element in self.of_rows(code, given + 2)]
 
-        def tile(inner: Code, start: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            columns, inside = self.tile_columns(inner, start, self.a.keys)
-            _, by_scores = self.by_scores(inner, columns, inside, lambda i, j: (totals[i], deltas[i]))
-            return self.accumulate(inner, by_scores, 0, 1, start, self.a.keys, held)
+        def tile(start: Value, held: Sequence[Value]) -> Sequence[Value]:
+            columns, inside = self.tile_columns(code, start, self.a.keys)
+            _, by_scores = self.by_scores(code, columns, inside, lambda i, j: (totals[i], deltas[i]))
+            return self.accumulate(code, by_scores, 0, 1, start, self.a.keys, held)
 
         sums = code.loop_to(self.key_limit(code), self.accumulators(1), tile, step=self.width)
         self.store_rows(0, sums)
@@ -155,28 +144,28 @@ class _Keys(_Backward):
             sums = code.loop_to(code.number(a.period), start, self._tile, start=first, step=self.width)
         else:
 
-            def head(inner: Code, at: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
-                self.offset = inner.index_op(arith.MuliOp, at, a.period)
-                return inner.loop_to(inner.number(a.period), held, self._tile, start=first, step=self.width)
+            def head(at: Value, held: Sequence[Value]) -> Sequence[Value]:
+                self.offset = at * a.period
+                return code.loop_to(code.number(a.period), held, self._tile, start=first, step=self.width)
 
             sums = code.loop(heads, start, head)
         split = len(self.accumulators(0))
         self.store_rows(0, sums[:split])
         self.store_rows(1, sums[split:])
 
-    offset: SSAValue | None = None
+    offset: Value | None = None
 
-    def column_at(self, code: Code, place: SSAValue) -> SSAValue:
-        return place if self.offset is None else code.index_op(arith.AddiOp, place, self.offset)
+    def column_at(self, place: Value) -> Value:
+        return place if self.offset is None else place + self.offset
 
-    def _first_query(self, code: Code) -> SSAValue:
+    def _first_query(self, code: Code) -> Value:
         """Returns the first query of a head that attends to one of the workgroup's keys."""
-        return first_place(code, self.a, self.block_start) if self.a.skips else code.number(0)
+        return first_place(self.a, self.block_start) if self.a.skips else code.number(0)
 
-    def _tile(self, code: Code, start: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        a, given = self.a, 3 + self.a.biases + self.a.masks
+    def _tile(self, start: Value, held: Sequence[Value]) -> Sequence[Value]:
+        code, a, given = self.code, self.a, 3 + self.a.biases + self.a.masks
         places, inside = self.tile_columns(code, start, a.period)
-        columns = [self.column_at(code, place) for place in places]
+        columns = [self.column_at(place) for place in places]
         scalars = [
             [self.element_at(operand).with_loops(code, self.known(column=column)).load(code) for column in columns]
             for operand in (given + 1, given + 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
@@ -83,8 +82,8 @@ class BlockValues:
             self.known.setdefault(place, {}).update((result, values[result]) for result in op.results)
 
     def _broadcast(self, value: SSAValue, lane: int) -> SSAValue:
+        code = self.code
         if value.type != i1:
-            return self.code.add(wgsl.SubgroupBroadcastOp(value, lane))
-        number = self.code.add(arith.SelectOp(value, self.code.number(1), self.code.number(0)))
-        passed = self.code.add(wgsl.SubgroupBroadcastOp(number, lane))
-        return self.code.add(arith.CmpiOp(passed, self.code.number(0), "ne"))
+            return code.add(wgsl.SubgroupBroadcastOp(value, lane)).ssa
+        number = code.select(code.value(value), code.number(1), 0)
+        return code.add(wgsl.SubgroupBroadcastOp(number.ssa, lane)).differs(0).ssa

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from xdsl.dialects import arith, memref, scf
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from tensorgrad.dialects.buf import buffer_type, element_bytes, element_of, shape_of
 from tensorgrad.passes.analyses.storage import bindings_of, chunk_bytes
 from tensorgrad.passes.kernels.writing.emission import Code, Frame
+from tensorgrad.passes.scalars import Value
 from tensorgrad.runtime.target import Target
 
-Access = Callable[[Code, SSAValue, SSAValue], Sequence[SSAValue]]
+Access = Callable[[Code, SSAValue, Value], Sequence[Value]]
 """Reads or writes an array at an index; gives what it reads."""
 
 
@@ -63,8 +64,8 @@ def _divide(block: Block, argument: BlockArgument, each: int) -> None:
 def _put(value: SSAValue) -> Access:
     """Returns what writes a value."""
 
-    def write(code: Code, part: SSAValue, at: SSAValue) -> Sequence[SSAValue]:
-        code.put(value, part, at)
+    def write(code: Code, part: SSAValue, at: Value) -> Sequence[Value]:
+        code.put(code.value(value), part, at)
         return ()
 
     return write
@@ -73,33 +74,30 @@ def _put(value: SSAValue) -> Access:
 def _replace(op: Operation, at: SSAValue, parts: Sequence[SSAValue], each: int, access: Access) -> None:
     """Replaces an access to all of a buffer by one to the part that an index is in."""
     made = Block()
-    found = _access(Code(made, {}, Frame((1, 1, 1))), at, parts, each, access, [one.type for one in op.results])
+    code = Code(made, {}, Frame((1, 1, 1)))
+    found = _access(code, code.value(at), parts, each, access, [one.type for one in op.results])
     for inner in list(made.ops):
         inner.detach()
         cast(Block, op.parent).insert_op_before(inner, op)
     for old, new in zip(op.results, found, strict=True):
-        old.replace_all_uses_with(new)
+        old.replace_all_uses_with(new.ssa)
     op.detach()
     op.erase()
 
 
 def _access(
-    code: Code, at: SSAValue, parts: Sequence[SSAValue], each: int, access: Access, kinds: Sequence[Attribute]
-) -> Sequence[SSAValue]:
+    code: Code, at: Value, parts: Sequence[SSAValue], each: int, access: Access, kinds: Sequence[Attribute]
+) -> Sequence[Value]:
     """Accesses the part that an index, which counts from the first of them on, is in."""
-    if isinstance(at.owner, arith.ConstantOp):
-        position = cast("IntegerAttr[IndexType]", at.owner.value).value.data
+    if isinstance(at.ssa.owner, arith.ConstantOp):
+        position = cast("IntegerAttr[IndexType]", at.ssa.owner.value).value.data
         number = min(position // each, len(parts) - 1)
         return access(code, parts[number], code.number(position - number * each))
     if len(parts) == 1:
         return access(code, parts[0], at)
-    condition = code.below(at, each)
-    blocks = [Block(), Block()]
-    here, behind = (code.inside(block) for block in blocks)
-    rest = behind.index_op(arith.SubiOp, at, each)
-    found = [access(here, parts[0], at), _access(behind, rest, parts[1:], each, access, kinds)]
-    for block, values in zip(blocks, found, strict=True):
-        block.add_op(scf.YieldOp(*values))
-    op = scf.IfOp(condition, kinds, Region(blocks[0]), Region(blocks[1]))
-    code.block.add_op(op)
-    return op.results
+    return code.choose(
+        at < each,
+        kinds,
+        lambda: access(code, parts[0], at),
+        lambda: _access(code, at - each, parts[1:], each, access, kinds),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from xdsl.dialects import arith, memref, vector
+from xdsl.dialects import memref, vector
 from xdsl.dialects.builtin import MemRefType, f32
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
@@ -31,6 +31,7 @@ from tensorgrad.passes.kernels.writing.emission import (
     store_outputs,
     strided,
 )
+from tensorgrad.passes.scalars import Value
 
 UNROLLED_EPILOGUE = 160
 """An epilogue is unrolled over the block up to so many ops in all; longer ones loop, or drivers compile for seconds."""
@@ -58,79 +59,73 @@ class OutputBlock:
         _, row_extent, column_extent = self.extents
         self.batch = code.group(2)
         lane = code.add(wgsl.LocalIdOp(0))
-        across = code.index_op(arith.MuliOp, code.group(0), tile.columns * tile.lanes)
-        self.first_column = code.index_op(arith.AddiOp, across, lane)
+        self.first_column = code.group(0) * (tile.columns * tile.lanes) + lane
         self.first_row = code.number(0)
         if tile.row:
-            down = code.index_op(arith.MuliOp, code.group(1), tile.rows * tile.depth)
+            down = code.group(1) * (tile.rows * tile.depth)
             if tile.depth > 1:
-                mine = code.index_op(arith.MuliOp, code.add(wgsl.LocalIdOp(1)), tile.rows)
-                down = code.index_op(arith.AddiOp, down, mine)
+                down = down + code.add(wgsl.LocalIdOp(1)) * tile.rows
             self.first_row = down
         self.cut_rows = row_extent % (tile.rows * tile.depth) != 0
         self.cut_columns = column_extent % (tile.columns * tile.lanes) != 0
-        self.rows = [self._row(code, i) for i in range(tile.rows)]
-        self.columns = [self._column(code, j) for j in range(tile.columns)]
+        self.rows = [self._row(i) for i in range(tile.rows)]
+        self.columns = [self._column(j) for j in range(tile.columns)]
         self.lane_rows = self._lane_rows(code) if tile.broadcast else []
 
-    def _lane_rows(self, code: Code) -> list[SSAValue]:
+    def _lane_rows(self, code: Code) -> list[Value]:
         """Returns the rows that this lane reads for the others: every `lanes`-th one of the block."""
-        lane, width, found = code.add(wgsl.SubgroupLaneOp()), self.tile.lanes, list[SSAValue]()
+        lane, width, found = code.add(wgsl.SubgroupLaneOp()), self.tile.lanes, list[Value]()
         for start in range(0, self.tile.rows, width):
-            at = code.index_op(arith.AddiOp, self.first_row, code.index_op(arith.AddiOp, lane, start))
+            at = self.first_row + (lane + start)
             within = not self.cut_rows and self.tile.rows % width == 0
-            found.append(at if within else self._clamped(code, at, self.extents[1]))
+            found.append(at if within else _clamped(at, self.extents[1]))
         return found
 
-    def _row(self, code: Code, i: int) -> SSAValue:
-        at = self.first_row if i == 0 else code.index_op(arith.AddiOp, self.first_row, i)
-        return self._clamped(code, at, self.extents[1]) if self.cut_rows else at
+    def _row(self, i: int) -> Value:
+        at = self.first_row + i
+        return _clamped(at, self.extents[1]) if self.cut_rows else at
 
-    def _column(self, code: Code, j: int) -> SSAValue:
-        step = j * self.tile.lanes
-        at = self.first_column if j == 0 else code.index_op(arith.AddiOp, self.first_column, step)
-        return self._clamped(code, at, self.extents[2]) if self.cut_columns else at
+    def _column(self, j: int) -> Value:
+        at = self.first_column + j * self.tile.lanes
+        return _clamped(at, self.extents[2]) if self.cut_columns else at
 
-    def _clamped(self, code: Code, at: SSAValue, extent: int) -> SSAValue:
-        return code.index_op(arith.MinUIOp, at, extent - 1)
-
-    def loops(self, row: SSAValue, column: SSAValue) -> Loops:
+    def loops(self, row: Value, column: Value) -> Loops:
         """Returns the grid's loops at one row and column."""
         return Loops((self.batch, row, column), self.extents, self.expressions)
 
     # The sum
 
-    def accumulate(self) -> list[list[SSAValue]]:
+    def accumulate(self) -> list[list[Value]]:
         """Returns the reduced values, for each row of the block and each of its columns."""
         reductions = reductions_of(self.stage)
         assert len(reductions) == 1, "a contraction has one result"
         self.reduction = reductions[0]
         self.axes = axes_of_values(self.stage, self.tile.row, self.tile.column)
         rows, columns = len(self.rows), len(self.columns)
-        zero = self.code.scalar(self.reduction.start(), self.reduction.element)
-        start = [zero] * (rows * columns)
+        zero = self.code.constant(self.reduction.start(), self.reduction.element)
+        start, code = [zero] * (rows * columns), self.code
         if self.tile.chunk:
             flat = self._staged(start)
         else:
             kept = self._kept()
 
-            def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> Sequence[SSAValue]:
-                loaded = self._loaded(inner, found)
+            def body(found: list[Value], held: Sequence[Value]) -> Sequence[Value]:
+                loaded = self._loaded(code, found)
                 for step in range(self.tile.steps):
 
-                    def load(value: SSAValue, place: Place, step: int = step) -> SSAValue:
+                    def load(value: SSAValue, place: Place, step: int = step) -> Value:
                         return kept[value, place] if (value, place) in kept else loaded[value, place][step]
 
                     def loops(place: Place, step: int = step) -> Loops:
                         return _with_own(self._grid(place), self.own, self.tile, found, step)
 
-                    held = self._folded(inner, held, load, loops)
+                    held = self._folded(code, held, load, loops)
                 return held
 
             order = _order(self.own, self.tile)
             turns = [self.own[loop] for loop in order]
             turns[-1] //= self.tile.steps
-            flat = self.code.nest(turns, start, body)
+            flat = code.nest(turns, start, body)
         return [flat[i * columns : (i + 1) * columns] for i in range(rows)]
 
     def _arguments(self) -> Iterator[tuple[int, SSAValue]]:
@@ -139,14 +134,14 @@ class OutputBlock:
             if not is_shape_only(operand):
                 yield number, self.stage.body.block.args[number]
 
-    def _kept(self, given: Sequence[SSAValue] = ()) -> dict[tuple[SSAValue, Place], SSAValue]:
+    def _kept(self, given: Sequence[SSAValue] = ()) -> dict[tuple[SSAValue, Place], Value]:
         """Returns the operands that are the same in all steps of the reduction: statistics of rows, what columns are
         scaled by.
 
         They are read once, in front of the loops; not those that only what is given is computed from.
         """
         needed = needed_for([self.reduction.value], given)
-        kept: dict[tuple[SSAValue, Place], SSAValue] = {}
+        kept: dict[tuple[SSAValue, Place], Value] = {}
         for number, argument in self._arguments():
             if argument in needed and self._is_kept(number):
                 for place in places_of(self.tile, self.axes[argument]):
@@ -156,9 +151,9 @@ class OutputBlock:
     def _is_kept(self, number: int) -> bool:
         return not any(loop >= len(self.grid) for loop in used_dims(maps_of(self.stage)[number]))
 
-    def _loaded(self, code: Code, found: Sequence[SSAValue]) -> dict[tuple[SSAValue, Place], list[SSAValue]]:
+    def _loaded(self, code: Code, found: Sequence[Value]) -> dict[tuple[SSAValue, Place], list[Value]]:
         """Returns what the unrolled steps read of each operand at each place; loaded together, before any use."""
-        loaded: dict[tuple[SSAValue, Place], list[SSAValue]] = {}
+        loaded: dict[tuple[SSAValue, Place], list[Value]] = {}
         for number, argument in self._arguments():
             if not self._is_kept(number):
                 for place in places_of(self.tile, self.axes[argument]):
@@ -169,7 +164,7 @@ class OutputBlock:
                     loaded[argument, place] = self._load_steps(code, number, loops)
         return loaded
 
-    def _load_steps(self, code: Code, number: int, loops: Sequence[Loops]) -> list[SSAValue]:
+    def _load_steps(self, code: Code, number: int, loops: Sequence[Loops]) -> list[Value]:
         buffer, results = self.stage.inputs[number], maps_of(self.stage)[number].results
         binding = code.bindings[buffer]
         places = [place_of(results, buffer, binding.start, one) for one in loops]
@@ -177,12 +172,12 @@ class OutputBlock:
         if element_of(binding.memory) == wgsl.VECTOR:
             at = code.place(first.over(VECTOR), loops[0])
             vectors = code.element(binding.memory, at)
-            return [code.add(vector.ExtractOp(vectors, [step], f32)) for step in range(len(loops))]
+            return [code.add(vector.ExtractOp(vectors.ssa, [step], f32)) for step in range(len(loops))]
         at = code.position(results, buffer, loops[0])
-        found: list[SSAValue] = []
+        found: list[Value] = []
         for one, place in zip(loops, places, strict=True):
             if place.terms == first.terms and place.constant >= first.constant:
-                here = code.index_op(arith.AddiOp, at, place.constant - first.constant)
+                here = at + (place.constant - first.constant)
             else:
                 here = code.position(results, buffer, one)
             found.append(code.element(binding.memory, here))
@@ -193,18 +188,18 @@ class OutputBlock:
         rows = self.lane_rows if place.spread else self.rows
         return self.loops(rows[max(place.row, 0)], self.columns[max(place.column, 0)])
 
-    def _load(self, code: Code, number: int, loops: Loops) -> SSAValue:
+    def _load(self, code: Code, number: int, loops: Loops) -> Value:
         """Returns an operand of the contraction, from memory."""
         return code.load(self.stage.inputs[number], maps_of(self.stage)[number].results, loops)
 
     def _folded(
         self,
         code: Code,
-        held: Sequence[SSAValue],
-        load: Callable[[SSAValue, Place], SSAValue],
+        held: Sequence[Value],
+        load: Callable[[SSAValue, Place], Value],
         loops: Callable[[Place], Loops],
         given: Sequence[SSAValue] = (),
-    ) -> list[SSAValue]:
+    ) -> list[Value]:
         """Returns the accumulators after one more step of the reduction.
 
         Args:
@@ -217,34 +212,31 @@ class OutputBlock:
         values = self._values(code, load, loops, given)
         kind, columns = type(self.reduction.combine), len(self.columns)
         return [
-            code.combine(kind, held[i * columns + j], values.at(Place(i, j), self.reduction.value))
+            code.apply(kind, held[i * columns + j], code.value(values.at(Place(i, j), self.reduction.value)))
             for i in range(len(self.rows))
             for j in range(columns)
         ]
 
     # Staging in workgroup memory
 
-    def _staged(self, start: Sequence[SSAValue]) -> list[SSAValue]:
+    def _staged(self, start: Sequence[Value]) -> list[Value]:
         """Computes the reduction in chunks: the workgroup stages what its threads share, then all read that."""
-        total, chunk = math.prod(self.own), self.tile.chunk
+        total, chunk, code = math.prod(self.own), self.tile.chunk, self.code
         values = one_sided_values(self.stage, self.tile.row, self.tile.column)
         shared = {value: self._shared(value) for value in values}
         kept = self._kept(values)
 
-        def over_chunks(code: Code, at: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            first = code.index_op(arith.MuliOp, at, chunk)
+        def over_chunks(at: Value, held: Sequence[Value]) -> Sequence[Value]:
+            first = at * chunk
             for value, memory in shared.items():
                 self._fill(code, value, memory, first)
-            code.block.add_op(wgsl.BarrierOp())
-            left = code.index_op(arith.SubiOp, code.number(total), first)
-            count = code.index_op(arith.MinUIOp, left, chunk)
-            results = code.loop_to(
-                count, held, lambda inner, k, now: self._staged_step(inner, k, first, shared, kept, now)
-            )
-            code.block.add_op(wgsl.BarrierOp())
+            code.append(wgsl.BarrierOp())
+            count = (total - first).at_most(chunk)
+            results = code.loop_to(count, held, lambda k, now: self._staged_step(code, k, first, shared, kept, now))
+            code.append(wgsl.BarrierOp())
             return results
 
-        return self.code.loop(-(-total // chunk), start, over_chunks)
+        return code.loop(-(-total // chunk), start, over_chunks)
 
     def _shared(self, value: SSAValue) -> SSAValue:
         extent = self._extent("row" in self.axes[value])
@@ -254,24 +246,23 @@ class OutputBlock:
         """Returns how many rows, or columns, a workgroup covers."""
         return self.tile.rows * self.tile.depth if is_row else self.tile.columns * self.tile.lanes
 
-    def _fill(self, code: Code, value: SSAValue, memory: SSAValue, first: SSAValue) -> None:
+    def _fill(self, code: Code, value: SSAValue, memory: SSAValue, first: Value) -> None:
         """The workgroup's threads compute a chunk of a value together, from neighbours in memory side by side."""
         is_row = "row" in self.axes[value]
         extent, chunk, tile = self._extent(is_row), self.tile.chunk, self.tile
-        group = code.index_op(arith.MuliOp, code.group(1 if is_row else 0), extent)
+        group = code.group(1 if is_row else 0) * extent
         needed = needed_for([value])
         steps_first = self._lies_along_steps(needed)
 
-        def body(inner: Code, at: SSAValue, _: object) -> Sequence[SSAValue]:
+        def body(at: Value, _: object) -> Sequence[Value]:
             inside, across = (chunk, False) if steps_first else (extent, True)
-            fast, slow = inner.index_op(arith.RemUIOp, at, inside), inner.index_op(arith.DivUIOp, at, inside)
+            fast, slow = at % inside, at // inside
             place, step = (fast, slow) if across else (slow, fast)
-            where = self._clamped(inner, inner.index_op(arith.AddiOp, group, place), self.extents[1 if is_row else 2])
-            k = self._clamped(inner, inner.index_op(arith.AddiOp, first, step), math.prod(self.own))
+            where = _clamped(group + place, self.extents[1 if is_row else 2])
+            k = _clamped(first + step, math.prod(self.own))
             loops = self.loops(where, self.columns[0]) if is_row else self.loops(self.rows[0], where)
-            found = self._computed(inner, value, needed, strided(loops, k, list(self.own)))
-            to = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, step, extent), place)
-            inner.put(found, memory, to)
+            found = self._computed(code, value, needed, strided(loops, k, list(self.own)))
+            code.put(found, memory, step * extent + place)
             return []
 
         code.loop(extent * chunk, [], body, start=code.add(wgsl.LocalIndexOp()), step=tile.lanes * tile.depth)
@@ -284,48 +275,46 @@ class OutputBlock:
                 return any(loop >= len(self.grid) for loop in last.used_dims())
         return False
 
-    def _computed(self, code: Code, value: SSAValue, needed: Collection[SSAValue], loops: Loops) -> SSAValue:
+    def _computed(self, code: Code, value: SSAValue, needed: Collection[SSAValue], loops: Loops) -> Value:
         """Returns a value of the body, from operands in memory."""
-        known = {one: self._load(code, number, loops) for number, one in self._arguments() if one in needed}
+        known = {one: self._load(code, number, loops).ssa for number, one in self._arguments() if one in needed}
         for op in self.stage.body.block.ops:
             if any(result in needed for result in op.results):
                 code.scalar_op(op, known, loops)
-        return known[value]
+        return code.value(known[value])
 
     def _staged_step(
         self,
         code: Code,
-        k: SSAValue,
-        first: SSAValue,
+        k: Value,
+        first: Value,
         shared: Mapping[SSAValue, SSAValue],
-        kept: Mapping[tuple[SSAValue, Place], SSAValue],
-        held: Sequence[SSAValue],
-    ) -> Sequence[SSAValue]:
-        position = code.index_op(arith.AddiOp, first, k)
-        mine = code.index_op(arith.MuliOp, code.add(wgsl.LocalIdOp(1)), self.tile.rows)
+        kept: Mapping[tuple[SSAValue, Place], Value],
+        held: Sequence[Value],
+    ) -> Sequence[Value]:
+        position = first + k
+        mine = code.add(wgsl.LocalIdOp(1)) * self.tile.rows
         lane = code.add(wgsl.LocalIdOp(0))
         numbers = {argument: number for number, argument in self._arguments()}
 
         def loops(place: Place) -> Loops:
             return strided(self._grid(place), position, list(self.own))
 
-        def load(value: SSAValue, place: Place) -> SSAValue:
+        def load(value: SSAValue, place: Place) -> Value:
             if (value, place) in kept:
                 return kept[value, place]
             if value not in shared:
                 return self._load(code, numbers[value], loops(place))
             is_row = place.row >= 0
-            begin = code.index_op(arith.MuliOp, k, self._extent(is_row))
             start, step = (mine, place.row) if is_row else (lane, place.column * self.tile.lanes)
-            at = code.index_op(arith.AddiOp, begin, code.index_op(arith.AddiOp, start, step))
-            return code.element(shared[value], at)
+            return code.element(shared[value], k * self._extent(is_row) + (start + step))
 
         return self._folded(code, held, load, loops, list(shared))
 
     def _values(
         self,
         code: Code,
-        load: Callable[[SSAValue, Place], SSAValue],
+        load: Callable[[SSAValue, Place], Value],
         loops: Callable[[Place], Loops],
         given: Sequence[SSAValue],
     ) -> BlockValues:
@@ -335,7 +324,7 @@ class OutputBlock:
         for value in dict.fromkeys([*given, *(argument for _, argument in self._arguments())]):
             if value in needed:
                 for place in places_of(self.tile, self.axes[value]):
-                    values.known.setdefault(place, {})[value] = load(value, place)
+                    values.known.setdefault(place, {})[value] = load(value, place).ssa
         for op in self.stage.body.block.ops:
             if any(result in needed and result not in given for result in op.results):
                 values.compute(op, loops)
@@ -343,7 +332,7 @@ class OutputBlock:
 
     # What follows the sum
 
-    def finish(self, sums: list[list[SSAValue]]) -> None:
+    def finish(self, sums: list[list[Value]]) -> None:
         """Runs the stages behind the contraction on each element of the block and stores the results."""
         epilogue = [stage for stage in self.kernel.stages if stage is not self.stage]
         size = sum(1 for stage in epilogue for _ in operations(stage.body.block)) * len(self.rows) * len(self.columns)
@@ -354,7 +343,7 @@ class OutputBlock:
         else:
             self._finish_in_loop(sums)
 
-    def _finish_in_loop(self, sums: list[list[SSAValue]]) -> None:
+    def _finish_in_loop(self, sums: list[list[Value]]) -> None:
         """A loop over the rows, which has the columns in its body; until then the sums of a column are an array."""
         code, kind, rows = self.code, sums[0][0].type, len(sums)
         threads, mine = 1, code.number(0)
@@ -363,49 +352,47 @@ class OutputBlock:
             threads, mine = self.tile.threads, code.add(wgsl.LocalIndexOp())
             held = [code.frame.array(code, MemRefType(kind, [rows * threads])) for _ in self.columns]
         else:
-            held = [code.add(memref.AllocaOp.get(kind, shape=[rows])) for _ in self.columns]
+            held = [code.add(memref.AllocaOp.get(kind, shape=[rows])).ssa for _ in self.columns]
         for i, row in enumerate(sums):
-            at = code.index_op(arith.AddiOp, mine, i * threads) if threads > 1 else code.number(i)
+            at = mine + i * threads if threads > 1 else code.number(i)
             for memory, value in zip(held, row, strict=True):
                 code.put(value, memory, at)
 
-        def body(inner: Code, at: SSAValue, _: object) -> list[SSAValue]:
-            row = inner.index_op(arith.AddiOp, self.first_row, at)
-            place = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, at, threads), mine) if threads > 1 else at
+        def body(at: Value, _: object) -> list[Value]:
+            row = self.first_row + at
+            place = at * threads + mine if threads > 1 else at
             for j, memory in enumerate(held):
-                step = j * self.tile.lanes
-                column = inner.index_op(arith.AddiOp, self.first_column, step) if j else self.first_column
-                self._element(inner, row, column, None, inner.element(memory, place))
+                column = self.first_column + j * self.tile.lanes
+                self._element(code, row, column, None, code.element(memory, place))
             return []
 
         code.loop_to(code.concealed(rows), [], body)
 
-    def _element(
-        self, code: Code, row: SSAValue, column: SSAValue, place: tuple[int, int] | None, value: SSAValue
-    ) -> None:
+    def _element(self, code: Code, row: Value, column: Value, place: tuple[int, int] | None, value: Value) -> None:
         """Runs the epilogue at one element, if it is inside the grid."""
-        tests: list[SSAValue] = []
+        tests: list[Value] = []
         if self.cut_rows:
-            at = row if place is None else self._unclamped(code, self.first_row, place[0])
-            tests.append(code.below(at, self.extents[1]))
+            at = row if place is None else self.first_row + place[0]
+            tests.append(at < self.extents[1])
         if self.cut_columns:
-            at = column if place is None else self._unclamped(code, self.first_column, place[1] * self.tile.lanes)
-            tests.append(code.below(at, self.extents[2]))
+            at = column if place is None else self.first_column + place[1] * self.tile.lanes
+            tests.append(at < self.extents[2])
         if not tests:
             self._epilogue(code, self.loops(row, column), value)
             return
-        inside = tests[0] if len(tests) == 1 else code.add(arith.AndIOp(tests[0], tests[1]))
-        code.when(inside, lambda inner: self._epilogue(inner, self.loops(row, column), value))
+        inside = tests[0] if len(tests) == 1 else tests[0] & tests[1]
+        code.when(inside, lambda: self._epilogue(code, self.loops(row, column), value))
 
-    def _unclamped(self, code: Code, first: SSAValue, step: int) -> SSAValue:
-        return first if step == 0 else code.index_op(arith.AddiOp, first, step)
-
-    def _epilogue(self, code: Code, loops: Loops, value: SSAValue) -> None:
-        known: dict[SSAValue, SSAValue] = {self.stage.outputs[0]: value}
+    def _epilogue(self, code: Code, loops: Loops, value: Value) -> None:
+        known: dict[SSAValue, Value] = {self.stage.outputs[0]: value}
         for stage in self.kernel.stages:
             values = [value] if stage is self.stage else stage_values(code, stage, loops, known)
             known.update(zip(stage.outputs, values, strict=True))
             store_outputs(self.kernel, stage, code, loops, values)
+
+
+def _clamped(at: Value, extent: int) -> Value:
+    return at.at_most(extent - 1)
 
 
 def _order(own: Sequence[int], tile: Tile) -> list[int]:
@@ -414,7 +401,7 @@ def _order(own: Sequence[int], tile: Tile) -> list[int]:
     return order if tile.inner < 0 else [*order, tile.inner]
 
 
-def _with_own(loops: Loops, own: Sequence[int], tile: Tile, found: Sequence[SSAValue], step: int) -> Loops:
+def _with_own(loops: Loops, own: Sequence[int], tile: Tile, found: Sequence[Value], step: int) -> Loops:
     """Returns the grid's loops and those of the reduction, given in their nesting order, in one unrolled step."""
     first, order = len(loops.extents), _order(own, tile)
     extents = [own[loop] for loop in order]

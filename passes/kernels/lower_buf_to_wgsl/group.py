@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
@@ -13,6 +12,7 @@ from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import GroupSchedule
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import StageWriter, UnrolledLoop, Unrolling
 from tensorgrad.passes.kernels.writing.emission import Code, Reduction, own_loops, reductions_of
+from tensorgrad.passes.scalars import Value
 
 
 def write_group(kernel: KernelOp, schedule: GroupSchedule, code: Code) -> None:
@@ -29,7 +29,7 @@ class _Group(StageWriter):
     def __init__(self, kernel: KernelOp, code: Code, unrolling: Unrolling):
         super().__init__(kernel, code, code.group(0), unrolling)
         self.lane = code.add(wgsl.LocalIndexOp())
-        self.first = code.add(arith.CmpiOp(self.lane, code.number(0), "eq"))
+        self.first = self.lane.equals(0)
 
     def write(self) -> None:
         """Writes all stages."""
@@ -40,7 +40,7 @@ class _Group(StageWriter):
             if parallel:
                 if in_place:
                     self.fence()
-                self.over(code, points, parallel, [], 0, lambda c, sites, _, s=stage: self.compute(c, s, sites))
+                self.over(code, points, parallel, [], 0, lambda sites, _, s=stage: self.compute(code, s, sites))
                 continue
             found = self.reduced(code, stage, points, reduced) if reduced else self.values(code, stage, [points])
             values = found[0]
@@ -49,24 +49,24 @@ class _Group(StageWriter):
             self.known[0].update(zip(stage.outputs, values, strict=True))
             if in_place:
                 self.fence()
-            code.when(self.first, lambda c, s=stage, v=values: self.store(c, s, [points], [v]))
+            code.when(self.first, lambda s=stage, v=values: self.store(code, s, [points], [v]))
 
     def fence(self) -> None:
         """Lets every lane read the old values before one writes."""
         self.code.block.add_op(wgsl.BarrierOp(storage=True))
 
-    def bases(self, at: SSAValue, loop: UnrolledLoop) -> list[SSAValue]:
+    def bases(self, at: Value, loop: UnrolledLoop) -> list[Value]:
         return [at, self.lane] if loop.lanes > 1 else [at]
 
-    def range(self, code: Code, loop: UnrolledLoop) -> tuple[SSAValue, int]:
+    def range(self, code: Code, loop: UnrolledLoop) -> tuple[Value, int]:
         if loop.lanes > 1:
             return super().range(code, loop)
-        return code.index_op(arith.AddiOp, self.lane, loop.start), self.unrolling.lanes
+        return self.lane + loop.start, self.unrolling.lanes
 
 
 def fold_lanes(
-    code: Code, reductions: Sequence[Reduction], partial: Sequence[SSAValue], lane: SSAValue, lanes: int
-) -> list[SSAValue]:
+    code: Code, reductions: Sequence[Reduction], partial: Sequence[Value], lane: Value, lanes: int
+) -> list[Value]:
     """Returns what all lanes of a workgroup have, folded through its memory by halves."""
     shared: list[SSAValue] = []
     for one, value in zip(reductions, partial, strict=True):
@@ -77,14 +77,13 @@ def fold_lanes(
     while width:
         code.block.add_op(wgsl.BarrierOp())
 
-        def fold(inner: Code, width: int = width) -> None:
+        def fold(width: int = width) -> None:
             for one, memory in zip(reductions, shared, strict=True):
-                mine = inner.element(memory, lane)
-                other = inner.element(memory, inner.index_op(arith.AddiOp, lane, width))
-                both = inner.combine(type(one.combine), mine, other)
-                inner.put(both, memory, lane)
+                mine = code.element(memory, lane)
+                other = code.element(memory, lane + width)
+                code.put(code.apply(type(one.combine), mine, other), memory, lane)
 
-        code.when(code.below(lane, width), fold)
+        code.when(lane < width, fold)
         width //= 2
     code.block.add_op(wgsl.BarrierOp())
     return [code.element(memory, code.number(0)) for memory in shared]

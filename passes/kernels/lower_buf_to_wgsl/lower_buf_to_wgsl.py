@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
@@ -61,6 +60,7 @@ from tensorgrad.passes.kernels.writing.emission import Arrays, Code, Frame
 from tensorgrad.passes.kernels.writing.hoisting import carry_addresses, hoist_invariants
 from tensorgrad.passes.kernels.writing.lowering import FunctionLowering, WrittenKernels, WrittenOnce, flat, named
 from tensorgrad.passes.levels import PLANNED, LevelPass
+from tensorgrad.passes.scalars import Value
 from tensorgrad.passes.tensors.simplify import simplify_block
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
@@ -150,19 +150,19 @@ class _Lowering(FunctionLowering):
         code = Code(block, {}, Frame(total, software=self.target.software))
         number = code.add(wgsl.WorkgroupIdOp(0))
         if total[1] > 1:
-            rows = code.index_op(arith.MuliOp, code.add(wgsl.WorkgroupIdOp(1)), total[0])
-            number = code.index_op(arith.AddiOp, number, rows)
+            rows = code.add(wgsl.WorkgroupIdOp(1)) * total[0]
+            number = number + rows
         start = 0
         for one in teams:
-            mine = code.index_op(arith.SubiOp, number, start) if start else number
+            mine = number - start if start else number
             first_op = block.last_op
             if one.groups == math.prod(total):
                 _write_once(one, code, mine, arrays, moves)
             else:
                 # A number before the range wraps around, so one comparison tests both ends.
                 code.when(
-                    code.below(mine, one.groups),
-                    lambda inner, o=one, m=mine: _write_once(o, inner, m, arrays, moves),
+                    mine < one.groups,
+                    lambda o=one, m=mine: _write_once(o, code, m, arrays, moves),
                 )
                 cast(Operation, block.last_op).attributes[EXCLUSIVE] = UnitAttr()
             _locate(block, first_op, one.kernel)
@@ -227,14 +227,14 @@ def _lacking(target: Target) -> dict[Attribute, str]:
     return found if target.int64 else {**found, i64: "i32"}
 
 
-def _write_once(one: WrittenOnce, code: Code, number: SSAValue, arrays: Arrays, moves: Moves) -> None:
+def _write_once(one: WrittenOnce, code: Code, number: Value, arrays: Arrays, moves: Moves) -> None:
     """Writes the code of a team for workgroups from 0 to its `groups`."""
     each, member = math.prod(one.schedule.groups), None
     if one.count > 1:
-        member = code.index_op(arith.DivUIOp, number, each)
-        number = code.index_op(arith.RemUIOp, number, each)
-    frame = Frame(one.schedule.groups, number, arrays, code.frame.software)
-    write_kernel(one.kernel, one.schedule, one.bound(Code(code.block, {}, frame), moves, member))
+        member = number // each
+        number = number % each
+    own = Code(code.block, {}, Frame(one.schedule.groups, number.ssa, arrays, code.frame.software))
+    write_kernel(one.kernel, one.schedule, one.bound(own, moves, None if member is None else own.value(member.ssa)))
 
 
 def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> set[SSAValue]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from xdsl.dialects import arith, memref, vector
+from xdsl.dialects import memref, vector
 from xdsl.dialects.builtin import f32
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
@@ -45,6 +45,7 @@ from tensorgrad.passes.kernels.writing.emission import (
     reductions_of,
     values_to_fold,
 )
+from tensorgrad.passes.scalars import Value
 
 ACCUMULATORS = 4
 """A reduction keeps at most so many independent accumulators."""
@@ -121,10 +122,10 @@ class Unrolling:
 class StageWriter:
     """Writes what a thread computes of a kernel's stages."""
 
-    def __init__(self, kernel: KernelOp, code: Code, point: SSAValue, unrolling: Unrolling):
+    def __init__(self, kernel: KernelOp, code: Code, point: Value, unrolling: Unrolling):
         self.kernel, self.code, self.unrolling = kernel, code, unrolling
         self.points = unrolling.points(grid_loops(point, unrolling.grid(kernel.extents)))
-        self.known: list[dict[SSAValue, SSAValue]] = [{} for _ in self.points]
+        self.known: list[dict[SSAValue, Value]] = [{} for _ in self.points]
 
     # Loops
 
@@ -133,54 +134,50 @@ class StageWriter:
         code: Code,
         points: list[Loops],
         extents: list[int],
-        start: Sequence[SSAValue],
+        start: Sequence[Value],
         each: int,
-        body: Callable[[Code, Sites, Sequence[SSAValue]], Sequence[SSAValue]],
-    ) -> list[SSAValue]:
+        body: Callable[[Sites, Sequence[Value]], Sequence[Value]],
+    ) -> list[Value]:
         """Nested loops, the innermost unrolled, which carry `each` values for each unrolled step."""
         outer, last = self.unrolling.loops(extents)
 
-        def innermost(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        def innermost(found: list[Value], held: Sequence[Value]) -> Sequence[Value]:
             around = [point.with_own(found, outer) for point in points]
             for loop in self.unrolling.unrolled(last):
 
-                def one(
-                    c: Code, at: SSAValue, now: Sequence[SSAValue], loop: UnrolledLoop = loop
-                ) -> Sequence[SSAValue]:
-                    return body(c, _steps(around, self.bases(at, loop), loop, extents[len(outer) :]), now)
+                def one(at: Value, now: Sequence[Value], loop: UnrolledLoop = loop) -> Sequence[Value]:
+                    return body(_steps(around, self.bases(at, loop), loop, extents[len(outer) :]), now)
 
                 kept = each * loop.steps
-                stop = inner.number(loop.extent) if self.unrolling.steps == 1 else inner.concealed(loop.extent)
-                first, step = self.range(inner, loop)
-                changed = inner.loop_to(stop, held[:kept], one, start=first, step=step)
+                stop = code.number(loop.extent) if self.unrolling.steps == 1 else code.concealed(loop.extent)
+                first, step = self.range(code, loop)
+                changed = code.loop_to(stop, held[:kept], one, start=first, step=step)
                 held = [*changed, *held[kept:]]
             return held
 
         return code.nest(outer, start, innermost)
 
-    def bases(self, at: SSAValue, loop: UnrolledLoop) -> list[SSAValue]:
+    def bases(self, at: Value, loop: UnrolledLoop) -> list[Value]:
         """Returns what the indices in an iteration are made of."""
         return [at]
 
-    def range(self, code: Code, loop: UnrolledLoop) -> tuple[SSAValue, int]:
+    def range(self, code: Code, loop: UnrolledLoop) -> tuple[Value, int]:
         """Returns where a loop starts, and its step."""
         return code.number(loop.start), 1
 
-    def reduced(
-        self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]
-    ) -> list[Sequence[SSAValue]]:
+    def reduced(self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]) -> list[Sequence[Value]]:
         """Returns the reduced values at each point."""
         reductions = reductions_of(stage)
         each = len(reductions) * len(points)
         sums = min(self.unrolling.unrolled(self.unrolling.loops(reduced)[1])[0].steps, ACCUMULATORS)
-        start = [code.scalar(one.start(), one.element) for one in reductions] * (len(points) * sums)
+        start = [code.constant(one.start(), one.element) for one in reductions] * (len(points) * sums)
 
-        def body(inner: Code, sites: Sites, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            values = [value for found in self.values(inner, stage, sites) for value in found]
+        def body(sites: Sites, held: Sequence[Value]) -> Sequence[Value]:
+            values = [value for found in self.values(code, stage, sites) for value in found]
             now = list(held)
             for step in range(len(sites)):
                 mine = slice(step % sums * each, (step % sums + 1) * each)
-                now[mine] = folded(inner, reductions * len(points), now[mine], values[step * each : (step + 1) * each])
+                now[mine] = folded(code, reductions * len(points), now[mine], values[step * each : (step + 1) * each])
             return now
 
         held = self.over(code, points, reduced, start, each, body)
@@ -192,47 +189,47 @@ class StageWriter:
 
     # Values
 
-    def compute(self, code: Code, stage: GenericOp, sites: Sites) -> list[SSAValue]:
+    def compute(self, code: Code, stage: GenericOp, sites: Sites) -> list[Value]:
         """Computes and stores a stage that doesn't reduce; a loop carries nothing from it."""
         self.store(code, stage, sites, self.values(code, stage, sites))
         return []
 
-    def values(self, code: Code, stage: GenericOp, sites: Sites) -> list[Sequence[SSAValue]]:
+    def values(self, code: Code, stage: GenericOp, sites: Sites) -> list[Sequence[Value]]:
         """Returns what a stage yields, or folds in, at each point of each step."""
         loaded = [self._loaded(code, stage, position, sites) for position in range(len(stage.inputs))]
-        args, found = stage.body.block.args, list[Sequence[SSAValue]]()
+        args, found = stage.body.block.args, list[Sequence[Value]]()
         for number, loops in enumerate(_flat(sites)):
             env: dict[SSAValue, SSAValue] = {
-                argument: values[number] for argument, values in zip(args, loaded, strict=False) if values
+                argument: values[number].ssa for argument, values in zip(args, loaded, strict=False) if values
             }
             compute = values_to_fold if is_reduction(stage) else _body
             found.append(compute(code, stage, env, loops))
         return found
 
-    def _loaded(self, code: Code, stage: GenericOp, position: int, sites: Sites) -> list[SSAValue]:
+    def _loaded(self, code: Code, stage: GenericOp, position: int, sites: Sites) -> list[Value]:
         """Returns an operand at each site; elements that several read are loaded once. Empty if it has no values."""
         buffer, results = stage.inputs[position], maps_of(stage)[position].results
         if is_shape_only(buffer):
             return []
         if buffer in self.known[0]:
             return [known[buffer] for _ in sites for known in self.known]
-        loaded: dict[tuple[object, ...], SSAValue] = {}
-        values: list[SSAValue] = []
+        loaded: dict[tuple[object, ...], Value] = {}
+        values: list[Value] = []
         for loops in _flat(sites):
             place, lane = self._place(code, buffer, results, loops)
             key = place_key(place)
             if key not in loaded:
                 loaded[key] = code.element(_memory(code, buffer), self._at(code, buffer, place, loops))
-            values.append(loaded[key] if lane is None else code.add(vector.ExtractOp(loaded[key], [lane], f32)))
+            values.append(loaded[key] if lane is None else code.add(vector.ExtractOp(loaded[key].ssa, [lane], f32)))
         return values
 
-    def store(self, code: Code, stage: GenericOp, sites: Sites, values: Sequence[Sequence[SSAValue]]) -> None:
+    def store(self, code: Code, stage: GenericOp, sites: Sites, values: Sequence[Sequence[Value]]) -> None:
         """Stores what a stage yields into those of its outputs that outlive the kernel."""
         for number, output in enumerate(stage.outputs):
             if output not in self.kernel.output_arguments:
                 continue
             results = maps_of(stage)[len(stage.inputs) + number].results
-            vectors: dict[tuple[object, ...], dict[int, SSAValue]] = {}
+            vectors: dict[tuple[object, ...], dict[int, Value]] = {}
             for loops, found in zip(_flat(sites), values, strict=True):
                 place, lane = self._place(code, output, results, loops)
                 value = found[number]
@@ -241,7 +238,7 @@ class StageWriter:
                     parts[lane] = value
                     if len(parts) < VECTOR:
                         continue
-                    value = code.add(wgsl.JoinOp([parts[e] for e in range(VECTOR)]))
+                    value = code.add(wgsl.JoinOp([parts[e].ssa for e in range(VECTOR)]))
                 code.put(value, _memory(code, output), self._at(code, output, place, loops))
 
     def _place(
@@ -252,19 +249,19 @@ class StageWriter:
         is_vector = element_of(_memory(code, buffer)) == wgsl.VECTOR
         return vector_and_lane(place) if is_vector else (place, None)
 
-    def _at(self, code: Code, buffer: SSAValue, place: Linear, loops: Loops) -> SSAValue:
+    def _at(self, code: Code, buffer: SSAValue, place: Linear, loops: Loops) -> Value:
         """Returns a position as code; the constant comes last, so that neighbours share the rest."""
         moved = code.bindings[buffer].moved
         if not place.terms and moved is None:
             return code.number(place.constant)
         at = code.place(Linear(place.terms), loops)
-        at = at if moved is None else code.index_op(arith.AddiOp, moved, at)
+        at = at if moved is None else code.value(moved) + at
         if place.constant < 0:
-            return code.index_op(arith.SubiOp, at, -place.constant)
-        return code.index_op(arith.AddiOp, at, place.constant)
+            return at - -place.constant
+        return at + place.constant
 
 
-def _body(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], loops: Loops) -> list[SSAValue]:
+def _body(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], loops: Loops) -> list[Value]:
     return code.body(stage.body.block, env, loops)
 
 
@@ -276,7 +273,7 @@ def _flat(sites: Sites) -> Iterator[Loops]:
     return (loops for step in sites for loops in step)
 
 
-def _steps(points: Sequence[Loops], bases: Sequence[SSAValue], loop: UnrolledLoop, own: Sequence[int]) -> Sites:
+def _steps(points: Sequence[Loops], bases: Sequence[Value], loop: UnrolledLoop, own: Sequence[int]) -> Sites:
     """Returns the loops at each unrolled step: those of the points, and `own` ones, which the unrolled loop covers as
     one.
 
@@ -356,8 +353,6 @@ def _accesses(
         yield buffer, m, [results] if reduced and number >= len(stage.inputs) else sites
 
 
-def folded(
-    code: Code, reductions: Sequence[Reduction], held: Sequence[SSAValue], values: Sequence[SSAValue]
-) -> list[SSAValue]:
+def folded(code: Code, reductions: Sequence[Reduction], held: Sequence[Value], values: Sequence[Value]) -> list[Value]:
     """Returns the accumulators with one more value each."""
-    return [code.combine(type(one.combine), old, new) for one, old, new in zip(reductions, held, values, strict=True)]
+    return [code.apply(type(one.combine), old, new) for one, old, new in zip(reductions, held, values, strict=True)]

@@ -5,41 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import SSAValue
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import ThreadSchedule
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import StageWriter, Unrolling
 from tensorgrad.passes.kernels.writing.emission import Code, Loops, own_loops
+from tensorgrad.passes.scalars import Value
 
 
 def write_thread(kernel: KernelOp, schedule: ThreadSchedule, code: Code) -> None:
     """Each thread computes a few neighbouring points and runs the stages one behind the other."""
     unrolling = Unrolling.of(schedule)
     total = math.prod(unrolling.grid(kernel.extents))
-    at_point(code, total, schedule.lanes, lambda inner, point: _Thread(kernel, inner, point, unrolling).write())
+    at_point(code, total, schedule.lanes, lambda point: _Thread(kernel, code, point, unrolling).write())
 
 
-def at_point(code: Code, total: int, lanes: int, body: Callable[[Code, SSAValue], None]) -> None:
+def at_point(code: Code, total: int, lanes: int, body: Callable[[Value], None]) -> None:
     """Runs `body` with the thread's number, in threads below `total`."""
     if code.frame.number is not None:
-        start = code.index_op(arith.MuliOp, code.frame.number, lanes)
-        point = code.index_op(arith.AddiOp, start, code.add(wgsl.LocalIndexOp()))
+        start = code.value(code.frame.number) * lanes
+        point = start + code.add(wgsl.LocalIndexOp())
         if total % lanes:
-            code.when(code.below(point, total), lambda inner: body(inner, point))
+            code.when(point < total, lambda: body(point))
         else:
-            body(code, point)
+            body(point)
         return
     width = code.frame.groups[0] * lanes
     x = code.add(wgsl.GlobalIdOp(0))
-    folded = code.index_op(arith.MuliOp, code.add(wgsl.GlobalIdOp(1)), width)
-    point = code.index_op(arith.AddiOp, x, folded) if width < total else x
-    outside = code.add(arith.CmpiOp(point, code.number(total), "uge"))
-    code.block.add_op(wgsl.ReturnIfOp(outside))
-    body(code, point)
+    folded = code.add(wgsl.GlobalIdOp(1)) * width
+    point = x + folded if width < total else x
+    code.append(wgsl.ReturnIfOp((point >= total).ssa))
+    body(point)
 
 
 class _Thread(StageWriter):
@@ -47,28 +45,25 @@ class _Thread(StageWriter):
 
     def write(self) -> None:
         """Writes all stages."""
+        code = self.code
         for stage in self.kernel.stages:
             parallel, reduced = own_loops(self.kernel, stage)
             if not parallel:
-                for known, values in zip(self.known, self._finish(self.code, stage, self.points, reduced), strict=True):
+                for known, values in zip(self.known, self._finish(code, stage, self.points, reduced), strict=True):
                     known.update(zip(stage.outputs, values, strict=True))
             elif reduced:
                 self._nest_of_reductions(stage, parallel, reduced)
             else:
-                self.over(
-                    self.code, self.points, parallel, [], 0, lambda c, sites, _, s=stage: self.compute(c, s, sites)
-                )
+                self.over(code, self.points, parallel, [], 0, lambda sites, _, s=stage: self.compute(code, s, sites))
 
     def _nest_of_reductions(self, stage: GenericOp, parallel: list[int], reduced: list[int]) -> None:
-        def body(inner: Code, found: list[SSAValue], _: object) -> list[SSAValue]:
-            self._finish(inner, stage, [point.with_own(found, parallel) for point in self.points], reduced)
+        def body(found: list[Value], _: object) -> list[Value]:
+            self._finish(self.code, stage, [point.with_own(found, parallel) for point in self.points], reduced)
             return []
 
         self.code.nest(parallel, [], body)
 
-    def _finish(
-        self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]
-    ) -> list[Sequence[SSAValue]]:
+    def _finish(self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]) -> list[Sequence[Value]]:
         """Returns the results of a stage at each point, which are stored."""
         results = self.reduced(code, stage, points, reduced) if reduced else self.values(code, stage, [points])
         self.store(code, stage, [points], results)

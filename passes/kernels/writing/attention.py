@@ -14,6 +14,7 @@ from tensorgrad.dialects.buf import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import Linear
 from tensorgrad.passes.kernels.writing.emission import Code
+from tensorgrad.passes.scalars import Value
 
 GROUP, QUERY, KEY, FEATURE = range(4)
 """The loops that maps are over."""
@@ -28,8 +29,8 @@ class Element:
 
     buffer: SSAValue
     rest: Linear
-    value: SSAValue | None = None
-    known: tuple[SSAValue | None, ...] = (None,) * 4
+    value: Value | None = None
+    known: tuple[Value | None, ...] = (None,) * 4
 
     @staticmethod
     def of(stage: AttentionOp, operand: int, code: Code) -> Element:
@@ -41,9 +42,11 @@ class Element:
             extents[loop] = extent
         binding = code.bindings[buffer]
         total = affine.linear_index(stage.affine_maps()[operand].results, shape_of(buffer)) + binding.start
-        return Element(buffer, affine.linear(total, extents), binding.moved)
+        return Element(
+            buffer, affine.linear(total, extents), None if binding.moved is None else code.value(binding.moved)
+        )
 
-    def with_loops(self, code: Code, loops: dict[int, SSAValue]) -> Element:
+    def with_loops(self, code: Code, loops: dict[int, Value]) -> Element:
         """Adds the terms that depend on known loops alone."""
         known = tuple(loops.get(loop, value) for loop, value in enumerate(self.known))
         missing = {loop for loop, value in enumerate(known) if value is None}
@@ -52,43 +55,41 @@ class Element:
         part = Linear(ready, self.rest.constant)
         value = self.value
         if ready or part.constant:
-            term = code.expression(part.expression(), cast("list[SSAValue]", list(known)))
-            value = term if value is None else code.index_op(arith.AddiOp, value, term)
+            term = code.expression(part.expression(), cast("list[Value]", list(known)))
+            value = term if value is None else value + term
         return Element(self.buffer, Linear(later), value, known)
 
-    def load(self, code: Code) -> SSAValue:
+    def load(self, code: Code) -> Value:
         """Returns the element, half floats as f32; every loop is known."""
         assert not self.rest.terms
         at = code.number(0) if self.value is None else self.value
         found = code.element(code.bindings[self.buffer].memory, at)
-        return code.add(arith.ExtFOp(found, f32)) if found.type == f16 else found
+        return found.cast(arith.ExtFOp, f32) if found.type == f16 else found
 
-    def store(self, code: Code, value: SSAValue) -> None:
+    def store(self, code: Code, value: Value) -> None:
         """Writes the element; every loop is known."""
         at = code.number(0) if self.value is None else self.value
         if element_of(self.buffer) == f16:
-            value = code.add(arith.TruncFOp(value, f16))
+            value = value.cast(arith.TruncFOp, f16)
         code.put(value, code.bindings[self.buffer].memory, at)
 
 
-def is_seen(code: Code, attention: Attention, place: SSAValue, key: SSAValue) -> SSAValue:
+def is_seen(attention: Attention, place: Value, key: Value) -> Value:
     """Returns whether causality lets the query at a place of its head attend to a key."""
     ahead = attention.causal or 0
-    left = code.index_op(arith.AddiOp, key, max(-ahead, 0))
-    right = code.index_op(arith.AddiOp, place, max(ahead, 0))
-    return code.add(arith.CmpiOp(left, right, "ule"))
+    return key + max(-ahead, 0) <= place + max(ahead, 0)
 
 
-def seen_keys(code: Code, attention: Attention, behind: SSAValue) -> SSAValue:
+def seen_keys(attention: Attention, behind: Value) -> Value:
     """Returns how many keys the queries in front of the place `behind` of their head attend to."""
     ahead = attention.causal or 0
     if ahead < 0:
-        behind = code.index_op(arith.SubiOp, code.index_op(arith.MaxUIOp, behind, -ahead), -ahead)
-    return code.index_op(arith.MinUIOp, code.index_op(arith.AddiOp, behind, max(ahead, 0)), attention.keys)
+        behind = behind.at_least(-ahead) - -ahead
+    return (behind + max(ahead, 0)).at_most(attention.keys)
 
 
-def first_place(code: Code, attention: Attention, key: SSAValue) -> SSAValue:
+def first_place(attention: Attention, key: Value) -> Value:
     """Returns the first place of a head whose query attends to a key, or to one behind it."""
     ahead = attention.causal or 0
-    first = code.index_op(arith.SubiOp, code.index_op(arith.MaxUIOp, key, max(ahead, 0)), max(ahead, 0))
-    return code.index_op(arith.AddiOp, first, max(-ahead, 0))
+    first = key.at_least(max(ahead, 0)) - max(ahead, 0)
+    return first + max(-ahead, 0)

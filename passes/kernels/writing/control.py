@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
-from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.buf import ArenaOp, ViewOp
 from tensorgrad.dialects.buf_control import RowOp
 from tensorgrad.passes.kernels.writing.emission import Code, Frame
+from tensorgrad.passes.scalars import Value, both
 
 Condition: TypeAlias = tuple[SSAValue, bool]
 """A predicate, and what it has to be."""
@@ -61,7 +61,7 @@ class Moves:
     def __init__(self, block: Block):
         self.block = block
         self._code = Code(block, {}, Frame((1, 1, 1)))
-        self._numbers: dict[int, SSAValue] = {}
+        self._numbers: dict[int, Value] = {}
         self._known: dict[tuple[AffineMap, tuple[int, ...]], SSAValue] = {}
 
     def of(self, placed: Placed) -> SSAValue | None:
@@ -71,21 +71,21 @@ class Moves:
         if placed.moved not in self._known:
             at, counters = placed.moved
             numbers = [self._number(counter) for counter in counters]
-            self._known[placed.moved] = self._code.expression(at.results[0], numbers)
+            self._known[placed.moved] = self._code.expression(at.results[0], numbers).ssa
         return self._known[placed.moved]
 
-    def _number(self, counter: int) -> SSAValue:
+    def _number(self, counter: int) -> Value:
         if counter not in self._numbers:
             code = self._code
             loaded = code.element(code.block.args[counter], code.number(0))
-            self._numbers[counter] = code.add(arith.IndexCastOp(loaded, IndexType()))
+            self._numbers[counter] = loaded.as_index()
         return self._numbers[counter]
 
 
 class Starts:
     """Where the buffers of kernels that are written once start, as a table says: read where their code begins."""
 
-    def __init__(self, code: Code, block: Block, member: SSAValue | None):
+    def __init__(self, code: Code, block: Block, member: Value | None):
         """Reads, from the bindings of a block, for the kernel of number `member`, or for the only one."""
         self._code = code
         self._block = block
@@ -98,9 +98,9 @@ class Starts:
             code = self._code
             at = code.number(entry.first)
             if self._member is not None:
-                at = code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, self._member, entry.step), entry.first)
+                at = self._member * entry.step + entry.first
             loaded = code.element(self._block.args[entry.table], at)
-            self._known[entry] = code.add(arith.IndexCastOp(loaded, IndexType()))
+            self._known[entry] = loaded.as_index().ssa
         return self._known[entry]
 
 
@@ -121,26 +121,24 @@ def write_choice(
     block = Block(arg_types=kinds)
     moves = Moves(block)
     code = Code(block, {}, Frame((1, 1, 1)))
-    holds: list[SSAValue] = []
+    holds: list[Value] = []
     for one in placed:
         moved = moves.of(one)
-        at = code.number(0) if moved is None else moved
-        holds.append(code.add(memref.LoadOp.get(block.args[one.binding], [at])))
-    true = code.add(arith.ConstantOp(IntegerAttr(1, i1)))
-    around: SSAValue | None = None
+        at = code.number(0) if moved is None else code.value(moved)
+        holds.append(code.element(block.args[one.binding], at))
+    true = code.constant(1, i1)
+    around: Value | None = None
     for value, one in zip(holds[:-1], wanted[:-1], strict=True):
-        met = value if one else code.add(arith.XOrIOp(value, true))
-        around = met if around is None else code.add(arith.AndIOp(around, met))
-    zero = code.add(arith.ConstantOp(IntegerAttr(0, i32)))
+        met = value if one else value ^ true
+        around = both(around, met)
+    zero = code.constant(0, i32)
     position = 0
     for branch, found in enumerate(groups):
-        runs = holds[-1] if branch == 0 else code.add(arith.XOrIOp(holds[-1], true))
-        runs = runs if around is None else code.add(arith.AndIOp(around, runs))
+        runs = holds[-1] if branch == 0 else holds[-1] ^ true
+        runs = both(around, runs)
         for numbers in found:
             for number in numbers:
-                count = code.add(arith.ConstantOp(IntegerAttr(number, i32)))
-                chosen = code.add(arith.SelectOp(runs, count, zero))
-                block.add_op(memref.StoreOp.get(chosen, block.args[-1], [code.number(position)]))
+                code.put(code.select(runs, number, zero), block.args[-1], code.number(position))
                 position += 1
     return block
 

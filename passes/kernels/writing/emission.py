@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import partial
 from typing import TypeAlias, cast
 
 from xdsl.dialects import affine as affine_ops
-from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType
+from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, VectorType
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -28,8 +29,8 @@ from tensorgrad.dialects.buf import (
     maps_of,
     shape_of,
 )
-from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.scalars import ScalarBuilder, Value
 
 index = IndexType()
 
@@ -61,11 +62,11 @@ class Loops:
         expressions: One for each loop of the stage.
     """
 
-    bases: tuple[SSAValue, ...]
+    bases: tuple[Value, ...]
     extents: tuple[int, ...]
     expressions: tuple[AffineExpr, ...]
 
-    def with_own(self, bases: Sequence[SSAValue], extents: Sequence[int]) -> Loops:
+    def with_own(self, bases: Sequence[Value], extents: Sequence[int]) -> Loops:
         """Returns these loops and further ones, each a base of its own."""
         first = len(self.extents)
         return Loops(
@@ -128,50 +129,49 @@ class Arrays:
     )
 
 
-INDEX_OPS: dict[AffineBinaryOpKind, type[Operation]] = {
-    AffineBinaryOpKind.Mul: arith.MuliOp,
-    AffineBinaryOpKind.FloorDiv: arith.DivUIOp,
-    AffineBinaryOpKind.Mod: arith.RemUIOp,
+OPERATORS: dict[AffineBinaryOpKind, Callable[[Value, Value], Value]] = {
+    AffineBinaryOpKind.Mul: lambda x, y: x * y,
+    AffineBinaryOpKind.FloorDiv: lambda x, y: x // y,
+    AffineBinaryOpKind.Mod: lambda x, y: x % y,
 }
 MOST_WRAPS = 2
 """A remainder of a number below so many more times its divisor is computed by subtractions."""
 
-LoopBody: TypeAlias = "Callable[[Code, SSAValue, Sequence[SSAValue]], Sequence[SSAValue]]"
+LoopBody: TypeAlias = "Callable[[Value, list[Value]], Sequence[Value]]"
 """Fills a loop: from the index and the carried values to their next ones."""
 
 ADDRESSING = (IndexOp, affine_ops.ApplyOp, memref.LoadOp, scf.IfOp, scf.ForOp)
 """The ops of a body that are not copied as they are: they hold indices, or ops that do."""
 
 
-class Code:
-    """Appends ops to a block of a `wgsl.kernel`; bodies of loops and conditions are filled through it too."""
+class Code(ScalarBuilder):
+    """Appends ops to a `wgsl.kernel` or a `cpu.kernel`; a constant index is made once in a block."""
 
     def __init__(self, block: Block, bindings: Mapping[SSAValue, Binding], frame: Frame):
-        self.block = block
+        super().__init__(block)
         self.bindings = bindings
         self.frame = frame
-        self._numbers: ChainMap[int, SSAValue] = ChainMap()
+        self._numbers: ChainMap[int, Value] = ChainMap()
 
-    def inside(self, block: Block) -> Code:
-        """Code of the same kernel in a block inside, which sees the constants that are there."""
-        code = Code(block, self.bindings, self.frame)
-        code._numbers = self._numbers.new_child()
-        return code
+    @contextmanager
+    def within(self, block: Block) -> Generator[None]:
+        around, self._numbers = self._numbers, self._numbers.new_child()
+        with super().within(block):
+            yield
+        self._numbers = around
 
     def with_bindings(self, bindings: Mapping[SSAValue, Binding]) -> Code:
         """Code in the same block, of a kernel with these bindings."""
         code = Code(self.block, bindings, self.frame)
-        code._numbers = self._numbers
+        code._numbers.update((number, code.value(found.ssa)) for number, found in self._numbers.items())
         return code
 
-    def add(self, op: Operation) -> SSAValue:
-        """Appends an op and gives its first result."""
-        self.block.add_op(op)
-        return op.results[0]
+    def constant(self, number: float, element: Attribute) -> Value:
+        return self.number(int(number)) if element == index else super().constant(number, element)
 
     # The dispatch
 
-    def group(self, dim: int) -> SSAValue:
+    def group(self, dim: int) -> Value:
         """Returns which of the kernel's workgroups this is, in one dimension."""
         number, extent = self.frame.number, self.frame.groups[dim]
         if number is None:
@@ -180,41 +180,27 @@ class Code:
         if extent == 1:
             return self.number(0)
         last = math.prod(self.frame.groups[dim:]) == extent
-        inner = self.index_op(arith.DivUIOp, number, before)
-        return inner if last else self.index_op(arith.RemUIOp, inner, extent)
+        inner = self.value(number) // before
+        return inner if last else inner % extent
 
     # Indices
 
-    def number(self, value: int) -> SSAValue:
+    def number(self, value: int) -> Value:
         """Returns a constant index."""
         found = self._numbers.get(value)
         if found is None:
-            found = self.add(arith.ConstantOp.create(result_types=[index], properties=_index_value(value)))
-            self._numbers[value] = found
+            found = self._numbers[value] = super().constant(value, index)
         return found
 
-    def index_op(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue | int) -> SSAValue:
-        """Returns an op on two indices; `x * 1`, `x / 1` and `x + 0` are `x`."""
-        if (kind in (arith.MuliOp, arith.DivUIOp) and rhs == 1) or (kind is arith.AddiOp and rhs == 0):
-            return lhs
-        right = self.number(rhs) if isinstance(rhs, int) else rhs
-        return self.add(kind.create(operands=[lhs, right], result_types=[index], properties=_flags(kind)))
-
-    def concealed(self, value: int) -> SSAValue:
+    def concealed(self, value: int) -> Value:
         """Returns a constant index that a CPU's driver does not know to be one, so that it unrolls no loop up to it."""
         if not self.frame.software:
             return self.number(value)
         # No dispatch has two thousand million workgroups in one dimension.
-        none = self.index_op(arith.ShRUIOp, self.add(wgsl.WorkgroupIdOp(0)), 31)
-        return self.index_op(arith.AddiOp, self.number(value), none)
+        none = self.add(wgsl.WorkgroupIdOp(0)) >> 31
+        return self.number(value) + none
 
-    def below(self, lhs: SSAValue, limit: int) -> SSAValue:
-        """Returns whether an index is below a limit."""
-        return self.add(arith.CmpiOp(lhs, self.number(limit), "ult"))
-
-    def expression(
-        self, expression: AffineExpr, bases: Sequence[SSAValue], extents: Sequence[int] | None = None
-    ) -> SSAValue:
+    def expression(self, expression: AffineExpr, bases: Sequence[Value], extents: Sequence[int] | None = None) -> Value:
         """Returns an index expression as code. Its subexpressions are never negative, as `affine.linear` makes them.
 
         Args:
@@ -231,149 +217,152 @@ class Code:
         lhs, rhs = self.expression(expression.lhs, bases, extents), expression.rhs
         if expression.kind == AffineBinaryOpKind.Add:
             if isinstance(rhs, AffineConstantExpr) and rhs.value < 0:
-                return self.index_op(arith.SubiOp, lhs, -rhs.value)
+                return lhs - -rhs.value
             if isinstance(rhs, AffineBinaryOpExpr) and rhs.kind == AffineBinaryOpKind.Mul:
                 factor = rhs.rhs
                 if isinstance(factor, AffineConstantExpr) and factor.value < 0:
-                    term = self.expression(rhs.lhs * -factor.value, bases, extents)
-                    return self.index_op(arith.SubiOp, lhs, term)
-            return self.index_op(arith.AddiOp, lhs, self.expression(rhs, bases, extents))
+                    return lhs - self.expression(rhs.lhs * -factor.value, bases, extents)
+            return lhs + self.expression(rhs, bases, extents)
         if expression.kind == AffineBinaryOpKind.Mul and isinstance(rhs, AffineConstantExpr) and rhs.value < 0:
-            positive = self.index_op(arith.MuliOp, lhs, -rhs.value)
-            return self.index_op(arith.SubiOp, self.number(0), positive)
+            return 0 - lhs * -rhs.value
         if expression.kind == AffineBinaryOpKind.Mod and isinstance(rhs, AffineConstantExpr) and extents is not None:
             wraps = affine.linear(expression.lhs, extents).bounds(extents)[1] // rhs.value
             if wraps <= MOST_WRAPS and rhs.value & (rhs.value - 1):
-                return self._wrapped(lhs, rhs.value, wraps)
-        return self.index_op(INDEX_OPS[expression.kind], lhs, self.expression(rhs, bases, extents))
+                return _wrapped(lhs, rhs.value, wraps)
+        return OPERATORS[expression.kind](lhs, self.expression(rhs, bases, extents))
 
-    def _wrapped(self, value: SSAValue, divisor: int, times: int) -> SSAValue:
-        """Returns the remainder of a number below `(times + 1) * divisor`, by subtractions and minima."""
-        for _ in range(times):
-            value = self.index_op(arith.MinUIOp, value, self.index_op(arith.SubiOp, value, divisor))
-        return value
-
-    def position(self, results: Sequence[AffineExpr], buffer: SSAValue, loops: Loops) -> SSAValue:
+    def position(self, results: Sequence[AffineExpr], buffer: SSAValue, loops: Loops) -> Value:
         """Returns the linear index of an element, for an index map's results over a stage's loops."""
         return self._moved(place_of(results, buffer, self.bindings[buffer].start, loops), buffer, loops)
 
-    def position_at(self, found: affine.Linear, buffer: SSAValue, loops: Loops) -> SSAValue:
+    def position_at(self, found: affine.Linear, buffer: SSAValue, loops: Loops) -> Value:
         """Returns the linear index of an element, for one over a stage's loops."""
         placed = found.expression().replace_dims_and_symbols(loops.expressions, ())
         start = affine.Linear(constant=self.bindings[buffer].start)
         return self._moved(affine.linear(placed, loops.extents).plus(start), buffer, loops)
 
-    def _moved(self, found: affine.Linear, buffer: SSAValue, loops: Loops) -> SSAValue:
+    def _moved(self, found: affine.Linear, buffer: SSAValue, loops: Loops) -> Value:
         """Returns an index in a buffer as code, by as many more as the buffer has moved."""
         at, moved = self.place(found, loops), self.bindings[buffer].moved
-        return at if moved is None else self.index_op(arith.AddiOp, moved, at)
+        return at if moved is None else self.value(moved) + at
 
-    def place(self, found: affine.Linear, loops: Loops) -> SSAValue:
+    def place(self, found: affine.Linear, loops: Loops) -> Value:
         """Returns an index as code; what depends on outer loops alone is summed first, so that it can be hoisted."""
         by_loop: dict[int, dict[AffineExpr, int]] = {}
         for atom, factor in found.terms.items():
             by_loop.setdefault(max(atom.used_dims(), default=-1), {})[atom] = factor
-        at: SSAValue | None = None
+        at: Value | None = None
         for loop in sorted(by_loop):
             constant = found.constant if at is None else 0
             part = affine.Linear(by_loop[loop], constant).expression()
             term = self.expression(part, loops.bases, loops.extents)
-            at = term if at is None else self.index_op(arith.AddiOp, at, term)
+            at = term if at is None else at + term
         return self.number(found.constant) if at is None else at
 
     # Memory
 
-    def load(self, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> SSAValue:
+    def load(self, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> Value:
         """Returns an element at an index map."""
         at = self.position(results, buffer, loops)
         return self.element(self.bindings[buffer].memory, at)
 
-    def store(self, value: SSAValue, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> None:
+    def store(self, value: Value, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> None:
         """Writes an element at an index map."""
         at = self.position(results, buffer, loops)
         self.put(value, self.bindings[buffer].memory, at)
 
-    def element(self, memory: SSAValue, at: SSAValue) -> SSAValue:
+    def element(self, memory: SSAValue, at: Value) -> Value:
         """Returns an element of an array."""
-        return self.add(memref.LoadOp.create(operands=[memory, at], result_types=[element_of(memory)]))
+        return self.make(memref.LoadOp, (memory, at.ssa), element_of(memory))
 
-    def element_if(self, condition: SSAValue, memory: SSAValue, at: SSAValue) -> SSAValue:
+    def element_if(self, condition: Value, memory: SSAValue, at: Value) -> Value:
         """Returns an element of an array where a condition holds, else zero; the place may be outside of the array."""
-        branches = [Block(), Block()]
-        loaded, absent = (self.inside(block) for block in branches)
-        branches[0].add_op(scf.YieldOp(loaded.element(memory, at)))
-        branches[1].add_op(scf.YieldOp(absent.scalar(0.0, element_of(memory))))
-        return self.add(scf.IfOp(condition, [element_of(memory)], Region(branches[0]), Region(branches[1])))
+        element = element_of(memory)
+        return self.choose(
+            condition, [element], lambda: [self.element(memory, at)], lambda: [self.constant(0.0, element)]
+        )[0]
 
-    def put(self, value: SSAValue, memory: SSAValue, at: SSAValue) -> None:
+    def put(self, value: Value, memory: SSAValue, at: Value) -> None:
         """Writes an element of an array."""
-        self.block.add_op(memref.StoreOp.create(operands=[value, memory, at]))
+        self.append(memref.StoreOp.create(operands=[value.ssa, memory, at.ssa]))
 
-    # Scalars
+    def vector(self, memory: SSAValue, at: Value, kind: VectorType[Attribute]) -> Value:
+        """Returns neighbours in an array as a vector."""
+        return self.add(vector.LoadOp(memory, [at.ssa], kind))
 
-    def scalar(self, number: float, element: Attribute) -> SSAValue:
-        """Returns a constant of an element type."""
-        if is_float(element):
-            return self.add(arith.ConstantOp(FloatAttr(float(number), cast(AnyFloat, element))))
-        return self.add(arith.ConstantOp(IntegerAttr(int(number), cast("IntegerType | IndexType", element))))
-
-    def combine(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Folds two values by a reduction's op."""
-        return self.add(kind.create(operands=[lhs, rhs], result_types=[lhs.type], properties=_flags(kind)))
+    def put_vector(self, value: Value, memory: SSAValue, at: Value) -> None:
+        """Writes a vector to neighbours in an array."""
+        self.append(vector.StoreOp(value.ssa, memory, [at.ssa]))
 
     # Control
 
     def loop(
-        self, extent: int, carried: Sequence[SSAValue], body: LoopBody, start: SSAValue | None = None, step: int = 1
-    ) -> list[SSAValue]:
+        self, extent: int, carried: Sequence[Value], body: LoopBody, start: Value | None = None, step: int = 1
+    ) -> list[Value]:
         """Returns a loop up to `extent` that carries values; gives their last ones."""
         return self.loop_to(self.number(extent), carried, body, start, step)
 
     def loop_to(
-        self,
-        extent: SSAValue,
-        carried: Sequence[SSAValue],
-        body: LoopBody,
-        start: SSAValue | None = None,
-        step: int = 1,
-    ) -> list[SSAValue]:
+        self, extent: Value, carried: Sequence[Value], body: LoopBody, start: Value | None = None, step: int = 1
+    ) -> list[Value]:
         """Returns a loop up to a computed extent."""
         block = Block(arg_types=[index, *(value.type for value in carried)])
-        inner = self.inside(block)
-        results = body(inner, block.args[0], block.args[1:])
-        block.add_op(scf.YieldOp(*results))
+        with self.within(block):
+            at, *held = self.values(block.args)
+            block.add_op(_yield(body(at, held)))
         low = self.number(0) if start is None else start
-        op = scf.ForOp(low, extent, self.number(step), list(carried), block)
-        self.block.add_op(op)
-        return list(op.results)
+        op = scf.ForOp(low.ssa, extent.ssa, self.number(step).ssa, [value.ssa for value in carried], block)
+        self.append(op)
+        return self.values(op.results)
 
     def nest(
         self,
         extents: Sequence[int],
-        carried: Sequence[SSAValue],
-        body: Callable[[Code, list[SSAValue], Sequence[SSAValue]], Sequence[SSAValue]],
-    ) -> list[SSAValue]:
+        carried: Sequence[Value],
+        body: Callable[[list[Value], list[Value]], Sequence[Value]],
+    ) -> list[Value]:
         """Loops inside each other, the last the innermost."""
 
-        def level(code: Code, found: list[SSAValue], values: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        def level(found: list[Value], values: list[Value]) -> Sequence[Value]:
             if len(found) == len(extents):
-                return body(code, found, values)
-            return code.loop(extents[len(found)], values, lambda inner, at, held: level(inner, [*found, at], held))
+                return body(found, values)
+            return self.loop(extents[len(found)], values, lambda at, held: level([*found, at], held))
 
-        return list(level(self, [], carried))
+        return list(level([], list(carried)))
 
-    def when(self, condition: SSAValue, body: Callable[[Code], None]) -> None:
-        """Runs `body` where `condition` holds."""
-        block = Block()
-        body(self.inside(block))
-        block.add_op(scf.YieldOp())
-        self.block.add_op(scf.IfOp(condition, [], Region(block)))
+    def when(self, condition: Value, body: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
+        """Runs `body` where `condition` holds, and `otherwise`, if it is given, elsewhere."""
+        regions: list[Region] = []
+        for branch in (body, otherwise):
+            if branch is not None:
+                block = Block()
+                with self.within(block):
+                    branch()
+                    block.add_op(scf.YieldOp())
+                regions.append(Region(block))
+        self.append(scf.IfOp(condition.ssa, [], regions[0], regions[1] if otherwise is not None else None))
+
+    def choose(
+        self,
+        condition: Value,
+        kinds: Sequence[Attribute],
+        body: Callable[[], Sequence[Value]],
+        otherwise: Callable[[], Sequence[Value]],
+    ) -> list[Value]:
+        """Returns what `body` gives where `condition` holds, and what `otherwise` does elsewhere; either runs alone."""
+        branches = [Block(), Block()]
+        for block, branch in zip(branches, (body, otherwise), strict=True):
+            with self.within(block):
+                block.add_op(_yield(branch()))
+        op = scf.IfOp(condition.ssa, kinds, Region(branches[0]), Region(branches[1]))
+        self.append(op)
+        return self.values(op.results)
 
     # Bodies of stages
 
-    def operands(self, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> list[SSAValue | None]:
+    def operands(self, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, Value]) -> list[Value | None]:
         """Returns the values of a stage's inputs: those known at this point, or loaded."""
-        values: list[SSAValue | None] = []
+        values: list[Value | None] = []
         for buffer, m in zip(stage.inputs, maps_of(stage), strict=False):
             if is_shape_only(buffer):
                 values.append(None)
@@ -381,11 +370,11 @@ class Code:
                 values.append(known[buffer] if buffer in known else self.load(buffer, m.results, loops))
         return values
 
-    def body(self, block: Block, env: dict[SSAValue, SSAValue], loops: Loops) -> list[SSAValue]:
+    def body(self, block: Block, env: dict[SSAValue, SSAValue], loops: Loops) -> list[Value]:
         """Copies a body's ops; gives what it yields."""
         for op in block.ops:
             if isinstance(op, YieldOp | scf.YieldOp):
-                return [env.get(operand, operand) for operand in op.operands]
+                return [self.value(env.get(operand, operand)) for operand in op.operands]
             self.scalar_op(op, env, loops)
         return []
 
@@ -398,66 +387,53 @@ class Code:
             self.block.add_op(clone)
             env.update(zip(op.results, clone.results, strict=True))
         elif isinstance(op, IndexOp):
-            env[op.results[0]] = self.expression(loops.expressions[op.dim.value.data], loops.bases, loops.extents)
+            at = self.expression(loops.expressions[op.dim.value.data], loops.bases, loops.extents)
+            env[op.results[0]] = at.ssa
         elif isinstance(op, affine_ops.ApplyOp):
-            values = [env.get(operand, operand) for operand in op.operands]
-            env[op.result] = self.expression(op.map.data.results[0], values)
+            values = [self.value(env.get(operand, operand)) for operand in op.operands]
+            env[op.result] = self.expression(op.map.data.results[0], values).ssa
         elif isinstance(op, memref.LoadOp):
-            env[op.results[0]] = self._computed_load(op, env)
+            env[op.results[0]] = self._computed_load(op, env).ssa
         elif isinstance(op, scf.IfOp):
-            env.update(zip(op.results, self._condition(op, env, loops), strict=True))
+            branches = [partial(self.body, one.block, dict(env), loops) for one in (op.true_region, op.false_region)]
+            condition, kinds = self.value(env.get(op.cond, op.cond)), [result.type for result in op.results]
+            found = self.choose(condition, kinds, *branches)
+            env.update((result, value.ssa) for result, value in zip(op.results, found, strict=True))
         elif isinstance(op, scf.ForOp):
             env.update(zip(op.results, self._repetition(op, env, loops), strict=True))
 
-    def _computed_load(self, op: memref.LoadOp, env: Mapping[SSAValue, SSAValue]) -> SSAValue:
+    def _computed_load(self, op: memref.LoadOp, env: Mapping[SSAValue, SSAValue]) -> Value:
         binding, extents = self.bindings[op.memref], shape_of(op.memref)
-        at: SSAValue | None = None
+        at: Value | None = None
         for operand, stride in zip(op.indices, affine.strides(extents), strict=True):
-            value = env.get(operand, operand)
-            term = value if stride == 1 else self.index_op(arith.MuliOp, value, stride)
-            at = term if at is None else self.index_op(arith.AddiOp, at, term)
-        if at is None:
-            at = self.number(binding.start)
-        elif binding.start:
-            at = self.index_op(arith.AddiOp, at, binding.start)
+            term = self.value(env.get(operand, operand)) * stride
+            at = term if at is None else at + term
+        at = self.number(binding.start) if at is None else at + binding.start
         if binding.moved is not None:
-            at = self.index_op(arith.AddiOp, binding.moved, at)
+            at = self.value(binding.moved) + at
         return self.element(binding.memory, at)
 
     def _repetition(self, op: scf.ForOp, env: dict[SSAValue, SSAValue], loops: Loops) -> Sequence[SSAValue]:
         block = Block(arg_types=[argument.type for argument in op.body.block.args])
         inner = {**env, **dict(zip(op.body.block.args, block.args, strict=True))}
-        block.add_op(scf.YieldOp(*self.inside(block).body(op.body.block, inner, loops)))
+        with self.within(block):
+            block.add_op(_yield(self.body(op.body.block, inner, loops)))
         start, stop, step = (env.get(bound, bound) for bound in (op.lb, op.ub, op.step))
         new = scf.ForOp(start, stop, step, [env.get(value, value) for value in op.iter_args], block)
         new.attributes |= op.attributes
         self.block.add_op(new)
         return new.results
 
-    def _condition(self, op: scf.IfOp, env: dict[SSAValue, SSAValue], loops: Loops) -> Sequence[SSAValue]:
-        regions: list[Region] = []
-        for region in (op.true_region, op.false_region):
-            block = Block()
-            values = self.inside(block).body(region.block, dict(env), loops)
-            block.add_op(scf.YieldOp(*values))
-            regions.append(Region(block))
-        new = scf.IfOp(env.get(op.cond, op.cond), [r.type for r in op.results], regions[0], regions[1])
-        self.block.add_op(new)
-        return new.results
+
+def _yield(values: Sequence[Value]) -> scf.YieldOp:
+    return scf.YieldOp(*(value.ssa for value in values))
 
 
-@cache
-def _index_value(value: int) -> dict[str, Attribute]:
-    """Returns the properties of a constant index."""
-    return {"value": IntegerAttr(value, index)}
-
-
-@cache
-def _flags(kind: type[Operation]) -> dict[str, Attribute]:
-    """Returns the properties of an op without any that bends its rules."""
-    if issubclass(kind, (arith.AddfOp, arith.MulfOp, arith.MaximumfOp, arith.MinimumfOp)):
-        return {"fastmath": arith.FastMathFlagsAttr("none")}
-    return {}
+def _wrapped(value: Value, divisor: int, times: int) -> Value:
+    """Returns the remainder of a number below `(times + 1) * divisor`, by subtractions and minima."""
+    for _ in range(times):
+        value = value.at_most(value - divisor)
+    return value
 
 
 NEUTRAL: dict[type[Operation], Callable[[Attribute], float]] = {
@@ -509,31 +485,29 @@ def reductions_of(stage: GenericOp) -> list[Reduction]:
     return found
 
 
-def reduced_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> list[SSAValue]:
+def reduced_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, Value]) -> list[Value]:
     """Returns what a reducing stage folds in at one point: for each output, the value before the fold."""
     return values_to_fold(code, stage, stage_env(code, stage, loops, known), loops)
 
 
-def values_to_fold(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], loops: Loops) -> list[SSAValue]:
+def values_to_fold(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], loops: Loops) -> list[Value]:
     """Returns what a reducing stage folds in at one point, where the values of its operands are known."""
     reductions = reductions_of(stage)
     skip = {reduction.combine for reduction in reductions}
     for op in stage.body.block.ops:
         if op not in skip and not isinstance(op, YieldOp):
             code.scalar_op(op, env, loops)
-    return [env.get(reduction.value, reduction.value) for reduction in reductions]
+    return [code.value(env.get(one.value, one.value)) for one in reductions]
 
 
-def stage_env(
-    code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]
-) -> dict[SSAValue, SSAValue]:
+def stage_env(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, Value]) -> dict[SSAValue, SSAValue]:
     """Returns the values of a stage's block arguments for its inputs."""
     args = stage.body.block.args
     values = code.operands(stage, loops, known)
-    return {argument: value for argument, value in zip(args, values, strict=False) if value is not None}
+    return {argument: value.ssa for argument, value in zip(args, values, strict=False) if value is not None}
 
 
-def stage_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> list[SSAValue]:
+def stage_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, Value]) -> list[Value]:
     """Returns what a stage without reductions yields at one point."""
     return code.body(stage.body.block, stage_env(code, stage, loops, known), loops)
 
@@ -546,7 +520,7 @@ def own_loops(kernel: KernelOp, stage: GenericOp) -> tuple[list[int], list[int]]
     return own[:count], own[count:]
 
 
-def store_outputs(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, values: list[SSAValue]) -> None:
+def store_outputs(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, values: list[Value]) -> None:
     """Stores what a stage yields into those of its outputs that outlive the kernel."""
     maps = maps_of(stage)[len(stage.inputs) :]
     for output, m, value in zip(stage.outputs, maps, values, strict=True):
@@ -554,7 +528,7 @@ def store_outputs(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, 
             code.store(value, output, m.results, loops)
 
 
-def strided(loops: Loops, at: SSAValue, own: list[int]) -> Loops:
+def strided(loops: Loops, at: Value, own: list[int]) -> Loops:
     """Returns a stage's loops with its own ones from one index over all of them."""
     total = math.prod(own)
     base = AffineDimExpr(len(loops.bases))
@@ -563,7 +537,7 @@ def strided(loops: Loops, at: SSAValue, own: list[int]) -> Loops:
     return Loops((*loops.bases, at), extents, (*loops.expressions, *expressions))
 
 
-def grid_loops(point: SSAValue, grid: Sequence[int]) -> Loops:
+def grid_loops(point: Value, grid: Sequence[int]) -> Loops:
     """Returns the loops of a grid, from the row-major number of a point."""
     total = 1
     for extent in grid:

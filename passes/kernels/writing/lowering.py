@@ -26,6 +26,7 @@ from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.kernels.writing.control import Condition, Moves, Placed, Starts, view_of, write_choice
 from tensorgrad.passes.kernels.writing.emission import Binding, Code
 from tensorgrad.passes.kernels.writing.placing import Placing
+from tensorgrad.passes.scalars import Value
 from tensorgrad.passes.tensors.simplify import simplify_block
 from tensorgrad.runtime.target import Target
 
@@ -78,7 +79,7 @@ class WrittenOnce:
         """The workgroups of all of them."""
         return self.count * math.prod(self.schedule.groups)
 
-    def bound(self, code: Code, moves: Moves, member: SSAValue | None) -> Code:
+    def bound(self, code: Code, moves: Moves, member: Value | None) -> Code:
         """Code for one of them, by number, that knows its bindings."""
         starts = Starts(code, moves.block, member)
         found: dict[SSAValue, Binding] = {}
