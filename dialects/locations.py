@@ -19,6 +19,12 @@ def line_in(location: Attribute) -> FileLineColLoc | None:
     return location if isinstance(location, FileLineColLoc) else None
 
 
+def line_of(location: Attribute) -> str:
+    """Returns the line of a location as messages have it, `file:line`; `<unknown>` where it has no line."""
+    line = line_in(location)
+    return "<unknown>" if line is None else f"{line.filename.data}:{line.line.data}"
+
+
 def calls_in(location: Attribute) -> tuple[str, ...]:
     """Returns the calls of modules that a location has, the outermost first."""
     found: list[str] = []

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.driver.pipeline import without_collector
 from tensorgrad.driver.reference_step import Phase, ReferenceStep
 from tensorgrad.interpreters.nonfinite import Content, NonfiniteSearch, Origin
-from tensorgrad.tracing.location import line_of
 
 MOST_REACHED = 4
 """How many results are listed that are not finite."""

@@ -11,6 +11,7 @@ from typing import Any
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
 from tensorgrad.dialects.tg.control import RegionOp
 from tensorgrad.driver.pipeline import without_collector
@@ -18,7 +19,7 @@ from tensorgrad.driver.reference_step import Phase, ReferenceStep
 from tensorgrad.errors import OptionError
 from tensorgrad.interpreters.nonfinite import Content
 from tensorgrad.interpreters.tensors import TensorExecutor
-from tensorgrad.tracing.location import line_of, user_line
+from tensorgrad.tracing.location import user_line
 
 MOST_LINES = 12
 """How many lines a message names."""

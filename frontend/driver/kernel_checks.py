@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.driver import tolerance
 from tensorgrad.errors import ExecutionError, NumericsError
@@ -21,7 +22,6 @@ from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import named
 from tensorgrad.runtime.program import Collective, Copy, Dispatch, Wait, runs, unrolled
 from tensorgrad.runtime.stepwise import Range
-from tensorgrad.tracing.location import line_of
 
 DOUBTS = 8
 """Where an element is off, its kernel runs so often in f64 on operands that are moved, to see how far it moves then."""

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.elementwise.arithmetic import StopGradientOp
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
@@ -22,7 +23,7 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.capturing import captured, captured_names
 from tensorgrad.tracing.dtypes import SHORT, Spec, is_float, spec
 from tensorgrad.tracing.index_ranges import IndexRanges
-from tensorgrad.tracing.location import line_of, user_line
+from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Traced
 from tensorgrad.tracing.tracer import as_result, check_function, function_name, trace_call, unique
 

@@ -36,6 +36,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.functions import find_function
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Slot, results_of
 from tensorgrad.dialects.tg.base import NumpyArray, dense, dense_to_numpy, numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
@@ -63,7 +64,6 @@ from tensorgrad.runtime.backend import DTYPES, ArraySlot, ScalarInputs
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Program, TensorSlot
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
-from tensorgrad.tracing.location import line_of
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice

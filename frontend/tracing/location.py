@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr
-from xdsl.ir import Attribute
 
-from tensorgrad.dialects.locations import line_in, within_calls
+from tensorgrad.dialects.locations import line_of, within_calls
 from tensorgrad.runtime.errors import user_frame
 
 _lines: dict[tuple[str, int], FileLineColLoc] = {}
@@ -92,9 +91,3 @@ def _line(key: tuple[str, int]) -> FileLineColLoc:
 def user_line() -> str:
     """Returns the user's line, as `file:line`."""
     return line_of(user_location())
-
-
-def line_of(location: Attribute) -> str:
-    """Returns the line that an op is from, as `file:line`."""
-    line = line_in(location)
-    return "<unknown>" if line is None else f"{line.filename.data}:{line.line.data}"

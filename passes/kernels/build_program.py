@@ -43,6 +43,7 @@ from tensorgrad.dialects.buf import (
 from tensorgrad.dialects.buf_control import RepeatOp, RowOp
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.functions import find_function
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Slot, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED, FLOPS
@@ -297,7 +298,7 @@ def _wait_for(start: KernelOp) -> KernelOp:
     users = (use.operation for use in start.outputs[0].uses if use.operation is not start)
     found = next((one for one in users if isinstance(one, KernelOp)), None)
     if found is None:
-        raise DiagnosticException(f"an exchange at {start.location} starts and is never waited for")
+        raise DiagnosticException(f"an exchange at {line_of(start.location)} starts and is never waited for")
     return found
 
 

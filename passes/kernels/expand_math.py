@@ -23,6 +23,7 @@ from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.levels import Level, LevelPass
 from tensorgrad.passes.scalars import Formula, Value
@@ -595,6 +596,6 @@ class ExpandMathPass(LevelPass):
             type_ = inner.results[0].type
             if type_ not in (f32, f16):
                 problem = f"expand-math has f32 and f16, not {type_}"
-                raise PassFailedException(f"{inner.name} at {inner.location}: {problem}")
+                raise PassFailedException(f"{inner.name} at {line_of(inner.location)}: {problem}")
         for inner in found:
             expand(inner, self.target.native)

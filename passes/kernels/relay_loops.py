@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp as BufKernelOp
 from tensorgrad.dialects.buf import buffer_bytes
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.passes.analyses.trips import (
     EXCLUSIVE,
     ITERATIONS,
@@ -158,7 +159,7 @@ def _room(kernel: wgsl.KernelOp, target: Target) -> int:
 
 def _too_long(kernel: wgsl.KernelOp, target: Target, problem: str) -> DiagnosticException:
     return DiagnosticException(
-        f"the loops of the kernel made at {kernel.location} are too long for {target.name!r}, which ends an "
+        f"the loops of the kernel made at {line_of(kernel.location)} are too long for {target.name!r}, which ends an "
         f"invocation's loops without a word after {target.max_loop_iterations} iterations: {problem}. "
         "Reduce in several steps (reshape an axis into two, then reduce one after the other), or take another device"
     )

@@ -271,7 +271,7 @@ MISTAKES: dict[type[BaseException], Mistake] = {
     ),
     EmitError: Mistake(
         lambda: tg_opt(NO_WGSL, "-t", "wgsl"),
-        r"math\.erf at loc\(.*\): this op has no WGSL; is a pass missing before\?",
+        r"math\.erf at .*: this op has no WGSL; is a pass missing before\?",
     ),
     errors.UnusedParameterWarning: Mistake(
         lambda: compiled(model=Spare()),

@@ -31,6 +31,7 @@ from tensorgrad.dialects.buf import (
 )
 from tensorgrad.dialects.buf_control import BranchOp, RowOp
 from tensorgrad.dialects.functions import is_private
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, starts_of, steps_of, updates_of, users
@@ -543,5 +544,5 @@ def too_large(what: str, size: int, location: LocationAttr, target: Target) -> D
     """Returns the error of what no buffer of a target can hold."""
     return DiagnosticException(
         f"{what} takes {size} bytes, more than a buffer of target {target.name} can hold ({target.max_buffer_size}); "
-        f"it was made at {location}"
+        f"it was made at {line_of(location)}"
     )

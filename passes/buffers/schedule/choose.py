@@ -11,6 +11,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import Schedule
 from tensorgrad.passes.analyses.machine import CpuModel, machine_of
 from tensorgrad.passes.buffers.schedule.archetype import Archetype
@@ -45,7 +46,9 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
         found = one.default(kernel, target)
         if found is not None:
             return found
-    raise DiagnosticException(f"target {target.name!r} has no schedule for the kernel made at {kernel.location}")
+    raise DiagnosticException(
+        f"target {target.name!r} has no schedule for the kernel made at {line_of(kernel.location)}"
+    )
 
 
 def neighbours(schedule: Schedule, kernel: KernelOp, target: Target) -> list[Schedule]:

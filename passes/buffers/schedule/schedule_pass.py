@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.analyses.walking import operations
@@ -75,8 +76,8 @@ class SchedulePass(LevelPass):
             kernel.verify_()
         except (VerifyException, LookupError) as error:
             raise DiagnosticException(
-                f"{self.tuned} has no schedule for the kernel made at {kernel.location}, but one of another; delete it "
-                f"({error})"
+                f"{self.tuned} has no schedule for the kernel made at {line_of(kernel.location)}, but one of another; "
+                f"delete it ({error})"
             ) from error
 
 

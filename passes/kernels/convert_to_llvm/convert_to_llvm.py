@@ -29,6 +29,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import buffer_bytes, element_of
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import short_ints
 from tensorgrad.passes.kernels.convert_to_llvm.addresses import Indices
 from tensorgrad.passes.kernels.convert_to_llvm.scalars import (
@@ -170,7 +171,7 @@ class _Function(Builder):
             case memref.AllocaOp():
                 self.env[op.memref] = self._alloca(op)
             case _:
-                raise DiagnosticException(f"convert-to-llvm has no rule for {op.name}, at {op.location}")
+                raise DiagnosticException(f"convert-to-llvm has no rule for {op.name}, at {line_of(op.location)}")
 
     # Memory
 

@@ -31,6 +31,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import short_ints
 
 INDEX = IndexType()
@@ -278,7 +279,9 @@ def _library(name: str) -> Rule:
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         if op.results[0].type != f64:
-            raise DiagnosticException(f"{op.name} of {op.results[0].type} at {op.location}: run `expand-math` first")
+            raise DiagnosticException(
+                f"{op.name} of {op.results[0].type} at {line_of(op.location)}: run `expand-math` first"
+            )
         return b.library(name, operands)
 
     return rule

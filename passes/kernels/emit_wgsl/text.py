@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import IndexType, f16, f32, i1, i32, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import DiagnosticException
 
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.wgsl import VECTOR
 from tensorgrad.runtime.errors import TensorgradError
 
@@ -41,7 +42,7 @@ class EmitError(TensorgradError, DiagnosticException):
 
     def __init__(self, op: Operation, problem: str) -> None:
         """`problem` with `op`'s name and location before it."""
-        super().__init__(f"{op.name} at {op.location}: {problem}")
+        super().__init__(f"{op.name} at {line_of(op.location)}: {problem}")
 
 
 # WGSL's grammar mixes fewer operators than C's: what each one takes unparenthesized, on its left and right.

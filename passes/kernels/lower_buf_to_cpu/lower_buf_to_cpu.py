@@ -13,9 +13,9 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import Extents, LoopsSchedule, PackedSchedule, TilesSchedule
 from tensorgrad.passes.kernels.lower_buf_to_cpu.attention import write_tiles
-from tensorgrad.passes.kernels.lower_buf_to_cpu.interchange import interchange_folds
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import write_loops
 from tensorgrad.passes.kernels.lower_buf_to_cpu.packed import write_packed
 from tensorgrad.passes.kernels.writing.control import Moves
@@ -59,8 +59,8 @@ class _Lowering(FunctionLowering):
     def check(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue], views: Sequence[SSAValue]) -> None:
         if len(kernels) > 1:
             raise DiagnosticException(
-                f"the kernel made at {kernels[0].location} shares a dispatch with others, which native code doesn't: "
-                "leave out `share-dispatches`"
+                f"the kernel made at {line_of(kernels[0].location)} shares a dispatch with others, which native code "
+                "doesn't: leave out `share-dispatches`"
             )
 
     def types(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> list[Attribute]:
@@ -83,11 +83,10 @@ class _Lowering(FunctionLowering):
                 write_tiles(one.kernel, one.schedule, code, first, last)
             case schedule:
                 raise DiagnosticException(
-                    f"the kernel made at {one.kernel.location} is scheduled for shaders ({schedule.archetype}): "
-                    "run `schedule` with a target whose language is llvm"
+                    f"the kernel made at {line_of(one.kernel.location)} is scheduled for shaders "
+                    f"({schedule.archetype}): run `schedule` with a target whose language is llvm"
                 )
         hoist_invariants(block)
-        interchange_folds(block)
         simplify_block(block)
         return cpu.KernelOp(self.written.name(one.schedule.archetype), access, block)
 

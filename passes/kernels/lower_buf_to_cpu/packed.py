@@ -18,6 +18,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import grid_of_sides
 from tensorgrad.passes.analyses.factors import factors_of, result_stride
@@ -108,7 +109,8 @@ class Product:
         factors = None if stage is None else factors_of(stage, schedule.row, schedule.column)
         if stage is None or factors is None:
             raise DiagnosticException(
-                f"the kernel at {kernel.location} does not sum products of rows and columns, but is scheduled as packed"
+                f"the kernel at {line_of(kernel.location)} does not sum products of rows and columns, but is scheduled "
+                "as packed"
             )
         self.kernel, self.stage, self.factors, self.schedule = kernel, stage, factors, schedule
         self.element = element_of(stage.outputs[0])
@@ -127,8 +129,8 @@ class Product:
         self.is_cut = self.tail is not None and self.tail.filled < self.tail.width
         if schedule.direct_columns and (self.is_cut or not self.layouts[factors.column].in_vectors):
             raise DiagnosticException(
-                f"the kernel at {kernel.location} is scheduled to read columns in place, but they are no neighbours in "
-                "memory, or fewer than vectors have elements"
+                f"the kernel at {line_of(kernel.location)} is scheduled to read columns in place, but they are no "
+                "neighbours in memory, or fewer than vectors have elements"
             )
         self.room = schedule.tile_columns + (self.tail.width if self.tail is not None else 0)
         self.stores = self._stores_sums()

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import ContractionSchedule, Tile
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.axes import axes_of_values, grid_of_sides, needed_for, one_sided_values
@@ -444,6 +445,8 @@ def write_contraction(kernel: KernelOp, schedule: ContractionSchedule, code: Cod
     """
     stage = contraction_of(kernel)
     if stage is None:
-        raise DiagnosticException(f"the kernel at {kernel.location} is not a contraction, but scheduled as one")
+        raise DiagnosticException(
+            f"the kernel at {line_of(kernel.location)} is not a contraction, but scheduled as one"
+        )
     block = OutputBlock(kernel, stage, code, schedule)
     block.finish(block.accumulate())

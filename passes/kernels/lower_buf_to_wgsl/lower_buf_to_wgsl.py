@@ -11,6 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
+    StringAttr,
     UnitAttr,
     UnknownLoc,
     f16,
@@ -30,6 +31,7 @@ from tensorgrad.dialects.buf import (
     loop_extents,
     shape_of,
 )
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import (
     AttentionSchedule,
     ContractionSchedule,
@@ -43,6 +45,7 @@ from tensorgrad.dialects.schedule import (
     TilesSchedule,
     folded,
 )
+from tensorgrad.dialects.signature import DTYPE
 from tensorgrad.passes.analyses.guards import fold_guards, thread_numbers
 from tensorgrad.passes.analyses.machine import VECTOR
 from tensorgrad.passes.analyses.storage import bindings_of
@@ -177,16 +180,18 @@ class _Lowering(FunctionLowering):
             count = bindings_of(largest.size, self.target)
             large = f"; {named(largest.result)} alone takes {count}, for its {largest.size} bytes"
             raise DiagnosticException(
-                f"the kernel made at {kernel.location} needs {len(views)} bindings, {self.target.name} has {limit}"
-                + (large if count > 1 else "")
+                f"the kernel made at {line_of(kernel.location)} needs {len(views)} bindings, {self.target.name} has "
+                f"{limit}{large if count > 1 else ''}"
             )
         lacking = _lacking(self.target)
         for value in operands:
             element = element_of(value)
             if element in lacking:
+                unsigned = view_of(value).attributes.get(DTYPE) == StringAttr("u64")
                 raise DiagnosticException(
-                    f"{named(value)} has elements of {element}, which {self.target.name} does not have; "
-                    f"it was made at {kernel.location}; cast it to {lacking[element]}"
+                    f"{named(value)} has elements of {'u64' if unsigned else element}, which {self.target.name} does "
+                    f"not have; it was made at {line_of(kernel.location)}; "
+                    f"cast it to {'u32' if unsigned else lacking[element]}"
                 )
         for op in operations(kernel.body.block):
             for value in op.results:
@@ -194,7 +199,7 @@ class _Lowering(FunctionLowering):
                 if element in lacking:
                     raise DiagnosticException(
                         f"{op.name} gives {element}, which {self.target.name} does not have; "
-                        f"it was made at {op.location}; compute in {lacking[element]}"
+                        f"it was made at {line_of(op.location)}; compute in {lacking[element]}"
                     )
 
     def _check_indices(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue]) -> None:
@@ -203,20 +208,21 @@ class _Lowering(FunctionLowering):
             if math.prod(shape_of(view.result)) > LARGEST_INDEX:
                 raise DiagnosticException(
                     f"{named(view.result)} takes {view.size} bytes, of more elements than indices of 32 bits can "
-                    f"number; it was made at {view.location}"
+                    f"number; it was made at {line_of(view.location)}"
                 )
         for one in kernels:
             points, schedule = math.prod(one.extents), cast(ScheduleAttr, one.schedule).data
             if max(points, math.prod(schedule.groups) * math.prod(schedule.workgroup)) > LARGEST_INDEX:
                 raise DiagnosticException(
-                    f"the kernel made at {one.location} has {points} points, more than indices of 32 bits can number"
+                    f"the kernel made at {line_of(one.location)} has {points} points, more than indices of 32 bits can "
+                    "number"
                 )
             for stage in one.stages:
                 own = math.prod(loop_extents(stage)[len(one.extents) :])
                 if own > LARGEST_INDEX:
                     raise DiagnosticException(
-                        f"the kernel made at {one.location} reduces {own} values at a point, more than indices of 32 "
-                        "bits can number: reduce one axis after the other, and store what lies between"
+                        f"the kernel made at {line_of(one.location)} reduces {own} values at a point, more than "
+                        "indices of 32 bits can number: reduce one axis after the other, and store what lies between"
                     )
 
 
@@ -224,7 +230,7 @@ def _lacking(target: Target) -> dict[Attribute, str]:
     """Returns the types that shaders of a target don't have, each with what there is instead."""
     found: dict[Attribute, str] = {f64: "f32", i8: "i32", i16: "i32"}
     found |= {} if target.f16 else {f16: "f32"}
-    return found if target.int64 else {**found, i64: "i32"}
+    return found if target.int64 else {**found, i64: "i32 (u32 if it is unsigned)"}
 
 
 def _write_once(one: WrittenOnce, code: Code, number: Value, arrays: Arrays, moves: Moves) -> None:
@@ -265,7 +271,7 @@ def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
             write_attention(kernel, schedule, code)
         case LoopsSchedule() | PackedSchedule() | TilesSchedule():
             raise DiagnosticException(
-                f"the kernel made at {kernel.location} is scheduled for native code ({schedule.archetype}): "
+                f"the kernel made at {line_of(kernel.location)} is scheduled for native code ({schedule.archetype}): "
                 "lower-buf-to-cpu writes it"
             )
 

@@ -29,6 +29,7 @@ from tensorgrad.dialects.buf import (
     maps_of,
     shape_of,
 )
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.scalars import ScalarBuilder, Value
 
@@ -479,7 +480,7 @@ def reductions_of(stage: GenericOp) -> list[Reduction]:
         op = result.owner
         uses = list(accumulator.uses)
         if not isinstance(op, Operation) or type(op) not in NEUTRAL or len(uses) != 1 or uses[0].operation is not op:
-            raise DiagnosticException(f"a reduction must fold its accumulator by one op, at {stage.location}")
+            raise DiagnosticException(f"a reduction must fold its accumulator by one op, at {line_of(stage.location)}")
         value = op.operands[1] if op.operands[0] is accumulator else op.operands[0]
         found.append(Reduction(op, value, element_of(stage.outputs[position])))
     return found

@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.buf import KERNELS, ArenaOp, Buffer, DispatchOp, KernelOp, ViewOp, buffer_type, element_of
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import Extents, GroupSchedule, Schedule, ScheduleAttr
 from tensorgrad.dialects.signature import NAME
 from tensorgrad.passes.analyses.graph import steps_of
@@ -140,7 +141,7 @@ class FunctionLowering(ABC):
         for kernel in kernels:
             if kernel.schedule is None and kernel.collective is None:
                 raise DiagnosticException(
-                    f"{self.name} expects a schedule on every kernel; the one at {kernel.location} has none "
+                    f"{self.name} expects a schedule on every kernel; the one at {line_of(kernel.location)} has none "
                     "(run `schedule` first)"
                 )
         steps = steps_of(kernels)
@@ -239,7 +240,7 @@ class FunctionLowering(ABC):
         views = [*dict.fromkeys(whole), *counters, table]
         if len(views) > self.target.max_storage_buffers_per_shader_stage:
             raise DiagnosticException(
-                f"{len(conditions)} branches inside of each other at {op.location} need {len(views)} bindings"
+                f"{len(conditions)} branches inside of each other at {line_of(op.location)} need {len(views)} bindings"
             )
         placed = [
             Placed(views.index(view), 0, None if row is None else (row[0], tuple(map(views.index, row[1]))))

@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.attention import Attention
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, is_float, size_of, splat_value
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
@@ -39,8 +40,8 @@ def distribute(d: Distribution, ops: Sequence[Operation], known: Known) -> None:
         operands = [known[operand] for operand in op.operands]
         if isinstance(op, CollectiveOp):
             raise DiagnosticException(
-                f"{op.name} at {op.location} is in a step that is distributed, which sees the batch of all processes "
-                "already; leave it out"
+                f"{op.name} at {line_of(op.location)} is in a step that is distributed, which sees the batch of all "
+                "processes already; leave it out"
             )
         if isinstance(op, TensorOp):
             found = [_tensor_op(d, op, operands)]
