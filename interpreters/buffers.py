@@ -267,7 +267,8 @@ class BufferExecutor:
         written = {place for run in self._possible() for place in without_rows(run.writes, self._rows)}
         found: dict[str, SSAValue] = {}
         for value, slot in self._slots.items():
-            updated = slot.role in UPDATED and self._storage[value] in written
+            place = self._storage[value]
+            updated = slot.role in UPDATED and (place in written or any(place.is_part(one) for one in written))
             if updated or slot.role in DESTINATIONS:
                 key = f"{'update' if updated else slot.role}/{slot.name}"
                 if key in found:

@@ -105,6 +105,7 @@ def device_passes(
 
 def scheduled_passes(target: Target) -> list[ModulePass]:
     """Returns the passes from scheduled kernels down to `wgsl`, or to `llvm` where the target is native code."""
+    from tensorgrad.passes.buffers.cut_grids import CutGridsPass
     from tensorgrad.passes.buffers.overlap_collectives import OverlapCollectivesPass
     from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
     from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
@@ -124,6 +125,7 @@ def scheduled_passes(target: Target) -> list[ModulePass]:
         ]
     return [
         *planning,
+        CutGridsPass(target=target),
         LowerBufToWgslPass(target=target),
         RelayLoopsPass(target=target),
         KeepIeeePass(),

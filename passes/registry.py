@@ -32,6 +32,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "share-dispatches": ("tensorgrad.passes.buffers.share_dispatches", "ShareDispatchesPass"),
     "overlap-collectives": ("tensorgrad.passes.buffers.overlap_collectives", "OverlapCollectivesPass"),
     "plan-memory": ("tensorgrad.passes.buffers.plan_memory", "PlanMemoryPass"),
+    "cut-grids": ("tensorgrad.passes.buffers.cut_grids", "CutGridsPass"),
     "buf-to-upstream": ("tensorgrad.passes.buffers.buf_to_upstream", "BufToUpstreamPass"),
     "lower-buf-to-wgsl": ("tensorgrad.passes.kernels.lower_buf_to_wgsl", "LowerBufToWgslPass"),
     "lower-buf-to-cpu": ("tensorgrad.passes.kernels.lower_buf_to_cpu", "LowerBufToCpuPass"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -116,6 +116,20 @@ def _stage_around(op: Operation) -> Operation:
     return op
 
 
+def accesses_of(kernel: KernelOp) -> list[Accesses]:
+    """Returns what the stages of a kernel touch: its operands, and its locals."""
+    operands: dict[SSAValue, SSAValue] = dict(zip(kernel.body.block.args, kernel.operands, strict=True))
+
+    def outside(places: Sequence[tuple[SSAValue, AffineMap]]) -> list[tuple[SSAValue, AffineMap]]:
+        return [(operands.get(value, value), index) for value, index in places]
+
+    inside = map(_accesses, kernel.stages)
+    return [
+        Accesses(outside(one.reads), outside(one.writes), [operands.get(value, value) for value in one.loads])
+        for one in inside
+    ]
+
+
 def _accesses(stage: GenericOp) -> Accesses:
     places = list(zip(stage.operands, maps_of(stage), strict=True))
     count = len(stage.inputs)
@@ -159,13 +173,21 @@ class Bindings:
         self.arenas = _shared_arenas(values, target, ("input", "output") if arguments else ())
         self.arenas.update(_packed_arenas(function, target, self.arenas))
 
-    def fit(self, buffers: Iterable[SSAValue]) -> bool:
-        """Returns whether a kernel of these buffers fits the binding limit."""
+    def fit(self, buffers: Collection[SSAValue], windows: Collection[SSAValue] = ()) -> bool:
+        """Returns whether a kernel of these buffers fits the binding limit.
+
+        Args:
+            buffers: Those that it accesses.
+            windows: Those of which it accesses no more than a binding may have.
+        """
         unique = {self.in_place.get(value, value) for value in buffers}
+        whole = {self.in_place.get(value, value) for value in buffers if value not in windows}
         scalars = unique & self.scalars
         needed = unique - scalars
-        if self._count(needed) + bool(scalars) <= self.limit:
+        if self._count(needed & whole) + len(needed - whole) + bool(scalars) <= self.limit:
             return True
+        if windows:
+            return False
         arenas = {self.arenas[value] for value in needed if value in self.arenas}
         rest = {value for value in needed if value not in self.arenas}
         made = {value for value in rest if is_private(value)}

@@ -16,10 +16,11 @@ from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.buf import KernelOp, element_of, shape_of
 from tensorgrad.dialects.tg.base import is_float
+from tensorgrad.passes.analyses.cuts import fits
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls
 from tensorgrad.passes.analyses.liveness import allocated
 from tensorgrad.passes.analyses.stages import Parts, Stage, put_together, take_apart
-from tensorgrad.passes.analyses.storage import Bindings
+from tensorgrad.passes.analyses.storage import Bindings, accesses_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
@@ -60,7 +61,7 @@ class _Splitting:
     def run(self) -> None:
         """Splits them in place."""
         for kernel in [op for op in self.block.ops if isinstance(op, KernelOp)]:
-            if kernel.single is not None or kernel.schedule is not None or self.bindings.fit(kernel.operands):
+            if kernel.single is not None or kernel.schedule is not None or self._fits(kernel):
                 continue
             for piece in self._pieces(take_apart(kernel)):
                 self.block.insert_op_before(put_together(piece), kernel)
@@ -69,13 +70,17 @@ class _Splitting:
 
     def _pieces(self, parts: Parts) -> list[Parts]:
         """Returns kernels that do what one does, each within the limit if that can be."""
-        if self._fits(parts):
+        if self._parts_fit(parts):
             return [parts]
         halves = self._between_stages(parts) if len(parts.stages) > 1 else self._among_branches(parts)
         return [parts] if halves is None else [piece for half in halves for piece in self._pieces(half)]
 
-    def _fits(self, parts: Parts) -> bool:
-        return self.bindings.fit([*parts.inputs, *parts.outputs])
+    def _fits(self, kernel: KernelOp) -> bool:
+        return fits(self.bindings, kernel.extents, lambda: accesses_of(kernel), kernel.operands)
+
+    def _parts_fit(self, parts: Parts) -> bool:
+        buffers = [*parts.inputs, *parts.outputs]
+        return fits(self.bindings, parts.grid, lambda: [stage.accesses() for stage in parts.stages], buffers)
 
     def _stored(self, shape: Sequence[int], element: Attribute, parts: Parts) -> memref.AllocOp:
         """Makes a buffer for what one kernel hands on to another."""
@@ -143,7 +148,7 @@ class _Splitting:
                 Parts(parts.grid, [half], [buffer for buffer, _ in half.writes], [], parts.location)
                 for half in (first, second)
             ]
-            if self._fits(halves[0]) and len(halves[1].inputs) < len(parts.inputs):
+            if self._parts_fit(halves[0]) and len(halves[1].inputs) < len(parts.inputs):
                 return halves[0], halves[1]
         return None
 

@@ -116,6 +116,7 @@ BUGS: dict[str, tuple[str, Callable[[ModuleOp], None]]] = {
     "split-kernels": ("wgpu", swap("arith.subf")),
     "schedule": ("cpu", swap("arith.divf")),
     "plan-memory": ("cpu", overlap),
+    "cut-grids": ("wgpu", swap("arith.subf")),
     "lower-buf-to-cpu": ("cpu", swap("arith.subf")),
     "expand-math": ("cpu", swap("arith.subf")),
     "convert-to-llvm": ("cpu", swap("llvm.fsub")),

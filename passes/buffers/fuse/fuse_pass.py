@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of
+from tensorgrad.passes.analyses.cuts import fits
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, updates_of
 from tensorgrad.passes.analyses.machine import DEEPEST_NESTING, MOST_OPS, SMALL_WORK
 from tensorgrad.passes.analyses.stages import Parts, put_together, take_apart
@@ -251,8 +252,8 @@ class Fusion:
             return TOO_MANY_OPS
         if producer.nesting and producer.nesting + reader.nesting > DEEPEST_NESTING:
             return f"conditions and loops would be nested deeper than {DEEPEST_NESTING}"
-        inputs = [value for value in (*producer.inputs, *reader.inputs) if value is not source]
-        if not self.bindings.fit([*inputs, *reader.outputs]):
+        buffers = [value for value in (*producer.inputs, *reader.inputs, *reader.outputs) if value is not source]
+        if not fits(self.bindings, reader.grid, lambda: inlined_accesses(producer, reader), buffers):
             return TOO_MANY_BINDINGS
         updates = [(old, new) for old, new in self.graph.updated_in_place(reader) if old in producer.inputs]
         if updates and not _all_may_write_over(inlined_accesses(producer, reader), updates):
@@ -289,8 +290,8 @@ class Fusion:
     def _merge_refusal(self, first: Parts, second: Parts, loops: Sequence[int]) -> str | None:
         """Returns why two kernels don't fit the binding limit as one, or can't keep their updates in place."""
         private = self._private_to(first, second)
-        buffers = {*first.inputs, *first.outputs, *second.inputs, *second.outputs} - set(private)
-        if not self.bindings.fit(buffers):
+        buffers = [v for v in (*first.inputs, *first.outputs, *second.inputs, *second.outputs) if v not in private]
+        if not fits(self.bindings, first.grid, lambda: merged_accesses(first, second, loops), buffers):
             return TOO_MANY_BINDINGS
         read = {*first.inputs, *second.inputs}
         updates = [*self.graph.updated_in_place(first), *self.graph.updated_in_place(second)]

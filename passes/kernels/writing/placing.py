@@ -115,7 +115,7 @@ class Placing:
         kernels = [kernel for team in teams for kernel in team]
         operands = [operand for kernel in kernels for operand in kernel.operands]
         rows, counters = self.rows(operands)
-        places = {operand: self.scalars.get(operand, (self.whole(operand), 0)) for operand in operands}
+        places = {operand: self.scalars.get(operand) or self._aligned(self.whole(operand)) for operand in operands}
         if not counters:
             found = self._by_table(teams, places)
             if found is not None:
@@ -129,6 +129,16 @@ class Placing:
         )
         singles = [[kernel] for kernel in kernels]
         return Layout(singles, views, [[next(placed) for _ in kernel.operands] for kernel in kernels])
+
+    def _aligned(self, view: SSAValue) -> Place:
+        """Returns a view that can be bound, and where in it another one starts: itself, unless it is a part that starts
+        where no binding may."""
+        op = cast(ViewOp, view.owner)
+        before = op.start % self.target.min_storage_buffer_offset_alignment
+        if before == 0:
+            return view, 0
+        bound = self._flat_view(op.arena, op.start - before, op.start + op.size, [op])
+        return bound, before // element_bytes(element_of(view))
 
     def chunks(self, view: SSAValue) -> list[SSAValue]:
         """Returns the bindings of a view: itself, or flat views over its parts where it is larger than one may be."""

@@ -1,0 +1,122 @@
+"""Windows of buffers: where the grid of a kernel is cut, each part of it needs only some rows of a buffer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from tensorgrad.dialects.buf import ROW, Buffer, PackOp, ViewOp, buffer_bytes, shape_of
+from tensorgrad.passes.analyses.storage import Accesses, Bindings, bindings_of, chunk_bytes
+from tensorgrad.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the grid of a kernel may be cut.
+
+    Attributes:
+        axis: The loop of the grid that is cut.
+        step: How many of its iterations each part but the last has.
+        rows: The buffers of which a part needs only the rows of its own iterations, with the axis that counts these.
+    """
+
+    axis: int
+    step: int
+    rows: dict[SSAValue, int]
+
+
+def cuts_of(
+    grid: Sequence[int], accesses: Callable[[], Sequence[Accesses]], buffers: Iterable[SSAValue], target: Target
+) -> list[Cut]:
+    """Returns the ways to cut a kernel's grid so that larger buffers than a binding may be are bound in windows.
+
+    Args:
+        grid: The extents of the grid.
+        accesses: Returns what the kernel's stages touch; asked only where there is a large buffer.
+        buffers: Those that it binds.
+        target: How large a binding may be, and where it may start.
+
+    Returns:
+        One cut for each loop that gives windows of a large buffer, and of all that the kernel writes; none where there
+        is no large buffer.
+    """
+    wanted = list(dict.fromkeys(buffers))
+    large = [value for value in wanted if bindings_of(_bytes(value), target) > 1]
+    if not large:
+        return []
+    stages = accesses()
+    written = {value for stage in stages for value, _ in stage.writes if value in wanted}
+    loaded = {value for stage in stages for value in stage.loads}
+    maps: dict[SSAValue, list[AffineMap]] = {value: [] for value in wanted if value not in loaded}
+    for stage in stages:
+        for value, index in (*stage.reads, *stage.writes):
+            if value in maps:
+                maps[value].append(index)
+    found: list[Cut] = []
+    for axis, extent in enumerate(grid):
+        rows = {
+            value: place
+            for value, found in maps.items()
+            if (place := _row_axis(value, found, axis, extent)) is not None
+        }
+        step = _step([row_bytes(value, rows[value]) for value in large if value in rows], target)
+        if 0 < step < extent and written <= rows.keys():
+            found.append(Cut(axis, step, rows))
+    return found
+
+
+def fits(
+    bindings: Bindings,
+    grid: Sequence[int],
+    accesses: Callable[[], Sequence[Accesses]],
+    buffers: Sequence[SSAValue],
+) -> bool:
+    """Returns whether a kernel fits the binding limit, as it is or once `cut-grids` has cut its grid.
+
+    Args:
+        bindings: The limit.
+        grid: The extents of the grid.
+        accesses: Returns what the kernel's stages touch.
+        buffers: Those that it binds.
+    """
+    return bindings.fit(buffers) or any(
+        bindings.fit(buffers, cut.rows) for cut in cuts_of(grid, accesses, buffers, bindings.target)
+    )
+
+
+def row_bytes(value: SSAValue, axis: int) -> int:
+    """Returns the bytes of a buffer for each index of an axis that only axes of extent 1 stand in front of."""
+    return _bytes(value) // shape_of(value)[axis]
+
+
+def _bytes(value: SSAValue) -> int:
+    return buffer_bytes(cast(Buffer, value.type))
+
+
+def _row_axis(value: SSAValue, maps: Sequence[AffineMap], loop: int, extent: int) -> int | None:
+    """Returns the outermost axis of a buffer if a loop counts it wherever the buffer is accessed, and nothing else."""
+    if isinstance(value.owner, PackOp) or (isinstance(value.owner, ViewOp) and ROW in value.owner.attributes):
+        return None  # it is another name for several buffers
+    shape = shape_of(value)
+    axis = next((axis for axis, size in enumerate(shape) if size > 1), None)
+    if axis is None or not maps or shape[axis] != extent:
+        return None
+    for one in maps:
+        others = (*one.results[:axis], *one.results[axis + 1 :])
+        if one.results[axis] != AffineDimExpr(loop) or any(loop in other.used_dims() for other in others):
+            return None
+    return axis
+
+
+def _step(rows: Sequence[int], target: Target) -> int:
+    """Returns how many rows, of so many bytes each, a window has at most that starts where bindings may; 0 if none."""
+    if not rows:
+        return 0
+    alignment = target.min_storage_buffer_offset_alignment
+    aligned = math.lcm(*(alignment // math.gcd(size, alignment) for size in rows))
+    return chunk_bytes(target) // max(rows) // aligned * aligned
