@@ -169,6 +169,33 @@ def test_large_buffers_are_bound_in_chunks(device: WebGPUDevice, name: str, base
     assert max(buffer.size for buffer in program.buffers) > base.max_storage_buffer_binding_size
 
 
+def attention_gradients(q: Any, k: Any, v: Any) -> Any:
+    return tg.grad(lambda q, k, v: tg.sum(tg.nn.scaled_dot_product_attention(q, k, v) ** 2), argnums=(0, 1, 2))(q, k, v)
+
+
+@pytest.mark.parametrize(("bindings", "size", "kernels"), [(4, 1 << 27, 3), (4, 1 << 15, 0), (8, 1 << 15, 3)])
+def test_attention_is_composed_where_its_kernels_do_not_fit(
+    device: WebGPUDevice, bindings: int, size: int, kernels: int
+) -> None:
+    """Its derivative has eight buffers. They are fewer bindings only where one holds everything."""
+    target = replace(
+        WEBGPU_DEFAULT,
+        name="few",
+        max_storage_buffers_per_shader_stage=bindings,
+        max_storage_buffer_binding_size=size,
+    )
+    program = run(device, target, attention_gradients, *(normal(1, 2, 64, width) for width in (16, 16, 16)))
+    assert sum(kernel.entry.startswith("attention") for kernel in program.kernels) == kernels
+
+
+def test_a_gpt_step_fits_few_bindings_of_few_bytes() -> None:
+    training, _ = workload("gpt")("numpy")
+    target = replace(FEW, max_storage_buffer_binding_size=1 << 22)
+    program = training.program_for(str(target))
+    assert_within(program, target)
+    assert not any(kernel.entry.startswith("attention") for kernel in program.kernels)
+
+
 JOINED = [normal(5, 20) if i % 2 else rows(5, 20) for i in range(9)]
 
 

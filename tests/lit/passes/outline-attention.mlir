@@ -2,6 +2,11 @@
 // RUN: tg-opt %s -p outline-attention | filecheck %s --check-prefix SMALL
 // RUN: tg-opt %s -p 'outline-attention{fewest-scores=1},inline-calls,lower-tg-to-buf' | filecheck %s --check-prefix BUF
 
+// Five buffers are more bindings than four, and a binding of 256 bytes can't hold all that is in use.
+// RUN: tg-opt %s -p 'outline-attention{fewest-scores=1},inline-calls{target="{\"max_storage_buffers_per_shader_stage\": 4, \"max_storage_buffer_binding_size\": 256}"}' | filecheck %s --check-prefix SMALL
+// RUN: tg-opt %s -p 'outline-attention{fewest-scores=1},inline-calls{target="{\"max_storage_buffers_per_shader_stage\": 4}"}' | filecheck %s --check-prefix HELD
+// HELD: tg.call @attention(
+
 // RUN: tg-opt %s -p 'outline-attention{target=cpu}' | filecheck %s --check-prefix SMALL
 
 // SMALL-NOT: tg.call
