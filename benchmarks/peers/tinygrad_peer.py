@@ -105,11 +105,8 @@ def _optimizer(p: dict[str, Any], settings: Settings) -> Any:
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
     """Returns a workload in tinygrad; `None` where it or Dawn isn't installed."""
-    return run_on("WEBGPU", name, parameters, batch) if find_dawn() else None
-
-
-def run_on(device: str, name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant:
-    """Returns a workload in tinygrad on one of its devices, by the device's name, which `DEV` names too."""
+    if not find_dawn():
+        return None
     from tinygrad.engine.jit import TinyJit
     from tinygrad.helpers import Context, GlobalCounters
     from tinygrad.tensor import Tensor
@@ -145,4 +142,4 @@ def run_on(device: str, name: str, parameters: Mapping[str, np.ndarray], batch: 
         counts["kernels"] = GlobalCounters.kernel_count
         return value
 
-    return Contestant(f"tinygrad {device}", step, counts)
+    return Contestant("tinygrad WEBGPU", step, counts)

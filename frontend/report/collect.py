@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.errors import ProgramError
+from tensorgrad.passes.kernels import emit_llvm, emit_wgsl
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import LOWERINGS
 from tensorgrad.passes.running import PACKAGE, apply_pass
@@ -166,7 +167,13 @@ class _Collector:
 
     def _code(self, kernel: Kernel) -> KernelCode:
         op = next(op for op in self._module.ops if _symbol(op) == kernel.entry)
-        return KernelCode(kernel.entry, kernel.language, kernel.code, self._sources.places(op))
+        made_of = emit_llvm.line_origins(op) if isinstance(op, llvm.FuncOp) else self._shader_origins(op)
+        lines = tuple(map(self._sources.places_of, made_of))
+        return KernelCode(kernel.entry, kernel.language, kernel.code, self._sources.places(op), lines)
+
+    def _shader_origins(self, op: Operation) -> Sequence[Sequence[Operation]]:
+        assert isinstance(op, wgsl.KernelOp)
+        return emit_wgsl.line_origins(op, self._target)
 
 
 def _spec(one: ModulePass) -> str:
@@ -198,7 +205,19 @@ def runs_of(program: Program, flow: Flow, kernels: Sequence[KernelCode], profile
             kernel, label, groups, taken = step.kernel, step.label, step.workgroups, next(seconds, None)
             places = places or kernels[kernel].places
         found.append(
-            Run(kernel, label, places, groups, math.prod(counts), use.reads, use.writes, cost.bytes, cost.flops, taken)
+            Run(
+                kernel,
+                label,
+                places,
+                groups,
+                math.prod(counts),
+                use.reads,
+                use.writes,
+                cost.bytes,
+                cost.flops,
+                taken,
+                use.branch,
+            )
         )
     return tuple(found)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
@@ -68,7 +68,8 @@ class Value:
 
     Attributes:
         name: The tensor's name, or what the IR calls it.
-        role: "parameter", "state", "input", "scalar", "output", "constant", "counter" or "workspace".
+        role: "parameter", "state", "input", "scalar", "output", "constant", "counter", "workspace", or "branch"
+            for what says which of two branches runs.
         type: Its dtype and shape.
         arena: The allocation that it lies in.
         offset: Where it begins there, in bytes.
@@ -88,6 +89,32 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Branch:
+    """One of two branches, of which a step runs one.
+
+    Attributes:
+        decision: The number of the value that says which of them runs.
+        holds: Whether it is the branch that runs where the predicate holds.
+        around: The branch that both are in; `None` for none.
+    """
+
+    decision: int
+    holds: bool
+    around: Branch | None = None
+
+    def excludes(self, other: Branch | None) -> bool:
+        """Returns whether a step that runs this branch doesn't run another."""
+        mine, others = dict(self._decisions()), dict(() if other is None else other._decisions())
+        return any(others.get(decision, holds) != holds for decision, holds in mine.items())
+
+    def _decisions(self) -> Iterator[tuple[int, bool]]:
+        branch: Branch | None = self
+        while branch is not None:
+            yield branch.decision, branch.holds
+            branch = branch.around
+
+
+@dataclass(frozen=True)
 class Run:
     """A dispatch or copy of a step.
 
@@ -102,6 +129,7 @@ class Run:
         bytes: What one run of it moves, each byte once.
         flops: The operations on floats of one run, each function of a number counted as one.
         seconds: What its runs in a step took, where that was measured.
+        branch: The branch of a condition that it is in; `None` where it always runs.
     """
 
     kernel: int
@@ -114,6 +142,7 @@ class Run:
     bytes: int = 0
     flops: int = 0
     seconds: float | None = None
+    branch: Branch | None = None
 
 
 @dataclass(frozen=True)
@@ -125,12 +154,15 @@ class KernelCode:
         language: "wgsl" or "llvm".
         code: Its text.
         places: The lines that its ops are from.
+        lines: For each line of the code: the lines that its ops are from, that of the statement itself first; none for
+            a program from a file.
     """
 
     name: str
     language: str
     code: str
     places: tuple[Place, ...]
+    lines: tuple[tuple[Place, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import ArenaOp, KernelOp, ViewOp, buffer_bytes, element_of, shape_of
-from tensorgrad.dialects.buf_control import RowOp
-from tensorgrad.report.facts import Place, Value
+from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
+from tensorgrad.report.facts import Branch, Place, Value
 from tensorgrad.report.locations import Sources
 from tensorgrad.runtime.program import Collective, Copy, Program, Wait, runs
 
@@ -25,17 +25,19 @@ class Use:
         reads: The numbers of values.
         writes: The numbers of values.
         places: The lines that its ops are from.
+        branch: Under which condition it runs; `None` where it always does.
     """
 
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     places: tuple[Place, ...] = ()
+    branch: Branch | None = None
 
     def with_other(self, other: Use) -> Use:
         """Returns a dispatch that does what this and another one do."""
         reads, writes = (*self.reads, *other.reads), (*self.writes, *other.writes)
         places = sorted({*self.places, *other.places})
-        return Use(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)), tuple(places))
+        return Use(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)), tuple(places), self.branch)
 
 
 @dataclass
@@ -68,22 +70,59 @@ def flow_of(module: ModuleOp, sources: Sources) -> Flow:
         module: At the level `buf`, its memory planned.
         sources: The files of the user's program.
     """
-    flow, numbers = Flow(), dict[SSAValue, int]()
-    shared: int | None = None
-    for op in module.walk():
-        if isinstance(op, KernelOp):
-            reads, writes = (_numbers(values, numbers, flow) for values in (op.inputs, op.outputs))
-            use = Use(reads, writes, sources.places(op))
-            if shared is not None and op.dispatch_number == shared:
-                flow.uses[-1] = flow.uses[-1].with_other(use)
-            else:
-                flow.uses.append(use)
-            shared = op.dispatch_number
-        elif isinstance(op, memref.CopyOp):
-            reads, writes = (_numbers([value], numbers, flow) for value in (op.source, op.destination))
-            flow.uses.append(Use(reads, writes, sources.places(op)))
+    collector = _Collector(sources)
+    for function in module.ops:
+        for region in function.regions:
+            for block in region.blocks:
+                collector.add(block, None)
+    return collector.flow.with_spans()
+
+
+class _Collector:
+    """Walks over the kernels of functions, in the order in which they run."""
+
+    def __init__(self, sources: Sources):
+        self.flow = Flow()
+        self._sources = sources
+        self._numbers: dict[SSAValue, int] = {}
+
+    def add(self, block: Block, branch: Branch | None) -> None:
+        """Adds what a block runs, under a condition."""
+        shared: int | None = None
+        for op in block.ops:
+            if isinstance(op, KernelOp):
+                use = self._use(op, op.inputs, op.outputs, branch)
+                if shared is not None and op.dispatch_number == shared:
+                    use = self.flow.uses.pop().with_other(use)
+                self.flow.uses.append(use)
+                shared = op.dispatch_number
+                continue
             shared = None
-    return flow.with_spans()
+            if isinstance(op, memref.CopyOp):
+                self.flow.uses.append(self._use(op, [op.source], [op.destination], branch))
+            elif isinstance(op, RepeatOp):
+                self.add(op.body.block, branch)
+            elif isinstance(op, BranchOp) and any(isinstance(inner, KernelOp) for inner in op.walk()):
+                self._add_branches(op, branch)
+
+    def _use(self, op: Operation, reads: Sequence[SSAValue], writes: Sequence[SSAValue], branch: Branch | None) -> Use:
+        found = self._read(reads)
+        if branch is not None:
+            found = (*found, branch.decision)
+        return Use(found, self._read(writes), self._sources.places(op), branch)
+
+    def _read(self, values: Sequence[SSAValue]) -> tuple[int, ...]:
+        return _numbers(values, self._numbers, self.flow)
+
+    def _add_branches(self, op: BranchOp, branch: Branch | None) -> None:
+        """Adds the dispatch that decides which of two branches runs, and what both of them run."""
+        decision = len(self.flow.values)
+        size = 12 * sum(isinstance(inner, KernelOp) for inner in op.walk())
+        self.flow.values.append(Value("which branch runs", "branch", f"{size} bytes", "", 0, size))
+        use = self._use(op, [op.predicate], [], branch)
+        self.flow.uses.append(replace(use, writes=(decision,), places=self._sources.places_of([op])))
+        for block, holds in zip(op.branches, (True, False), strict=True):
+            self.add(block, Branch(decision, holds, branch))
 
 
 def _numbers(values: Sequence[SSAValue], numbers: dict[SSAValue, int], flow: Flow) -> tuple[int, ...]:

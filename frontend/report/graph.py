@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorgrad.report.facts import Facts
+from tensorgrad.report.facts import Facts, Run
 
 NEAR = 2
 """How many layers an edge crosses at most that decides where nodes are placed."""
@@ -74,17 +74,24 @@ def graph_of(facts: Facts) -> tuple[list[Node], list[Edge]]:
     nodes += [
         Node(-1, facts.values[number].name, facts.values[number].type, facts.values[number].role) for number in ends
     ]
-    writer: dict[int, int] = {number: node for number, node in ends.items() if facts.values[number].role == "input"}
+    writers = {number: [node] for number, node in ends.items() if facts.values[number].role == "input"}
     for place, run in enumerate(facts.runs):
-        edges += [Edge(writer[number], place, number) for number in run.reads if number in writer]
-        for number in run.writes:
-            writer[number] = place
+        edges += [Edge(writer, place, number) for number in run.reads for writer in writers.get(number, [])]
+        for number in run.writes:  # over what another one has written, unless only one of both runs
+            kept = [one for one in writers.get(number, []) if _excludes(facts, run, one)]
+            writers[number] = [*kept, place]
     edges += [
-        Edge(writer[number], node, number)
+        Edge(writer, node, number)
         for number, node in ends.items()
-        if facts.values[number].role == "output" and number in writer
+        if facts.values[number].role == "output"
+        for writer in writers.get(number, [])
     ]
     return nodes, [edge for edge in dict.fromkeys(edges) if edge.source != edge.target]
+
+
+def _excludes(facts: Facts, run: Run, node: int) -> bool:
+    """Returns whether a step that runs a dispatch doesn't run that of a node: they are in two branches."""
+    return run.branch is not None and node < len(facts.runs) and run.branch.excludes(facts.runs[node].branch)
 
 
 def _ends(facts: Facts) -> list[int]:

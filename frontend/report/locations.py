@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
+from collections.abc import Iterable
 from io import StringIO
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
@@ -35,12 +36,14 @@ class Sources:
 
     def places(self, root: Operation) -> tuple[Place, ...]:
         """Returns the lines that an op and those inside of it are from, in order."""
-        found = {
-            self.place(line.filename.data, line.line.data)
-            for op in root.walk()
-            if (line := line_in(op.location)) is not None
-        }
-        return tuple(sorted(found - {NOWHERE}))
+        return tuple(sorted(self.places_of(root.walk())))
+
+    def places_of(self, ops: Iterable[Operation]) -> tuple[Place, ...]:
+        """Returns the lines that ops are from, each once."""
+        lines = (line for op in ops if (line := line_in(op.location)) is not None)
+        found = dict.fromkeys(self.place(line.filename.data, line.line.data) for line in lines)
+        found.pop(NOWHERE, None)
+        return tuple(found)
 
     def labels(self, root: Operation) -> list[str]:
         """Returns the lines that an op and those inside of it are from, as programs name them, by file and line."""

@@ -2,7 +2,7 @@
 
 const CHUNK = 120; // Lines that a browser lays out together, once they are seen.
 const state = { view: "code", file: 0, level: 0, kernel: -1, place: null, run: -1, pass: 0, sort: ["number", 1] };
-let data, facts, places, linesOf, cleanUp = [];
+let data, facts, cleanUp = [];
 
 const $ = (selector, root = document) => root.querySelector(selector);
 
@@ -37,11 +37,24 @@ async function unpacked() {
   return JSON.parse(await new Response(stream).text());
 }
 
-/** The place of each line of a level, by its number. */
-function levelPlaces(level) {
+/** Pairs of numbers as places. */
+function unflattened(numbers) {
   const found = [];
-  for (let at = 0; at < level.places.length; at += 2) found.push([level.places[at], level.places[at + 1]]);
+  for (let at = 0; at < numbers.length; at += 2) found.push([numbers[at], numbers[at + 1]]);
   return found;
+}
+
+/** What a text is made of: the places of each of its lines, from 0, and the lines of each place. */
+function linked(places) {
+  const lines = new Map();
+  places.forEach((found, line) => {
+    for (const place of found) {
+      const known = lines.get(key(place));
+      if (known) known.push(line);
+      else lines.set(key(place), [line]);
+    }
+  });
+  return { places, lines };
 }
 
 /* Code: panes of lines. */
@@ -112,18 +125,10 @@ function codePane(label, choose) {
 
 /** What the right pane shows: a level, or a kernel's code. */
 function target() {
-  if (state.kernel >= 0) {
-    const kernel = facts.kernels[state.kernel];
-    return { html: kernel.html, lines: () => [], isLinked: () => false, at: () => null };
-  }
-  const level = facts.levels[state.level];
-  if (!level) return { html: "", lines: () => [], isLinked: () => false, at: () => null };
-  return {
-    html: level.html,
-    lines: (place) => linesOf[state.level].get(key(place)) ?? [],
-    isLinked: (line) => places[state.level][line] && !isNowhere(places[state.level][line]),
-    at: (line) => places[state.level][line],
-  };
+  const shown = state.kernel >= 0 ? facts.kernels[state.kernel] : facts.levels[state.level];
+  if (!shown) return { html: "", lines: () => [], at: () => [] };
+  const { places, lines } = shown.links;
+  return { html: shown.html, lines: (place) => lines.get(key(place)) ?? [], at: (line) => places[line] ?? [] };
 }
 
 function codeView(section) {
@@ -131,8 +136,9 @@ function codeView(section) {
   const shown = target();
   const left = codePane("Python source", (line) => choose([state.file, line + 1]));
   const right = codePane("IR or kernel", (line) => {
-    const place = shown.at(line);
-    if (place && !isNowhere(place)) choose(place, line);
+    const found = shown.at(line);
+    const place = found.find(([file]) => file === state.file) ?? found[0];
+    if (place) choose(place, line);
   });
   const kernels = make("span", { class: "bar", id: "kernels" });
   const note = make("span", { class: "note", id: "note", role: "status" });
@@ -150,6 +156,7 @@ function codeView(section) {
         const [kind, at] = event.target.value.split(":");
         if (kind === "level") [state.level, state.kernel] = [Number(at), -1];
         else state.kernel = Number(at);
+        state.chosenLine = undefined;
         show();
       },
     },
@@ -163,9 +170,9 @@ function codeView(section) {
     make("div", { class: "pane" }, make("div", { class: "bar" }, levels, kernels), right),
   );
   const file = facts.files[state.file];
-  const computed = new Set(linesOf.flatMap((found) => [...found.keys()]));
+  const computed = new Set(facts.levels.flatMap((level) => [...level.links.lines.keys()]));
   fill(left, file ? file.html || "the source can't be read, or is longer than a report holds" : "no source is known", (line) => (computed.has(`${state.file}:${line + 1}`) ? "linked" : ""));
-  fill(right, shown.html, (line) => (shown.isLinked(line) ? "linked" : ""));
+  fill(right, shown.html, (line) => (shown.at(line).length ? "linked" : ""));
 
   /** Shows what became of a line, and where it is from. */
   function choose(place, line) {
@@ -180,13 +187,15 @@ function codeView(section) {
     kernels.replaceChildren();
     if (!place) return;
     const lines = shown.lines(place);
-    mark(left, state.file === place[0] ? [place[1] - 1] : [], state.file === place[0] ? place[1] - 1 : -1);
+    // A line of a kernel may be made of several lines of Python.
+    const from = state.chosenLine === undefined ? [place] : [place, ...shown.at(state.chosenLine)];
+    mark(left, from.filter(([file]) => file === state.file).map(([, line]) => line - 1), state.file === place[0] ? place[1] - 1 : -1);
     const current = state.chosenLine ?? lines[0];
     mark(right, lines, current, state.chosenLine === undefined);
     const found = facts.kernels.map((kernel, at) => [kernel, at]).filter(([kernel]) => kernel.places.some((other) => key(other) === key(place)));
-    note.textContent = `line ${place[1]}: ${lines.length} lines at this level, ${found.length} kernels`;
+    note.textContent = `line ${place[1]}: ${lines.length} lines ${state.kernel < 0 ? "at this level" : "of this kernel"}, ${found.length} kernels`;
     for (const [kernel, at] of found.slice(0, 12)) {
-      kernels.append(make("button", { "data-kernel": at, "aria-selected": at === state.kernel, onclick: () => { state.kernel = at; show(); } }, kernel.name));
+      kernels.append(make("button", { "data-kernel": at, "aria-selected": at === state.kernel, onclick: () => { Object.assign(state, { kernel: at, chosenLine: undefined }); show(); } }, kernel.name));
     }
     remember();
   }
@@ -287,7 +296,7 @@ function about(run) {
       make("button", { onclick: () => { Object.assign(state, { view: "code", place, file: place[0], chosenLine: undefined }); show(); } }, nameOf(place)), " ",
     ]) : [one.label])),
     make("p", {}, `${count(one.times)} a step, ${bytes(one.bytes)}, ${count(one.flops)} flops${one.seconds ? `, ${(1e6 * one.seconds).toFixed(1)} us` : ""}${speed}`),
-    one.kernel < 0 ? null : make("p", {}, make("button", { id: "code", onclick: () => { Object.assign(state, { view: "code", kernel: one.kernel, place: null }); show(); } }, "The kernel's code")),
+    one.kernel < 0 ? null : make("p", {}, make("button", { id: "code", onclick: () => { Object.assign(state, { view: "code", kernel: one.kernel, place: null, chosenLine: undefined }); show(); } }, "The kernel's code")),
     make("h2", {}, "reads"), values(one.reads),
     make("h2", {}, "writes"), values(one.writes),
   ];
@@ -457,7 +466,7 @@ function keys(event) {
 /** The file that most lines of the program are from: that of the model, not of what compiles it. */
 function mostUsed() {
   const lines = facts.files.map(() => new Set());
-  for (const found of linesOf[0]?.keys() ?? []) lines[found.split(":")[0]].add(found);
+  for (const found of facts.levels[0]?.links.lines.keys() ?? []) lines[found.split(":")[0]].add(found);
   return lines.reduce((best, found, at) => (found.size > (lines[best]?.size ?? 0) ? at : best), 0);
 }
 
@@ -465,17 +474,8 @@ async function begin() {
   theme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   data = await unpacked();
   facts = data.facts;
-  places = facts.levels.map(levelPlaces);
-  linesOf = places.map((found) => {
-    const lines = new Map();
-    found.forEach((place, line) => {
-      if (isNowhere(place)) return;
-      const known = lines.get(key(place));
-      if (known) known.push(line);
-      else lines.set(key(place), [line]);
-    });
-    return lines;
-  });
+  for (const level of facts.levels) level.links = linked(unflattened(level.places).map((place) => (isNowhere(place) ? [] : [place])));
+  for (const kernel of facts.kernels) kernel.links = linked(kernel.lines.map(unflattened));
   $("#summary").textContent = facts.summary;
   state.kernel = facts.levels.length ? -1 : 0;
   state.file = mostUsed();

@@ -75,6 +75,7 @@ def _marked(facts: Facts, marked: Any) -> dict[str, Any]:
         level["places"] = _flat(level["places"])
     for kernel in found["kernels"]:
         kernel["html"] = marked.html(kernel.pop("code"), kernel["language"])
+        kernel["lines"] = [_flat(places) for places in kernel["lines"]]
     for one in found["passes"]:
         one["html"] = marked.html(one.pop("diff"), "diff")
     return found

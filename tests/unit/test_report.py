@@ -106,6 +106,67 @@ def test_every_level_knows_the_lines_it_is_from() -> None:
     assert kernels and all(places[line] != NOWHERE for line in kernels), "an op with a region has its place in front"
 
 
+@pytest.mark.parametrize(("device", "statement"), [("cpu", "fdiv"), ("wgpu", "abs(")])
+def test_lines_of_kernels_know_the_lines_they_are_from(device: tg.DeviceName, statement: str) -> None:
+    facts = compiled(device).report().facts
+    place, found = hidden_line(facts), 0
+    for kernel in facts.kernels:
+        lines = kernel.code.splitlines()
+        assert len(lines) == len(kernel.lines)
+        assert {one for places in kernel.lines for one in places} <= {*kernel.places}
+        of_hidden = [line for line, places in zip(lines, kernel.lines, strict=True) if place in places]
+        assert bool(of_hidden) == (place in kernel.places), kernel.name
+        for line, places in zip(lines, kernel.lines, strict=True):
+            found += statement in line and place in places
+            assert not places or not line.startswith(("@", "}", "fn", "define", "!"))
+    assert found
+
+
+def test_a_line_of_a_kernel_is_from_all_that_it_computes() -> None:
+    """An expression that is written where it is used brings its own line along."""
+
+    def function(x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
+        doubled = x + x
+        return doubled * y
+
+    jitted = tg.jit(function, device="wgpu")
+    jitted(np.ones(3, np.float32), np.ones(3, np.float32))
+    facts = jitted.report().facts
+    (kernel,) = facts.kernels
+    (places,) = (places for line, places in zip(kernel.code.splitlines(), kernel.lines, strict=True) if " * " in line)
+    first = function.__code__.co_firstlineno
+    assert [line for _, line in places] == [first + 2, first + 1]
+
+
+def test_the_graph_has_both_branches_of_a_condition() -> None:
+    def function(x: tg.Tensor) -> tg.Tensor:
+        chosen = tg.cond(tg.sum(x) > 0, lambda x: tg.cumsum(x, 0), lambda x: tg.sort(x, 0), x)
+        return tg.exp(chosen)[::-1] + tg.sum(chosen)
+
+    jitted = tg.jit(function, device="wgpu")
+    jitted(np.ones((40, 40), np.float32))
+    facts = jitted.report().facts
+    _, edges = graph_of(facts)
+    (decision,) = (number for number, value in enumerate(facts.values) if value.role == "branch")
+    (decider,) = (number for number, run in enumerate(facts.runs) if decision in run.writes)
+    branches = {number: run.branch for number, run in enumerate(facts.runs) if run.branch is not None}
+    inside = list(branches)
+    assert {branch.holds for branch in branches.values()} == {True, False}
+    assert all(Edge(decider, number, decision) in edges for number in inside)
+    results = [number for number, value in enumerate(facts.values) if _writers(facts, number) == {True, False}]
+    for value in results:
+        readers = {edge.target for edge in edges if edge.value == value and edge.source in inside}
+        for reader in readers - {*inside}:
+            assert {edge.source for edge in edges if edge.target == reader and edge.value == value} <= {*inside}
+            assert len([edge for edge in edges if edge.target == reader and edge.value == value]) == 2
+    assert results
+
+
+def _writers(facts: Facts, value: int) -> set[bool]:
+    """Which of two branches write a value."""
+    return {run.branch.holds for run in facts.runs if value in run.writes and run.branch is not None}
+
+
 def test_the_passes_and_what_each_changed() -> None:
     facts = compiled("cpu").report().facts
     names = [one.name.partition("{")[0] for one in facts.passes]

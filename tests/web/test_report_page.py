@@ -88,6 +88,13 @@ def test_a_line_of_python_leads_to_every_level_and_kernel_and_back(page: Page, r
     page.locator("#kernels button").first.click()
     assert "kernel" in page.locator("#levels option:checked").inner_text()
     assert "fn " in page.locator(".code[aria-label='IR or kernel']").inner_text()
+    # In a kernel too, lines are from lines: of those that are marked, one leads back.
+    marked = page.locator(".code[aria-label='IR or kernel'] .row.marked")
+    assert 0 < marked.count() < page.locator(".code[aria-label='IR or kernel'] .row").count()
+    assert "of this kernel" in page.locator("#note").inner_text()
+    page.locator(".code[aria-label='IR or kernel'] .row.linked:not(.marked)").first.click()
+    assert page.locator(".code[aria-label='Python source'] .row.marked").count() > 0
+    marked.first.click()
     # The other way round: from a line of IR to its line of Python.
     page.select_option("#levels", index=1)
     page.locator(".code[aria-label='IR or kernel'] .row.linked:has-text('tg.log')").first.click()

@@ -1,5 +1,5 @@
 """LLVM IR as text, from functions in LLVM's dialect."""
 
-from tensorgrad.passes.kernels.emit_llvm.printer import LlvmTarget, emit_function, functions_of
+from tensorgrad.passes.kernels.emit_llvm.printer import LlvmTarget, emit_function, functions_of, line_origins
 
-__all__ = ["LlvmTarget", "emit_function", "functions_of"]
+__all__ = ["LlvmTarget", "emit_function", "functions_of", "line_origins"]

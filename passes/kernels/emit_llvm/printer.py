@@ -32,6 +32,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target
 
 from tensorgrad.dialects.cpu import BELOW, MASKED
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import FAULT, LOOP
 from tensorgrad.passes.kernels.convert_to_llvm.scalars import LIBRARY_PREFIX
 
@@ -150,14 +151,16 @@ class FunctionPrinter:
         self.loops: dict[int, tuple[str, str, str]] = {}
         self.metadata: list[str] = []
 
-    def text(self) -> str:
-        """Returns the function, its declarations and its metadata."""
+    def lines(self) -> list[tuple[str, Operation | None]]:
+        """Returns the declarations, the function and its metadata, each instruction with the op that it is."""
         self._name_values()
-        lines = [self._signature() + " {"]
+        lines: list[tuple[str, Operation | None]] = [(self._signature() + " {", None)]
         for block in self.function.body.blocks:
-            lines.append(f"{self.labels[block]}:")
-            lines += [f"  {line}" for line in (*self._phis(block), *self._instructions(block))]
-        return "\n".join([*self.declared.values(), *lines, "}", *self.metadata, ""])
+            lines.append((f"{self.labels[block]}:", None))
+            lines += [(f"  {line}", None) for line in self._phis(block)]
+            lines += [(f"  {line}", op) for line, op in self._instructions(block)]
+        declared, ends = self.declared.values(), ("}", *self.metadata)
+        return [*((line, None) for line in declared), *lines, *((line, None) for line in ends)]
 
     def _name_values(self) -> None:
         """Names values, and finds what comes into each block from where."""
@@ -223,21 +226,21 @@ class FunctionPrinter:
             )
             yield f"{self.names[argument]} = phi {self._type(argument.type)} {sources}"
 
-    def _instructions(self, block: Block) -> Iterator[str]:
+    def _instructions(self, block: Block) -> Iterator[tuple[str, Operation]]:
         for op in block.ops:
             kind = type(op)
             if kind in UNPRINTED:
                 continue
             if kind in BINARY:
-                yield self._binary(op, BINARY[kind])
+                yield self._binary(op, BINARY[kind]), op
             elif kind in CASTS:
                 arg, result = op.operands[0], op.results[0]
-                yield f"{self._set(op)}{CASTS[kind]} {self._typed(arg)} to {self._type(result.type)}"
+                yield f"{self._set(op)}{CASTS[kind]} {self._typed(arg)} to {self._type(result.type)}", op
             else:
                 rule = RULES.get(kind)
                 if rule is None:
-                    raise DiagnosticException(f"no LLVM IR for {op.name}, at {op.location}")
-                yield rule(self, op)
+                    raise DiagnosticException(f"no LLVM IR for {op.name}, at {line_of(op.location)}")
+                yield rule(self, op), op
 
     # Operands
 
@@ -393,7 +396,12 @@ def emit_function(function: llvm.FuncOp) -> str:
     Raises:
         DiagnosticException: An instruction or a type that LLVM, or this printer, doesn't have.
     """
-    return FunctionPrinter(function).text()
+    return "\n".join([*(line for line, _ in FunctionPrinter(function).lines()), ""])
+
+
+def line_origins(function: llvm.FuncOp) -> list[tuple[Operation, ...]]:
+    """Returns the op that each line of a function's text is; what is no instruction has none."""
+    return [() if op is None else (op,) for _, op in FunctionPrinter(function).lines()]
 
 
 @dataclass(frozen=True)

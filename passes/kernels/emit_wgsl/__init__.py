@@ -15,10 +15,10 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target as XdslTarget
 
 from tensorgrad.dialects.wgsl import KernelOp
-from tensorgrad.passes.kernels.emit_wgsl.printer import ShaderTarget, kernel_text
+from tensorgrad.passes.kernels.emit_wgsl.printer import ShaderTarget, kernel_text, line_origins
 from tensorgrad.passes.kernels.emit_wgsl.text import EmitError
 
-__all__ = ["EmitError", "ShaderTarget", "WgslTarget", "emit_kernel", "emit_module"]
+__all__ = ["EmitError", "ShaderTarget", "WgslTarget", "emit_kernel", "emit_module", "line_origins"]
 
 
 def emit_kernel(kernel: KernelOp, target: ShaderTarget | None = None) -> str:

@@ -123,7 +123,11 @@ class KernelPrinter(BasePrinter):
     def flush(self) -> None:
         """Name what has read memory and is not used yet: what follows may write."""
         for value in [value for value, expression in self.pending.items() if expression.reads]:
-            self.named[value] = self.name(self.pending.pop(value))
+            self.name_pending(value)
+
+    def name_pending(self, value: SSAValue) -> None:
+        """Prints a `let` of an expression that was kept for later."""
+        self.named[value] = self.name(self.operand(value))
 
     def define(self, result: SSAValue, expression: Expression) -> None:
         """Makes `expression` available as `result`, in place if it is used once in its own block."""
@@ -379,11 +383,67 @@ def checked_name(kernel: wgsl.KernelOp) -> str:
     return name
 
 
-def kernel_text(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> str:
-    """Returns a whole WGSL module for one kernel."""
+class OriginPrinter(KernelPrinter):
+    """Prints a kernel as `KernelPrinter` does, and remembers of which ops each line was made.
+
+    Attributes:
+        origins: The ops of each line, that of the statement itself first.
+    """
+
+    def __init__(self, kernel: wgsl.KernelOp) -> None:
+        """A printer for the body of `kernel`, which must verify."""
+        super().__init__(kernel)
+        self.origins: list[tuple[Operation, ...]] = []
+        self._ops: list[Operation] = []
+        self._kept: dict[SSAValue, tuple[Operation, ...]] = {}
+
+    def line(self, text: str) -> None:
+        """Prints a line."""
+        super().line(text)
+        self.origins.append(tuple(self._ops))
+
+    def print_op(self, op: Operation) -> None:
+        """Prints a statement, or keeps an expression for later."""
+        around, self._ops = self._ops, [op]
+        super().print_op(op)
+        self._ops = around
+
+    def define(self, result: SSAValue, expression: Expression) -> None:
+        """Makes `expression` available as `result`, in place if it is used once in its own block."""
+        super().define(result, expression)
+        if result in self.pending:
+            self._kept[result] = tuple(self._ops)
+
+    def operand(self, value: SSAValue) -> Expression:
+        """Returns what to write for `value`; a pending expression is used up."""
+        self._ops += self._kept.pop(value, ())
+        return super().operand(value)
+
+    def name_pending(self, value: SSAValue) -> None:
+        """Prints a `let` of an expression that was kept for later."""
+        around, self._ops = self._ops, []
+        super().name_pending(value)
+        self._ops = around
+
+
+def line_origins(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[tuple[Operation, ...]]:
+    """Returns the ops that each line of a kernel's text was made of; those of declarations are none."""
+    printer = OriginPrinter(kernel)
+    lines = kernel_text(kernel, target, printer).splitlines()
+    return [*[()] * (len(lines) - len(printer.origins) - 1), *printer.origins, ()]
+
+
+def kernel_text(kernel: wgsl.KernelOp, target: ShaderTarget | None, printer: KernelPrinter | None = None) -> str:
+    """Returns a whole WGSL module for one kernel.
+
+    Args:
+        kernel: The kernel.
+        target: What it is for.
+        printer: What prints its statements; a new one by default.
+    """
     name = checked_name(kernel)
     directives = enabled(kernel, target)
-    printer = KernelPrinter(kernel)
+    printer = KernelPrinter(kernel) if printer is None else printer
     printer.print_block(kernel.body.block)
     body = printer.output.getvalue()
     bindings = [
