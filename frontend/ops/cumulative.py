@@ -13,7 +13,7 @@ from tensorgrad.errors import ShapeError
 from tensorgrad.ops.elementwise.arithmetic import equal, logical_or, maximum, minimum, not_equal, stop_gradient, where
 from tensorgrad.ops.elementwise.functions import exp, isfinite, log1p
 from tensorgrad.ops.joining import concat, moveaxis, pad
-from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast
+from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast, promoted
 from tensorgrad.ops.reduce import counted, in_full, logsumexp
 from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import min as smallest
@@ -134,18 +134,19 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         x: Any tensor.
         n: How often; each time the axis becomes shorter by one.
         axis: The axis.
-        prepend: What stands in front of `x` along `axis`: a tensor, or a number.
-        append: What stands behind.
+        prepend: What stands in front of `x` along `axis`: a tensor, or a number. The result has the dtype that the two
+            have in common: a float in front of integers makes floats of them.
+        append: What stands behind, in the same way.
 
     Raises:
         ShapeError: The axis is out of range, `n` is negative, or what is added does not fit.
+        DTypeError: What is added has no dtype in common with `x`.
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "diff")
     if operator.index(n) < 0:
         raise ShapeError(f"{user_line()}: diff: n is not negative, got {n}")
-    parts = [tensor if part is None else as_tensor(part, tensor.dtype) for part in (prepend, tensor, append)]
-    parts = [part for part, given in zip(parts, (prepend, tensor, append), strict=True) if given is not None]
+    parts = promoted("diff", *(part for part in (prepend, tensor, append) if part is not None))
     one = (*tensor.shape[:place], 1, *tensor.shape[place + 1 :])
     rows = moveaxis(concat([part if part.ndim else broadcast_to(part, one) for part in parts], place), place, -1)
     minus = not_equal if rows.dtype == NAMES["bool"] else operator.sub

@@ -170,11 +170,10 @@ def common_dtype(dtypes: Sequence[DType], scalars: Sequence[float]) -> DType:
     return dtype
 
 
-def common(what: str, *operands: Any) -> list[Tensor]:
-    """Operands as tensors of one dtype and one shape.
+def promoted(what: str, *operands: Any) -> list[Tensor]:
+    """Operands as tensors of one dtype; Python numbers take the tensors' where it holds them.
 
     Raises:
-        ShapeError: They don't broadcast.
         DTypeError: They have no common dtype.
     """
     tensors = {i: as_tensor(x) for i, x in enumerate(operands) if not _is_scalar(x)}
@@ -184,6 +183,16 @@ def common(what: str, *operands: Any) -> list[Tensor]:
     except DTypeError as error:
         raise DTypeError(f"{user_line()}: {what}: {error}") from None
     made = {i: Array(as_array(x, dtype)) for i, x in scalars.items()}
-    ready = [cast(x, dtype) for _, x in sorted({**tensors, **made}.items())]
+    return [cast(x, dtype) for _, x in sorted({**tensors, **made}.items())]
+
+
+def common(what: str, *operands: Any) -> list[Tensor]:
+    """Operands as tensors of one dtype and one shape.
+
+    Raises:
+        ShapeError: They don't broadcast.
+        DTypeError: They have no common dtype.
+    """
+    ready = promoted(what, *operands)
     extents = broadcast_shapes(*(x.shape for x in ready), what=what)
     return [broadcast_to(x, extents) for x in ready]

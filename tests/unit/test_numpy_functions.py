@@ -128,3 +128,18 @@ def test_powers_of_integers():
         )
     with pytest.raises(DTypeError, match="integers take a constant exponent that is not negative; cast first"):
         tg.trace(lambda x: x**-1, tg.spec(3, "i32"))
+
+
+def test_a_number_beside_integers_is_not_rounded() -> None:
+    x = tg.array([1, 4, 9], "i16")
+    for value in (1.5, np.array([1.5], np.float32)):
+        for found, wanted in (
+            (tg.diff(x, prepend=value), np.diff([1, 4, 9], prepend=value)),
+            (tg.diff(x, append=value), np.diff([1, 4, 9], append=value)),
+        ):
+            np.testing.assert_array_equal(np.asarray(found), wanted)
+            assert found.dtype == np.float32
+    assert tg.diff(x, prepend=0, append=2).dtype == np.int16 and tg.diff(x, prepend=0).tolist() == [1, 3, 5]
+    assert tg.diff(tg.array([1.0, 2.0]), prepend=[0]).tolist() == [1.0, 1.0]
+    with pytest.raises(DTypeError, match="diff: i16 and u64 have no common type"):
+        tg.diff(x, append=tg.ones(1, "u64"))
