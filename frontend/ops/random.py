@@ -26,6 +26,8 @@ from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops import drawing
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
+    bitwise_left_shift,
+    bitwise_or,
     equal,
     less,
     maximum,
@@ -159,10 +161,11 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
 
 
 def randint(key: Key, shape: Shape, low: Any, high: Any, dtype: object = "i32") -> Tensor:
-    """Random integers in `[low, high)`, as likely as each other to within a part in 2³².
+    """Random integers in `[low, high)`, as likely as each other to within a part in 2³²; 2⁶⁴, where they have 64 bits.
 
-    Each is made of 64 random bits, as JAX does it and with the same results: `bits` of two keys, of which the number
-    that they are together is divided by `high - low`; the remainder counts from `low`.
+    Each is made of twice as many random bits as its dtype has, and of 64 at least, as JAX does it and with the same
+    results: words of two keys, of which the number that they are together is divided by `high - low`; the remainder
+    counts from `low`.
 
     Args:
         key: A key.
@@ -170,11 +173,11 @@ def randint(key: Key, shape: Shape, low: Any, high: Any, dtype: object = "i32") 
         low: The least integer, a number or a tensor of integers.
         high: One more than the largest, a number or a tensor of integers. Where it is not larger than `low`, as a
             tensor, the result is `low`.
-        dtype: i32 or u32.
+        dtype: A dtype of integers.
 
     Raises:
         OptionError: `key` is not a key, a bound is no integer, or numbers are not in order or not in the dtype's range.
-        DTypeError: The dtype is another one.
+        DTypeError: The dtype is not one of integers.
 
     Example:
         >>> import tensorgrad as tg
@@ -183,31 +186,42 @@ def randint(key: Key, shape: Shape, low: Any, high: Any, dtype: object = "i32") 
     """
     first, second = (split(key)[..., place, :] for place in range(2))
     kind = as_dtype(dtype)
-    if kind not in (NAMES["i32"], NAMES["u32"]):
-        raise DTypeError(f"{user_line()}: randint: the dtype is i32 or u32, not {SHORT[kind]}")
-    least, span = _integer_bounds(low, high, kind)
-    upper, lower = bits(first, shape), bits(second, shape)
+    if kind.kind not in "iu":
+        raise DTypeError(f"{user_line()}: randint: the dtype is one of integers, not {SHORT[kind]}")
+    words = NAMES["u64" if kind.itemsize == 8 else "u32"]
+    least, span = _integer_bounds(low, high, kind, words)
+    upper, lower = (bits(one, shape) if words == NAMES["u32"] else _bits_64(one, shape) for one in (first, second))
     if span is not None:
-        half = remainder(_word(1 << 16), span)
+        half = remainder(_word(1 << 4 * words.itemsize, words), span)
         upper = multiply(remainder(upper, span), remainder(multiply(half, half), span))
         lower = remainder(add(upper, remainder(lower, span)), span)
-    return bitcast(add(least, lower), kind)
+    drawn = add(least, lower)
+    return bitcast(drawn, kind) if kind.itemsize == words.itemsize else cast(drawn, kind)
 
 
-def _integer_bounds(low: Any, high: Any, kind: DType) -> tuple[Tensor, Tensor | None]:
+def _bits_64(key: Tensor, shape: Shape) -> Tensor:
+    """Uniformly random u64, of which both words of an encryption are the halves."""
+    extents = spec(shape).shape
+    counters = arange(math.prod(extents), dtype="u32")
+    upper, lower = (cast(_words(expand_dims(key, -2), counters, word), "u64") for word in ("first", "second"))
+    both = bitwise_or(bitwise_left_shift(upper, _word(32, NAMES["u64"])), lower)
+    return reshape(both, (*key.shape[:-1], *extents))
+
+
+def _integer_bounds(low: Any, high: Any, kind: DType, words: DType) -> tuple[Tensor, Tensor | None]:
     """Returns the lower bound and how many integers there are, as words; `None` where that is all words."""
     if isinstance(low, Tensor | np.ndarray) or isinstance(high, Tensor | np.ndarray):
         least, most = (as_tensor(one, kind) for one in (low, high))
-        start = _integers("randint: a bound", least)
-        span = subtract(_integers("randint: a bound", most), start)
+        start = _integers("randint: a bound", least, words)
+        span = subtract(_integers("randint: a bound", most, words), start)
         return start, where(less(least, most), span, 1)
     first, last = _integer("randint: low", low), _integer("randint: high", high)
-    limits = np.iinfo(kind)
+    limits, all_words = np.iinfo(kind), 1 << 8 * words.itemsize
     if not limits.min <= first < last <= limits.max + 1:
         raise OptionError(
             f"{user_line()}: randint: bounds must be in order, and integers of {SHORT[kind]}, got {low} and {high}"
         )
-    return _word(first & WORD), None if last - first > WORD else _word(last - first)
+    return _word(first % all_words, words), None if last - first == all_words else _word(last - first, words)
 
 
 def _bounds(low: float, high: float) -> tuple[float, float]:
@@ -399,8 +413,8 @@ def _paired(first: Tensor, second: Tensor) -> Tensor:
     return where(equal(numbers, 0), expand_dims(first, -1), expand_dims(second, -1))
 
 
-def _word(number: int) -> Array:
-    return Array(np.array(number, np.uint32))
+def _word(number: int, words: DType = NAMES["u32"]) -> Array:
+    return Array(np.array(number, words))
 
 
 def _integer(what: str, value: Any) -> int:
@@ -412,11 +426,11 @@ def _integer(what: str, value: Any) -> int:
     raise OptionError(f"{user_line()}: {what} must be an integer, got {value!r}")
 
 
-def _integers(what: str, value: Tensor) -> Tensor:
-    """Returns the low 32 bits of integers."""
+def _integers(what: str, value: Tensor, words: DType = NAMES["u32"]) -> Tensor:
+    """Returns integers as words, those of more bits as their low ones."""
     if value.dtype.kind not in "iu":
         raise OptionError(f"{user_line()}: {what} must be an integer, got {SHORT[value.dtype]}")
-    return cast(value, "u32")
+    return cast(value, words)
 
 
 def checked(key: Any) -> Tensor:

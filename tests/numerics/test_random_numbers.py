@@ -28,6 +28,8 @@ def exact(key: Any) -> list[Any]:
         random.permutation(key, 11),
         random.randint(key, 9, -4, 1000),
         random.randint(key, 9, 5, 3_000_000_000, "u32"),
+        random.randint(key, 9, -100, 128, "i8"),
+        random.randint(key, 9, 7, 50_000, "u16"),
         random.key(random.bits(key)),
     ]
 

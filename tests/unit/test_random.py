@@ -76,11 +76,38 @@ def test_integers_are_those_of_jax_bit_for_bit():
     assert listed(random.randint(KEY, 3, tg.array(3), tg.array(3))) == [3, 3, 3]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "low", "high", "expected", "first"),
+    [
+        ("u8", 0, 256, 2143777265, [129, 18, 109]),
+        ("u8", 3, 100, 313876802, [66, 25, 65]),
+        ("i8", -128, 128, 3880168827, [1, -110, -19]),
+        ("i8", -5, 7, 1143551157, [4, 5, -4]),
+        ("u16", 0, 60000, 3612656306, [12321, 47314, 51565]),
+        ("i16", -3000, 30000, 3099473316, [15321, 23314, 3565]),
+        ("i64", -(10**17), 10**18, 1506220457, [765690357765012658, 598436199686669040, 538116284069144912]),
+        ("i64", -(2**63), 2**63 - 1, 3287912501, [7042318320910236850, -3024935837168106768, -3085255752785630896]),
+        ("u64", 5, 2**63 - 1, 1179683028, [7042318320910236861, 6198436199686669045, 6138116284069144917]),
+    ],
+)
+def test_integers_of_other_widths_are_those_of_jax(
+    dtype: str, low: int, high: int, expected: int, first: list[int]
+) -> None:
+    drawn = random.randint(KEY, 1000, low, high, dtype)
+    assert drawn.dtype == np.dtype({"u": "uint", "i": "int"}[dtype[0]] + dtype[1:])
+    assert (listed(drawn)[:3], checksum(drawn)) == (first, expected)
+    least, most = np.array(low, np.int64), np.array(high - 1, np.int64)
+    again = random.randint(KEY, 1000, least, most, dtype)
+    assert checksum(again) == checksum(random.randint(KEY, 1000, low, high - 1, dtype))
+
+
 def test_integers_of_the_whole_range():
     drawn = np.asarray(random.randint(KEY, 1000, 0, 2**32, "u32"))
     assert np.array_equal(drawn, np.asarray(random.bits(random.split(KEY)[1], 1000)))
     signed = np.asarray(random.randint(KEY, 1000, -(2**31), 2**31))
     assert np.array_equal(signed, (drawn ^ np.uint32(1 << 31)).view(np.int32))
+    longest = np.asarray(random.randint(KEY, 1000, 0, 2**64, "u64"))
+    assert np.array_equal((longest >> np.uint64(32)).astype(np.uint32) ^ longest.astype(np.uint32), drawn)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +116,8 @@ def test_integers_of_the_whole_range():
         ((3, 3), "i32", "in order"),
         ((0, 2**31 + 1), "i32", "integers of i32"),
         ((-1, 3), "u32", "integers of u32"),
+        ((0, 257), "u8", "integers of u8"),
+        ((0, 2**63 + 1), "i64", "integers of i64"),
         ((0.5, 3), "i32", "low must be an integer"),
         ((0, 1.5), "i32", "high must be an integer"),
     ],
@@ -100,7 +129,7 @@ def test_bounds_of_integers_are_checked(bounds, dtype, message):
 
 
 def test_integers_have_a_dtype_of_integers():
-    with pytest.raises(DTypeError, match="randint: the dtype is i32 or u32, not f32"):
+    with pytest.raises(DTypeError, match="randint: the dtype is one of integers, not f32"):
         random.randint(KEY, 3, 0, 2, "f32")
     with pytest.raises(OptionError, match="a bound must be an integer, got f32"):
         random.randint(KEY, 3, tg.array(0.5), 2)
