@@ -26,6 +26,9 @@ FINEST_FACTOR = 10**9
 CUBIC = -0.75
 """The parameter of Keys' convolution kernel, PyTorch's."""
 
+SMOOTH_CUBIC = -0.5
+"""The same where elements are averaged, as PyTorch and Pillow have it then."""
+
 
 @dataclass(frozen=True)
 class _Line:
@@ -52,10 +55,15 @@ def _linear(distance: NumpyArray) -> NumpyArray:
     return 1 - distance
 
 
-def _cubic(distance: NumpyArray) -> NumpyArray:
-    near = ((CUBIC + 2) * distance - (CUBIC + 3)) * distance**2 + 1
-    far = ((CUBIC * distance - 5 * CUBIC) * distance + 8 * CUBIC) * distance - 4 * CUBIC
-    return np.where(distance <= 1, near, far)
+def _keys(parameter: float) -> Callable[[NumpyArray], NumpyArray]:
+    """Returns Keys' convolution kernel, of distances up to 2."""
+
+    def kernel(distance: NumpyArray) -> NumpyArray:
+        near = ((parameter + 2) * distance - (parameter + 3)) * distance**2 + 1
+        far = ((parameter * distance - 5 * parameter) * distance + 8 * parameter) * distance - 4 * parameter
+        return np.where(distance <= 1, near, far)
+
+    return kernel
 
 
 @dataclass(frozen=True)
@@ -65,12 +73,14 @@ class _Method:
     Attributes:
         offsets: Where the old elements lie, from the one at or before the place.
         weight: Their weights by their distances from the place; None takes the one element as it is.
+        smooth: The kernel by which `antialias` weighs elements; it is 0 from the distance of the last offset on.
         centred: Whether places are centres of elements.
         keeps: Whether an axis of the same extent stays as it is, whatever the scale factor.
     """
 
     offsets: Sequence[int] = (0,)
     weight: Callable[[NumpyArray], NumpyArray] | None = None
+    smooth: Callable[[NumpyArray], NumpyArray] | None = None
     centred: bool = True
     keeps: bool = False
 
@@ -80,8 +90,8 @@ _METHODS = {
     "nearest": _NEAREST,
     "nearest-exact": _NEAREST,
     "nearest-floor": _Method(centred=False),
-    **dict.fromkeys(("linear", "bilinear", "trilinear"), _Method((0, 1), _linear, keeps=True)),
-    **dict.fromkeys(("cubic", "bicubic"), _Method((-1, 0, 1, 2), _cubic)),
+    **dict.fromkeys(("linear", "bilinear", "trilinear"), _Method((0, 1), _linear, _linear, keeps=True)),
+    **dict.fromkeys(("cubic", "bicubic"), _Method((-1, 0, 1, 2), _keys(CUBIC), _keys(SMOOTH_CUBIC))),
 }
 
 
@@ -92,6 +102,7 @@ def resize(
     align_corners: bool = False,
     scale_factor: float | Sequence[float] | None = None,
     recompute_scale_factor: bool = False,
+    antialias: bool = False,
 ) -> Tensor:
     """Returns the tensor with its last axes stretched or shrunk, as `torch.nn.functional.interpolate` does.
 
@@ -109,26 +120,35 @@ def resize(
             kernel with -0.75. Integers become f32 where elements are weighted.
         align_corners: Whether the centres of the first and last elements stay where they are; of weighted elements.
         scale_factor: The new extents over the old ones, which are rounded down: one number, or one for each axis. New
-            elements are `1 / scale_factor` apart, even where rounding changed the extents; but linear methods copy an
-            axis whose extent stays the same.
+            elements are `1 / scale_factor` apart, even where rounding changed the extents; but linear methods, and all
+            with `antialias`, copy an axis whose extent stays the same.
         recompute_scale_factor: Whether they are `extent / size` apart instead, with the sizes that were rounded.
+        antialias: Whether the kernel is stretched where the tensor shrinks, so that each new element is an average of
+            all that it stands for, as in Pillow; of weighted elements. Only those inside the tensor count, and Keys'
+            kernel is that with -0.5. With `align_corners` new elements are as far apart as those of the corners, but
+            the first lies at half that distance from the border.
 
     Raises:
         ShapeError: An extent is 0, or there are no such axes.
-        OptionError: There is no such method; `align_corners` of a method that takes one element; or not exactly one of
-            `size` and `scale_factor`, or a factor that is not positive.
+        OptionError: There is no such method; `align_corners` or `antialias` of a method that takes one element; or not
+            exactly one of `size` and `scale_factor`, or a factor that is not positive.
     """
     tensor = as_tensor(x)
     found = _METHODS.get(method)
     if found is None:
         raise OptionError(f"{user_line()}: resize: the method is one of {', '.join(_METHODS)}, not {method!r}")
-    if align_corners and found.weight is None:
-        raise OptionError(f"{user_line()}: resize: align_corners is for methods that weigh elements, not {method!r}")
+    for option, is_set in (("align_corners", align_corners), ("antialias", antialias)):
+        if is_set and found.weight is None:
+            raise OptionError(f"{user_line()}: resize: {option} is for methods that weigh elements, not {method!r}")
     axes, wanted, ratios = _extents(tensor, size, scale_factor, recompute_scale_factor)
     if found.weight is not None and not is_float(tensor.dtype):
         tensor = cast(tensor, NAMES["f32"])
     for axis, new, ratio in zip(axes, wanted, ratios, strict=True):
-        tensor = _along(tensor, axis, new, _line(tensor.shape[axis], new, ratio, found, align_corners), found)
+        extent = tensor.shape[axis]
+        if antialias:
+            tensor = _averaged(tensor, axis, new, _between_corners(extent, new) if align_corners else ratio, found)
+        else:
+            tensor = _along(tensor, axis, new, _line(extent, new, ratio, found, align_corners), found)
     return tensor
 
 
@@ -160,9 +180,15 @@ def _factors(value: Any, count: int) -> list[float]:
     return [float(one) for one in given]
 
 
+def _between_corners(extent: int, wanted: int) -> Fraction:
+    """Returns how far new elements are apart that reach from the centre of the first old one to that of the last."""
+    return Fraction(extent - 1, wanted - 1) if wanted > 1 else Fraction(0)
+
+
 def _line(extent: int, wanted: int, ratio: Fraction, method: _Method, align_corners: bool) -> _Line:
     if align_corners:
-        return _Line(extent - 1, 0, wanted - 1) if wanted > 1 else _Line(0, 0, 1)
+        corners = _between_corners(extent, wanted)
+        return _Line(corners.numerator, 0, corners.denominator)
     p, q = ratio.numerator, ratio.denominator
     if not method.centred:
         return _Line(p, 0, q)
@@ -180,3 +206,20 @@ def _along(x: Tensor, axis: int, wanted: int, line: _Line, method: _Method) -> T
     offsets = np.array(method.offsets)
     weights = method.weight(np.abs(offsets - fraction[:, None]))
     return sampled(x, axis, Samples(first[:, None] + offsets, weights, *line.period(wanted)))
+
+
+def _averaged(x: Tensor, axis: int, wanted: int, ratio: Fraction, method: _Method) -> Tensor:
+    """Weighs the old elements by a kernel that is as wide as new ones are apart, and at least as old ones are."""
+    extent = x.shape[axis]
+    if wanted == extent:
+        return x
+    assert method.smooth is not None
+    first, fraction = _line(extent, wanted, ratio, method, align_corners=False).at(wanted)
+    stretch, reach = max(ratio, Fraction(1)), method.offsets[-1]
+    farthest = math.ceil(reach * stretch)
+    offsets = np.arange(1 - farthest, farthest + 1)
+    places = first[:, None] + offsets
+    distances = np.abs(offsets - fraction[:, None]) / float(stretch)
+    counted = (distances < reach) & (places >= 0) & (places < extent)
+    weights = np.where(counted, method.smooth(distances), 0)
+    return sampled(x, axis, Samples(places, weights / weights.sum(1, keepdims=True), wanted, extent))

@@ -98,6 +98,46 @@ def test_factors_as_pytorch(method: str, count: int, aligned: bool, recomputed: 
         )
 
 
+@pytest.mark.parametrize("method", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("aligned", [False, True])
+def test_averages_as_pytorch(method: str, aligned: bool) -> None:
+    for extent, wanted in [*SIZES, (20, 3), (31, 7), (40, 2)]:
+        compare(
+            images(extent, 2),
+            lambda x, n=wanted: tg.resize(x, (n, n + 1), method, aligned, antialias=True),
+            lambda x, n=wanted: functional.interpolate(
+                x, (n, n + 1), mode=method, align_corners=aligned, antialias=True
+            ),
+        )
+    for extent, factor in [*FACTORS, (23, 0.13)]:
+        for recomputed in (False, True):
+            if int(max(extent - 1, 1) * factor):
+                compare(
+                    images(extent, 2),
+                    lambda x, f=factor, r=recomputed: tg.resize(
+                        x, None, method, aligned, f, recompute_scale_factor=r, antialias=True
+                    ),
+                    lambda x, f=factor, r=recomputed: functional.interpolate(
+                        x, None, f, method, aligned, recompute_scale_factor=r, antialias=True
+                    ),
+                )
+
+
+def test_averages_of_whole_factors_are_weighted_means() -> None:
+    """Halving a line by the triangle: an eighth, three eighths, three eighths and an eighth of four neighbours."""
+    x = np.random.default_rng(0).normal(size=(12,))
+    found = np.asarray(tg.resize(tg.array(x, "f64"), [6], "linear", antialias=True))
+    wanted = x[1:9:2] + 3 * x[2:10:2] + 3 * x[3:11:2] + x[4:12:2]
+    np.testing.assert_allclose(found[1:5], wanted / 8, rtol=1e-12)
+    images_ = tg.zeros((2, 3, 8, 8))
+    assert tg.resize(images_, 8, "bicubic", antialias=True) is images_
+    assert tg.resize(tg.arange(8), [3], "linear", antialias=True).dtype == np.float32
+
+
+def test_what_is_averaged_has_derivatives_of_higher_order() -> None:
+    tg.testing.check_grads(lambda x: tg.resize(x**3, (3, 4), "bicubic", antialias=True), (images(7, 2)[0, 0],), order=2)
+
+
 def test_a_factor_for_each_axis() -> None:
     compare(
         images(4, 2),
@@ -115,6 +155,9 @@ def test_linear_copies_an_axis_whose_extent_stays() -> None:
     )
     x = tg.arange(4.0)
     assert tg.resize(x, method="linear", scale_factor=[1.2]) is x
+    assert tg.resize(x, method="cubic", scale_factor=[1.2], antialias=True) is x
+    image = torch.arange(16.0).reshape(1, 1, 4, 4)  # PyTorch's backward doesn't copy it back
+    assert torch.equal(functional.interpolate(image, scale_factor=1.2, mode="bicubic", antialias=True), image)
 
 
 def test_a_factor_is_the_fraction_that_is_meant() -> None:
@@ -178,6 +221,11 @@ ERRORS: list[tuple[type[tg.errors.UserError], str, Callable[[], Any]]] = [
         tg.errors.OptionError,
         "resize: align_corners is for methods that weigh elements, not 'nearest'",
         lambda: tg.resize(X, 4, align_corners=True),
+    ),
+    (
+        tg.errors.OptionError,
+        "resize: antialias is for methods that weigh elements, not 'nearest-floor'",
+        lambda: tg.resize(X, 4, "nearest-floor", antialias=True),
     ),
     (tg.errors.OptionError, "resize: takes size= or scale_factor=, one of them", lambda: tg.resize(X)),
     (
