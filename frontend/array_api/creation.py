@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.array_api.devices import check_device
+from tensorgrad.array_api.devices import DEVICE, check_device, on_device
 from tensorgrad.array_api.dtypes import float32
 from tensorgrad.errors import OptionError
 from tensorgrad.ops import joining, shape
@@ -25,7 +25,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         obj: An array, of another library too; a number; or nested lists and tuples of them, traced arrays included.
         dtype: The dtype. Without it arrays keep their own where tensorgrad has it; Python's numbers become f32, i32
             or bool.
-        device: Where it is to be used; it is an array of the host, which goes along to any device.
+        device: Where it lives; by default where `obj` does, else on the host, whose arrays go along to any device.
         copy: Whether to copy; `None` copies what is not an array of ours, and `False` shares its memory, as
             `from_dlpack` does.
 
@@ -35,22 +35,24 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     """
     check_device(device)
     if copy is False and not isinstance(obj, Tensor):
-        return _shared("asarray", obj, dtype)
+        return _shared("asarray", obj, device, dtype)
     if isinstance(obj, Tensor):
-        result = obj if dtype is None else cast(obj, dtype)
-        if copy and isinstance(result, Array):
+        result = on_device(obj if dtype is None else cast(obj, dtype), device)
+        if copy and isinstance(result, Array) and result is obj:
             return Array(result.numpy()) if result.live is None else result.clone()
     elif any(isinstance(leaf, Traced) for leaf in trees.flatten(obj)[0]):
         result = _stacked(obj) if dtype is None else cast(_stacked(obj), dtype)
     else:
-        result = shape.array(obj, _dtype_within(obj) if dtype is None else dtype)
+        result = on_device(shape.array(obj, _dtype_within(obj) if dtype is None else dtype), device)
     if copy is False and result is not obj:
         raise OptionError(f"{user_line()}: asarray: copy=False, and {type(obj).__name__} has to be copied")
     return result
 
 
-def _shared(what: str, obj: Any, dtype: Any = None) -> Array:
+def _shared(what: str, obj: Any, device: Any, dtype: Any = None) -> Array:
     shared = borrowed(what, obj)
+    if device not in (None, DEVICE):
+        raise OptionError(f"{user_line()}: {what}: copy=False, and {type(obj).__name__} has to be copied to {device!r}")
     if dtype is not None and as_dtype(dtype) != shared.dtype:
         found, wanted = SHORT[shared.dtype], SHORT[as_dtype(dtype)]
         raise OptionError(f"{user_line()}: {what}: copy=False, and {found} has to be copied to become {wanted}")
@@ -73,26 +75,30 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     """Returns an array of the numbers that another library's array holds, over DLPack: a copy.
 
     With `copy=False` it shares the array's memory, which nobody may change from then on, as long as the array here is
-    in use; see `tg.from_dlpack`.
+    in use; see `tg.from_dlpack`. An array of ours stays on its device unless `device` says otherwise, and no derivative
+    goes through the copy.
 
     Raises:
         OptionError: `copy` is `False`, and the memory can't be shared; or there is no such device.
         DTypeError: It has no `__dlpack__`, or values that don't fit.
     """
     check_device(device)
+    if isinstance(x, Array):
+        if copy is False:
+            return asarray(x, device=device, copy=False)
+        return on_device(Array(x.detach().numpy()), x.device if device is None else device)
     if isinstance(x, Tensor):
-        return x if copy is False else asarray(x, copy=True)
+        return x
     if copy is False:
-        return _shared("from_dlpack", x)
-    return shape.from_dlpack(x) if not hasattr(x, "__dlpack__") else asarray(np.from_dlpack(x))
+        return _shared("from_dlpack", x, device)
+    return on_device(shape.from_dlpack(x) if not hasattr(x, "__dlpack__") else asarray(np.from_dlpack(x)), device)
 
 
 def arange(
     start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
     """Returns the numbers `start, start + step, …` below `stop`, or from 0 to `start`: i32, or f32 of floats."""
-    check_device(device)
-    return shape.arange(start, stop, step, dtype)
+    return on_device(shape.arange(start, stop, step, dtype), device)
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -107,29 +113,28 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
 
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
     """Returns ones on the diagonal `k` above the main one, and zeros elsewhere."""
-    check_device(device)
-    return joining.eye(n_rows, n_cols, _within(k, n_rows, n_rows if n_cols is None else n_cols), _or_default(dtype))
+    diagonal = _within(k, n_rows, n_rows if n_cols is None else n_cols)
+    return on_device(joining.eye(n_rows, n_cols, diagonal, _or_default(dtype)), device)
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Returns an array of a shape filled with a number; without `dtype` in the number's."""
-    check_device(device)
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
-    return broadcast_to(asarray(fill_value, dtype=dtype), extents)
+    return on_device(broadcast_to(asarray(fill_value, dtype=dtype), extents), device)
 
 
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """Returns an array in the shape of `x` filled with a number; without `dtype` in the dtype of `x`."""
+    """Returns an array in the shape of `x` filled with a number; its dtype and device are those of `x` by default."""
     tensor = as_tensor(x)
-    return full(tensor.shape, fill_value, dtype=tensor.dtype if dtype is None else dtype, device=device)
+    place = tensor.device if device is None else device
+    return full(tensor.shape, fill_value, dtype=tensor.dtype if dtype is None else dtype, device=place)
 
 
 def linspace(
     start: float, stop: float, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
     """Returns `num` numbers from `start` to `stop`, equally far apart; without `endpoint`, the last stays below it."""
-    check_device(device)
-    return joining.linspace(start, stop, num, endpoint, _or_default(dtype))
+    return on_device(joining.linspace(start, stop, num, endpoint, _or_default(dtype)), device)
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:

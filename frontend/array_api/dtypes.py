@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.array_api.devices import check_device
+from tensorgrad.array_api.devices import on_device
 from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops import promotion
 from tensorgrad.tracing.dtypes import NAMES, DType, as_dtype, promote
@@ -118,9 +118,12 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
 
 
 def can_cast(from_: Any, to: Any, /) -> builtins.bool:
-    """Returns whether a dtype, or an array's, is cast to another by promotion within its kind."""
+    """Returns whether promotion of a dtype, or an array's, and another gives the other; across kinds too."""
     given, wanted = _dtype_of(from_), as_dtype(to)
-    return given.kind == wanted.kind and promote(given, wanted) == wanted
+    try:
+        return promote(given, wanted) == wanted
+    except DTypeError:  # a signed dtype and u64 have nothing in common
+        return False
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
@@ -156,8 +159,12 @@ def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = True, device: Any = N
     Args:
         x: An array.
         dtype: The dtype.
-        copy: Ignored, since arrays don't change.
-        device: Where it is to be used; it is an array of the host, which goes along to any device.
+        copy: Whether to copy an array that has the dtype already. One of the host is given itself: it doesn't change.
+        device: Where it lives; by default where `x` does.
+
+    Raises:
+        OptionError: There is no such device.
+        DTypeError: There is no such dtype, or not on the device.
     """
-    check_device(device)
-    return promotion.cast(x, dtype)
+    found = on_device(promotion.cast(x, dtype), device)
+    return found.clone() if copy and found is x else found

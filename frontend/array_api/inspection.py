@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorgrad.array_api.devices import DEVICE, check_device
+from tensorgrad.array_api.devices import DEVICE, TAKEN, check_device
 from tensorgrad.array_api.dtypes import DEFAULTS, DTYPES, isdtype
 from tensorgrad.errors import OptionError
 from tensorgrad.tracing.dtypes import DType
@@ -40,8 +40,8 @@ class NamespaceInfo:
         return {name: dtype for name, dtype in DTYPES.items() if kind is None or isdtype(dtype, kind)}
 
     def devices(self) -> list[str]:
-        """Returns the devices that arrays can be on."""
-        return [DEVICE]
+        """Returns the devices that are there in any case: of "wgpu" only a driver knows whether it has an adapter."""
+        return [device for device in TAKEN if device != "wgpu"]
 
 
 def __array_namespace_info__() -> NamespaceInfo:

@@ -80,9 +80,11 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
 def reshape(x: Any, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
     """Returns the elements of `x` in row-major order, in another shape; one extent may be -1.
 
-    `copy` is ignored: arrays don't change, so it can't be told whether they are copied.
+    With `copy` a change in place of either array does not show in the other; otherwise it does. Arrays of the host,
+    which don't change, are not copied.
     """
-    return shaping.reshape(x, shape if isinstance(shape, int) else tuple(shape))
+    found = shaping.reshape(x, shape if isinstance(shape, int) else tuple(shape))
+    return found.clone() if copy else found
 
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:

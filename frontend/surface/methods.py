@@ -68,13 +68,18 @@ class Methods:
         return self.to("cpu")
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """Returns the tensor on a device of the Array API standard: itself, since there is one.
+        """Returns the tensor on a device of the Array API standard, as `to` does; itself where it is traced.
+
+        Args:
+            device: The device.
+            stream: Ignored: work on a device is done in order.
 
         Raises:
-            OptionError: It is another device.
+            OptionError: There is no such device, or it is the host for a tensor that lives on a device.
+            DTypeError: The device has no elements of the tensor's dtype.
+            TraceError: A tensor that lives on a device is to be moved inside a trace.
         """
-        import_module("tensorgrad.array_api.devices").check_device(device)
-        return self
+        return import_module("tensorgrad.array_api.devices").on_device(self, device)
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
         """Returns `tensorgrad.array_api`, the functions of the Array API standard.

@@ -61,13 +61,23 @@ class Tensor(Methods):
     def __float__(self) -> float: ...
 
     @abc.abstractmethod
+    def __complex__(self) -> complex: ...
+
+    @abc.abstractmethod
     def __index__(self) -> int: ...
 
     @abc.abstractmethod
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray: ...
 
     @abc.abstractmethod
-    def __dlpack__(self, **options: Any) -> Any: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Returns the CPU, where values are handed over."""
@@ -285,6 +295,9 @@ class Traced(Tensor):
     def __float__(self) -> float:
         self._concrete("float()", "return the tensor from the function and read it then")
 
+    def __complex__(self) -> complex:
+        self._concrete("complex()", "return the tensor from the function and read it then")
+
     def __int__(self) -> int:
         self._concrete("int()", "return the tensor from the function and read it then")
 
@@ -422,15 +435,31 @@ class Array(Eager, Tensor):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
         return np.array(self._array, dtype=dtype, copy=copy)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         """Returns a DLPack capsule, by which other libraries take the values.
 
         They share the memory where they ask for `copy=False` and take arrays that can't be written to, as of version
         1.0 of DLPack; otherwise it is a copy on the CPU, theirs to change.
+
+        Args:
+            stream: `None`: the CPU has no streams.
+            max_version: The latest version of DLPack that the other library reads.
+            dl_device: The device that it asks for: the CPU.
+            copy: Whether it is to be a copy.
+
+        Raises:
+            BufferError: It is not to be a copy, and the other library does not take what can't be written to; or it
+                asks for another device.
         """
-        if options.get("copy") is False:
-            return self._array.__dlpack__(**options)
-        return self.numpy().__dlpack__(**options)
+        given = self._array if copy is False else self.numpy()
+        return given.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __await__(self) -> Generator[Any, None, Array]:
         return self._read().__await__()
@@ -444,6 +473,9 @@ class Array(Eager, Tensor):
 
     def __float__(self) -> float:
         return float(self._only("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._only("complex()"))
 
     def __int__(self) -> int:
         return int(self._only("int()"))
@@ -461,17 +493,6 @@ class Array(Eager, Tensor):
         more = "" if self.live is None else f", device={self.device!r}"
         more += ", requires_grad=True" if self.requires_grad else ""
         return f"Array({np.array2string(self._array, separator=', ')}, dtype={SHORT[self.dtype]}{more})"
-
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """Returns the tensor on a device, as `to` does; an array of the host is on any.
-
-        Raises:
-            OptionError: There is no such device.
-            DTypeError: It has no elements of the tensor's dtype.
-            TraceError: It is another device, and this is inside a trace.
-        """
-        is_here = self.live is None or device == self.device
-        return super().to_device(device, stream=stream) if is_here else self.to(device=device)
 
     def __getitem__(self, key: Any) -> Any:
         if self.live is None or not is_basic(key):

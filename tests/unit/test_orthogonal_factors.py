@@ -104,3 +104,8 @@ def test_what_has_no_factors_is_an_error() -> None:
         xp.linalg.qr(xp.ones(2))
     with pytest.raises(DTypeError, match="qr: is computed in f32 or f64, not f16"):
         xp.linalg.qr(xp.ones((2, 2), dtype=xp.float16))
+
+
+def test_below_the_diagonal_are_zeros_without_a_sign() -> None:
+    upper = np.asarray(xp.linalg.qr(xp.asarray([[1.0, 1.0], [1.0, 1.0000001]])).R)
+    assert upper[1, 0] == 0 and not np.signbit(upper[1, 0]) and (np.diag(upper) >= 0).all()
