@@ -31,6 +31,10 @@ class AxisError(ShapeError, IndexError):
     """An axis that a tensor has not."""
 
 
+class IndexingError(ShapeError, IndexError):
+    """A key of `x[key]` that doesn't fit the tensor's shape."""
+
+
 class DTypeError(UserError, TypeError):
     """Element types that don't fit an op, or values that don't fit an element type."""
 
@@ -107,6 +111,7 @@ __all__ = [
     "FrozenWarning",
     "GradientError",
     "GroupError",
+    "IndexingError",
     "InputError",
     "NoAdapterError",
     "NumericsError",

@@ -12,7 +12,7 @@ from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.ops.elementwise.arithmetic import equal, where
 from tensorgrad.ops.joining import concat, narrow, pad
-from tensorgrad.ops.keys import Selection, index, selection
+from tensorgrad.ops.keys import Selection, by_rows, index, selection
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast, in_dtype
 from tensorgrad.ops.shape import (
     arange,
@@ -184,9 +184,9 @@ class Change:
     """The elements of a tensor at a key, which is one of `x[key]`."""
 
     def __init__(self, tensor: Tensor, key: Any):
-        self._tensor = tensor
-        self._found = selection(tensor, key)
-        self._key = key
+        self._shape = tensor.shape
+        self._tensor, self._key = by_rows(tensor, key)
+        self._found = selection(self._tensor, self._key)
 
     def get(self) -> Tensor:
         """`x[key]`."""
@@ -204,7 +204,8 @@ class Change:
             place = found.gathered.place
             bounds = {"axis": integer(place), "extent": integer(found.rows[place])}
             given = found.from_rows(emit(index_ops.ScatterAddOp, [given, found.indices()], **bounds))
-        return self._tensor + _placed(found, given, Array(np.zeros((), given.dtype)), self._tensor)
+        added = _placed(found, given, Array(np.zeros((), given.dtype)), self._tensor)
+        return reshape(self._tensor + added, self._shape)
 
     def set(self, values: Any) -> Tensor:
         """Returns the tensor with `values` at the key; of equal indices the last wins, traced ones out of range are
@@ -220,7 +221,8 @@ class Change:
             given, changed = found.from_rows(given), found.from_rows(broadcast_to(written, found.rows))
         nothing = Array(np.zeros((), given.dtype))
         mask = _placed(found, changed, Array(np.zeros((), np.bool_)), self._tensor)
-        return where(mask, _placed(found, given, nothing, self._tensor), self._tensor)
+        changed = where(mask, _placed(found, given, nothing, self._tensor), self._tensor)
+        return reshape(changed, self._shape)
 
     def _given(self, values: Any) -> Tensor:
         return broadcast_to(cast(as_tensor(values, self._tensor.dtype), self._tensor.dtype), self._found.result)

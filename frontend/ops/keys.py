@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import ints
-from tensorgrad.errors import DTypeError, ShapeError
+from tensorgrad.errors import DTypeError, IndexingError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import add, less, logical_and, multiply, where
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.shape import counted_from_front, counts_below, reshape, take_rows, transpose
@@ -133,7 +133,9 @@ def selection(tensor: Tensor, key: Any) -> Selection:
     """Returns what `tensor[key]` selects.
 
     Raises:
-        ShapeError: Too many indices, an integer or a known index out of range, or arrays that don't broadcast.
+        IndexingError: Too many indices, an integer out of range, a mask that doesn't fit, or arrays that don't
+            broadcast.
+        ShapeError: A known index in an array is out of range.
         DTypeError: A key of another kind.
     """
     start, stop, step, reverse = [], [], [], []
@@ -183,7 +185,7 @@ def _gathered(axes: list[int], arrays: list[Tensor], advanced: list[tuple[int, i
         joint = np.broadcast_shapes(*(array.shape for array in arrays))
     except ValueError:
         listed = ", ".join(str(array.shape) for array in arrays)
-        raise ShapeError(f"{user_line()}: index arrays of shapes {listed} do not broadcast to one shape") from None
+        raise IndexingError(f"{user_line()}: index arrays of shapes {listed} do not broadcast to one shape") from None
     if len(axes) > 1 and math.prod(extents[axis] for axis in axes) > MOST_PLACES:
         raise ShapeError(
             f"{user_line()}: the indexed axes {axes} have more than {MOST_PLACES} places; index one at a time"
@@ -198,7 +200,7 @@ def _gathered(axes: list[int], arrays: list[Tensor], advanced: list[tuple[int, i
 def _position(entry: int, axis: int, extents: tuple[int, ...]) -> int:
     extent = extents[axis]
     if not -extent <= entry < extent:
-        raise ShapeError(f"{user_line()}: index {entry} is out of range for axis {axis} of {extents}")
+        raise IndexingError(f"{user_line()}: index {entry} is out of range for axis {axis} of {extents}")
     return entry % extent
 
 
@@ -210,12 +212,13 @@ def index(x: Any, key: Any) -> Tensor:
     many arrays as it has axes; one without axes, alone in the key, keeps everything, along a new axis, or nothing.
 
     Raises:
-        ShapeError: Too many indices, an integer or a known index out of range, or arrays that don't broadcast.
+        IndexingError: Too many indices, an integer out of range, a mask that doesn't fit, or arrays that don't
+            broadcast.
+        ShapeError: A known index in an array is out of range.
         DTypeError: A key of another kind.
     """
-    result = tensor = as_tensor(x)
-    if isinstance(key, (Array, np.ndarray, np.bool_)) and not key.shape and key.dtype == NAMES["bool"]:
-        return take_rows(reshape(tensor, (1, *tensor.shape)), Array(np.arange(int(bool(key)), dtype=np.int32)), 0)
+    tensor, key = by_rows(as_tensor(x), key)
+    result = tensor
     found = selection(tensor, key)
     if found.extents != list(tensor.shape):
         bounds = {"start": ints(found.start), "stop": ints(found.stop), "step": ints(found.step)}
@@ -224,6 +227,13 @@ def index(x: Any, key: Any) -> Tensor:
         result = emit(shape.ReverseOp, [result], axes=ints(found.reverse))
     result = reshape(result, found.shape)
     return result if found.gathered is None else take_rows(found.as_rows(result), found.indices(), found.gathered.place)
+
+
+def by_rows(tensor: Tensor, key: Any) -> tuple[Tensor, Any]:
+    """Returns a mask without axes as the number of a tensor's only row, or of none, and the tensor with that axis."""
+    if isinstance(key, (Array, np.ndarray, np.bool_)) and not key.shape and key.dtype == NAMES["bool"]:
+        return reshape(tensor, (1, *tensor.shape)), Array(np.arange(int(bool(key)), dtype=np.int32))
+    return tensor, key
 
 
 def is_integer(entry: Any) -> bool:
@@ -240,7 +250,7 @@ def _expanded(keys: tuple[Any, ...], tensor: Tensor) -> list[tuple[int, Entry]]:
     dots = [i for i, entry in enumerate(known) if entry is Ellipsis]
     if used > tensor.ndim or len(dots) > 1:
         many = f"{used} indices" if used > tensor.ndim else "more than one ..."
-        raise ShapeError(f"{user_line()}: {many} for a tensor of {tensor.ndim} axes")
+        raise IndexingError(f"{user_line()}: {many} for a tensor of {tensor.ndim} axes")
     if not dots:
         known.append(Ellipsis)
     found: list[tuple[int, Entry]] = []
@@ -284,19 +294,20 @@ def _axes_of(entry: Any) -> int:
 
 
 def _places(mask: Tensor, axis: int, extents: tuple[int, ...]) -> list[Tensor]:
-    """For each axis of a mask, the places where it holds.
+    """For each axis of a mask, the places where it holds. One without elements holds nowhere, whatever is there.
 
     Raises:
         DTypeError: Its values are known only when the program runs.
-        ShapeError: It has another shape than the axes that it is for, or none.
+        IndexingError: It has another shape than the axes that it is for, or none.
     """
     if isinstance(mask, Traced):
         raise DTypeError(
             f"{user_line()}: how many elements a mask selects is known only when the program runs; choose values by "
             "tg.where, or weigh them by the mask"
         )
-    if not mask.ndim or mask.shape != extents[axis : axis + mask.ndim]:
-        raise ShapeError(
+    covered = extents[axis : axis + mask.ndim]
+    if not mask.ndim or not all(own in (0, extent) for own, extent in zip(mask.shape, covered, strict=True)):
+        raise IndexingError(
             f"{user_line()}: a mask of shape {mask.shape} for the axes of {extents} from {axis} on; it covers as many "
             "axes as it has, each in full"
         )

@@ -225,6 +225,21 @@ def test_a_mask_without_axes() -> None:
         for mask in (xp.asarray(key), np.asarray(key), np.bool_(key)):
             assert np.array_equal(x[mask], np.asarray(x)[np.asarray(mask)]) and x[mask].shape == (int(key), 3)
     assert xp.asarray(2.0)[xp.asarray(True)].shape == (1,)
+    for shape in ((), (3,)):
+        for key in (True, False):
+            for x in (xp.zeros(shape, device="cpu"), xp.zeros((*shape, 0), device="cpu")):
+                x[xp.asarray(key)] = 2.0
+                assert x.tolist() == (np.zeros(x.shape) + 2 * key).tolist()
+    added = xp.asarray([1.0, 2.0]).at[np.bool_(True)].add(3.0)
+    assert added.tolist() == [4.0, 5.0] and xp.asarray(1.0).at[np.bool_(False)].set(3.0).tolist() == 1.0
+
+
+def test_a_mask_without_elements() -> None:
+    for given, covered in (((2, 3), (0, 3)), ((2, 3), (2, 0)), ((0, 1), (0, 0)), ((2, 3), (0,))):
+        x, mask = np.zeros(given, np.float32), np.zeros(covered, np.bool_)
+        assert xp.asarray(x)[xp.asarray(mask)].shape == x[mask].shape
+    with pytest.raises(IndexError, match=r"a mask of shape \(1, 0\) for the axes of \(2, 3\)"):
+        _ = xp.ones((2, 3))[np.zeros((1, 0), np.bool_)]
 
 
 @pytest.mark.parametrize("device", ["cpu", "numpy"])

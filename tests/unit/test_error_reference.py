@@ -180,6 +180,10 @@ MISTAKES: dict[type[BaseException], Mistake] = {
         lambda: tg.sum(tg.ones(2, 3), 2),
         HERE + "sum: axis 2 is out of range for a tensor of 2 axes",
     ),
+    errors.IndexingError: Mistake(
+        lambda: tg.ones(2, 3)[2, 0],
+        HERE + r"index 2 is out of range for axis 0 of \(2, 3\)",
+    ),
     errors.DTypeError: Mistake(
         lambda: tg.concat([tg.ones(2, "i32"), tg.ones(2, "u64")]),
         HERE + "concat: i32 and u64 have no common type; cast one of them",
