@@ -79,8 +79,8 @@ def _draw(key: Block, shape: tuple[int, ...], dtype: np.dtype[Any], finish: Fini
             fill(start)
 
     starts = range(0, found.size, BLOCK)
-    parts = min(thread_count(), len(starts))
-    if parts > 1:
+    if len(starts) > 1:
+        parts = min(thread_count(), len(starts))
         with ThreadPoolExecutor(parts) as pool:
             list(pool.map(fill_all, (starts[part::parts] for part in range(parts))))
     else:
