@@ -100,7 +100,7 @@ def test_it_trains_as_python_does_and_goes_on_after_a_reload(page: Page, exporte
     losses += [float(made.step(**example())) for _ in range(STEPS)]
     assert float(page.locator("#loss").inner_text()) == pytest.approx(losses[-1], rel=1e-3)
     page.get_by_role("button", name="Call").click()
-    page.wait_for_function("document.getElementById('result-predict').textContent !== ''")
+    page.wait_for_function("() => document.getElementById('result-predict').textContent !== ''")
     shown = json.loads(page.locator("#result-predict").inner_text())
     expected = np.asarray(predicting(made)(x=example()["x"])["y"])
     np.testing.assert_allclose(np.reshape(shown["y"]["data"], shown["y"]["shape"]), expected, rtol=1e-3, atol=1e-3)
@@ -134,7 +134,7 @@ def test_functions_of_other_shapes_and_an_example_for_some_inputs(browser: Brows
         page.get_by_role("button", name="Train").click()
         says(page, f"{STEPS} steps have run.")
         page.get_by_role("button", name="Call").click()
-        page.wait_for_function("document.getElementById('result-single').textContent !== ''")
+        page.wait_for_function("() => document.getElementById('result-single').textContent !== ''")
         assert json.loads(page.locator("#result-single").inner_text())["shape"] == [1, 1]
         page.close()
         serving.shutdown()
