@@ -24,6 +24,9 @@ from tensorgrad import DeviceName
 from tensorgrad.driver.program_cache import SWITCH, VARIABLE
 from tensorgrad.runtime.cpu.objects import CACHE_VARIABLE
 
+WITHOUT_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+"""Where this is set, each process compiles the source of every module again, which an installed package need not."""
+
 UNCACHED = {"MESA_SHADER_CACHE_DISABLE": "true", "MESA_GLSL_CACHE_DISABLE": "true", "__GL_SHADER_DISK_CACHE": "0"}
 """What keeps drivers from finding the shaders of an earlier run: Mesa's, and NVIDIA's."""
 
@@ -114,7 +117,8 @@ def _started(code: str, name: str, where: str, folder: str, kept: dict[str, str]
     """Runs a first step in a new process, with variables of its environment."""
     start = time.time()
     command = [sys.executable, "-c", code, name, where, folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **UNCACHED, **kept})
+    environment = {name: value for name, value in os.environ.items() if name != WITHOUT_BYTECODE}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**environment, **UNCACHED, **kept})
     found = json.loads(done.stdout)
     process = found["now"] - start
     imports, compilation, first_step = found["marks"]

@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.harness import Contestant
 
-ON_CPU = ("numpy_peer", "torch_peer", "torch_compile_peer", "jax_peer", "iree_peer")
-PEERS = ("hand_fused", *ON_CPU, "tinygrad_peer")
+ON_CPU = ("numpy_peer", "torch_peer", "torch_compile_peer", "jax_peer", "iree_peer", "tinygrad_cpu_peer")
+PEERS = ("hand_fused", "tinygrad_peer", *ON_CPU)
 
 ONLY = {"smollm2": ("torch_peer", "torch_compile_peer")}
 """The workloads that not every peer has, and who has them."""

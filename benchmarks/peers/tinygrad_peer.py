@@ -105,8 +105,11 @@ def _optimizer(p: dict[str, Any], settings: Settings) -> Any:
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
     """Returns a workload in tinygrad; `None` where it or Dawn isn't installed."""
-    if not find_dawn():
-        return None
+    return run_on("WEBGPU", name, parameters, batch) if find_dawn() else None
+
+
+def run_on(device: str, name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant:
+    """Returns a workload in tinygrad on one of its devices, by the device's name, which `DEV` names too."""
     from tinygrad.engine.jit import TinyJit
     from tinygrad.helpers import Context, GlobalCounters
     from tinygrad.tensor import Tensor
@@ -142,4 +145,4 @@ def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[s
         counts["kernels"] = GlobalCounters.kernel_count
         return value
 
-    return Contestant("tinygrad WEBGPU", step, counts)
+    return Contestant(f"tinygrad {device}", step, counts)

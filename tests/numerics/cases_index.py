@@ -220,6 +220,14 @@ def index_cases() -> Iterator[Case]:
     )
     yield Case(
         index.ScatterAddOp,
+        "rows of vectors, by sorting",
+        lambda u, i, x: scatter(0, 1100)(u, i) * x,
+        (normal(17, 16), i32(*[1099, 3, 3, 0] * 4, 1100), normal(1100, 16)),
+        lambda u, i, x: scattered(u, i, 0, 1100) * x,
+        derivative=True,
+    )
+    yield Case(
+        index.ScatterAddOp,
         "of what take reads",
         lambda x, i: scatter(0, 4)(take(0)(x, i), i),
         (normal(4, 2), i32(3, 1, 3)),

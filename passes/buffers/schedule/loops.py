@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of
@@ -20,6 +21,9 @@ from tensorgrad.passes.buffers.schedule.archetype import (
 from tensorgrad.runtime.target import Target
 
 LEAST_BLOCK, MOST_BLOCK = 4, 1 << 14
+COUNTED_OPS = 64
+"""An iteration of so many ops and fewer counts once; a bisection of sorted indices has some hundred."""
+
 LEAST_ROW = 8
 """Shorter rows fill no vector: neighbouring points do, even where they lie apart."""
 
@@ -55,8 +59,14 @@ class LoopsArchetype(Archetype[LoopsSchedule]):
 
 def _of_work(kernel: KernelOp, block: int) -> LoopsSchedule:
     """Returns the schedule of tasks that are long enough to be worth a thread's while."""
-    work = block * max(sum(math.prod(loop_extents(stage)[len(kernel.extents) :]) for stage in kernel.stages), 1)
+    iterations = (math.prod(loop_extents(stage)[len(kernel.extents) :]) * _length(stage) for stage in kernel.stages)
+    work = block * max(sum(iterations), 1)
     return LoopsSchedule.of(kernel.extents, block, max(TASK_WORK // work, 1))
+
+
+def _length(stage: GenericOp) -> int:
+    """Returns how many of the iterations that `TASK_WORK` counts one of a stage takes as long as, at least one."""
+    return max(sum(1 for _ in stage.body.walk()) // COUNTED_OPS, 1)
 
 
 def _near_points(kernel: KernelOp) -> int:

@@ -16,6 +16,7 @@ from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import Extents, LoopsSchedule, PackedSchedule, TilesSchedule
 from tensorgrad.passes.kernels.lower_buf_to_cpu.attention import write_tiles
+from tensorgrad.passes.kernels.lower_buf_to_cpu.interchange import interchange_folds
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import write_loops
 from tensorgrad.passes.kernels.lower_buf_to_cpu.packed import write_packed
 from tensorgrad.passes.kernels.writing.control import Moves
@@ -87,6 +88,7 @@ class _Lowering(FunctionLowering):
                     f"({schedule.archetype}): run `schedule` with a target whose language is llvm"
                 )
         hoist_invariants(block)
+        interchange_folds(block)
         simplify_block(block)
         return cpu.KernelOp(self.written.name(one.schedule.archetype), access, block)
 

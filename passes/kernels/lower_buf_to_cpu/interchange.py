@@ -1,0 +1,200 @@
+"""Interchanges a parallel loop with a fold inside it whose bounds are the same in every iteration.
+
+A vectorizer takes an innermost loop only, and a fold of as many terms as memory says can't be written out. Around the
+parallel loop each of its terms is one loop over an array of accumulators, without a branch:
+
+```
+for c, parallel:                              for c, parallel: sums[c] = 0
+  s = for t = low to high: s + x[t, c]   =>   for t = low to high:
+  y[c] = f(s)                                   for c, parallel: sums[c] += x[t, c]
+                                              for c, parallel: y[c] = f(sums[c])
+```
+
+So rows of an embedding's gradient that no token names are zeros written by vectors. Each element's terms are added in
+the same order as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tensorgrad.dialects.cpu import PARALLEL
+from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import new_array
+from tensorgrad.passes.tensors.simplify import is_pure
+
+Values: TypeAlias = dict[SSAValue, SSAValue]
+"""What stands for values of a loop's body in a copy of its ops."""
+
+LEAST_EXTENT, MOST_EXTENT = 8, 1 << 14
+"""Shorter loops fill no vector, and longer ones' accumulators leave the first cache."""
+
+
+def interchange_folds(top: Block) -> None:
+    """Interchanges all such loops of a kernel's block. Expects invariants in front of their loops."""
+    written = _written(top)
+    for block in list(_blocks(top)):
+        for op in list(block.ops):
+            if isinstance(op, scf.ForOp) and (found := _Interchange.of(op, written)):
+                found.write(top)
+
+
+def _blocks(top: Block) -> Iterable[Block]:
+    yield top
+    for op in top.ops:
+        for region in op.regions:
+            for inner in region.blocks:
+                yield from _blocks(inner)
+
+
+def _written(top: Block) -> set[SSAValue]:
+    """Returns the memory that a block's ops store to."""
+    return {op.memref for op in top.walk() if isinstance(op, memref.StoreOp)}
+
+
+@dataclass(frozen=True)
+class _Interchange:
+    """A loop to interchange.
+
+    Attributes:
+        loop: The parallel loop, from 0 to a constant.
+        fold: The loop in it.
+        extent: The iterations of the parallel loop.
+        invariant: Loads of the parallel loop's body that are the same in every iteration, with what they need.
+        before: The other ops in front of the fold.
+        after: Those behind it.
+    """
+
+    loop: scf.ForOp
+    fold: scf.ForOp
+    extent: int
+    invariant: Sequence[Operation]
+    before: Sequence[Operation]
+    after: Sequence[Operation]
+
+    @staticmethod
+    def of(loop: scf.ForOp, written: set[SSAValue]) -> _Interchange | None:
+        """Returns how a loop is interchanged; None where it can't be."""
+        if PARALLEL not in loop.attributes or loop.iter_args:
+            return None
+        ops = list(loop.body.block.ops)
+        folds = [op for op in ops if isinstance(op, scf.ForOp)]
+        extent = _constant(loop.ub)
+        if len(folds) != 1 or extent is None or not LEAST_EXTENT <= extent <= MOST_EXTENT or _constant(loop.lb) != 0:
+            return None
+        (fold,) = folds
+        place = ops.index(fold)
+        before, after = ops[:place], ops[place + 1 : -1]
+        if not fold.iter_args or any(op.regions or not _is_repeatable(op, written) for op in before):
+            return None
+        if any(op.regions or isinstance(op, memref.StoreOp) for op in fold.body.block.ops):
+            return None
+        invariant = _invariant(before, loop.body.block)
+        known = {result for op in invariant for result in op.results}
+        if any(_stands_in(value, loop.body.block) and value not in known for value in (fold.lb, fold.ub, fold.step)):
+            return None
+        rest = [op for op in before if op not in invariant]
+        return _Interchange(loop, fold, extent, invariant, rest, after)
+
+    def write(self, top: Block) -> None:
+        """Replaces the loop."""
+        around = self.loop.parent
+        assert around is not None
+        for op in self.invariant:
+            op.detach()
+            around.insert_op_before(op, self.loop)
+        sums = [new_array(top, value.type, self.extent) for value in self.fold.iter_args]
+        initial = self._each(lambda block, at: self._start(block, at, sums))
+        terms = Block(arg_types=[self.fold.body.block.args[0].type])
+        terms.add_ops([self._each(lambda block, at: self._fold(block, at, terms.args[0], sums)), scf.YieldOp()])
+        fold = scf.ForOp(self.fold.lb, self.fold.ub, self.fold.step, [], terms)
+        final = self._each(lambda block, at: self._finish(block, at, sums))
+        for op in (initial, fold, final):
+            op.location = self.loop.location
+            around.insert_op_before(op, self.loop)
+        self.loop.detach()
+        self.loop.erase()
+
+    def _each(self, body: Callable[[Block, SSAValue], None]) -> scf.ForOp:
+        """Returns a parallel loop over the same iterations."""
+        block = Block(arg_types=[self.loop.body.block.args[0].type])
+        body(block, block.args[0])
+        block.add_op(scf.YieldOp())
+        made = scf.ForOp(self.loop.lb, self.loop.ub, self.loop.step, [], block)
+        made.attributes |= self.loop.attributes
+        return made
+
+    def _copied(
+        self, block: Block, at: SSAValue, ops: Sequence[Operation], wanted: Sequence[SSAValue], env: Values
+    ) -> Values:
+        """Copies those of the ops of an iteration that some values, or ops without results, need."""
+        env = {**env, self.loop.body.block.args[0]: at}
+        needed, kept = {*wanted}, list[Operation]()
+        for op in reversed([*self.before, *ops]):
+            if not op.results or needed.intersection(op.results):
+                needed.update(op.operands)
+                kept.append(op)
+        for op in reversed(kept):
+            block.add_op(op.clone(env))
+        return env
+
+    def _start(self, block: Block, at: SSAValue, sums: Sequence[SSAValue]) -> None:
+        """Writes what the accumulators start from."""
+        env = self._copied(block, at, [], self.fold.iter_args, {})
+        self._store(block, at, [env.get(value, value) for value in self.fold.iter_args], sums)
+
+    def _fold(self, block: Block, at: SSAValue, term: SSAValue, sums: Sequence[SSAValue]) -> None:
+        """Writes one term of the fold."""
+        index, *carried = self.fold.body.block.args
+        *ops, last = self.fold.body.block.ops
+        loaded: Values = dict(zip(carried, self._loaded(block, at, sums), strict=True))
+        env = self._copied(block, at, ops, last.operands, {**loaded, index: term})
+        self._store(block, at, [env.get(value, value) for value in last.operands], sums)
+
+    def _finish(self, block: Block, at: SSAValue, sums: Sequence[SSAValue]) -> None:
+        """Writes what comes behind the fold."""
+        env: Values = dict(zip(self.fold.results, self._loaded(block, at, sums), strict=True))
+        self._copied(block, at, self.after, [], env)
+
+    @staticmethod
+    def _loaded(block: Block, at: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
+        loads = [memref.LoadOp.get(array, [at]) for array in sums]
+        block.add_ops(loads)
+        return [load.res for load in loads]
+
+    @staticmethod
+    def _store(block: Block, at: SSAValue, values: Sequence[SSAValue], sums: Sequence[SSAValue]) -> None:
+        for value, array in zip(values, sums, strict=True):
+            block.add_op(memref.StoreOp.get(value, array, [at]))
+
+
+def _invariant(ops: Sequence[Operation], body: Block) -> list[Operation]:
+    """Returns the ops in front of a fold whose operands are the same in every iteration."""
+    inside: set[SSAValue] = {*body.args, *(result for op in ops for result in op.results)}
+    found: list[Operation] = []
+    for op in ops:
+        if not any(operand in inside for operand in op.operands):
+            found.append(op)
+            inside.difference_update(op.results)
+    return found
+
+
+def _is_repeatable(op: Operation, written: set[SSAValue]) -> bool:
+    """Returns whether an op gives the same again: it computes, or loads from memory that the kernel doesn't write."""
+    return is_pure(op) or (isinstance(op, memref.LoadOp) and op.memref not in written)
+
+
+def _stands_in(value: SSAValue, body: Block) -> bool:
+    return value in body.args or (isinstance(value.owner, Operation) and value.owner.parent is body)
+
+
+def _constant(value: SSAValue) -> int | None:
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
