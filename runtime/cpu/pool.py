@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
@@ -30,6 +31,7 @@ class Pool:
         """Forgets all threads, as in the child of a fork, where there are none."""
         self._taken = threading.Lock()
         self._workers: list[threading.Thread] = []
+        self._wake_all: Callable[[int], None] | None = None
         self._core: int | None = None
         self._threads: int | None = None
         self._scratch_bytes = 0
@@ -67,12 +69,12 @@ class Pool:
                 self._scratch_bytes = scratch_bytes
                 self.end_threads()
             self._start()
+            self._memory[ACTIVE] = 1
+            if self._memory[ASLEEP]:  # One that begins to sleep just now is missed, and misses this step.
+                self._wake()
         except BaseException:
-            self._taken.release()
+            self.release()
             raise
-        self._memory[ACTIVE] = 1
-        if self._memory[ASLEEP]:  # One that begins to sleep just now is missed, and misses this step.
-            self._wake()
         return self._address
 
     def release(self) -> None:
@@ -89,12 +91,16 @@ class Pool:
             self._clear()
 
     def _start(self) -> None:
-        if not self._workers:
-            native_runtime().function("tg_prepare", ctypes.c_void_p)(self._address)
-            self._core = None
-        while len(self._workers) < self.threads - 1:
+        if self._workers:
+            return
+        native = native_runtime()
+        native.function("tg_prepare", ctypes.c_void_p)(self._address)
+        self._wake_all = native.function("tg_wake", ctypes.c_void_p)  # to find it may wait for a compilation
+        self._core = None
+        work = native.function("tg_work", ctypes.c_void_p, ctypes.c_void_p)
+        for _ in range(self.threads - 1):
             scratch = np.zeros(self._scratch_bytes + 64, np.uint8)
-            arguments = (self._memory, scratch)
+            arguments = (work, self._memory, scratch)
             self._workers.append(threading.Thread(target=_run, args=arguments, daemon=True, name="tensorgrad kernels"))
             self._workers[-1].start()
 
@@ -108,13 +114,13 @@ class Pool:
         if core is not None and core != self._core:
             bar_from(core, (worker.native_id for worker in self._workers if worker.native_id is not None))
             self._core = core
-        native_runtime().function("tg_wake", ctypes.c_void_p)(self._address)
+        assert self._wake_all is not None
+        self._wake_all(self._address)
 
 
-def _run(memory: np.ndarray, scratch: np.ndarray) -> None:
+def _run(work: Callable[[int, int], None], memory: np.ndarray, scratch: np.ndarray) -> None:
     """What a thread does: works and sleeps until it is replaced."""
-    start = scratch.ctypes.data + -scratch.ctypes.data % 64
-    native_runtime().function("tg_work", ctypes.c_void_p, ctypes.c_void_p)(memory.ctypes.data, start)
+    work(memory.ctypes.data, scratch.ctypes.data + -scratch.ctypes.data % 64)
 
 
 POOL = Pool()
