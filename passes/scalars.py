@@ -360,6 +360,14 @@ def constant_attribute(number: float, element: Attribute) -> FloatAttr | Integer
     return _integer_attribute(int(number), cast("IntegerType | IndexType", element))
 
 
+def constant_integer(value: SSAValue) -> int | None:
+    """Returns the integer that a value is, where it is a constant."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
+
+
 @cache
 def _integer_attribute(value: int, element: IntegerType | IndexType) -> IntegerAttr:
     if isinstance(element, IntegerType) and element != i1 and value >= 1 << element.bitwidth - 1:

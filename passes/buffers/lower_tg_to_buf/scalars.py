@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i1
+from xdsl.dialects.builtin import IndexType, IntegerType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tensorgrad.dialects.signature import Slot
@@ -32,14 +32,6 @@ def typed(slot: Slot, value: SSAValue) -> Slot:
     if slot.dtype is not None or not is_unsigned(element):
         return slot
     return replace(slot, dtype=f"u{cast(IntegerType, element).bitwidth}")
-
-
-def constant_integer(value: Value) -> int | None:
-    """Returns the integer that a scalar is, where it is a constant."""
-    owner = value.ssa.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None
 
 
 Body: TypeAlias = Callable[[ScalarBuilder, TensorOp, Sequence[Value]], Value]

@@ -37,6 +37,7 @@ from tensorgrad.passes.kernels.emit_wgsl.text import (
     signed_literal,
     unsigned_literal,
 )
+from tensorgrad.passes.scalars import constant_integer
 
 Operands: TypeAlias = Sequence[Expression]
 Rule: TypeAlias = Callable[[Operation, Operands], Expression]
@@ -100,16 +101,9 @@ def _unsigned(of_unsigned: Callable[[Operation, Expression, Expression], Express
     return rule
 
 
-def _constant_integer(op: Operation, position: int) -> int | None:
-    owner = op.operands[position].owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None
-
-
 def _divide_unsigned(operator: str, helper: str) -> Rule:
     def of_unsigned(op: Operation, left: Expression, right: Expression) -> Expression:
-        plain = _constant_integer(op, 1) not in (None, 0)
+        plain = constant_integer(op.operands[1]) not in (None, 0)
         return infix(operator, left, right) if plain else call(f"{helper}_u{_bits(op)}", left, right)
 
     return _unsigned(of_unsigned)
@@ -118,7 +112,7 @@ def _divide_unsigned(operator: str, helper: str) -> Rule:
 def _divide_signed(operator: str, helper: str) -> Rule:
     def rule(op: Operation, operands: Operands) -> Expression:
         _operand_type(op, (i32, i64))
-        plain = _constant_integer(op, 1) not in (None, 0, -1)
+        plain = constant_integer(op.operands[1]) not in (None, 0, -1)
         return infix(operator, *operands) if plain else call(f"{helper}_i{_bits(op)}", *operands)
 
     return rule
@@ -141,7 +135,7 @@ def _shift_signed(op: Operation, operands: Operands) -> Expression:
 
 def _constant_amount(op: Operation) -> Expression | None:
     """Returns the amount of a shift, a u32 whatever is shifted, where it is a constant below the width."""
-    amount = _constant_integer(op, 1)
+    amount = constant_integer(op.operands[1])
     return unsigned_literal(amount) if amount is not None and 0 <= amount < _bits(op) else None
 
 

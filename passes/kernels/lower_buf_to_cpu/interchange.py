@@ -16,16 +16,17 @@ the same order as before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects import memref, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.cpu import PARALLEL
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import new_array
+from tensorgrad.passes.kernels.writing.hoisting import stands_in
+from tensorgrad.passes.scalars import constant_integer
 from tensorgrad.passes.tensors.simplify import is_pure
 
 Values: TypeAlias = dict[SSAValue, SSAValue]
@@ -38,18 +39,9 @@ LEAST_EXTENT, MOST_EXTENT = 8, 1 << 14
 def interchange_folds(top: Block) -> None:
     """Interchanges all such loops of a kernel's block. Expects invariants in front of their loops."""
     written = _written(top)
-    for block in list(_blocks(top)):
-        for op in list(block.ops):
-            if isinstance(op, scf.ForOp) and (found := _Interchange.of(op, written)):
-                found.write(top)
-
-
-def _blocks(top: Block) -> Iterable[Block]:
-    yield top
-    for op in top.ops:
-        for region in op.regions:
-            for inner in region.blocks:
-                yield from _blocks(inner)
+    for op in list(top.walk()):
+        if isinstance(op, scf.ForOp) and (found := _Interchange.of(op, written)):
+            found.write(top)
 
 
 def _written(top: Block) -> set[SSAValue]:
@@ -84,8 +76,8 @@ class _Interchange:
             return None
         ops = list(loop.body.block.ops)
         folds = [op for op in ops if isinstance(op, scf.ForOp)]
-        extent = _constant(loop.ub)
-        if len(folds) != 1 or extent is None or not LEAST_EXTENT <= extent <= MOST_EXTENT or _constant(loop.lb) != 0:
+        low, extent = constant_integer(loop.lb), constant_integer(loop.ub)
+        if len(folds) != 1 or low != 0 or extent is None or not LEAST_EXTENT <= extent <= MOST_EXTENT:
             return None
         (fold,) = folds
         place = ops.index(fold)
@@ -96,7 +88,7 @@ class _Interchange:
             return None
         invariant = _invariant(before, loop.body.block)
         known = {result for op in invariant for result in op.results}
-        if any(_stands_in(value, loop.body.block) and value not in known for value in (fold.lb, fold.ub, fold.step)):
+        if any(stands_in(value, loop.body.block) and value not in known for value in (fold.lb, fold.ub, fold.step)):
             return None
         rest = [op for op in before if op not in invariant]
         return _Interchange(loop, fold, extent, invariant, rest, after)
@@ -137,7 +129,7 @@ class _Interchange:
         needed, kept = {*wanted}, list[Operation]()
         for op in reversed([*self.before, *ops]):
             if not op.results or needed.intersection(op.results):
-                needed.update(op.operands)
+                needed.update(operand for inner in op.walk() for operand in inner.operands)
                 kept.append(op)
         for op in reversed(kept):
             block.add_op(op.clone(env))
@@ -187,14 +179,3 @@ def _invariant(ops: Sequence[Operation], body: Block) -> list[Operation]:
 def _is_repeatable(op: Operation, written: set[SSAValue]) -> bool:
     """Returns whether an op gives the same again: it computes, or loads from memory that the kernel doesn't write."""
     return is_pure(op) or (isinstance(op, memref.LoadOp) and op.memref not in written)
-
-
-def _stands_in(value: SSAValue, body: Block) -> bool:
-    return value in body.args or (isinstance(value.owner, Operation) and value.owner.parent is body)
-
-
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None

@@ -8,6 +8,7 @@ from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tensorgrad.passes.scalars import constant_integer
 from tensorgrad.passes.tensors.simplify import is_pure
 
 
@@ -56,7 +57,7 @@ def _holds_loop(loop: scf.ForOp) -> bool:
 
 
 def _carry(loop: scf.ForOp) -> None:
-    body, step = loop.body.block, _constant(loop.step)
+    body, step = loop.body.block, constant_integer(loop.step)
     around, last = loop.parent, body.last_op
     assert around is not None and isinstance(last, scf.YieldOp)
     if step is None:
@@ -97,24 +98,25 @@ def _carry(loop: scf.ForOp) -> None:
 def _growth(op: arith.AddiOp, body: Block) -> tuple[SSAValue, int] | None:
     """Returns the part of a sum that doesn't change in a loop, if the rest is its counter times a constant."""
     for base, moving in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        if _stands_in(base, body) or _constant(base) is not None:
+        if stands_in(base, body) or constant_integer(base) is not None:
             continue
         if moving is body.args[0]:
             return base, 1
         owner = moving.owner
         if isinstance(owner, arith.MuliOp) and owner.lhs is body.args[0]:
-            factor = _constant(owner.rhs)
+            factor = constant_integer(owner.rhs)
             return None if factor is None else (base, factor)
     return None
 
 
-def _stands_in(value: SSAValue, body: Block) -> bool:
+def stands_in(value: SSAValue, body: Block) -> bool:
+    """Returns whether a value is made in a block, or is an argument of it."""
     return value in body.args or (isinstance(value.owner, Operation) and value.owner.parent is body)
 
 
 def _start(base: SSAValue, loop: scf.ForOp, factor: int) -> SSAValue:
     """Returns the address in the first iteration."""
-    low = _constant(loop.lb)
+    low = constant_integer(loop.lb)
     if low == 0:
         return base
     if low is not None:
@@ -133,10 +135,3 @@ def _number(value: int, before: Operation) -> SSAValue:
     op.location = before.location
     cast(Block, before.parent).insert_op_before(op, before)
     return op.result
-
-
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None

@@ -30,11 +30,10 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.registry import pointwise, view
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import (
     Body,
     by_kind,
-    constant_integer,
     predicate,
     storage,
 )
-from tensorgrad.passes.scalars import ScalarBuilder, Value
+from tensorgrad.passes.scalars import ScalarBuilder, Value, constant_integer
 
 
 def _numeric(name: str) -> Body:
@@ -216,7 +215,7 @@ def _is_finite(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
 
 def _shift(b: ScalarBuilder, kind: type[Operation], x: Value, amount: Value) -> Value:
     """Returns a shift by an amount that may be the width or more; 0 then, but for the sign of an arithmetic one."""
-    bits, known = cast(IntegerType, x.type).bitwidth, constant_integer(amount)
+    bits, known = cast(IntegerType, x.type).bitwidth, constant_integer(amount.ssa)
     if known is not None and 0 <= known < bits:
         return b.apply(kind, x, amount)
     moved = b.apply(kind, x, amount.at_most(bits - 1))
