@@ -15,7 +15,8 @@ import tensorgrad as tg
 from benchmarks.harness import Contestant
 from benchmarks.peers.tinygrad_peer import find_dawn
 from tensorgrad.driver.device import find_device
-from tensorgrad.driver.pipeline import Compilation, Phases
+from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.driver.running import Phases
 from tensorgrad.passes.tensors.simplify import SimplifyPass
 
 Arrays = dict[str, np.ndarray]

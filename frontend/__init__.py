@@ -10,6 +10,7 @@ import os
 from importlib import import_module
 from typing import Any
 
+from tensorgrad.surface.collector import without_collector
 from tensorgrad.surface.stubs import listed
 
 _HOMES = listed("__init__.pyi")
@@ -22,6 +23,7 @@ if os.environ.get("TG_LOG"):
     import_module("tensorgrad.logs").log_to_stderr(os.environ["TG_LOG"])
 
 
+@without_collector()
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         value = import_module("importlib.metadata").version("tensorgrad-xdsl")

@@ -105,24 +105,26 @@ def device_passes(
 
 def scheduled_passes(target: Target) -> list[ModulePass]:
     """Returns the passes from scheduled kernels down to `wgsl`, or to `llvm` where the target is native code."""
-    from tensorgrad.passes.buffers.cut_grids import CutGridsPass
     from tensorgrad.passes.buffers.overlap_collectives import OverlapCollectivesPass
     from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
-    from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
     from tensorgrad.passes.kernels.expand_math import ExpandMathPass
-    from tensorgrad.passes.kernels.keep_ieee import KeepIeeePass
-    from tensorgrad.passes.kernels.lower_buf_to_cpu import LowerBufToCpuPass
-    from tensorgrad.passes.kernels.lower_buf_to_wgsl import LowerBufToWgslPass
-    from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
 
     planning = [OverlapCollectivesPass(), PlanMemoryPass(target=target)]
     if target.native:
+        from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
+        from tensorgrad.passes.kernels.lower_buf_to_cpu import LowerBufToCpuPass
+
         return [
             *planning,
             LowerBufToCpuPass(target=target),
             ExpandMathPass(target=target),
             ConvertToLlvmPass(target=target),
         ]
+    from tensorgrad.passes.buffers.cut_grids import CutGridsPass
+    from tensorgrad.passes.kernels.keep_ieee import KeepIeeePass
+    from tensorgrad.passes.kernels.lower_buf_to_wgsl import LowerBufToWgslPass
+    from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
+
     return [
         *planning,
         CutGridsPass(target=target),

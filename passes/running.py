@@ -17,6 +17,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradError
+from tensorgrad.runtime.target import Target
 
 PACKAGE = "tensorgrad-xdsl"
 """The distribution that the compiler is installed by."""
@@ -63,7 +64,15 @@ def apply_pass(
         raise CompilerError(_crash_message(passes, number, source, error, flags)) from error
     if logged:
         milliseconds = 1e3 * (time.perf_counter() - start)
-        _log.debug("%s: %d ops became %d in %.1f ms", one.spec(), before, _ops(module), milliseconds)
+        _log.debug("%s: %d ops became %d in %.1f ms", _short(one), before, _ops(module), milliseconds)
+
+
+def _short(one: ModulePass) -> ArgSpec:
+    """Returns the text of a pass with its target's name instead of all that the target can do."""
+    spec, target = one.spec(), getattr(one, "target", None)
+    if "target" in spec.parameters and isinstance(target, Target):
+        return ArgSpec(spec.name, {**spec.parameters, "target": (target.name,)})
+    return spec
 
 
 def _ops(module: ModuleOp) -> int:

@@ -189,7 +189,8 @@ def _scalars(program: Program, host: Host | None) -> dict[str, float]:
 
 def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable[Any, Any]:
     """Returns the module's function on a device, with schedules tuned for at most the given number of seconds."""
-    from tensorgrad.driver.pipeline import Compilation, Phases
+    from tensorgrad.driver.pipeline import Compilation
+    from tensorgrad.driver.running import Phases
     from tensorgrad.passes.pipelines import inlined_passes
     from tensorgrad.tools.parsing import only_function
 

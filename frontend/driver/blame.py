@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray
-from tensorgrad.driver.pipeline import without_collector
 from tensorgrad.driver.reference_step import Phase, ReferenceStep
 from tensorgrad.interpreters.nonfinite import Content, NonfiniteSearch, Origin
+from tensorgrad.surface.collector import without_collector
 
 MOST_REACHED = 4
 """How many results are listed that are not finite."""

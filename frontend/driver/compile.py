@@ -16,8 +16,9 @@ from tensorgrad.driver.device import DeviceName, find_device, target_of
 from tensorgrad.driver.device_loss import SNAPSHOT_EVERY, OnDeviceLost
 from tensorgrad.driver.distribution import Distribution, checked_distribution, passes_of
 from tensorgrad.driver.model_tracing import checked_loss, input_specs, parameters_of, takes_key, trace_model, unreached
-from tensorgrad.driver.pipeline import Compilation, EditPasses, Phases
+from tensorgrad.driver.pipeline import Compilation, EditPasses
 from tensorgrad.driver.precision import Precision, while_tracing
+from tensorgrad.driver.running import Phases
 from tensorgrad.driver.step_options import StepOptions
 from tensorgrad.driver.training import Training
 from tensorgrad.driver.training_state import Source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -11,15 +12,19 @@ import numpy as np
 
 from tensorgrad.errors import DeviceError, NoAdapterError, OptionError
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
+from tensorgrad.runtime.cpu.stepping import compiling_ahead as native_compiling_ahead
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tensorgrad.runtime.backend import Executable
     from tensorgrad.runtime.executable import ProgramExecutable
-    from tensorgrad.runtime.program import Program
+    from tensorgrad.runtime.program import Kernel, Program
     from tensorgrad.runtime.target import Target
     from tensorgrad.runtime.webgpu import WebGPUDevice
 
     ProgramDevice: TypeAlias = WebGPUDevice | CpuDevice
+    CompileKernel: TypeAlias = Callable[[Kernel, int], None]
 
 DeviceName: TypeAlias = Literal["auto", "wgpu", "cpu", "numpy"]
 """What `device=` may be."""
@@ -123,6 +128,11 @@ def load_program(
         return RestartingExecutable(program, device, None, in_turn, timeout, snapshot_every)
     assert share is None or isinstance(share, WebGPUExecutable)
     return WebGPUExecutable(program, device, share, in_turn, timeout)
+
+
+def compiling_ahead(device: ProgramDevice) -> AbstractContextManager[CompileKernel | None]:
+    """Gives what takes kernels of a program that is to be loaded, as soon as each is written, where that gains time."""
+    return native_compiling_ahead() if isinstance(device, CpuDevice) else nullcontext()
 
 
 def check_name(name: str) -> None:

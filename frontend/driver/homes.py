@@ -14,7 +14,8 @@ from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.device_loss import SNAPSHOT_EVERY
-from tensorgrad.driver.pipeline import Compilation, Phases
+from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.driver.running import Phases
 from tensorgrad.eager.blocks import NAME, Run
 from tensorgrad.eager.homes import EagerHome, NumpyHome, RecordingHome
 from tensorgrad.errors import ArgumentError, DTypeError, OptionError, TraceError

@@ -14,11 +14,11 @@ from xdsl.ir import Operation
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
 from tensorgrad.dialects.tg.control import RegionOp
-from tensorgrad.driver.pipeline import without_collector
 from tensorgrad.driver.reference_step import Phase, ReferenceStep
 from tensorgrad.errors import OptionError
 from tensorgrad.interpreters.nonfinite import Content
 from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.surface.collector import without_collector
 from tensorgrad.tracing.location import user_line
 
 MOST_LINES = 12

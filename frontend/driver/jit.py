@@ -16,8 +16,9 @@ from tensorgrad.driver.compiled import Specialization, Specializations
 from tensorgrad.driver.device import DeviceName, check_name, find_device, target_of
 from tensorgrad.driver.device_loss import OnDeviceLost, check_may_be_lost, snapshots
 from tensorgrad.driver.model_tracing import checked_results
-from tensorgrad.driver.pipeline import Compilation, Phases
+from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
+from tensorgrad.driver.running import Phases
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.nn.values import check_kept, closed, opened
 from tensorgrad.ops.promotion import as_tensor

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of
-from tensorgrad.driver.device import load_program
+from tensorgrad.driver.device import compiling_ahead, load_program
 from tensorgrad.driver.dumping import Dump
 from tensorgrad.driver.program_cache import FORMAT, Entry, ProgramCache
 from tensorgrad.driver.program_key import key_of
+from tensorgrad.driver.running import Phases, run_passes
 from tensorgrad.errors import CompilerError, NumericsError, OptionError, ProgramError
 from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.pipelines import LOWERINGS, device_passes, lowering_in
-from tensorgrad.passes.running import apply_pass, with_reproducer
+from tensorgrad.passes.running import with_reproducer
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.formula import Formula
-from tensorgrad.runtime.program import Program
+from tensorgrad.runtime.program import Kernel, Program
 from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT, Target
+from tensorgrad.surface.collector import without_collector
 from tensorgrad.tracing.location import user_line
 
 if TYPE_CHECKING:
-    from tensorgrad.driver.device import ProgramDevice
+    from tensorgrad.driver.device import CompileKernel, ProgramDevice
     from tensorgrad.driver.verifying import NumericsVerifier
     from tensorgrad.report.facts import Facts
     from tensorgrad.runtime.profile import Profile
@@ -51,22 +50,6 @@ EditPasses: TypeAlias = Callable[[list[ModulePass]], Sequence[ModulePass]]
 """A caller's own change of a list of passes."""
 
 
-@dataclass
-class Phases:
-    """How long each phase of a compilation took, in seconds."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def measure(self, name: str) -> Iterator[None]:
-        """Adds the time of the block to a phase."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-
 def tuning_seconds(tune: bool | float) -> float:
     """Returns how long schedules may be measured, from what a caller said.
 
@@ -78,67 +61,6 @@ def tuning_seconds(tune: bool | float) -> float:
     if not isinstance(tune, int | float) or not 0 <= tune < float("inf"):
         raise OptionError(f"tune must be True, False or a number of seconds, got {tune!r}")
     return float(tune)
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Keeps the garbage collector from walking the IR over and over while it grows, a third of the time otherwise."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def run_passes(
-    module: ModuleOp,
-    passes: Sequence[ModulePass],
-    phases: Phases,
-    verify: bool = True,
-    source: Callable[[], ModuleOp] | None = None,
-    before: Callable[[ModulePass, ModuleOp], None] | None = None,
-    after: Callable[[ModulePass, ModuleOp], None] | None = None,
-) -> None:
-    """Runs passes on a module.
-
-    Args:
-        module: Is changed in place.
-        passes: In order.
-        phases: Takes the time of each.
-        verify: Whether to verify what they leave.
-        source: Returns the module as it was, for the file that a crash leaves; without it there is none.
-        before: Is called with each pass and the module before it.
-        after: Is called with each pass and the module that it has left.
-
-    Raises:
-        ProgramError: A pass refuses the program; says which and why.
-        CompilerError: A pass crashed, or they left invalid IR; says which, and where the module before it is.
-        NumericsError: `after` found that a pass has changed a value.
-    """
-    context = Context()
-    for number, one in enumerate(passes):
-        if before is not None:
-            before(one, module)
-        with phases.measure(one.name):
-            try:
-                apply_pass(passes, number, context, module, source)
-            except DiagnosticException as error:
-                raise ProgramError(str(error)) from error
-        if after is not None:
-            with phases.measure("verify"):
-                try:
-                    after(one, module)
-                except NumericsError as error:
-                    raise with_reproducer(error, passes, number, source) from error
-    if verify:
-        with phases.measure("verify"):
-            try:
-                module.verify()
-            except (DiagnosticException, VerifyException) as error:
-                names = ", ".join(one.name for one in passes)
-                raise CompilerError(f"the passes {names} left invalid IR: {error}") from error
 
 
 @dataclass(eq=False)
@@ -311,16 +233,17 @@ class Compilation:
     def _load_on_device(
         self, device: ProgramDevice, share: Executable | None, in_turn: bool
     ) -> ProgramExecutable[Any, Any]:
-        program = self._for_device(device)
-        with self.phases.measure("load"):
-            return load_program(device, program, share, in_turn, self.timeout, self.snapshot_every)
+        with compiling_ahead(device) as compile_kernel:
+            program = self._for_device(device, compile_kernel)
+            with self.phases.measure("load"):
+                return load_program(device, program, share, in_turn, self.timeout, self.snapshot_every)
 
-    def _for_device(self, device: ProgramDevice) -> Program:
+    def _for_device(self, device: ProgramDevice, compile_kernel: CompileKernel | None) -> Program:
         """Returns the program, from the cache where it is kept there; without it all passes run."""
         cache = ProgramCache.from_environment() if self._may_be_kept() else None
         if cache is None:
             self._tune(device)
-            return self._within_memory(device.target)
+            return self._within_memory(device.target, compile_kernel)
         if self.tuning_seconds:
             from tensorgrad.driver.tuning import table_path
 
@@ -332,7 +255,7 @@ class Compilation:
             is_tuned = self._tune(device)
             key, entry = self._look_up(cache, options)
         if entry is None or entry.is_tuned != is_tuned:
-            program = self._within_memory(device.target)
+            program = self._within_memory(device.target, compile_kernel)
             made = Entry(
                 program, self.parameters, self.settings, self.segments, self.frugal, self.memory_cost, is_tuned
             )
@@ -387,14 +310,18 @@ class Compilation:
             self.tuned = str(tune(module, device, self.tuning_seconds))
             return time.perf_counter() - start < self.tuning_seconds
 
-    def _within_memory(self, target: Target) -> Program:
+    def _within_memory(self, target: Target, compile_kernel: CompileKernel | None) -> Program:
         """Returns the program; with the fewest segments computed again that its memory limit allows.
+
+        Args:
+            target: What it is compiled for.
+            compile_kernel: Takes kernels that are surely wanted, as soon as they are written.
 
         Raises:
             ProgramError: It needs more memory with any number of segments.
         """
         if self.memory_limit is None:
-            return self._lowered(target)
+            return self._lowered(target, compile_kernel)
         found: list[Program] = []
         for self.frugal, self.segments in ((False, 1), *((True, segments) for segments in SEGMENTS)):
             program = self._lowered(target)
@@ -414,29 +341,39 @@ class Compilation:
         )
 
     @without_collector()
-    def _lowered(self, target: Target) -> Program:
-
+    def _lowered(self, target: Target, compile_kernel: CompileKernel | None = None) -> Program:
         module = self._on_tensors()
         passes = self._below(target)
-        # What they leave is checked as a program, and by the device's own compiler.
-        run_passes(
-            module,
-            passes,
-            self.phases,
-            verify=False,
-            source=self._tensors_again,
-            before=self._before,
-            after=self._after,
-        )
-        self._check_kernels(module, passes)
-        self._dumped("llvm" if target.native else "wgsl", module)
+        kernels: Mapping[str, Kernel] = {}
+        if compile_kernel is not None and not self._is_watched():
+            from tensorgrad.driver.native_kernels import run_passes_by_kernel
+
+            kernels = run_passes_by_kernel(module, passes, self.phases, compile_kernel, self._tensors_again)
+        else:
+            # What they leave is checked as a program, and by the device's own compiler.
+            run_passes(
+                module,
+                passes,
+                self.phases,
+                verify=False,
+                source=self._tensors_again,
+                before=self._before,
+                after=self._after,
+            )
+            self._check_kernels(module, passes)
+            self._dumped("llvm" if target.native else "wgsl", module)
         with self.phases.measure("build"):
             from tensorgrad.passes.kernels.build_program import build_program
 
-            program = build_program(module, target, self.name)
+            program = build_program(module, target, self.name, kernels)
         if self.dump is not None:
             self.dump.program(program, module)
         return program
+
+    def _is_watched(self) -> bool:
+        """Returns whether someone sees the module after every pass."""
+        is_logged = logging.getLogger("tensorgrad.passes").isEnabledFor(logging.DEBUG)
+        return is_logged or self.dump is not None or self.edit_passes is not None or self.verify
 
     def program(self, target: Target | None = None) -> Program:
         """Returns the program for a target, else the device; for WebGPU's default limits where that is numpy."""

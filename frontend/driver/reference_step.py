@@ -12,8 +12,9 @@ from xdsl.passes import ModulePass
 from tensorgrad.dialects.locations import calls_in
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray
-from tensorgrad.driver.pipeline import Phases, run_passes, without_collector
+from tensorgrad.driver.running import Phases, run_passes
 from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
+from tensorgrad.surface.collector import without_collector
 
 Phase: TypeAlias = Literal["forward", "backward", "update"]
 

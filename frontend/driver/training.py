@@ -34,10 +34,11 @@ from tensorgrad.driver.model_tracing import (
     input_specs,
     trace_model,
 )
-from tensorgrad.driver.pipeline import Compilation, Phases
+from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.driver.profiling import StepProfile
 from tensorgrad.driver.replaying import ReplayedTraining, Result
+from tensorgrad.driver.running import Phases
 from tensorgrad.driver.summary import table
 from tensorgrad.driver.training_state import Source
 from tensorgrad.driver.web_export import TRAINING, export_programs

@@ -24,8 +24,20 @@ Finish: TypeAlias = Callable[[Block, "NativeDrawing | None"], Block]
 BLOCK = 1 << 15
 """Words in a block: what a round touches stays in the second-level cache."""
 
-LEAST_NATIVE = 1 << 17
-"""Smaller draws take numpy less time than it takes to load native code."""
+LEAST_NATIVE = 1 << 21
+"""Native code is loaded once so many numbers were drawn: numpy draws as many in the time that loading takes."""
+
+
+class _Drawn:
+    """How many numbers this process has drawn."""
+
+    count = 0
+
+    @classmethod
+    def native(cls, size: int) -> NativeDrawing | None:
+        """Returns native code for so many more numbers, where it gains time and there is any."""
+        cls.count += size
+        return native_drawing() if cls.count >= LEAST_NATIVE else None
 
 
 def bits(key: Block, shape: tuple[int, ...]) -> Block:
@@ -59,7 +71,7 @@ def _draw(key: Block, shape: tuple[int, ...], dtype: np.dtype[Any], finish: Fini
     """Returns an array of what `finish` makes, on several threads, of the words of a key's counters."""
     found = np.empty(math.prod(shape), dtype)
     first, second = np.uint32(key[0]), np.uint32(key[1])
-    native = native_drawing() if found.size >= LEAST_NATIVE else None
+    native = _Drawn.native(found.size)
 
     def fill(start: int) -> None:
         block = found[start : start + BLOCK]

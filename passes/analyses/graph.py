@@ -298,7 +298,7 @@ def _with_parts(values: Iterable[SSAValue]) -> list[SSAValue]:
 
 
 def _is_row(value: SSAValue) -> bool:
-    return isinstance(value.owner, PackOp)
+    return type(value.owner) is PackOp
 
 
 def users(buffer: SSAValue) -> list[KernelOp]:

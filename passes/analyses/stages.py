@@ -81,7 +81,7 @@ class Stage:
 
     def loads(self) -> list[memref.LoadOp]:
         """Returns the loads at computed indices."""
-        return [op for op in operations(self.body) if isinstance(op, memref.LoadOp)]
+        return [op for op in operations(self.body) if type(op) is memref.LoadOp]
 
     def buffers(self) -> list[SSAValue]:
         """Returns every buffer that the stage reads, each once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -73,24 +74,34 @@ from tensorgrad.runtime.program import (
 from tensorgrad.runtime.target import Target
 
 
-def build_program(module: ModuleOp, target: Target, name: str | None = None) -> Program:
+def build_program(
+    module: ModuleOp, target: Target, name: str | None = None, kernels: Mapping[str, Kernel] | None = None
+) -> Program:
     """Returns the program of a module's function, as data.
 
     Args:
         module: Behind `lower-buf-to-wgsl`: kernels, and one function of arenas, views, dispatches and copies.
         target: What the program is compiled for.
         name: The function; may be absent where there is only one.
+        kernels: Those that are written as text already, by name.
 
     Raises:
         DiagnosticException: The module is at another level.
     """
-    return _Builder(module, target, name).build()
+    return _Builder(module, target, name, kernels or {}).build()
+
+
+def native_kernel(function: llvm.FuncOp) -> Kernel:
+    """Returns a kernel of native code, as data."""
+    scratch = cast("IntegerAttr[Any]", function.attributes[SCRATCH]).value.data
+    return Kernel("llvm", function.sym_name.data, emit_function(function), (1, 1, 1), scratch)
 
 
 class _Builder:
     """Collects a program's parts."""
 
-    def __init__(self, module: ModuleOp, target: Target, name: str | None):
+    def __init__(self, module: ModuleOp, target: Target, name: str | None, written: Mapping[str, Kernel]):
+        self.written = written
         self.function: FuncOp = find_function(module, name)
         self.target = target
         self.kernel_ops = {op.sym_name.data: op for op in module.ops if isinstance(op, wgsl.KernelOp | llvm.FuncOp)}
@@ -198,7 +209,7 @@ class _Builder:
         kernel = self.kernel_ops[name]
         if name not in self.kernel_index:
             self.kernel_index[name] = len(self.kernels)
-            self.kernels.append(self._shader(kernel) if isinstance(kernel, wgsl.KernelOp) else _native(kernel))
+            self.kernels.append(self._kernel(kernel))
         bindings = [
             self._binding(value, access, loops) for value, access in zip(op.bindings, _access(kernel), strict=True)
         ]
@@ -210,6 +221,11 @@ class _Builder:
             view = cast(ViewOp, op.arguments.owner)
             indirect = (self.arena_index[view.arena], view.start)
         return Dispatch(self.kernel_index[name], tuple(bindings), op.groups, label_of(op.location, self.here), indirect)
+
+    def _kernel(self, kernel: wgsl.KernelOp | llvm.FuncOp) -> Kernel:
+        if isinstance(kernel, wgsl.KernelOp):
+            return self._shader(kernel)
+        return self.written.get(kernel.sym_name.data) or native_kernel(kernel)
 
     def _shader(self, kernel: wgsl.KernelOp) -> Kernel:
         x, y, z = kernel.workgroup_size.get_values()
@@ -305,11 +321,6 @@ def _wait_for(start: KernelOp) -> KernelOp:
 def _count(op: DispatchOp, name: str) -> int:
     found = op.attributes.get(name)
     return cast("IntegerAttr[Any]", found).value.data if isinstance(found, IntegerAttr) else 0
-
-
-def _native(function: llvm.FuncOp) -> Kernel:
-    scratch = cast("IntegerAttr[Any]", function.attributes[SCRATCH]).value.data
-    return Kernel("llvm", function.sym_name.data, emit_function(function), (1, 1, 1), scratch)
 
 
 def _access(kernel: wgsl.KernelOp | llvm.FuncOp) -> list[str]:

@@ -58,7 +58,7 @@ def _simplify(op: Operation, seen: dict[Key, SSAValue], calls: dict[Key, list[Ca
         _simplify_inside(op, seen, calls)
     if op.parent is None:
         return
-    if isinstance(op, CallOp) and op.composite is not None:
+    if type(op) is CallOp and op.composite is not None:
         _merge_composite(op, calls)
         return
     kept = _folded(op) if isinstance(op, TensorOp) else op

@@ -6,16 +6,16 @@ quickly.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-MARK = b"tensorgrad objects\n"
-"""What a file of object files begins with."""
+MARK = b"tensorgrad object\n"
+"""What a process that compiles sends when it is ready, and in front of every object file."""
+
+LARGEST = 1 << 32
+"""No text or object file is longer."""
 
 OPTIMIZATION = 2
 """LLVM's level: 1 compiles as long and 3 longer, and code of 3 was not faster on the workloads."""
@@ -99,29 +99,32 @@ def object_of(text: str) -> bytes:
     return generator.emit_object(optimized(text, generator))
 
 
-def packed(objects: Sequence[bytes]) -> bytes:
-    """Returns object files as one: a mark, then each behind its length."""
-    return MARK + b"".join(len(one).to_bytes(8, "little") + one for one in objects)
+# As a program: texts come in on one pipe, and their object files go out on another.
 
 
-def unpacked(data: bytes) -> list[bytes] | None:
-    """Returns the object files of what `packed` made; `None` of anything else."""
-    found: list[bytes] = []
-    at = len(MARK)
-    if data[:at] != MARK:
+def send(stream: IO[bytes], data: bytes) -> None:
+    """Writes bytes behind their length."""
+    stream.write(len(data).to_bytes(8, "little") + data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> bytes | None:
+    """Returns what `send` wrote on the other side; `None` where that has ended, or has sent something else."""
+    head = stream.read(8)
+    size = int.from_bytes(head, "little")
+    if len(head) < 8 or size > LARGEST:
         return None
-    while at < len(data):
-        size = int.from_bytes(data[at : at + 8], "little")
-        found.append(data[at + 8 : at + 8 + size])
-        at += 8 + size
-    return found if at == len(data) else None
+    data = stream.read(size)
+    return data if len(data) == size else None
 
 
-def main(source: str, target: str) -> None:
-    """Compiles the texts of a JSON file, and writes their object files as one."""
-    texts = json.loads(Path(source).read_text(encoding="utf-8"))
-    Path(target).write_bytes(packed([object_of(text) for text in texts]))
+def main() -> None:
+    """Compiles texts until there are no more; ends at one that LLVM refuses, which the other side then says."""
+    machine()
+    send(sys.stdout.buffer, MARK)
+    while (text := receive(sys.stdin.buffer)) is not None:
+        send(sys.stdout.buffer, MARK + object_of(text.decode()))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

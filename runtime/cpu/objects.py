@@ -1,25 +1,25 @@
-"""Object code of LLVM IR: kept on disk, and compiled in several processes where there is much of it."""
+"""Object code of LLVM IR, kept on disk."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import logging
 import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Self, cast
 
 from platformdirs import user_cache_path
 
 from tensorgrad.runtime.cpu import compiler
+from tensorgrad.runtime.cpu.compiling import Compilers, Job
 from tensorgrad.runtime.cpu.threads import thread_count
 
 CACHE_VARIABLE = "TENSORGRAD_CACHE_OBJECTS"
@@ -37,16 +37,76 @@ TRIM_SHARE = 1 / 512
 UNFINISHED, UNFINISHED_SECONDS = ".tmp", 3600.0
 """How names of files end that are being written, and after how long nobody is writing them any more."""
 
-HELPER_SECONDS = 600.0
-"""A process that compiles is waited for so long."""
-
-_NO_WINDOW: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)
-"""Windows opens none for a process that compiles."""
-
-LEAST_SHARE = 1 << 17
-"""A process compiles at least so many characters: in the time that it takes to start, LLVM compiles half as many."""
-
 _log = logging.getLogger("tensorgrad.cache")
+
+
+class Objects:
+    """Object files of texts: from the disk, or compiled from when the text is added; a context for `with`."""
+
+    def __init__(self) -> None:
+        self._folder = cache_folder()
+        self._compilers = Compilers(thread_count() - 1)
+        self._found: dict[str, bytes | Job] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._compilers.__exit__(*error)
+
+    def add(self, text: str) -> None:
+        """Begins to compile a text, unless its object file is on disk."""
+        if text not in self._found:
+            path = self._path(text)
+            found = None if path is None else _read(path)
+            self._found[text] = self._compilers.add(text) if found is None else found
+
+    def of(self, texts: Sequence[str]) -> tuple[list[bytes], int]:
+        """Returns the object file of each text, and how many of them were found on disk.
+
+        Raises:
+            RuntimeError: LLVM refuses a text.
+        """
+        for text in texts:
+            self.add(text)
+        self._compilers.finish()
+        missing = 0
+        objects: list[bytes] = []
+        for text in texts:
+            found = self._found[text]
+            if isinstance(found, Job):
+                missing += 1
+                found = self._keep(found)
+            objects.append(found)
+        _log.debug("%d of %d kernels were compiled before, found in %s", len(texts) - missing, len(texts), self._folder)
+        if self._folder is not None and missing and random.random() < TRIM_SHARE * missing:
+            _trim(self._folder)
+        return objects, len(texts) - missing
+
+    def _path(self, text: str) -> Path | None:
+        return None if self._folder is None else self._folder / f"{_key(text)}.o"
+
+    def _keep(self, job: Job) -> bytes:
+        path = self._path(job.text)
+        data = self._found[job.text] = cast(bytes, job.object)
+        if path is not None:
+            _write(path, data)
+        return data
+
+
+_ahead: ContextVar[Objects | None] = ContextVar("ahead", default=None)
+"""What is compiled already while a program is made."""
+
+
+@contextmanager
+def compiling_ahead() -> Iterator[Objects]:
+    """Gives what takes texts ahead of the `objects_of` in the block that asks for them."""
+    with Objects() as objects:
+        token = _ahead.set(objects)
+        try:
+            yield objects
+        finally:
+            _ahead.reset(token)
 
 
 def objects_of(texts: Sequence[str]) -> tuple[list[bytes], int]:
@@ -55,19 +115,11 @@ def objects_of(texts: Sequence[str]) -> tuple[list[bytes], int]:
     Raises:
         RuntimeError: LLVM refuses a text.
     """
-    folder = cache_folder()
-    paths = [None if folder is None else folder / f"{_key(text)}.o" for text in texts]
-    found = [None if path is None else _read(path) for path in paths]
-    missing = [number for number, data in enumerate(found) if data is None]
-    for number, data in zip(missing, _compiled([texts[number] for number in missing]), strict=True):
-        found[number] = data
-        path = paths[number]
-        if path is not None:
-            _write(path, data)
-    _log.debug("%d of %d kernels were compiled before, found in %s", len(texts) - len(missing), len(texts), folder)
-    if folder is not None and missing and random.random() < TRIM_SHARE * len(missing):
-        _trim(folder)
-    return [cast(bytes, data) for data in found], len(texts) - len(missing)
+    objects = _ahead.get()
+    if objects is not None:
+        return objects.of(texts)
+    with Objects() as objects:
+        return objects.of(texts)
 
 
 def _key(text: str) -> str:
@@ -82,81 +134,6 @@ def _compiler_digest() -> str:
     codes = [function.__code__ for function in (compiler.machine, compiler.optimized)]
     parts = [(code.co_code, code.co_names, repr(code.co_consts)) for code in codes]
     return hashlib.sha256(repr((compiler.OPTIMIZATION, parts)).encode()).hexdigest()
-
-
-# Compiling. LLVM is locked in a process, so that what is to be compiled at a time takes a process each.
-
-
-def _compiled(texts: Sequence[str]) -> list[bytes]:
-    """Returns the object file of each text: this process compiles a share of them, others the rest.
-
-    What a process can't do, such as where none can be started, this one does, or says why not.
-    """
-    shares = _shares(texts, min(thread_count(), sum(map(len, texts)) // LEAST_SHARE))
-    found: dict[int, bytes] = {}
-    with tempfile.TemporaryDirectory(prefix="tensorgrad-", ignore_cleanup_errors=True) as folder:
-        helpers = [_Helper(Path(folder) / str(i), [texts[n] for n in share]) for i, share in enumerate(shares[1:])]
-        try:
-            for number in shares[0]:
-                found[number] = compiler.object_of(texts[number])
-            for share, helper in zip(shares[1:], helpers, strict=True):
-                objects = helper.objects() or [compiler.object_of(texts[n]) for n in share]
-                found.update(zip(share, objects, strict=True))
-        finally:
-            for helper in helpers:
-                helper.stop()
-    return [found[number] for number in range(len(texts))]
-
-
-def _shares(texts: Sequence[str], count: int) -> list[list[int]]:
-    """Returns the positions of texts in shares of about equal length, at most `count` and at least one."""
-    shares: list[list[int]] = [[] for _ in range(max(count, 1))]
-    lengths = [0] * len(shares)
-    for number in sorted(range(len(texts)), key=lambda i: -len(texts[i])):
-        least = lengths.index(min(lengths))
-        shares[least].append(number)
-        lengths[least] += len(texts[number])
-    return [shares[0], *(share for share in shares[1:] if share)]
-
-
-class _Helper:
-    """A process that compiles.
-
-    Args:
-        path: Where files of its own go: what it reads, and beside that what it writes.
-        texts: LLVM IR.
-    """
-
-    def __init__(self, path: Path, texts: Sequence[str]):
-        self.count = len(texts)
-        self.written = path.with_suffix(".objects")
-        self.process: subprocess.Popen[bytes] | None = None
-        # In a program that is one executable file, that file is no Python.
-        if not sys.executable or getattr(sys, "frozen", False):
-            return
-        command = [sys.executable, "-P", compiler.__file__, str(path), str(self.written)]
-        with contextlib.suppress(OSError):
-            path.write_text(json.dumps(list(texts)), encoding="utf-8")
-            quiet = subprocess.DEVNULL
-            self.process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, creationflags=_NO_WINDOW)
-
-    def objects(self) -> list[bytes] | None:
-        """Returns the object files when they are all there; `None` where the process fails or takes too long."""
-        if self.process is None:
-            return None
-        try:
-            if self.process.wait(HELPER_SECONDS):
-                return None
-            found = compiler.unpacked(self.written.read_bytes())
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return found if found is not None and len(found) == self.count else None
-
-    def stop(self) -> None:
-        """Ends the process, if it still runs."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
 
 
 # The disk

@@ -11,18 +11,21 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
 import numpy as np
 
+from tensorgrad.runtime.cpu import objects
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.tasks import pool_text
 from tensorgrad.runtime.program import (
     Collective,
     Copy,
     Dispatch,
+    Kernel,
     Program,
     Repeat,
     Step,
@@ -81,8 +84,12 @@ def kernel_texts(program: Program) -> list[str]:
     """Returns LLVM IR of a program's kernels, a module each, and in it what `CALL` calls."""
     steps = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch)]
     counts = {step.kernel: len(step.bindings) for step in steps}
-    kernels = enumerate(program.kernels)
-    return [f"{kernel.code}\n{_caller_text(kernel.entry, counts.get(i, 0))}" for i, kernel in kernels]
+    return [kernel_text(kernel, counts.get(i, 0)) for i, kernel in enumerate(program.kernels)]
+
+
+def kernel_text(kernel: Kernel, count: int) -> str:
+    """Returns LLVM IR of a kernel with so many bindings, and of what `CALL` calls."""
+    return f"{kernel.code}\n{_caller_text(kernel.entry, count)}"
 
 
 def _caller_text(entry: str, count: int) -> str:
@@ -226,9 +233,22 @@ def table(found: Iterator[Instruction]) -> np.ndarray:
 @cache
 def native_runtime() -> NativeCode:
     """Returns the native code that every program needs: `STEP`, and that of the pool."""
-    code = NativeCode(pool_text() + _step_text())
+    code = NativeCode(_runtime_text())
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # Threads may still be in it when the interpreter ends.
     return code
+
+
+@contextmanager
+def compiling_ahead() -> Iterator[Callable[[Kernel, int], None]]:
+    """Gives a function of a kernel and its number of bindings, which other processes compile for a program to come."""
+    with objects.compiling_ahead() as found:
+        if not native_runtime.cache_info().currsize:
+            found.add(_runtime_text())
+        yield lambda kernel, count: found.add(kernel_text(kernel, count))
+
+
+def _runtime_text() -> str:
+    return pool_text() + _step_text()
 
 
 def _step_text() -> str:

@@ -60,6 +60,17 @@ def test_every_normal_number_has_the_bits_of_the_ops() -> None:
         assert native.normals(words).tobytes() == expected.tobytes()
 
 
+def test_native_code_is_loaded_once_enough_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(drawing, "native_drawing", lambda: asked.append(1))
+    monkeypatch.setattr(drawing._Drawn, "count", 0)
+    for size in (1000, drawing.LEAST_NATIVE - 1001):
+        np.asarray(random.normal(random.key(1), size))
+    assert not asked
+    np.asarray(random.normal(random.key(1), 1))
+    assert asked
+
+
 def test_small_and_large_draws_begin_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     for draw in DRAWS.values():
         large = np.asarray(draw(random.key(1), drawing.LEAST_NATIVE + 5))

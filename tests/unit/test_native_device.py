@@ -7,7 +7,10 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +19,9 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.errors import DeviceError, OptionError
-from tensorgrad.runtime.cpu import CpuExecutable, code, objects, stepping, threads
+from tensorgrad.errors import CompilerError, DeviceError, OptionError
+from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
+from tensorgrad.runtime.cpu import CpuExecutable, code, compiling, objects, stepping, threads
 from tensorgrad.runtime.cpu.device import debug_flags
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import TargetError
@@ -218,7 +222,7 @@ def test_modules_are_compiled_beside_each_other(monkeypatch: pytest.MonkeyPatch,
     """In as many processes as there are shares; without them, where they can't be started."""
     monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
     monkeypatch.setenv(threads.THREADS_VARIABLE, "3")
-    monkeypatch.setattr(objects, "LEAST_SHARE", 1)
+    monkeypatch.setattr(compiling, "LEAST_SHARE", 1)
     monkeypatch.setattr(sys, "executable", executable)
     started: list[object] = []
     start = subprocess.Popen
@@ -236,14 +240,22 @@ def test_modules_are_compiled_beside_each_other(monkeypatch: pytest.MonkeyPatch,
     assert number[0] == 6
 
 
+READY = "import sys; out = sys.stdout.buffer; out.write(bytes([18]) + bytes(7) + b'tensorgrad object\\n'); out.flush()"
+GIVEN = f"{READY}; sys.stdin.buffer.read(8)"
+
+
 @pytest.mark.parametrize(
     "helper",
     [
         "raise SystemExit(1)",
         "print('configured')",
-        "import sys; open(sys.argv[2], 'wb').write(b'configured')",
-        "import sys; open(sys.argv[2], 'wb').write(b'tensorgrad objects\\n' + bytes(7))",
+        "import sys; sys.stdout.buffer.write(bytes([3]) + bytes(7) + b'abc')",
+        "import sys; sys.stdout.buffer.write(b'\\xff' * 8)",
         "import time; time.sleep(60)",
+        READY,
+        f"{READY}; out.write(bytes(8))",
+        f"{GIVEN}; out.write(bytes([9]) + bytes(7) + b'half')",
+        f"{GIVEN}; import time; time.sleep(60)",
     ],
 )
 def test_what_a_process_fails_to_compile_this_one_does(
@@ -251,20 +263,75 @@ def test_what_a_process_fails_to_compile_this_one_does(
 ) -> None:
     monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
     monkeypatch.setenv(threads.THREADS_VARIABLE, "2")
-    monkeypatch.setattr(objects, "LEAST_SHARE", 1)
-    monkeypatch.setattr(objects, "HELPER_SECONDS", 2.0)
+    monkeypatch.setattr(compiling, "LEAST_SHARE", 1)
+    monkeypatch.setattr(compiling, "HELPER_SECONDS", 2.0)
     file = tmp_path / "helper.py"
     file.write_text(helper, encoding="utf-8")
     start = subprocess.Popen
-
-    def replaced(command: list[str], **options: Any) -> Any:
-        return start([sys.executable, str(file), *command[-2:]], **options)
-
-    monkeypatch.setattr(subprocess, "Popen", replaced)
-    native = code.NativeCode(module("f"), module("g", "f"))
+    monkeypatch.setattr(subprocess, "Popen", lambda _, **options: start([sys.executable, str(file)], **options))
+    with objects.compiling_ahead() as ahead:
+        ahead.add(module("f"))
+        if helper.startswith(READY):
+            time.sleep(0.5)  # until it has begun with that
+        native = code.NativeCode(module("f"), module("g", "f"))
     number = np.zeros(1, np.int32)
     native.function("g", ctypes.c_void_p)(number.ctypes.data)
     assert number[0] == 2
+
+
+def test_a_malformed_text_is_refused_wherever_it_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
+    monkeypatch.setenv(threads.THREADS_VARIABLE, "2")
+    monkeypatch.setattr(compiling, "LEAST_SHARE", 1)
+    with objects.compiling_ahead() as ahead, pytest.raises(DeviceError, match="LLVM refuses the code"):
+        ahead.add("define nonsense")
+        code.NativeCode("define nonsense")
+
+
+def test_a_program_is_compiled_while_it_is_being_lowered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All of its kernels are given to compilers one by one; what is made is the same as by one pass after the other."""
+    monkeypatch.setenv(objects.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("TENSORGRAD_CACHE_PROGRAMS", "0")
+    added: list[list[str]] = [[]]
+    add, of = objects.Objects.add, objects.Objects.of
+
+    def noted(self: objects.Objects, text: str) -> None:
+        added[-1].append(text)
+        add(self, text)
+
+    def asked(self: objects.Objects, texts: Sequence[str]) -> tuple[list[bytes], int]:
+        added.append([])
+        return of(self, texts)
+
+    monkeypatch.setattr(objects.Objects, "add", noted)
+    monkeypatch.setattr(objects.Objects, "of", asked)
+    training = compiled()
+    ahead = added[0]
+    wanted = stepping.kernel_texts(training.program)
+    assert len(wanted) > 1
+    assert sorted(set(ahead) & set(wanted)) == sorted(wanted)
+    caplog.set_level("DEBUG", "tensorgrad.passes")  # which is told of every pass
+    assert compiled().program == training.program
+    assert "convert-to-llvm" in caplog.text
+
+
+def test_a_crash_on_one_kernel_names_its_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it runs inside of `lower-buf-to-cpu` then; the file has the whole module in front of the pass."""
+    monkeypatch.setenv("TENSORGRAD_CACHE_PROGRAMS", "0")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def crash(self: ConvertToLlvmPass, ctx: object, op: object) -> None:
+        raise ValueError("planted")
+
+    monkeypatch.setattr(ConvertToLlvmPass, "rewrite", crash)
+    with pytest.raises(CompilerError, match=r"convert-to-llvm crashed at .*planted") as caught:
+        compiled()
+    assert "lower-buf-to-cpu" not in str(caught.value)
+    (written,) = tmp_path.glob("**/*.mlir")
+    text = written.read_text(encoding="utf-8")
+    assert text.count("cpu.kernel") == len(set(re.findall(r"cpu.kernel @(\w+)", text))) > 1
 
 
 def test_the_compilers_source_need_not_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +346,7 @@ def test_a_program_of_one_file_starts_itself_no_second_time(monkeypatch: pytest.
     """There `sys.executable` is that program, and no Python."""
     monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
     monkeypatch.setenv(threads.THREADS_VARIABLE, "2")
-    monkeypatch.setattr(objects, "LEAST_SHARE", 1)
+    monkeypatch.setattr(compiling, "LEAST_SHARE", 1)
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
     assert code.NativeCode(module("f"), module("g", "f")).cached == 0

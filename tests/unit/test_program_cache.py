@@ -23,9 +23,10 @@ from xdsl.passes import ModulePass
 import tensorgrad as tg
 from tensorgrad.driver import pipeline, program_cache, program_key
 from tensorgrad.driver.device import find_device
-from tensorgrad.driver.pipeline import Compilation, Phases
+from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.program_cache import Entry, ProgramCache
 from tensorgrad.driver.program_key import fingerprint, key_of, sources
+from tensorgrad.driver.running import Phases
 from tensorgrad.driver.tuning import table_path
 from tensorgrad.errors import ProgramError, UnusedParameterWarning
 from tensorgrad.passes.buffers.schedule.tuned import write_table

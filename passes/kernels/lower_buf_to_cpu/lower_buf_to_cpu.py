@@ -46,7 +46,7 @@ class LowerBufToCpuPass(LevelPass):
     target: Target = CPU
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        written = WrittenKernels()
+        written = WrittenKernels(ctx)
         for function in list(op.ops):
             if isinstance(function, FuncOp) and function.body.blocks:
                 _Lowering(op, function, self.target, written).run()

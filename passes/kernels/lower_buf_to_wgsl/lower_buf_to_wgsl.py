@@ -87,7 +87,7 @@ class LowerBufToWgslPass(LevelPass):
     target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        written = WrittenKernels()
+        written = WrittenKernels(ctx)
         for function in list(op.ops):
             if isinstance(function, FuncOp) and function.body.blocks:
                 _Lowering(op, function, self.target, written).run()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import ClassVar, TypeAlias, cast
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, StringAttr, UnknownLoc, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -34,11 +35,30 @@ from tensorgrad.runtime.target import Target
 WrittenKernel: TypeAlias = wgsl.KernelOp | cpu.KernelOp
 
 
+class KernelContext(Context):
+    """A context for lowerings that calls back with each kernel, so that what follows needn't wait for the others.
+
+    Args:
+        written: Is called with each kernel when it stands in the module; may replace it there by ops of its name.
+    """
+
+    def __init__(self, written: Callable[[WrittenKernel], None]):
+        super().__init__()
+        self.written = written
+
+
 @dataclass
 class WrittenKernels:
-    """The kernels of a module so far, by what they are made of, and how many there are of each archetype."""
+    """The kernels of a module so far, and how many there are of each archetype.
 
-    known: dict[tuple[object, ...], WrittenKernel] = field(default_factory=dict[tuple[object, ...], WrittenKernel])
+    Attributes:
+        context: Is told of each, if it is a `KernelContext`.
+        known: Their names, by what they are made of.
+        counts: How many there are of each archetype.
+    """
+
+    context: Context
+    known: dict[tuple[object, ...], str] = field(default_factory=dict[tuple[object, ...], str])
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def name(self, archetype: str) -> str:
@@ -176,11 +196,12 @@ class FunctionLowering(ABC):
             (kernel_structure(one.kernel), one.kernel.schedule, one.count, one.placed, one.in_place) for one in teams
         )
         key = (structures, tuple(access), tuple(types))
-        made = self.written.known.get(key)
-        if made is None:
-            made = self.written.known[key] = self.write(teams, access, types)
+        name = self.written.known.get(key)
+        if name is None:
+            made = self.write(teams, access, types)
+            name = self.written.known[key] = made.sym_name.data
             self._insert(made, kernels[0])
-        dispatch = DispatchOp.of(made.sym_name.data, self.groups(teams), bound)
+        dispatch = DispatchOp.of(name, self.groups(teams), bound)
         dispatch.location = kernels[0].location
         dispatch.attributes[BYTES_MOVED] = IntegerAttr(sum(map(bytes_moved, kernels)), i64)
         dispatch.attributes[FLOPS] = IntegerAttr(sum(map(flops, kernels)), i64)
@@ -198,6 +219,8 @@ class FunctionLowering(ABC):
             if isinstance(op.location, UnknownLoc):
                 op.location = origin.location
         self.module.body.block.insert_op_before(made, self.function)
+        if isinstance(self.written.context, KernelContext):
+            self.written.context.written(made)
 
     def _decide(self, op: BranchOp, conditions: tuple[Condition, ...]) -> None:
         """Writes, in front of two branches, how many workgroups each of their dispatches has: none, unless it runs.
@@ -251,8 +274,9 @@ class FunctionLowering(ABC):
         block = write_choice([flat(view) for view in views], placed, wanted, groups)
         simplify_block(block)
         made = self.choice(block, ["read_write" if view is table else "read" for view in views])
+        name = made.sym_name.data
         self._insert(made, op)
-        dispatch = DispatchOp.of(made.sym_name.data, (1, 1, 1), views)
+        dispatch = DispatchOp.of(name, (1, 1, 1), views)
         dispatch.location = op.location
         dispatch.attributes[BYTES_MOVED] = IntegerAttr(12 * sum(map(len, dispatches)) + 4 * len(placed), i64)
         dispatch.attributes[KERNELS] = IntegerAttr(0, i64)
