@@ -1,6 +1,7 @@
-"""What a step of many small parameters costs on the numpy device beside the same by hand: overhead and little else.
+"""What steps cost besides their arithmetic.
 
-The two run in turn in one process, and what is compared is CPU time, so that other work on the machine counts little.
+A step of many small parameters on the numpy device runs in turn with the same by hand, in one process; what is compared
+is CPU time, so that other work on the machine counts little. A step of `sine` on the CPU runs without its kernels.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rich.table import Table
 
 import tensorgrad as tg
 from benchmarks.harness import machine
+from benchmarks.workloads import workload
 
 PARAMETERS, SHAPE, RATE, MOMENTUM = 178, (4, 8), 1e-6, 0.9
 BLOCK = 5
@@ -78,8 +80,41 @@ def compared(momentum: float, rounds: int) -> dict[str, Any]:
     return {"milliseconds": dict(zip(taken, least, strict=True)), "ratio": least[0] / least[1]}
 
 
+def share_of_python(steps: int = 20_000) -> dict[str, float]:
+    """Microseconds of a step of `sine` on the CPU when its kernels are left out, the least of all: others can only add.
+
+    Returns:
+        Of the step, of one whose loss is read, and of what copies the step's inputs, which both include.
+    """
+    training, batch = workload("sine")("cpu")
+    float(training.step(**batch))
+    inputs = [(np.empty_like(array), array) for array in batch.values()]
+
+    def copy() -> None:
+        for ours, theirs in inputs:
+            ours[...] = theirs
+
+    def left_out(*_: int) -> None:
+        pass
+
+    executable: Any = training._executable
+    executable._step = left_out
+    contestants: dict[str, Callable[[], object]] = {
+        "step": lambda: training.step(**batch),
+        "step, its loss read": lambda: float(training.step(**batch)),
+        "copies of its inputs": copy,
+    }
+    least = dict.fromkeys(contestants, float("inf"))
+    for name, run in contestants.items():
+        for _ in range(steps):
+            start = time.perf_counter()
+            run()
+            least[name] = min(least[name], 1e6 * (time.perf_counter() - start))
+    return least
+
+
 def report(rounds: int, out: Path) -> None:
-    """Prints the CPU time of a step by optimizer, and its ratio to that by hand; writes all of it as JSON."""
+    """Prints the CPU time of a step by optimizer, its ratio to that by hand, and Python's share; writes all as JSON."""
     found = {"sgd": compared(0.0, rounds), f"sgd, momentum {MOMENTUM}": compared(MOMENTUM, rounds)}
     table = Table(title=f"a step of {PARAMETERS} parameters of {SHAPE[0]}x{SHAPE[1]}: milliseconds of CPU time")
     for column in ("", "tensorgrad numpy", "numpy by hand", "ratio"):
@@ -88,6 +123,11 @@ def report(rounds: int, out: Path) -> None:
         table.add_row(name, *(f"{value:.3f}" for value in one["milliseconds"].values()), f"{one['ratio']:.2f}")
     console = Console()
     console.print(table)
+    share = share_of_python()
+    table = Table("of sine on cpu, without its kernels", "µs", title="what Python takes")
+    for name, value in share.items():
+        table.add_row(name, f"{value:.1f}")
+    console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"machine": machine(), "runs": found}, indent=1))
+    out.write_text(json.dumps({"machine": machine(), "runs": found, "microseconds of Python": share}, indent=1))
     console.print(f"written to {out}")

@@ -448,6 +448,7 @@ class ScalarInputs:
         self._given: dict[str, float] = {}
         self._numbers: dict[str, float] = {}
         self._values: dict[str, np.ndarray] = {}
+        self._affected: dict[tuple[str, ...], Sequence[tuple[ScalarSlot, Formula | None]]] = {}
         given = self._slots.keys() - self._formulas.keys()
         self.names: frozenset[str] = frozenset(given).union(*(f.names for f in self._formulas.values()))
         """What the caller has to give."""
@@ -467,29 +468,43 @@ class ScalarInputs:
         given = self._given
         changed = [name for name, one in scalars.items() if given.get(name) is not one or type(one) not in (float, int)]
         if changed or len(self._values) < len(self._slots):
-            numbers = {**self._numbers, **{name: _check_number(name, scalars[name]) for name in changed}}
-            new = {name: self._value(name, self._slots[name], numbers) for name in self._computed_from(changed)}
-            self._values, self._given, self._numbers = {**self._values, **new}, dict(scalars), numbers
+            numbers, values = dict(self._numbers), dict(self._values)
+            for name in changed:
+                numbers[name] = _check_number(name, scalars[name])
+            for slot, formula in self._computed_from(tuple(changed)):
+                values[slot.name] = _scalar_value(slot, formula, numbers)
+            self._values, self._given, self._numbers = values, dict(scalars), numbers
         return self._values
 
-    def _computed_from(self, changed: Sequence[str]) -> Iterable[str]:
-        """Returns the scalars that are to be computed again where these numbers have changed."""
+    def _computed_from(self, changed: tuple[str, ...]) -> Sequence[tuple[ScalarSlot, Formula | None]]:
+        """Returns the scalars that are to be computed again where these numbers have changed, and their formulas."""
         if not self._values:
-            return self._slots
-        return dict.fromkeys(one for name in changed for one in self._used_by[name])
+            return [(slot, self._formulas.get(name)) for name, slot in self._slots.items()]
+        found = self._affected.get(changed)
+        if found is None:  # in most steps the same ones change
+            names = dict.fromkeys(one for name in changed for one in self._used_by[name])
+            found = self._affected[changed] = [(self._slots[name], self._formulas.get(name)) for name in names]
+        return found
 
-    def _value(self, name: str, slot: ScalarSlot, values: Mapping[str, float]) -> np.ndarray:
-        value = values.get(name, math.nan)
-        if name in self._formulas:
-            try:
-                value = self._formulas[name].evaluate(values)
-            except FormulaError as error:
-                raise InputError(f"scalar {name!r}: {error}") from error
-        if slot.dtype == "f32" and abs(value) <= LARGEST_F32:
-            return np.array(value, np.float32)  # as below, in a tenth of the time
-        if DTYPES[slot.dtype].kind != "f" and value.is_integer():
-            return _check_array(slot, int(value), f"scalar {name!r}")
-        return _check_array(slot, value, f"scalar {name!r}")
+
+def _scalar_value(slot: ScalarSlot, formula: Formula | None, numbers: Mapping[str, float]) -> np.ndarray:
+    """Returns the value of a scalar, in its dtype.
+
+    Raises:
+        InputError: It has none, or one that doesn't fit.
+    """
+    if formula is None:
+        value = numbers[slot.name]
+    else:
+        try:
+            value = formula.evaluate(numbers)
+        except FormulaError as error:
+            raise InputError(f"scalar {slot.name!r}: {error}") from error
+    if slot.dtype == "f32" and abs(value) <= LARGEST_F32:
+        return np.array(value, np.float32)  # as below, in a tenth of the time
+    if DTYPES[slot.dtype].kind != "f" and value.is_integer():
+        return _check_array(slot, int(value), f"scalar {slot.name!r}")
+    return _check_array(slot, value, f"scalar {slot.name!r}")
 
 
 def is_timeout(value: object) -> bool:
