@@ -66,6 +66,14 @@ PEER = CHILD.format(
 )
 """What the processes run: a workload here, and in a peer, which reads its weights one by one."""
 
+TOUCHING = """
+import sys, time, numpy
+start = time.perf_counter()
+numpy.zeros(int(sys.argv[1]), numpy.uint8)[::4096] = 1
+print(time.perf_counter() - start)
+"""
+"""What a process runs that only writes to each page of so many bytes of new memory."""
+
 
 @dataclass(frozen=True)
 class Cold:
@@ -135,6 +143,21 @@ def peer_cold(name: str, peer: str, folder: Path) -> Cold:
     return _started(PEER, name, peer, str(folder), {})
 
 
+def touching_seconds(size: int) -> float:
+    """Returns what a new process takes to write to new memory once, which no first step of that size can do without.
+
+    On a virtual machine, whose own memory may be new too, that can be most of a first step.
+
+    Args:
+        size: The bytes.
+
+    Raises:
+        subprocess.CalledProcessError: It fails.
+    """
+    command = [sys.executable, "-c", TOUCHING, str(size)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
 def save_state(name: str, device: str, folder: Path) -> None:
     """Writes the first weights of a workload, and its batch, for peers to start from."""
     training, batch = workload(name)(cast(DeviceName, device))
@@ -147,10 +170,11 @@ def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES, pe
     """Prints medians of some runs of each workload, in turn; writes all of them as JSON.
 
     Each is started twice with an empty folder of compiled programs and native code, which the second start finds; then
-    the peers are started, each alone, with the same weights.
+    the peers are started, each alone, with the same weights, and a process that writes to as much memory as the second.
     """
     parts = ("runs", "second", *peers)
     runs: dict[str, dict[str, list[Cold]]] = {part: {name: [] for name in names} for part in parts}
+    touching: dict[str, list[float]] = {name: [] for name in names}
     for name in names:
         with tempfile.TemporaryDirectory() as weights:
             if peers:
@@ -161,6 +185,9 @@ def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES, pe
                         runs[part][name].append(cold(name, device, Path(folder)))
                 for peer in peers:
                     runs[peer][name].append(peer_cold(name, peer, Path(weights)))
+                peak = runs["second"][name][-1].peak
+                if peak == peak:  # known
+                    touching[name].append(touching_seconds(int(1e6 * peak)))
     table = Table(title=f"seconds until a first loss on {device}, drivers' caches off; peak memory of the process, MB")
     for column in ("", *COLUMNS):
         table.add_column(column.replace("_", " "), justify="right" if column else "left")
@@ -172,11 +199,15 @@ def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES, pe
             table.add_row(f"  {title}", *(f"{value:.2f}" for value in row))
             ratios = (one / once for once, one in zip(first, row, strict=True))
             table.add_row(f"  {title.split()[0]} / first", *(f"{value:.2f}" for value in ratios))
+        if touching[name]:
+            place = COLUMNS.index("first_step")
+            row = ["" if i != place else f"{statistics.median(touching[name]):.2f}" for i in range(len(COLUMNS))]
+            table.add_row("  as much new memory", *row)
     console = Console(width=max(120, Console().width))
     console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)
     found = {part: {name: [asdict(one) for one in runs[part][name]] for name in names} for part in parts}
-    out.write_text(json.dumps({"machine": machine(), **found}, indent=1))
+    out.write_text(json.dumps({"machine": machine(), **found, "touching": touching}, indent=1))
     console.print(f"written to {out}")
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
@@ -24,7 +26,7 @@ from tensorgrad.driver.training import Training
 from tensorgrad.driver.training_state import Source
 from tensorgrad.errors import OptionError, UnusedParameterWarning
 from tensorgrad.nn.module import Module, declarations
-from tensorgrad.nn.parameters import Parameter, drawn
+from tensorgrad.nn.parameters import Buffer, Parameter, drawing, drawn
 from tensorgrad.nn.values import declared_model
 from tensorgrad.ops import random
 from tensorgrad.optim import Optimizer
@@ -33,6 +35,7 @@ from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
+from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.heap import return_freed_memory
 from tensorgrad.tracing.dtypes import spec
@@ -250,8 +253,6 @@ def _traced(
 def _built(traced: _Traced, options: StepOptions, phases: Phases) -> Training[Any]:
     """Returns the training of a traced step, compiled and on its device."""
     source, parts, function = traced.source, traced.parts, traced.function
-    with phases.measure("initialize"):
-        values = drawn(declarations(source.model), traced.key)
     with phases.measure("load"):
         found = find_device(options.device)
     options.check_device(found)
@@ -282,16 +283,41 @@ def _built(traced: _Traced, options: StepOptions, phases: Phases) -> Training[An
         verify=options.verify,
     )
     executable = compilation.load(share=None)
-    if distribution is not None:
-        distribution.agree(module, executable, _agreed(options, parts), values)
+    with phases.measure("initialize"):
+        agree = None
+        if distribution is not None:
+            agree = partial(distribution.agree, module, executable, _agreed(options, parts))
+        _initialize(executable, declarations(source.model), traced.key, agree)
     accumulation = (
         None if micro == 1 else compiled_accumulation(compilation, executable, source.losses, micro, distribution)
     )
-    executable.write(values)
-    size = sum(value.nbytes for value in values.values())
-    del values
-    return_freed_memory(size)
     return Training(source, parts, compilation, executable, options.seed, traced.with_key, options.checks, accumulation)
+
+
+def _initialize(
+    executable: Executable,
+    declared: Mapping[str, Parameter | Buffer],
+    key: random.Key,
+    agree: Callable[[Mapping[str, np.ndarray]], None] | None,
+) -> None:
+    """Gives parameters and buffers their first values.
+
+    Args:
+        executable: Takes them.
+        declared: What they are.
+        key: What they are drawn from.
+        agree: Compares them with those of other processes.
+    """
+    if agree is not None:
+        values = drawn(declared, key)
+        agree(values)
+        executable.write(values)
+        return
+    size = 0
+    for path, value in drawing(declared, key):  # one at a time, which takes less memory
+        executable.write({path: value})
+        size += value.nbytes
+    return_freed_memory(size)
 
 
 def _agreed(options: StepOptions, parts: Parts) -> dict[str, object]:

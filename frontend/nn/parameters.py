@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, cast
 
@@ -166,7 +166,13 @@ def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict
     Raises:
         ParameterError: An initializer returns a different shape or dtype.
     """
-    return {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
+    return dict(drawing(parameters, key))
+
+
+def drawing(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the path and the initial value of parameters and buffers, one after the other; see `drawn`."""
+    for path, parameter in parameters.items():
+        yield path, _draw(path, parameter, key)
 
 
 def _draw(path: str, parameter: Parameter | Buffer, key: random.Key) -> np.ndarray:
