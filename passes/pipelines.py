@@ -78,27 +78,31 @@ def device_passes(
     from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
     from tensorgrad.passes.buffers.order_kernels import OrderKernelsPass
     from tensorgrad.passes.buffers.schedule import SchedulePass
-    from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
-    from tensorgrad.passes.buffers.split_kernels import SplitKernelsPass
     from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
     from tensorgrad.passes.tensors.recompute import RecomputePass
+
+    # What runs side by side keeps the operands of all of it in use.
+    rules = tuple(rule for rule in RULES if rule != "siblings") if frugal else ()
+    fusing: list[ModulePass] = [LowerTgToBufPass(), FusePass(target=target, only=rules)]
+    fusing += [] if precision is None else [precision]
+    fusing.append(SplitReductionsPass(target=target))
+    scheduling: list[ModulePass] = [SchedulePass(target=target, tuned=tuned), *([OrderKernelsPass()] if frugal else [])]
+    if target.native:
+        inlining = [InlineCallsPass(target=target), RecomputePass()]
+        return [*inlining, *fusing, *scheduling, *scheduled_passes(target)]
+    from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
+    from tensorgrad.passes.buffers.split_kernels import SplitKernelsPass
     from tensorgrad.passes.tensors.widen_integers import WidenIntegersPass
 
-    sharing = ShareDispatchesPass(target=target, slack=0) if frugal else ShareDispatchesPass(target=target)
     return [
         InlineCallsPass(target=target),
-        *([] if target.native else [WidenIntegersPass(target=target)]),
+        WidenIntegersPass(target=target),
         RecomputePass(),
-        LowerTgToBufPass(),
-        # What runs side by side keeps the operands of all of it in use.
-        FusePass(target=target, only=tuple(rule for rule in RULES if rule != "siblings") if frugal else ()),
-        *([] if precision is None else [precision]),
-        SplitReductionsPass(target=target),
-        *([] if target.native else [SplitKernelsPass(target=target)]),
-        SchedulePass(target=target, tuned=tuned),
-        *([OrderKernelsPass()] if frugal else []),
-        *([] if target.native else [sharing]),
+        *fusing,
+        SplitKernelsPass(target=target),
+        *scheduling,
+        ShareDispatchesPass(target=target, slack=0) if frugal else ShareDispatchesPass(target=target),
         *scheduled_passes(target),
     ]
 

@@ -105,11 +105,9 @@ def _merge(op: Operation, seen: dict[Key, SSAValue]) -> None:
         return
     properties = frozenset(op.properties.items()) if op.properties else None
     attributes = frozenset(op.attributes.items()) if op.attributes else None
-    key = (type(op), tuple(op.operands), properties, attributes, op.results[0].type)
-    found = seen.get(key)
-    if found is None:
-        seen[key] = op.results[0]
-    else:
+    result = op.results[0]
+    found = seen.setdefault((type(op), tuple(op.operands), properties, attributes, result.type), result)
+    if found is not result:
         _replace(op, found)
 
 

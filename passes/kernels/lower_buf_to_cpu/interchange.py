@@ -24,6 +24,7 @@ from xdsl.dialects import memref, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.cpu import PARALLEL
+from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import new_array
 from tensorgrad.passes.kernels.writing.hoisting import stands_in
 from tensorgrad.passes.scalars import constant_integer
@@ -38,15 +39,17 @@ LEAST_EXTENT, MOST_EXTENT = 8, 1 << 14
 
 def interchange_folds(top: Block) -> None:
     """Interchanges all such loops of a kernel's block. Expects invariants in front of their loops."""
-    written = _written(top)
-    for op in list(top.walk()):
-        if isinstance(op, scf.ForOp) and (found := _Interchange.of(op, written)):
+    loops = [op for op in operations(top) if type(op) is scf.ForOp]
+    written = _written(top) if loops else set[SSAValue]()
+    for loop in loops:
+        found = _Interchange.of(loop, written)
+        if found is not None:
             found.write(top)
 
 
 def _written(top: Block) -> set[SSAValue]:
     """Returns the memory that a block's ops store to."""
-    return {op.memref for op in top.walk() if isinstance(op, memref.StoreOp)}
+    return {op.memref for op in operations(top) if type(op) is memref.StoreOp}
 
 
 @dataclass(frozen=True)
