@@ -6,6 +6,7 @@ quickly.
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,9 @@ MARK = b"tensorgrad object\n"
 
 LARGEST = 1 << 32
 """No text or object file is longer."""
+
+FEATURES_VARIABLE = "TG_CPU_FEATURES"
+"""LLVM features to compile with, or without, such as `-avx512f`: to see what the code is on CPUs that lack them."""
 
 OPTIMIZATION = 2
 """LLVM's level: 1 compiles as long and 3 longer, and code of 3 was not faster on the workloads."""
@@ -40,17 +44,19 @@ class HostCpu:
     @property
     def vector_bytes(self) -> int:
         """The size of a vector register."""
-        features = self.features.split(",")
-        return 64 if "+avx512f" in features else 32 if "+avx2" in features else 16
+        features = {one[1:]: one[0] == "+" for one in self.features.split(",")}  # the last mention counts
+        if not (features.get("avx") and features.get("avx2")):  # without either, LLVM leaves out all that builds on it
+            return 16
+        return 64 if features.get("avx512f") else 32
 
 
 @cache
 def host_cpu() -> HostCpu:
-    """Returns this CPU.
+    """Returns this CPU, with the features that `FEATURES_VARIABLE` adds or takes away.
 
     Raises:
         ImportError: llvmlite is missing.
-        RuntimeError: It has no code generator for this CPU.
+        RuntimeError: It has no code generator for this CPU, or the variable names a feature that there isn't.
     """
     import llvmlite.binding as binding
 
@@ -58,7 +64,12 @@ def host_cpu() -> HostCpu:
     binding.initialize_native_asmprinter()
     triple = binding.get_process_triple()
     version = ".".join(map(str, binding.llvm_version_info))
-    features = binding.get_host_cpu_features().flatten()
+    found = binding.get_host_cpu_features()
+    changes = os.environ.get(FEATURES_VARIABLE, "").replace(" ", "")
+    for change in filter(None, changes.split(",")):
+        if change[0] not in "+-" or change[1:] not in found:
+            raise RuntimeError(f"{FEATURES_VARIABLE}: {change!r} is not + or - and a feature, such as -avx512f")
+    features = ",".join(filter(None, (found.flatten(), changes)))
     return HostCpu(binding.get_host_cpu_name(), features, triple, version)
 
 

@@ -21,7 +21,7 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.errors import CompilerError, DeviceError, OptionError
 from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
-from tensorgrad.runtime.cpu import CpuExecutable, code, compiling, objects, stepping, threads
+from tensorgrad.runtime.cpu import CpuExecutable, code, compiler, compiling, objects, stepping, threads
 from tensorgrad.runtime.cpu.device import debug_flags
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import TargetError
@@ -238,6 +238,36 @@ def test_modules_are_compiled_beside_each_other(monkeypatch: pytest.MonkeyPatch,
     number = np.zeros(1, np.int32)
     native.function("f5", ctypes.c_void_p)(number.ctypes.data)
     assert number[0] == 6
+
+
+def run_with_features(features: str, program: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, compiler.FEATURES_VARIABLE: features}
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{program}"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(("features", "width"), [("-avx512f", 32), ("-avx2", 16), ("-avx512f, -avx", 16)])
+def test_a_cpu_may_be_taken_for_one_with_fewer_features(features: str, width: int) -> None:
+    host = code.host_cpu()
+    if "avx2" not in host.features:
+        width = host.vector_bytes
+    program = """
+import numpy as np
+from tensorgrad.runtime.cpu import CpuDevice
+from test_native_device import batch, compiled
+trainings = compiled(), compiled(device="numpy")
+losses = [[float(training.step(**batch(seed))) for seed in range(3)] for training in trainings]
+np.testing.assert_allclose(*losses, rtol=1e-5)
+print(CpuDevice().target.vector_bytes)
+"""
+    done = run_with_features(features, program)
+    assert (done.stderr, done.stdout) == ("", f"{width}\n")
+
+
+@pytest.mark.parametrize("features", ["avx512f", "-nonsense", "+"])
+def test_a_feature_that_there_is_not_is_refused(features: str) -> None:
+    done = run_with_features(features, "from tensorgrad.runtime.cpu import CpuDevice; CpuDevice()")
+    assert f"DeviceError: LLVM generates no code for this CPU: TG_CPU_FEATURES: {features!r} is not" in done.stderr
 
 
 READY = "import sys; out = sys.stdout.buffer; out.write(bytes([18]) + bytes(7) + b'tensorgrad object\\n'); out.flush()"
