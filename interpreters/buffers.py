@@ -7,6 +7,7 @@ worked out here, from the IR alone: a memory plan that gives one byte to two liv
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap, AffineSymExpr
 
@@ -103,6 +105,22 @@ def works_in_place(kernel: buf.KernelOp, source: BlockArgument, target: BlockArg
     return all(position <= write[0] and affine.results == write[1].results for position, affine in reads)
 
 
+def _partly_written(run: Run) -> Iterator[Storage]:
+    """Yields the windows of a value of which a kernel writes some elements only: others write the rest."""
+    op = run.op
+    for stage in op.stages if isinstance(op, buf.KernelOp) else ():
+        points = math.prod(
+            loop
+            for loop, kind in zip(buf.loop_extents(stage), buf.iterators_of(stage), strict=True)
+            if kind == IteratorType.PARALLEL
+        )
+        for target in stage.outputs:
+            if isinstance(target, BlockArgument):
+                place = run.operands[target.index]
+                if isinstance(place.value, int) and points < math.prod(place.shape):
+                    yield place
+
+
 class _Liveness:
     """When each buffer is read and written, and which buffers share bytes."""
 
@@ -118,6 +136,7 @@ class _Liveness:
             arena: np.array([(value.start, value.end) for value in values]) for arena, values in self._by_arena.items()
         }
         self._related = {value: [other for other in self.sharing(value) if value.is_part(other)] for value in known}
+        self._partly_written = {place for run in runs for place in _partly_written(run)}
         self._steps: dict[Storage, list[int]] = {value: [] for value in known}
         self._reads: dict[Storage, list[bool]] = {value: [] for value in known}
         for index, run in enumerate(runs):
@@ -135,11 +154,11 @@ class _Liveness:
     def live_after(self, value: Storage, step: int) -> bool:
         """Returns whether what a buffer holds after a step is looked at later.
 
-        Writes of a part belong to the buffer's one value: it is in use from the first of them.
+        Writes of a part, or of some elements, belong to the buffer's one value: it is in use from the first of them.
         """
         steps, reads = self._steps[value], self._reads[value]
         following = bisect_right(steps, step)
-        if not self._related[value]:
+        if not self._related[value] and value not in self._partly_written:
             return reads[following] if following < len(reads) else value in self.kept
         read = next((i for i in range(following, len(reads)) if reads[i]), None)
         if read is None:
@@ -173,9 +192,11 @@ class _Liveness:
         return any(self.live_after(other, index) for other in self.sharing(value) if other not in related)
 
     def _unreadable(self, run: Run) -> Iterator[Storage]:
-        """Yields the outputs whose old contents no input may see."""
+        """Yields the outputs whose old contents no input may see, and none of which is left as it was."""
         reads, op = run.reads, run.op
         for position, value in enumerate(run.writes):
+            if value in self._partly_written:
+                continue
             sources = [index for index, other in enumerate(reads) if value.overlaps(other)]
             in_place = bool(sources) and isinstance(op, buf.KernelOp)
             for index in sources:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
@@ -70,15 +69,8 @@ class Storage:
         return Storage(self.arena, first, end, whole.get_shape(), whole.get_element_type(), self.value)
 
     def is_part(self, other: Storage) -> bool:
-        """Returns whether one of the two is a part of the other: a slice along axis 0, any number of times, or a window
-        of its rows."""
-        short, long = sorted((self, other), key=lambda place: (len(place.shape), place.end - place.start))
-        dropped = len(long.shape) - len(short.shape)
-        is_slice = dropped > 0 and long.shape[dropped:] == short.shape
-        if self.element != other.element or not (is_slice or (dropped == 0 and _has_fewer_rows(short, long))):
-            return False
-        one_value = self.value == other.value and self.arena == other.arena
-        return one_value and long.start <= short.start and short.end <= long.end
+        """Returns whether the two are parts of one value: its slices along axis 0, windows of it, or all of it."""
+        return self.element == other.element and self.value == other.value and self.arena == other.arena
 
     def row(self, position: int) -> Storage:
         """Returns the slice at a position along axis 0."""
@@ -193,15 +185,6 @@ class Unrolling:
             self.run(block, dict(zip(arguments, operands, strict=True)))
             carried = fresh
         env.update(zip(op.last, carried, strict=True))
-
-
-def _has_fewer_rows(short: Storage, long: Storage) -> bool:
-    """Returns whether two shapes of one rank differ in one extent alone, with nothing but ones in front of it."""
-    differing = [axis for axis, (few, many) in enumerate(zip(short.shape, long.shape, strict=True)) if few != many]
-    if len(differing) != 1:
-        return False
-    (axis,) = differing
-    return short.shape[axis] < long.shape[axis] and math.prod(long.shape[:axis]) == 1
 
 
 def decided(answers: Sequence[bool]) -> Decide:

@@ -64,7 +64,7 @@ def cuts_of(
             for value, found in maps.items()
             if (place := _row_axis(value, found, axis, extent)) is not None
         }
-        step = _step([row_bytes(value, rows[value]) for value in large if value in rows], target)
+        step = _step([_row_bytes(value, rows[value]) for value in large if value in rows], target)
         if 0 < step < extent and written <= rows.keys():
             found.append(Cut(axis, step, rows))
     return found
@@ -89,7 +89,7 @@ def fits(
     )
 
 
-def row_bytes(value: SSAValue, axis: int) -> int:
+def _row_bytes(value: SSAValue, axis: int) -> int:
     """Returns the bytes of a buffer for each index of an axis that only axes of extent 1 stand in front of."""
     return _bytes(value) // shape_of(value)[axis]
 

@@ -208,7 +208,7 @@ class Ranges:
         if isinstance(op, arith.IndexCastOp) and i1 not in (op.input.type, value.type):
             return self.of(op.input, depth + 1)
         if isinstance(op, affine_ops.ApplyOp):
-            return _wrapped(*_of_expression(op.map.data.results[0], [self.of(x, depth + 1) for x in op.operands]))
+            return _wrapped(*range_of_expression(op.map.data.results[0], [self.of(x, depth + 1) for x in op.operands]))
         if value.type == i1:
             return self._logic(op, depth)
         rule = INTEGERS.get(type(op))
@@ -246,14 +246,14 @@ class Ranges:
         return found
 
 
-def _of_expression(expression: AffineExpr, operands: Sequence[Range]) -> Range:
+def range_of_expression(expression: AffineExpr, operands: Sequence[Range]) -> Range:
     """Returns the range of an index expression, of integers that don't wrap."""
     if isinstance(expression, AffineConstantExpr):
         return expression.value, expression.value
     if isinstance(expression, AffineDimExpr):
         return operands[expression.position]
     assert isinstance(expression, AffineBinaryOpExpr)
-    x, y = (_of_expression(part, operands) for part in (expression.lhs, expression.rhs))
+    x, y = (range_of_expression(part, operands) for part in (expression.lhs, expression.rhs))
     if expression.kind == AffineBinaryOpKind.Add:
         return x[0] + y[0], x[1] + y[1]
     if expression.kind == AffineBinaryOpKind.Mul:

@@ -14,7 +14,7 @@ from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import memref, scf
 from xdsl.dialects.builtin import AffineMapAttr, LocationAttr, UnitAttr, UnknownLoc, i1
 from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.dialects.linalg.ops import GenericOp, IndexOp
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
@@ -312,3 +312,58 @@ def shape_only(block: Block, maps: Sequence[AffineMap], extents: Sequence[int]) 
             block.add_op(local)
             made.append((local.memref, AffineMap(len(extents), 0, (AffineDimExpr(loop),))))
     return made
+
+
+def is_foldable(stage: Stage) -> bool:
+    """Returns whether a stage's own loops fold each of its results by one op, which takes what was folded before."""
+    last = stage.body.last_op
+    if not isinstance(last, YieldOp) or not stage.own or IteratorType.PARALLEL in stage.own:
+        return False
+    folded = stage.body.args[len(stage.reads) :]
+    return all(
+        [use.operation for use in argument.uses] == [value.owner] and len(cast(Operation, value.owner).operands) == 2
+        for value, argument in zip(last.operands, folded, strict=True)
+    )
+
+
+def fold_of(stage: Stage) -> Block:
+    """Returns a body that folds one value for each of a stage's outputs, as the stage does."""
+    last = stage.body.last_op
+    assert isinstance(last, YieldOp)
+    kinds = [value.type for value in last.operands]
+    block, count = Block(arg_types=[*kinds, *kinds]), len(kinds)
+    results: list[SSAValue] = []
+    for number, value in enumerate(last.operands):
+        combine = value.owner
+        assert isinstance(combine, Operation)
+        made = type(combine).create(
+            operands=[block.args[count + number], block.args[number]],
+            result_types=[kinds[number]],
+            properties=dict(combine.properties),
+        )
+        made.location = combine.location
+        block.add_op(made)
+        results.append(made.results[0])
+    end = YieldOp(*results)
+    end.location = last.location
+    block.add_op(end)
+    return block
+
+
+def erase_unused(stage: Stage) -> None:
+    """Erases what no result of a stage follows from: a body has no effects but what it yields."""
+    _erase_unused_ops(stage.body)
+    for position in reversed(range(len(stage.reads))):
+        if not stage.body.args[position].uses:
+            stage.body.erase_arg(stage.body.args[position])
+            del stage.reads[position]
+
+
+def _erase_unused_ops(block: Block) -> None:
+    for op in reversed(list(block.ops)):
+        if op.results and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()
+            continue
+        for region in op.regions:
+            _erase_unused_ops(region.block)

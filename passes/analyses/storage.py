@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.buf import Buffer, KernelOp, PackOp, buffer_bytes, element_of, maps_of, row_of
-from tensorgrad.dialects.signature import Slot, arguments_of
+from tensorgrad.dialects.buf import Buffer, KernelOp, PackOp, ViewOp, buffer_bytes, element_of, maps_of, row_of
+from tensorgrad.dialects.signature import ROLE, Slot, arguments_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.runtime.target import Target
@@ -75,6 +75,22 @@ def bindings_of(size: int, target: Target) -> int:
     if target.native or size <= target.max_storage_buffer_binding_size:
         return 1
     return -(-size // chunk_bytes(target))
+
+
+def count_bindings(sizes: Mapping[Hashable, int | None], target: Target) -> int:
+    """Returns how many bindings buffers take.
+
+    Args:
+        sizes: The bytes of each; `None` for what is one binding however large it is, such as all scalars.
+        target: How large a binding may be.
+    """
+    return sum(1 if size is None else bindings_of(size, target) for size in sizes.values())
+
+
+def is_scalar_view(view: ViewOp) -> bool:
+    """Returns whether a view is of a scalar: all of these in an arena are one binding."""
+    role = view.attributes.get(ROLE)
+    return isinstance(role, StringAttr) and role.data == "scalar"
 
 
 def is_private(buffer: SSAValue) -> bool:
@@ -184,7 +200,7 @@ class Bindings:
         whole = {self.in_place.get(value, value) for value in buffers if value not in windows}
         scalars = unique & self.scalars
         needed = unique - scalars
-        if self._count(needed & whole) + len(needed - whole) + bool(scalars) <= self.limit:
+        if self._count(needed, needed - whole) + bool(scalars) <= self.limit:
             return True
         if windows:
             return False
@@ -196,8 +212,9 @@ class Bindings:
             apart -= len(made) - 1
         return len(arenas) + apart + bool(scalars) <= self.limit
 
-    def _count(self, values: Iterable[SSAValue]) -> int:
-        return sum(bindings_of(buffer_bytes(cast(Buffer, value.type)), self.target) for value in values)
+    def _count(self, values: Iterable[SSAValue], windows: Collection[SSAValue] = ()) -> int:
+        sizes = {value: None if value in windows else buffer_bytes(cast(Buffer, value.type)) for value in values}
+        return count_bindings(cast("dict[Hashable, int | None]", sizes), self.target)
 
 
 def _shared_arenas(

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, StringAttr, UnknownLoc, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, UnknownLoc, i64
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
-from tensorgrad.dialects.buf import VALUE, KernelOp, ViewOp, buffer_type, element_of, shape_of
+from tensorgrad.dialects.buf import VALUE, KernelOp, ViewOp, buffer_type, element_bytes, element_of, shape_of
 from tensorgrad.dialects.buf_control import RepeatOp
 from tensorgrad.dialects.schedule import ScheduleAttr
-from tensorgrad.dialects.signature import ROLE
 from tensorgrad.passes.analyses import affine
-from tensorgrad.passes.analyses.cuts import Cut, cuts_of, row_bytes
+from tensorgrad.passes.analyses.boxes import Boxes
+from tensorgrad.passes.analyses.cuts import Cut, cuts_of
 from tensorgrad.passes.analyses.stages import Parts, Stage, new_local, put_together, take_apart
-from tensorgrad.passes.analyses.storage import accesses_of, bindings_of
+from tensorgrad.passes.analyses.storage import accesses_of, bindings_of, count_bindings, is_scalar_view
 from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.buffers.boxed_parts import BoxedParts
 from tensorgrad.passes.buffers.schedule.choose import choose
 from tensorgrad.passes.kernels.writing.control import view_of
 from tensorgrad.passes.levels import PLANNED, LevelPass
@@ -28,14 +31,22 @@ from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 @dataclass(frozen=True)
 class CutGridsPass(LevelPass):
-    """Cuts the grids of kernels whose buffers are too large to be bound, so that each part binds windows of them.
+    """Divides kernels whose buffers are too large to be bound, so that each part binds windows of them.
 
-    Expects functions behind `plan-memory`, with a `schedule` on every kernel. Guarantees the same results. A buffer
-    that is larger than a binding may be takes several. Where a kernel would have more bindings than the target has, and
-    one loop of its grid counts the rows of such buffers and of all that it writes, the loop is cut: each part is a
-    kernel of its own, which binds the rows of its iterations alone, and has a schedule of its own. What other loops
-    count, and what is read at computed indices, is bound as before. A kernel that no cut helps stays, and
-    `lower-buf-to-wgsl` refuses it unless its buffers lie in one arena that can be bound.
+    Expects functions behind `plan-memory`, with a `schedule` on every kernel. Guarantees the same results, sums up to
+    the order of the same additions, which is fixed. A buffer that is larger than a binding may be takes several. A
+    kernel that would have more bindings than the target has becomes several, each with a schedule of its own:
+
+    - Where one loop of its grid counts the rows of such buffers and of all that it writes, the loop is cut at rows
+      where bindings may start, and each part binds the rows of its iterations alone.
+    - Else its loops are divided into boxes, each of which touches windows that are few enough. What conditions choose
+      elsewhere, as `concat` and `pad` do, a part neither computes nor binds. Where a sum or another fold is divided, a
+      part folds what it finds into what the parts before it have left. Where a value is loaded at a computed index, a
+      part sees to the points, or the terms of a sum over such loads, whose index lies in its window.
+
+    Kernels that share a dispatch with too many bindings run one after the other. A kernel of which no part can be small
+    enough stays, such as a sort that compares elements at two computed places, or attention; `lower-buf-to-wgsl`
+    refuses it, unless its buffers lie in one arena that can be bound.
 
     Attributes:
         target: The device: how many bindings a kernel may have, how large they may be, and where they may start.
@@ -52,11 +63,25 @@ class CutGridsPass(LevelPass):
         ops = list(operations(op.body.block))
         numbers = (one.attributes.get(VALUE) for one in ops if isinstance(one, ViewOp))
         cutting = _Cutting(self.target, max((_number(one) for one in numbers), default=-1) + 1)
-        for kernel in ops:
-            if isinstance(kernel, KernelOp) and kernel.single is None and kernel.dispatch_number is None:
-                cut = _best_cut(kernel, self.target)
-                if cut is not None:
-                    cutting.cut(kernel, cut)
+        kernels = [one for one in ops if isinstance(one, KernelOp)]
+        for _, team in groupby(kernels, lambda one: (one.parent, one.dispatch_number)):
+            _unshare(list(team), self.target)
+        for kernel in kernels:
+            if kernel.single is None and kernel.dispatch_number is None:
+                cutting.divide(kernel)
+
+
+def _unshare(team: Sequence[KernelOp], target: Target) -> None:
+    """Has kernels of one dispatch run one after the other, if it has too many bindings, some of them chunks."""
+    limit = target.max_storage_buffers_per_shader_stage - _loops_around(team[0])
+    if team[0].dispatch_number is not None and _has_chunks(team, target) and _bindings(team, {}, target) > limit:
+        for kernel in team:
+            del kernel.properties["dispatch"]
+
+
+def _has_chunks(kernels: Sequence[KernelOp], target: Target) -> bool:
+    """Returns whether a buffer of some kernels is larger than a binding may be."""
+    return any(bindings_of(view_of(value).size, target) > 1 for kernel in kernels for value in kernel.operands)
 
 
 def _number(attribute: Attribute | None) -> int:
@@ -65,15 +90,13 @@ def _number(attribute: Attribute | None) -> int:
 
 
 def _best_cut(kernel: KernelOp, target: Target) -> Cut | None:
-    """Returns the cut that leaves the fewest bindings; `None` where a kernel has few enough, or no cut leaves fewer."""
-    limit, needed = target.max_storage_buffers_per_shader_stage - _loops_around(kernel), _bindings(kernel, {}, target)
-    if needed <= limit:
-        return None
+    """Returns the cut that leaves the fewest bindings; `None` where no cut leaves fewer."""
     fixed = [value for value in kernel.operands if isinstance(value.owner, ViewOp)]  # loops move the others
     cuts = cuts_of(kernel.extents, lambda: accesses_of(kernel), fixed, target)
     usable = [cut for cut in cuts if cut.rows.keys() >= set(kernel.outputs) and not _crosses(kernel, cut)]
-    best = min(usable, key=lambda cut: (_bindings(kernel, cut.rows, target), -cut.step), default=None)
-    return best if best is not None and _bindings(kernel, best.rows, target) < needed else None
+    best = min(usable, key=lambda cut: (_bindings([kernel], cut.rows, target), -cut.step), default=None)
+    whole = _bindings([kernel], {}, target)
+    return best if best is not None and _bindings([kernel], best.rows, target) < whole else None
 
 
 def _loops_around(kernel: KernelOp) -> int:
@@ -85,16 +108,17 @@ def _loops_around(kernel: KernelOp) -> int:
     return count
 
 
-def _bindings(kernel: KernelOp, windows: Mapping[SSAValue, int], target: Target) -> int:
-    """Returns how many bindings a kernel has, scalars in one, if windows of some buffers are enough."""
-    needed: dict[object, int] = {}
-    for value in kernel.operands:
+def _bindings(kernels: Sequence[KernelOp], windows: Mapping[SSAValue, int], target: Target) -> int:
+    """Returns how many bindings kernels have together, scalars in one, if windows of some buffers are enough."""
+    sizes: dict[Hashable, int | None] = {}
+    for value in (value for kernel in kernels for value in kernel.operands):
         view = view_of(value)
-        role = view.attributes.get(ROLE)
-        is_scalar = isinstance(role, StringAttr) and role.data == "scalar"
-        key = view.arena if is_scalar else (view.arena, view.start, view.size, element_of(value))
-        needed[key] = 1 if is_scalar or value in windows else bindings_of(view.size, target)
-    return sum(needed.values())
+        if is_scalar_view(view):
+            sizes[view.arena] = None
+        else:
+            key = (view.arena, view.start, view.size, element_of(value))
+            sizes[key] = None if value in windows else view.size
+    return count_bindings(sizes, target)
 
 
 def _crosses(kernel: KernelOp, cut: Cut) -> bool:
@@ -120,21 +144,50 @@ class _Cutting:
         self._target = target
         self._values = values
 
-    def cut(self, kernel: KernelOp, cut: Cut) -> None:
-        """Replaces a kernel by its parts, in order."""
-        block = cast(Block, kernel.parent)
-        whole = take_apart(kernel)
-        extent = whole.grid[cut.axis]
-        for start in range(0, extent, cut.step):
-            part = put_together(self._part(whole, cut, start, min(cut.step, extent - start)))
+    def divide(self, kernel: KernelOp) -> None:
+        """Replaces a kernel that has too many bindings by parts that have fewer, if it can be."""
+        limit = self._target.max_storage_buffers_per_shader_stage - _loops_around(kernel)
+        if not _has_chunks([kernel], self._target) or _bindings([kernel], {}, self._target) <= limit:
+            return
+        cut = _best_cut(kernel, self._target)
+        if cut is not None and _bindings([kernel], cut.rows, self._target) <= limit:
+            self._cut(kernel, cut)
+            return
+        if not self._into_boxes(kernel, limit) and cut is not None:
+            self._cut(kernel, cut)
+
+    def _into_boxes(self, kernel: KernelOp, limit: int) -> bool:
+        """Replaces a kernel by one for each box of its iterations; gives whether there are boxes."""
+        copy = kernel.clone()
+        whole = take_apart(copy)
+        copy.erase()
+        boxes = Boxes(whole, self._target, limit)
+        found = boxes.divided()
+        if found is not None:
+            for view in (value.owner for value in whole.outputs):
+                if isinstance(view, ViewOp):
+                    self._number_value(view)
+            parts = BoxedParts(whole, boxes, self._view)
+            self._replace(kernel, (parts.part(box) for box in found))
+        _erase(whole)
+        return found is not None
+
+    def _replace(self, kernel: KernelOp, parts: Iterable[Parts]) -> None:
+        """Puts parts in a kernel's place, in order, each with a schedule of its own."""
+        for one in parts:
+            part = put_together(one)
             part.properties["schedule"] = ScheduleAttr(choose(part, self._target))
-            block.insert_op_before(part, kernel)
-        for stage in whole.stages:
-            for op in reversed(list(stage.body.ops)):
-                op.detach()
-                op.erase()
+            cast(Block, kernel.parent).insert_op_before(part, kernel)
         kernel.detach()
         kernel.erase()
+
+    def _cut(self, kernel: KernelOp, cut: Cut) -> None:
+        """Replaces a kernel by its parts, in order."""
+        whole = take_apart(kernel)
+        extent = whole.grid[cut.axis]
+        starts = range(0, extent, cut.step)
+        self._replace(kernel, (self._part(whole, cut, start, min(cut.step, extent - start)) for start in starts))
+        _erase(whole)
 
     def _part(self, whole: Parts, cut: Cut, start: int, count: int) -> Parts:
         """Returns the part of a kernel that runs `count` iterations of the loop from `start` on."""
@@ -153,17 +206,34 @@ class _Cutting:
 
     def _window(self, view: ViewOp, axis: int, start: int, count: int) -> SSAValue:
         """Returns a view of so many rows of a buffer, which is of the same value."""
-        if VALUE not in view.attributes:
-            view.attributes[VALUE] = IntegerAttr(self._values, i64)
-            self._values += 1
         shape = list(shape_of(view.result))
+        first = start * math.prod(shape[axis + 1 :])
         shape[axis] = count
-        first = view.start + start * row_bytes(view.result, axis)
-        made = ViewOp.of(view.arena, first, buffer_type(shape, element_of(view.result)))
+        return self._view(view, first, shape)
+
+    def _view(self, view: ViewOp, first: int, shape: Sequence[int]) -> SSAValue:
+        """Returns another view of the same value, from one of its elements on."""
+        self._number_value(view)
+        element = element_of(view.result)
+        made = ViewOp.of(view.arena, view.start + first * element_bytes(element), buffer_type(shape, element))
         made.location = view.location
         made.attributes[VALUE] = view.attributes[VALUE]
         cast(Block, view.parent).insert_op_after(made, view)
         return made.result
+
+    def _number_value(self, view: ViewOp) -> None:
+        """Says of a view that others may be of the same value."""
+        if VALUE not in view.attributes:
+            view.attributes[VALUE] = IntegerAttr(self._values, i64)
+            self._values += 1
+
+
+def _erase(whole: Parts) -> None:
+    """Erases the stages of a kernel that others were made from."""
+    for stage in whole.stages:
+        for op in reversed(list(stage.body.ops)):
+            op.detach()
+            op.erase()
 
 
 def _run_iterations(stage: Stage, axis: int, start: int, count: int, moved: Mapping[SSAValue, SSAValue]) -> None:

@@ -19,7 +19,7 @@ from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses.cuts import fits
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls
 from tensorgrad.passes.analyses.liveness import allocated
-from tensorgrad.passes.analyses.stages import Parts, Stage, put_together, take_apart
+from tensorgrad.passes.analyses.stages import Parts, Stage, erase_unused, put_together, take_apart
 from tensorgrad.passes.analyses.storage import Bindings, accesses_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -143,7 +143,7 @@ class _Splitting:
             for branch in _branches(second, position)[:count]:
                 _yield(branch, lambda _block, _kind, value=argument: value)
             for half in (first, second):
-                _erase_unused(half)
+                erase_unused(half)
             halves = [
                 Parts(parts.grid, [half], [buffer for buffer, _ in half.writes], [], parts.location)
                 for half in (first, second)
@@ -211,22 +211,3 @@ def _only_result(stage: Stage, position: int, stored: SSAValue, at: AffineMap) -
         stage.body.erase_arg(argument)
     stage.body.insert_arg(element_of(stored), len(stage.reads))
     stage.writes = [(stored, at)]
-
-
-def _erase_unused(stage: Stage) -> None:
-    """Erases what no result of a stage follows from: a body has no effects but what it yields."""
-    _erase_unused_ops(stage.body)
-    for position in reversed(range(len(stage.reads))):
-        if not stage.body.args[position].uses:
-            stage.body.erase_arg(stage.body.args[position])
-            del stage.reads[position]
-
-
-def _erase_unused_ops(block: Block) -> None:
-    for op in reversed(list(block.ops)):
-        if op.results and not any(result.uses for result in op.results):
-            op.detach()
-            op.erase()
-            continue
-        for region in op.regions:
-            _erase_unused_ops(region.block)

@@ -9,12 +9,11 @@ from xdsl.context import Context
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.dialects.linalg.ops import YieldOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_reduction, iterators_of, loop_extents
-from tensorgrad.passes.analyses.stages import Parts, Stage, put_together, take_apart
+from tensorgrad.passes.analyses.stages import Parts, Stage, fold_of, put_together, take_apart
 from tensorgrad.passes.buffers.schedule.splits import split_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -93,7 +92,7 @@ def split(kernel: KernelOp, loop: int, count: int) -> None:
 def _halves(parts: Parts, loop: int, count: int, partial: Sequence[SSAValue]) -> tuple[Parts, Parts]:
     stage, rank = parts.stages[0], len(parts.grid)
     outputs = list(stage.writes)
-    fold = _fold_of(stage)
+    fold = fold_of(stage)
     extents = [count, *stage.extents]
     extents[1 + rank + loop] //= count
     loops: list[AffineExpr] = [AffineDimExpr(1 + i) for i in range(len(stage.extents))]
@@ -112,27 +111,3 @@ def _halves(parts: Parts, loop: int, count: int, partial: Sequence[SSAValue]) ->
         stage.location,
     )
     return first, Parts(parts.grid, [whole, *parts.stages[1:]], parts.outputs, parts.locals, parts.location)
-
-
-def _fold_of(stage: Stage) -> Block:
-    """Returns a body that folds one value for each of a stage's outputs, as the stage does."""
-    last = stage.body.last_op
-    assert isinstance(last, YieldOp)
-    kinds = [value.type for value in last.operands]
-    block, count = Block(arg_types=[*kinds, *kinds]), len(kinds)
-    results: list[SSAValue] = []
-    for number, value in enumerate(last.operands):
-        combine = value.owner
-        assert isinstance(combine, Operation)
-        made = type(combine).create(
-            operands=[block.args[count + number], block.args[number]],
-            result_types=[kinds[number]],
-            properties=dict(combine.properties),
-        )
-        made.location = combine.location
-        block.add_op(made)
-        results.append(made.results[0])
-    end = YieldOp(*results)
-    end.location = last.location
-    block.add_op(end)
-    return block

@@ -1,0 +1,335 @@
+"""Boxes of a kernel's iterations: what each touches of the buffers, and into which of them a kernel is divided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+from typing import TypeAlias, cast
+
+from xdsl.dialects import memref, scf
+from xdsl.dialects.linalg.ops import IndexOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from tensorgrad.dialects.buf import Buffer, ViewOp, buffer_bytes, element_bytes, element_of, shape_of
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.guards import Range, Ranges, range_of_expression
+from tensorgrad.passes.analyses.stages import Parts, Stage, is_foldable
+from tensorgrad.passes.analyses.storage import bindings_of, count_bindings, is_scalar_view
+from tensorgrad.runtime.target import Target
+
+Span: TypeAlias = tuple[int, int]
+"""The first number, and the one behind the last."""
+
+Box: TypeAlias = tuple[Span, ...]
+"""The iterations of each loop that may be divided, and behind them the elements of the table."""
+
+LEAST_PARTS = 4
+"""So few parts are not made fewer by dividing two loops instead of one."""
+
+MOST_BOXES = 4096
+"""A kernel that would fall apart into more is left whole."""
+
+
+class Boxes:
+    """The loops of a kernel that can be divided, and what a box of their iterations needs.
+
+    These are the loops of its grid. Where it has one stage, whose own loops fold, those count too: a later box folds
+    what it finds into what the ones before it left. And where a stage loads from a buffer at one computed index, the
+    *table*, the elements of this one count as a loop: each box sees to the points whose index lies in its own window.
+    The last two read results back, so they are left whole where the kernel writes over what it reads.
+
+    Attributes:
+        whole: The box of all iterations.
+        grid: How many of its loops are the grid's.
+        own: How many are the stage's own.
+        table: The load from the table, if there is one.
+    """
+
+    def __init__(self, parts: Parts, target: Target, limit: int):
+        """Looks at a kernel.
+
+        Args:
+            parts: It, over views.
+            target: How large a binding may be, and where it may start.
+            limit: How many bindings it may have.
+        """
+        self._parts = parts
+        self._target = target
+        self._limit = limit
+        buffers = (*parts.inputs, *parts.outputs)
+        written = {_key(one) for one in parts.outputs}
+        self._windows = {
+            one
+            for one in buffers
+            if is_window(one) and (_key(one) in written or bindings_of(_view(one).size, target) > 1)
+        }
+        self._known: dict[Box, int] = {}
+        self.grid, self.own = len(parts.grid), 0
+        self.table: memref.LoadOp | None = None
+        stage = parts.stages[0]
+        if len(parts.stages) == 1 and self._may_be_read_back:
+            self.own = len(stage.own) if is_foldable(stage) else 0
+            self.table = None if stage.own else self._table_of(stage)
+        extents = [*parts.grid, *(stage.extents[self.grid :] if self.own else ())]
+        if self.table is not None:
+            extents.append(math.prod(shape_of(self.table.memref)))
+        self.whole: Box = tuple((0, extent) for extent in extents)
+
+    def restricts(self, box: Box) -> bool:
+        """Returns whether a box sees to some of the table's elements only."""
+        return self.table is not None and box[-1] != self.whole[-1]
+
+    def is_first(self, box: Box) -> bool:
+        """Returns whether none of the boxes before this one touches its points of the grid."""
+        return all(start == 0 for start, _ in box[self.grid :])
+
+    def divided(self) -> list[Box] | None:
+        """Returns boxes, each of which has few enough bindings; `None` where there are none, or too many."""
+        views = [value for value in (*self._parts.inputs, *self._parts.outputs) if is_window(value)]
+        for one in (value for value in self._parts.outputs if is_window(value)):
+            if any(_key(one) != _key(other) and overlaps(_view(one), _view(other)) for other in views):
+                return None  # windows of them would overlap
+        if self._needed(tuple((start, start + 1) for start, _ in self.whole)) > self._limit:
+            return None
+        return self._divided(self.whole)
+
+    def _divided(self, box: Box) -> list[Box] | None:
+        if self._needed(box) <= self._limit:
+            return [box]
+        axis, is_half = self._cut(box)
+        if axis is None:
+            return None
+        found: list[Box] = []
+        start, end = box[axis]
+        half = -(-(end - start) // 2)
+        while start < end:
+            rest = _with(box, axis, (start, end))
+            count = half if is_half else self._most(rest, axis) or half
+            inner = self._divided(_start_of(rest, axis, min(count, end - start)))
+            if inner is None or len(found) + len(inner) > MOST_BOXES:
+                return None
+            found += inner
+            start += count
+        return found
+
+    def _cut(self, box: Box) -> tuple[int | None, bool]:
+        """Returns a loop to divide, and whether into halves, which are divided further: what gives fewest parts."""
+        parts, axis = self._parts_along(box)
+        if parts <= LEAST_PARTS:
+            return axis, False
+        halves = [(one, _start_of(box, one, -(-_extent(box[one]) // 2))) for one in _long(box)]
+        further = min(((2 * self._parts_along(half)[0], one) for one, half in halves), default=(math.inf, None))
+        if further[0] < parts:
+            return further[1], True
+        if axis is not None:
+            return axis, False
+        return min(((self._needed(half), one) for one, half in halves), default=(0, None))[1], True
+
+    def _parts_along(self, box: Box) -> tuple[float, int | None]:
+        """Returns about how many parts there are if one loop alone is divided, and which it is."""
+        most = [(axis, self._most(box, axis)) for axis in _long(box)]
+        counts = [(-(-_extent(box[axis]) // count), axis) for axis, count in most if count]
+        return min(counts, default=(math.inf, None))
+
+    def _most(self, box: Box, axis: int) -> int:
+        """Returns how many of a loop's iterations, from its first on, have few enough bindings; 0 if one has not."""
+        low, high = 0, _extent(box[axis])
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._needed(_start_of(box, axis, middle)) <= self._limit:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _needed(self, box: Box) -> int:
+        """Returns how many bindings a box needs, each for the window that it touches."""
+        if box not in self._known:
+            self._known[box] = self._count(box)
+        return self._known[box]
+
+    def _count(self, box: Box) -> int:
+        sizes: dict[Hashable, int | None] = {}
+        for value, span in self.spans(box).items():
+            if not is_window(value):
+                sizes[value] = buffer_bytes(cast(Buffer, value.type))
+                continue
+            view = _view(value)
+            width = element_bytes(element_of(value))
+            before = (view.start + span[0] * width) % self._target.min_storage_buffer_offset_alignment
+            size = before + _extent(span) * width
+            sizes.update({view.arena: None} if is_scalar_view(view) else {_key(value): size})
+        return count_bindings(sizes, self._target)
+
+    def spans(self, box: Box) -> dict[SSAValue, Span]:
+        """Returns the elements of each buffer that a box needs: of those on the same memory, the same ones.
+
+        A buffer that is read alone, and that a binding holds, is needed as a whole.
+        """
+        found: dict[Hashable, Span] = {}
+        values: dict[SSAValue, Hashable] = {}
+
+        def touch(value: SSAValue, low: int, high: int) -> None:
+            key = values.setdefault(value, _key(value))
+            last = max(math.prod(shape_of(value)) - 1, 0)
+            low, high = min(max(low, 0), last), min(high, last) + 1
+            known = found.get(key, (low, high))
+            found[key] = min(known[0], low), max(known[1], high)
+
+        for number, stage in enumerate(self._parts.stages):
+            divided = self.grid + self.own
+            loops: list[Range] = [(start, end - 1) for start, end in box[:divided]]
+            loops += [(0, extent - 1) for extent in stage.extents[divided:]]
+            for value, position in self._positions[number]:
+                touch(value, *range_of_expression(position, loops))
+            self._touch_loads(stage.body, Ranges(_indices(loops)), touch, box)
+        whole = {value: (0, math.prod(shape_of(value))) for value in (*self._parts.inputs, *self._parts.outputs)}
+        small = {value: span for value, span in whole.items() if value not in self._windows}
+        return small | {value: found[key] for value, key in values.items()}
+
+    @cached_property
+    def _positions(self) -> list[list[tuple[SSAValue, AffineExpr]]]:
+        """Where each stage reads and writes what it needs windows of, as indices of their elements."""
+        return [
+            [
+                (value, affine.linear_position(index.results, shape_of(value), stage.extents).expression())
+                for value, index in (*stage.reads, *stage.writes)
+                if value in self._windows
+            ]
+            for stage in self._parts.stages
+        ]
+
+    def _touch_loads(self, block: Block, ranges: Ranges, touch: Callable[[SSAValue, int, int], None], box: Box) -> None:
+        for op in block.ops:
+            if isinstance(op, scf.IfOp):
+                known = ranges.decided(op.cond)
+                for region, holds in zip(op.regions, (True, False), strict=True):
+                    if known in (None, holds):
+                        self._touch_loads(region.block, ranges.inside(op.cond, holds), touch, box)
+            elif isinstance(op, scf.ForOp):
+                self._touch_loads(op.body.block, ranges.inside(), touch, box)
+            elif isinstance(op, memref.LoadOp) and op.memref in self._windows:
+                low, high = _loaded(op, ranges)
+                if op is self.table:
+                    low, high = (min(max(one, box[-1][0]), box[-1][1] - 1) for one in (low, high))
+                touch(op.memref, low, high)
+
+    # What may be divided besides the grid
+
+    @cached_property
+    def _may_be_read_back(self) -> bool:
+        """Returns whether results are views, and lie apart from everything else that the kernel touches."""
+        views = [value.owner for value in (*self._parts.inputs, *self._parts.outputs)]
+        written = [value.owner for value in self._parts.outputs]
+        return all(isinstance(one, ViewOp) for one in written) and not any(
+            isinstance(other, ViewOp) and one is not other and overlaps(cast(ViewOp, one), other)
+            for one in written
+            for other in views
+        )
+
+    def _table_of(self, stage: Stage) -> memref.LoadOp | None:
+        """Returns the one load from the largest buffer that is loaded from, if its index can be found beforehand."""
+        loads: dict[SSAValue, list[memref.LoadOp]] = {}
+        for load in stage.loads():
+            if load.memref in self._windows:
+                loads.setdefault(load.memref, []).append(load)
+        read = {value for value, _ in stage.reads}
+        found = [ops[0] for value, ops in loads.items() if len(ops) == 1 and value not in read]
+        keys = [_key(value) for value in self._parts.inputs]
+        found = [load for load in found if keys.count(_key(load.memref)) == 1]
+        found = [load for load in found if carrier_of(load, stage.body) is not None]
+        return max(found, key=lambda load: math.prod(shape_of(load.memref)), default=None)
+
+
+def is_window(value: SSAValue) -> bool:
+    """Returns whether windows of a buffer can be bound: it is a view, which no loop moves."""
+    return isinstance(value.owner, ViewOp)
+
+
+def overlaps(one: ViewOp, other: ViewOp) -> bool:
+    """Returns whether two views have bytes in common."""
+    apart = one.start + one.size <= other.start or other.start + other.size <= one.start
+    return one.arena is other.arena and not apart
+
+
+def carrier_of(load: memref.LoadOp, body: Block) -> Block | None:
+    """Returns the block whose results say what becomes of a load: the stage's, or that of a loop which it yields.
+
+    Returns:
+        `None` where it is neither, or where the load's index can't be computed at the block's start.
+    """
+    block = cast(Block, load.parent)
+    while isinstance(parent := block.parent_op(), scf.IfOp):
+        block = cast(Block, parent.parent)
+    if block is not body:
+        last = body.last_op
+        loop = block.parent_op()
+        if not isinstance(loop, scf.ForOp) or loop.parent is not body or last is None:
+            return None
+        if set(last.operands) != set(loop.results):
+            return None
+    return block if all(_is_early(index, block) for index in load.indices) else None
+
+
+def _is_early(value: SSAValue, block: Block) -> bool:
+    """Returns whether a value can be computed outside of a block's conditions: none of them loads what it needs."""
+    op = value.owner
+    if isinstance(op, Block) or op.parent is block or not _is_within(op, block):
+        return True
+    return not op.regions and not isinstance(op, memref.LoadOp) and all(_is_early(one, block) for one in op.operands)
+
+
+def _is_within(op: Operation, block: Block) -> bool:
+    outer: Operation | None = op
+    while outer is not None:
+        if outer.parent is block:
+            return True
+        outer = outer.parent_op()
+    return False
+
+
+def _loaded(load: memref.LoadOp, ranges: Ranges) -> Span:
+    """Returns the least and the greatest element that a load may name, which is in its buffer."""
+    low = high = 0
+    for index, extent in zip(load.indices, shape_of(load.memref), strict=True):
+        first, last = ranges.of(index)
+        low = low * extent + min(first, extent - 1)
+        high = high * extent + min(last, extent - 1)
+    return low, high
+
+
+def _indices(loops: Sequence[Range]) -> Callable[[Operation], Range | None]:
+    """Returns the ranges of the indices of loops that run over these."""
+    return lambda op: loops[op.dim.value.data] if isinstance(op, IndexOp) else None
+
+
+def _key(value: SSAValue) -> Hashable:
+    """Returns what is equal for views of the same memory."""
+    if not is_window(value):
+        return value
+    view = _view(value)
+    return view.arena, view.start, view.size, element_of(value)
+
+
+def _view(value: SSAValue) -> ViewOp:
+    return cast(ViewOp, value.owner)
+
+
+def _extent(span: Span) -> int:
+    return span[1] - span[0]
+
+
+def _long(box: Box) -> list[int]:
+    """Returns the loops that can be divided."""
+    return [axis for axis, span in enumerate(box) if _extent(span) > 1]
+
+
+def _start_of(box: Box, axis: int, count: int) -> Box:
+    """Returns the part of a box with so many of a loop's iterations, from its first on."""
+    return _with(box, axis, (box[axis][0], box[axis][0] + count))
+
+
+def _with(box: Box, axis: int, span: Span) -> Box:
+    return (*box[:axis], span, *box[axis + 1 :])
