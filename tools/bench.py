@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from tensorgrad.driver.device import ProgramDevice
     from tensorgrad.runtime.profile import DispatchTime, Profile
+    from tensorgrad.runtime.target import Target
 
 ADAPTERS = {"wgpu": None, "hardware": False, "software": True}
 """Names of adapters, as the runtime asks for them."""
@@ -194,8 +195,8 @@ def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramEx
     from tensorgrad.passes.pipelines import inlined_passes
     from tensorgrad.tools.parsing import only_function
 
-    def passes(_: int) -> list[Any]:
-        return list(inlined_passes(device.target))
+    def passes(_: int, target: Target | None) -> list[Any]:
+        return list(inlined_passes(target))
 
     name = only_function(module)
     loaded = Compilation(name, module, passes, device, Phases(), tuning_seconds=tune).load(share=None)

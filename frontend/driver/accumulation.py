@@ -12,7 +12,6 @@ from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
-from tensorgrad.driver.device import target_of
 from tensorgrad.driver.distribution import Distribution, passes_of
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import OptionError, ProgramError
@@ -106,8 +105,8 @@ def compiled_accumulation(
     compilation = Compilation(
         name,
         module,
-        lambda segments: [
-            *tensor_passes(name, [add], segments, wrt, target_of(step.device)),
+        lambda segments, target: [
+            *tensor_passes(name, [add], segments, wrt, target),
             *passes_of(distribution, name),
         ],
         step.device,

@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.accumulation import bytes_of_outputs, compiled_accumulation
-from tensorgrad.driver.device import DeviceName, find_device, target_of
+from tensorgrad.driver.device import DeviceName, find_device
 from tensorgrad.driver.device_loss import SNAPSHOT_EVERY, OnDeviceLost
 from tensorgrad.driver.distribution import Distribution, checked_distribution, passes_of
 from tensorgrad.driver.model_tracing import checked_loss, input_specs, parameters_of, takes_key, trace_model, unreached
@@ -38,13 +38,14 @@ from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.heap import return_freed_memory
+from tensorgrad.runtime.target import Target
 from tensorgrad.tracing.dtypes import spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import checked_module, function_name, refuse_inside_trace
 
 if TYPE_CHECKING:
-    from tensorgrad.driver.device import ProgramDevice
+    pass
 
 Result = TypeVar("Result")
 
@@ -259,10 +260,10 @@ def _built(traced: _Traced, options: StepOptions, phases: Phases) -> Training[An
     name, micro, distribution = function.sym_name.data, options.micro_batches, source.distribution
     wrt = wrt_of(function, source.losses)
 
-    def passes(segments: int) -> Sequence[ModulePass]:
+    def passes(segments: int, target: Target | None) -> Sequence[ModulePass]:
         mean = [AccumulateGradientsPass(steps=micro, function=name)] if micro > 1 else []
-        updates = [*mean, *_updating(name, found, distribution)] if parts.all else []
-        return [*tensor_passes(name, updates, segments, wrt, target_of(found)), *passes_of(distribution, name)]
+        updates = [*mean, *_updating(name, target, distribution)] if parts.all else []
+        return [*tensor_passes(name, updates, segments, wrt, target), *passes_of(distribution, name)]
 
     module = checked_module(function)
     with phases.measure("trace"):
@@ -340,12 +341,12 @@ def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
             warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=5)
 
 
-def _updating(function: str, device: ProgramDevice | None, distribution: Distribution | None) -> list[ModulePass]:
-    """Returns the passes that append the updates, in rows that a kernel of the device can bind."""
+def _updating(function: str, target: Target | None, distribution: Distribution | None) -> list[ModulePass]:
+    """Returns the passes that append the updates, in rows that a kernel of the target can bind."""
     if distribution is not None and distribution.shard is not None:
         return [AppendUpdatesPass(function, by_axes=True)]  # a part of a row is no part of each of its parameters
     appending = AppendUpdatesPass(function)
-    if device is None:
+    if target is None:
         return [PackUpdatesPass(function), appending]
-    limits = device.target.max_storage_buffer_binding_size, device.target.max_buffer_size
+    limits = target.max_storage_buffer_binding_size, target.max_buffer_size
     return [PackUpdatesPass(function, row_bytes=min(limits)), appending]

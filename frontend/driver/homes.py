@@ -80,7 +80,7 @@ def new_home(name: str, device: ProgramDevice, compiled_at: int) -> RecordingHom
 
     def load(module: ModuleOp) -> Run:
         compilation = Compilation(
-            NAME, module, lambda _: forward_passes(device.target), device, Phases(), snapshot_every=SNAPSHOT_EVERY
+            NAME, module, lambda _, target: forward_passes(target), device, Phases(), snapshot_every=SNAPSHOT_EVERY
         )
         executable = compilation.load(None)
         function = find_function(module, None)

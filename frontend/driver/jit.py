@@ -13,7 +13,7 @@ import numpy as np
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES
 from tensorgrad.driver.compiled import Specialization, Specializations
-from tensorgrad.driver.device import DeviceName, check_name, find_device, target_of
+from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.device_loss import OnDeviceLost, check_may_be_lost, snapshots
 from tensorgrad.driver.model_tracing import checked_results
 from tensorgrad.driver.pipeline import Compilation
@@ -169,7 +169,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         compilation = Compilation(
             self._name,
             module,
-            lambda _: forward_passes(target_of(self._device)),
+            lambda _, target: forward_passes(target),
             self._device,
             phases,
             precision=self._precision,

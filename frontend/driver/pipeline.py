@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -15,7 +16,7 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of
-from tensorgrad.driver.device import compiling_ahead, load_program
+from tensorgrad.driver.device import compiling_ahead, load_program, target_of
 from tensorgrad.driver.dumping import Dump
 from tensorgrad.driver.program_cache import FORMAT, Entry, ProgramCache
 from tensorgrad.driver.program_key import key_of
@@ -63,6 +64,10 @@ def tuning_seconds(tune: bool | float) -> float:
     return float(tune)
 
 
+TensorPasses: TypeAlias = Callable[[int, Target | None], Sequence[ModulePass]]
+"""Returns passes on `tg` for a number of segments and a target."""
+
+
 @dataclass(eq=False)
 class Compilation:
     """A traced function on its way down.
@@ -70,7 +75,8 @@ class Compilation:
     Attributes:
         name: What messages call the program.
         traced: The module as it was traced; every level is made from a copy of it.
-        on_tensors: The passes that stay on `tg`; given the number of segments for `remat`.
+        on_tensors: The passes that stay on `tg`; given the number of segments for `remat`, and what kernels are for:
+            nothing where numpy runs tensors.
         device: Where it is to run; `None` is numpy.
         phases: How long everything took.
         memory_limit: The most bytes that all buffers on the device may have, or None.
@@ -92,7 +98,7 @@ class Compilation:
 
     name: str
     traced: ModuleOp
-    on_tensors: Callable[[int], Sequence[ModulePass]]
+    on_tensors: TensorPasses
     device: ProgramDevice | None
     phases: Phases
     memory_limit: int | None = None
@@ -125,18 +131,19 @@ class Compilation:
         """
         self.dump = Dump.from_environment(self.name)
         if self.device is None:
-            module = self._on_tensors()
+            module = self._on_tensors(None)
+            self._note(module)
             kernels = None if self.precision is None else self._kernels(module)
             with self.phases.measure("load"):
                 assert share is None or isinstance(share, NumpyExecutable)
                 return NumpyExecutable(module, share=share, kernels=kernels)
         return self._load_on_device(self.device, share, in_turn)
 
-    def tensor_passes(self) -> Sequence[ModulePass]:
-        """Returns the passes that stay on `tg`."""
-        return self._edited(self.on_tensors(self.segments))
+    def tensor_passes(self, target: Target | None = None) -> Sequence[ModulePass]:
+        """Returns the passes that stay on `tg`, for a target, else the device."""
+        return self._edited(self.on_tensors(self.segments, target_of(self.device) if target is None else target))
 
-    def _on_tensors(self) -> ModuleOp:
+    def _on_tensors(self, target: Target | None) -> ModuleOp:
         module = self.traced.clone()
         self._dumped("traced", module)
         if self.verify:
@@ -144,17 +151,20 @@ class Compilation:
 
             with self.phases.measure("verify"):
                 self._verifier = NumericsVerifier(module, self.name)
-        run_passes(module, self.tensor_passes(), self.phases, source=self.traced.clone, after=self._after)
+        run_passes(module, self.tensor_passes(target), self.phases, source=self.traced.clone, after=self._after)
         self._dumped("tg", module)
+        return module
+
+    def _note(self, module: ModuleOp) -> None:
+        """Notes what is known of the program that is loaded, once its passes on `tg` have run."""
         slots = arguments_of(find_function(module, None))
         self.parameters = tuple(slot.name for slot in slots if slot.role == "parameter")
         self.settings = frozenset(name for slot in slots if slot.formula for name in Formula(slot.formula).names)
-        return module
 
-    def _tensors_again(self) -> ModuleOp:
+    def _tensors_again(self, target: Target) -> ModuleOp:
         """Returns the module as the passes on `tg` left it, for what reproduces a crash below."""
         module = self.traced.clone()
-        run_passes(module, self.tensor_passes(), Phases(), verify=False)
+        run_passes(module, self.tensor_passes(target), Phases(), verify=False)
         return module
 
     def _after(self, one: ModulePass, module: ModuleOp) -> None:
@@ -173,7 +183,7 @@ class Compilation:
         if self._verifier is not None:
             self._verifier.check(one, module)
 
-    def _check_kernels(self, module: ModuleOp, passes: Sequence[ModulePass]) -> None:
+    def _check_kernels(self, module: ModuleOp, passes: Sequence[ModulePass], source: Callable[[], ModuleOp]) -> None:
         """Compares each kernel of a device with `buf`, where that was asked for.
 
         Raises:
@@ -185,7 +195,7 @@ class Compilation:
             try:
                 self._verifier.check_kernels(module)
             except NumericsError as error:
-                raise with_reproducer(error, passes, lowering_in(passes), self._tensors_again) from error
+                raise with_reproducer(error, passes, lowering_in(passes), source) from error
 
     def _before(self, one: ModulePass, module: ModuleOp) -> None:
         if one.name in LOWERINGS:
@@ -321,10 +331,10 @@ class Compilation:
             ProgramError: It needs more memory with any number of segments.
         """
         if self.memory_limit is None:
-            return self._lowered(target, compile_kernel)
+            return self._lowered(target, compile_kernel, is_loaded=True)
         found: list[Program] = []
         for self.frugal, self.segments in ((False, 1), *((True, segments) for segments in SEGMENTS)):
-            program = self._lowered(target)
+            program = self._lowered(target, is_loaded=True)
             found.append(program)
             if program.statistics["peak_bytes"] + self.reserved_bytes <= self.memory_limit:
                 self.memory_cost = {
@@ -341,14 +351,23 @@ class Compilation:
         )
 
     @without_collector()
-    def _lowered(self, target: Target, compile_kernel: CompileKernel | None = None) -> Program:
-        module = self._on_tensors()
-        passes = self._below(target)
+    def _lowered(self, target: Target, compile_kernel: CompileKernel | None = None, is_loaded: bool = False) -> Program:
+        """Returns the program for a target.
+
+        Args:
+            target: What it is compiled for.
+            compile_kernel: Takes each kernel as soon as it is written, if that is of use.
+            is_loaded: Whether the program is the one to load: then its parameters and settings are noted.
+        """
+        module = self._on_tensors(target)
+        if is_loaded:
+            self._note(module)
+        passes, source = self._below(target), partial(self._tensors_again, target)
         kernels: Mapping[str, Kernel] = {}
         if compile_kernel is not None and not self._is_watched():
             from tensorgrad.driver.native_kernels import run_passes_by_kernel
 
-            kernels = run_passes_by_kernel(module, passes, self.phases, compile_kernel, self._tensors_again)
+            kernels = run_passes_by_kernel(module, passes, self.phases, compile_kernel, source)
         else:
             # What they leave is checked as a program, and by the device's own compiler.
             run_passes(
@@ -356,11 +375,11 @@ class Compilation:
                 passes,
                 self.phases,
                 verify=False,
-                source=self._tensors_again,
+                source=source,
                 before=self._before,
                 after=self._after,
             )
-            self._check_kernels(module, passes)
+            self._check_kernels(module, passes, source)
             self._dumped("llvm" if target.native else "wgsl", module)
         with self.phases.measure("build"):
             from tensorgrad.passes.kernels.build_program import build_program
@@ -409,7 +428,7 @@ class Compilation:
         from tensorgrad.report.collect import collect
 
         target = self.target()
-        return collect(self.traced, self.tensor_passes(), self._below(target), target, self.name, device, profile)
+        return collect(self.traced, self.tensor_passes(target), self._below(target), target, self.name, device, profile)
 
     def text(self, level: str) -> str:
         """Returns the IR at a level, made anew from what was traced.
@@ -425,7 +444,8 @@ class Compilation:
 
     def down_to_kernels(self, target: Target | None = None) -> list[ModulePass]:
         """Returns all passes, to the kernels of a target, else the device."""
-        return [*self.tensor_passes(), *self._below(self.target() if target is None else target)]
+        found = self.target() if target is None else target
+        return [*self.tensor_passes(found), *self._below(found)]
 
     def down_to_shaders(self) -> list[ModulePass]:
         """Returns all passes to WGSL: of the device, or what every WebGPU device has where that runs none."""

@@ -24,7 +24,6 @@ from tensorgrad.driver.compiled import (
     checked_batch,
     structure_of,
 )
-from tensorgrad.driver.device import target_of
 from tensorgrad.driver.distribution import Distribution, passes_of, refuse_to_save
 from tensorgrad.driver.model_tracing import (
     Check,
@@ -440,7 +439,7 @@ class Training(ReplayedTraining[Result]):
         compilation = Compilation(
             name,
             module,
-            lambda _: [*forward_passes(target_of(step.device)), *passes_of(distribution, name)],
+            lambda _, target: [*forward_passes(target), *passes_of(distribution, name)],
             step.device,
             phases,
             precision=precision,
@@ -460,8 +459,8 @@ class Training(ReplayedTraining[Result]):
         compilation = Compilation(
             name,
             checked_module(traced.function),
-            lambda segments: [
-                *tensor_passes(name, [], segments, wrt, target_of(step.device)),
+            lambda segments, target: [
+                *tensor_passes(name, [], segments, wrt, target),
                 *passes_of(source.distribution, name),
             ],
             step.device,

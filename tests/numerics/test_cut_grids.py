@@ -136,6 +136,30 @@ def test_a_training_step_runs_in_windows(
         np.testing.assert_allclose(found[key], value, rtol=1e-3, atol=1e-4, err_msg=key)
 
 
+def stacked(device: tg.DeviceName) -> tg.Training:
+    """Six layers, clipped by the norm of their gradients, which fit one row of 8 KiB."""
+    return tg.compile(
+        tg.nn.Sequential(*(layer for _ in range(6) for layer in (tg.nn.Linear(16, 16), tg.tanh))),
+        loss=lambda model, x: tg.mean(model(x) ** 2),
+        optimizer=tg.optim.adam(1e-2, clip_norm=1.0),
+        inputs={"x": (4, 16)},
+        device=device,
+        seed=3,
+    )
+
+
+def test_a_program_for_a_target_is_the_one_that_it_gets_by_itself(
+    device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parameters lie in rows that its own kernels can bind, wherever the step was compiled first."""
+    narrow = replace(device.target, name="narrow", max_storage_buffer_binding_size=PAGE)
+    first = stacked("numpy")
+    made = first.program_for(str(narrow))
+    monkeypatch.setattr(device, "target", narrow)
+    own = stacked("wgpu").program
+    assert (made.plan, made.buffers, made.kernels) == (own.plan, own.buffers, own.kernels)
+
+
 def test_every_pass_agrees_where_grids_are_cut(device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """The verifier runs the parts by numpy, and each kernel on the device; the plan is certified before it is cut."""
     monkeypatch.setattr(device, "target", narrowed(device, Words))

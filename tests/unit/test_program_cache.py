@@ -321,7 +321,7 @@ def test_passes_of_a_users_own_are_not_kept(folder: Path) -> None:
 
     module, device = tg.trace(exponential, 3), find_device("wgpu")
     for own in ([OwnPass()], []):
-        Compilation("exponential", module, lambda _, own=own: [*forward_passes(), *own], device, Phases()).load(None)
+        Compilation("exponential", module, lambda *_, own=own: [*forward_passes(), *own], device, Phases()).load(None)
         assert folder.exists() == (not own)
 
 
