@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -21,7 +22,8 @@ class Report:
     """Writes a page about a program: its IR at every level, passes, kernels, data flow and memory.
 
     FILE is IR at the level `tg`, in a .mlir file or, with `-`, on standard input, and is compiled for a target; or a
-    saved program, which has only kernels and a plan. A second file is compared with it.
+    saved program, which has only kernels and a plan. A second file is compared with it. The source that IR names in its
+    locations is shown beside it; relative paths are looked up in FILE's folder, then in the current one.
 
     Attributes:
         paths: One file, or two.
@@ -67,4 +69,5 @@ class Report:
             return facts_of_program(Saved.load(path).program)
         target, module = Target.from_spec(self.target), parsed_tensors(path)
         name, below = only_function(module), device_passes(target, None, False, None)
-        return collect(module, inlined_passes(target), below, target, name, target.name)
+        folder = None if path == "-" else Path(path).parent
+        return collect(module, inlined_passes(target), below, target, name, target.name, folder=folder)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from io import StringIO
+from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects import llvm
@@ -56,6 +57,7 @@ def collect(
     name: str,
     device: str,
     profile: Profile | None = None,
+    folder: Path | None = None,
 ) -> Facts:
     """Returns what a report shows of a function.
 
@@ -67,20 +69,21 @@ def collect(
         name: The function.
         device: Where it runs.
         profile: What its dispatches take, where that was measured.
+        folder: What relative paths of its source are relative to, before the current folder.
 
     Raises:
         ProgramError: A pass refuses the program.
     """
-    return _Collector(traced, target).run(on_tensors, below, name, device, profile)
+    return _Collector(traced, target, folder).run(on_tensors, below, name, device, profile)
 
 
 class _Collector:
     """A module on its way down, and what is known of it."""
 
-    def __init__(self, traced: ModuleOp, target: Target):
+    def __init__(self, traced: ModuleOp, target: Target, folder: Path | None):
         self._module = traced.clone()
         self._target = target
-        self._sources = Sources()
+        self._sources = Sources(folder)
         self._levels: list[Level] = []
         self._passes: list[PassRun] = []
         self._flow = Flow()

@@ -6,6 +6,7 @@ import linecache
 import re
 from collections.abc import Iterable
 from io import StringIO
+from pathlib import Path
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
@@ -22,11 +23,16 @@ MOST_SOURCE = 1 << 20
 
 
 class Sources:
-    """The files of the user's program, each with a number."""
+    """The files of the user's program, each with a number.
 
-    def __init__(self) -> None:
+    Args:
+        folder: What relative paths are relative to, before the current folder.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
         self._numbers: dict[str, int] = {}
         self._here = working_folder()
+        self._folders = [Path.cwd()] if folder is None else [folder.resolve(), Path.cwd()]
 
     def place(self, file: str, line: int) -> Place:
         """Returns a line's place."""
@@ -54,7 +60,18 @@ class Sources:
 
     def files(self) -> tuple[SourceFile, ...]:
         """Returns the files by their numbers; of those that can't be read the text is empty."""
-        return tuple(SourceFile(self._path(file), _text(file)) for file in self._numbers)
+        return tuple(SourceFile(self._path(file), self._text(file)) for file in self._numbers)
+
+    def _text(self, file: str) -> str:
+        """Returns a file's text, that of a notebook's cell too; nothing if it can't be read, or is too long.
+
+        Python would look for a relative path along `sys.path` too, and find another file of that name there.
+        """
+        if file not in linecache.cache and not Path(file).is_absolute():
+            found = (folder / file for folder in self._folders)
+            file = next((str(path) for path in found if path.is_file()), "")
+        text = "".join(linecache.getlines(file)) if file else ""
+        return text if len(text) <= MOST_SOURCE else ""
 
     def _path(self, file: str) -> str:
         return self._label(file, 1).rpartition(":")[0]
@@ -91,9 +108,3 @@ def printed(module: ModuleOp, sources: Sources) -> tuple[str, tuple[Place, ...]]
         lines.append(text)
         places.append(place)
     return "\n".join(lines), tuple(places)
-
-
-def _text(file: str) -> str:
-    """Returns a file's text, that of a notebook's cell too."""
-    text = "".join(linecache.getlines(file))
-    return text if len(text) <= MOST_SOURCE else ""

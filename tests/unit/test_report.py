@@ -308,3 +308,70 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "two to compare" in capsys.readouterr().err
     assert main(["report", str(ir), "--target", "nowhere"]) == 1
     assert "nowhere" in capsys.readouterr().err
+
+
+MODULE = """
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = tg.exp %x : tensor<4xf32> loc("FILE":2:4)
+  func.return %0 : tensor<4xf32>
+}
+"""
+"""IR that a line of a file was traced to."""
+
+SOURCE = "def f(x):\n    return exp(x)  # the line that is named\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "place", "current"),
+    [
+        ("model.py", "ir/model.py", "elsewhere"),
+        ("parts/model.py", "ir/parts/model.py", "elsewhere"),
+        ("../model.py", "model.py", "elsewhere"),
+        ("model.py", "elsewhere/model.py", "elsewhere"),
+    ],
+    ids=["beside the file", "in a folder there", "above it", "in the current folder"],
+)
+def test_relative_locations_are_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    file: str,
+    place: str,
+    current: str,
+) -> None:
+    for folder in ("ir/parts", "elsewhere"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / place).write_text(SOURCE)
+    (tmp_path / "ir/f.mlir").write_text(MODULE.replace("FILE", file))
+    monkeypatch.chdir(tmp_path / current)
+    assert main(["report", str(tmp_path / "ir/f.mlir"), "--json"]) == 0
+    (facts,) = json.loads(capsys.readouterr().out)
+    (shown,) = facts["files"]
+    assert shown["text"] == SOURCE
+    traced = facts["levels"][0]
+    (line,) = (number for number, text in enumerate(traced["text"].splitlines()) if "tg.exp" in text)
+    assert list(traced["places"][line]) == [0, 2]
+
+
+def test_the_nearer_of_two_files_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ir").mkdir()
+    (tmp_path / "ir/model.py").write_text(SOURCE)
+    (tmp_path / "model.py").write_text("something else\n")
+    (tmp_path / "ir/f.mlir").write_text(MODULE.replace("FILE", "model.py"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "ir/f.mlir", "--json"]) == 0
+    (facts,) = json.loads(capsys.readouterr().out)
+    assert facts["files"][0]["text"] == SOURCE
+
+
+def test_no_other_file_of_that_name_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own modules, and whatever else it imports from, are not where IR is from."""
+    (tmp_path / "f.mlir").write_text(MODULE.replace("FILE", "random.py"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "f.mlir", "--json"]) == 0
+    (facts,) = json.loads(capsys.readouterr().out)
+    assert facts["files"][0]["text"] == ""
