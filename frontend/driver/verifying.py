@@ -37,7 +37,7 @@ from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.signature import Slot, results_of
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray, dense, dense_to_numpy, numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
@@ -59,6 +59,7 @@ from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.levels import Level, level_of
 from tensorgrad.passes.pipelines import scheduled_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
+from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.runtime.backend import DTYPES, ArraySlot, ScalarInputs
 from tensorgrad.runtime.executable import ProgramExecutable
@@ -108,6 +109,9 @@ class Samples:
     def array(self, role: str, name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> NumpyArray:
         """Returns the value of an argument: normal floats, positive ones for state, small integers.
 
+        Along every axis of a tensor of floats there is a row of negative ones, whose maximum is not 0; integers are -1
+        too, which is the last index.
+
         Raises:
             ProgramError: The value that is given has another shape.
         """
@@ -122,8 +126,11 @@ class Samples:
         if dtype.kind == "u":
             return random.integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)
         if dtype.kind == "i":
-            return random.integers(0, 3, shape, dtype=dtype)
+            return random.integers(-1, 3, shape, dtype=dtype)
         drawn = random.normal(scale=0.5, size=shape).astype(dtype)
+        for axis in range(len(shape) if len(shape) > 1 else 0):
+            row = tuple(slice(None) if one == axis else slice(1) for one in range(len(shape)))
+            drawn[row] = -np.abs(drawn[row])
         return np.asarray(np.abs(drawn) if role == "state" else drawn)
 
     def settings(self, names: frozenset[str]) -> dict[str, float]:
@@ -176,6 +183,7 @@ class NumericsVerifier:
             self._target = _device(level is not Level.WGSL).target
         self._unplanned = _without_plan(module)
         self._planned = module.clone() if level is Level.PLANNED else None
+        self._formulas = _formulas(module)
         self._expected: dict[str, Expected] = {}
         self._add(module, self._results(module))
 
@@ -206,7 +214,11 @@ class NumericsVerifier:
             self._expected = {key: value for key, value in self._expected.items() if not key.startswith("gradient/")}
         if isinstance(one, LowerPrecisionPass):
             self._expected = {key: _rounded(expected) for key, expected in self._expected.items()}
-        found = self._results(module)
+        with _blamed_on(one):
+            found = self._results(module)
+        if isinstance(one, AppendUpdatesPass):
+            self._check_formulas(one, module)
+        self._formulas = _formulas(module)
         updated = any(key.startswith("update/") for key in found)
         for key, expected in list(self._expected.items()):
             if key in found:
@@ -218,6 +230,16 @@ class NumericsVerifier:
         if isinstance(one, GradPass):
             self._check_gradients(one, module, [key for key in found if key not in self._expected])
         self._add(module, {key: value for key, value in found.items() if key not in self._expected})
+
+    def _check_formulas(self, one: ModulePass, module: ModuleOp) -> None:
+        """Requires that scalars are what the functions of the updates said: nothing gave updates before, to compare.
+
+        Raises:
+            NumericsError: One has a formula that none had.
+        """
+        made = sorted(_formulas(module) - self._formulas)
+        if made:
+            raise NumericsError(f"{one.name} makes a scalar of {made[0]!r}, which no function had before it")
 
     def check_kernels(self, module: ModuleOp) -> None:
         """Compares what the device gives for each kernel with what `buf` gives for it; nothing without a memory plan.
@@ -448,13 +470,21 @@ def _without_plan(module: ModuleOp) -> ModuleOp | None:
     return module.clone() if level_of(module) is Level.BUF else None
 
 
+def _formulas(module: ModuleOp) -> frozenset[str]:
+    """Returns the formulas of the scalars that a module's functions take."""
+    functions = (op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks)
+    return frozenset(slot.formula for one in functions for slot in arguments_of(one) if slot.formula)
+
+
 @contextmanager
 def _blamed_on(one: ModulePass) -> Iterator[None]:
-    """Has a fault that is found without values name the pass."""
+    """Has a fault that is found without comparing values name the pass."""
     try:
         yield
     except NumericsError as error:
         raise NumericsError(f"{one.name}: {error}") from error
+    except ExecutionError as error:
+        raise NumericsError(f"{one.name} leaves what can't be run: {error}") from error
 
 
 def _compare(where: str, key: str, expected: Expected, found: NumpyArray) -> None:
