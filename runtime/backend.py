@@ -1,4 +1,4 @@
-"""What every backend has in common: the protocol it follows, its results, and the check of what it is given."""
+"""What the backends share: the executable protocol, output handles, and the validation of inputs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.program import HOST_DTYPES, Program, TensorSlot
 
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in HOST_DTYPES.items()}
-"""The numpy dtype of each of ours, on the host."""
+"""The host-side numpy dtype of each tensorgrad dtype."""
 
 
 RING_BYTES, LEAST_SLOTS, MOST_SLOTS = 1 << 20, 2, 64
-"""What the outputs of past steps may take on the device, and how many steps' that are."""
+"""Limits of an `OutputRing`: the bytes of device memory for past outputs, and the least and most slots."""
 
 SMALL_BYTES = 1 << 12
-"""An output of at most so many bytes is read as soon as any other one is."""
+"""Outputs of at most this many bytes are read back together with any other output."""
 
 LEAST_GIVEN = 1 << 16
-"""Where memory is the host's, results of so many bytes are given out without a copy."""
+"""If device memory is host memory, results of at least this many bytes are returned without a copy."""
 
 LARGEST_F32 = float(np.finfo(np.float32).max)
 
@@ -38,7 +38,7 @@ class Slot(Protocol):
 
     @property
     def name(self) -> str:
-        """What the caller calls it."""
+        """The tensor's name, as the caller passes it."""
         ...
 
     @property
@@ -53,30 +53,30 @@ class Slot(Protocol):
 
 
 class ScalarSlot(Slot, Protocol):
-    """A scalar: given by name, or computed by a formula."""
+    """A scalar: passed by name, or computed from a formula."""
 
     @property
     def formula(self) -> str | None:
-        """How the host computes it, None where the caller gives it."""
+        """The formula that the host evaluates, or None if the caller passes the value."""
         ...
 
 
 class Executable(Protocol):
-    """A program that is loaded on a device, with its parameters and state."""
+    """A program loaded on a device, with its parameters and state."""
 
     @property
     def program_inputs(self) -> Mapping[str, Slot]:
-        """What `step` wants, by name."""
+        """The inputs that `step` takes, by name."""
         ...
 
     @property
     def persistent(self) -> Mapping[str, Slot]:
-        """Parameters and state, which stay from step to step, by name."""
+        """Parameters and state, which persist between steps, by name."""
         ...
 
     @property
     def scalar_names(self) -> frozenset[str]:
-        """The scalars that `step` wants, or what their formulas are computed from."""
+        """The scalars that `step` takes, including those that formulas read."""
         ...
 
     def step(
@@ -86,17 +86,17 @@ class Executable(Protocol):
 
         Args:
             inputs: One array for each of `program_inputs`.
-            scalars: What the scalars are, or what their formulas are computed from.
-            constant: The inputs whose arrays never change: given again, such an array is still on the device.
+            scalars: The scalars, including those that formulas read.
+            constant: The inputs whose arrays never change; such an array is not uploaded again when it is passed again.
 
         Raises:
-            InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
-            DeviceError: What the device reported.
+            InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+            DeviceError: The device reported an error.
         """
         ...
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
-        """Returns the present values of these parameters and state, or of all."""
+        """Returns the current values of these parameters and state, or of all of them."""
         ...
 
     def write(self, values: Mapping[str, Any]) -> None:
@@ -104,7 +104,7 @@ class Executable(Protocol):
         ...
 
     def statistics(self) -> dict[str, Any]:
-        """Counts of what runs and what it takes."""
+        """Returns counts of what a step runs and of the memory that it takes."""
         ...
 
 
@@ -113,12 +113,12 @@ FetchAsync: TypeAlias = Callable[[], Awaitable[np.ndarray]]
 
 
 class OutputHandle:
-    """One output of one step. It is read from the device when it is first looked at, and stays that step's value.
+    """One output of one step. The value is read from the device on first access, and never changes afterwards.
 
     Args:
-        slot: What the output is.
-        fetch: Gives the value, unless it is delivered.
-        fetch_async: The same in a coroutine, where that is possible.
+        slot: The output's name, shape and dtype.
+        fetch: Returns the value, unless it is delivered first.
+        fetch_async: The asynchronous `fetch`, if the backend has one.
 
     Attributes:
         name: The output's name.
@@ -138,7 +138,7 @@ class OutputHandle:
 
     @classmethod
     def of(cls, slot: Slot, value: np.ndarray) -> OutputHandle:
-        """Returns an output whose value is there: an array that nobody else has, which becomes read-only."""
+        """Returns a handle to a value that is available: an array with no other owner, which becomes read-only."""
         made = cls(slot)
         value.setflags(write=False)
         made._value = value
@@ -146,31 +146,31 @@ class OutputHandle:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the value is still on the device alone."""
+        """Whether the value has not been read from the device."""
         return self._value is None
 
     def deliver(self, value: np.ndarray) -> None:
-        """Called by the backend: sets the value, which then is read-only."""
+        """Sets the value, which becomes read-only. Called by the backend."""
         value = value.view()
         value.flags.writeable = False
         self._value, self._fetch, self._fetch_async = value, None, None
 
     async def wait(self) -> None:
-        """Reads the value, where it is still on the device, and lets the event loop run meanwhile.
+        """Reads the value if it is still on the device; the event loop runs meanwhile.
 
         Raises:
-            DeviceError: What the device reported.
+            DeviceError: The device reported an error.
         """
         if self._value is None and self._fetch_async is not None:
             value = await self._fetch_async()
-            if self._value is None:  # someone else may have read it meanwhile
+            if self._value is None:  # another task may have read it meanwhile
                 self.deliver(value)
 
     def numpy(self) -> np.ndarray:
         """Returns the value as a read-only array.
 
         Raises:
-            DeviceError: What the device reported.
+            DeviceError: The device reported an error.
         """
         if self._value is None and self._fetch is not None:
             self.deliver(self._fetch())
@@ -188,28 +188,28 @@ class OutputHandle:
 
 
 class Outputs(ABC):
-    """What one run of a program has put out. It never changes."""
+    """The immutable results of one run of a program."""
 
     __slots__ = ("__weakref__",)
 
     @abstractmethod
     def array(self, place: int) -> np.ndarray:
-        """Returns an output, by position, as an array of the host that can't be written to.
+        """Returns an output, by index, as a read-only host array.
 
         Raises:
-            DeviceError: What the device reported.
+            DeviceError: The device reported an error.
         """
 
 
 Part: TypeAlias = tuple[Outputs, int]
-"""One of several outputs, by position."""
+"""One output of `Outputs`, by index."""
 
 Source: TypeAlias = np.ndarray | OutputHandle | Part
-"""Numbers that never change: an array of the host, or what a program has put out."""
+"""An immutable value: a host array, or an output of a program."""
 
 
 def array_of(source: Source) -> np.ndarray:
-    """Returns numbers as a read-only array of the host."""
+    """Returns a value as a read-only host array."""
     if isinstance(source, np.ndarray):
         return source
     return source[0].array(source[1]) if isinstance(source, tuple) else source.numpy()
@@ -219,41 +219,41 @@ BufferT = TypeVar("BufferT")
 
 
 class BufferDevice(Protocol[BufferT]):
-    """What an `OutputRing` needs of a device.
+    """What an `OutputRing` needs from a device.
 
     Attributes:
-        is_host: Whether its memory is the host's, where a step has run when it returns, and results need no copy.
+        is_host: Whether device memory is host memory: steps are synchronous and results need no copy.
     """
 
     is_host: bool
 
     def create_buffer(self, label: str, size: int) -> BufferT:
-        """Returns a new buffer of so many bytes."""
+        """Returns a new buffer of `size` bytes."""
         ...
 
     def read_ranges(self, ranges: Sequence[tuple[BufferT, int, int]]) -> list[np.ndarray]:
-        """Returns the bytes of (buffer, offset, size) ranges, once what was submitted has run."""
+        """Returns the bytes of (buffer, offset, size) ranges, after all submitted work has completed."""
         ...
 
     async def read_ranges_async(self, ranges: Sequence[tuple[BufferT, int, int]]) -> list[np.ndarray]:
-        """The same, while the event loop runs."""
+        """Like `read_ranges`, without blocking the event loop."""
         ...
 
 
 @dataclass
 class RingSlot(Generic[BufferT]):
-    """The output buffers of one past step, by index, and who still needs what is in them."""
+    """The output buffers of one past step, by index, and the handles that may still read them."""
 
     buffers: dict[int, BufferT]
     outputs: Sequence[tuple[TensorSlot, np.ndarray | None]]
-    """Each output, and where it lies if a step's handle gets a copy at once."""
+    """Each output, with a view of its memory if its value is copied when the step completes."""
     given: bool = False
-    """Whether someone reads the buffers themselves: they are not written to again."""
+    """Whether the buffers themselves were handed out, so they must not be written again."""
     handles: list[tuple[weakref.ref[OutputHandle], TensorSlot]] = field(default_factory=list)
 
     @property
     def is_pending(self) -> bool:
-        """Whether a handle is alive and has not been read."""
+        """Whether a live handle has not been read."""
         for reference, _ in self.handles:
             handle = reference()
             if handle is not None and handle.is_pending:
@@ -261,21 +261,21 @@ class RingSlot(Generic[BufferT]):
         return False
 
     def pending(self) -> list[tuple[OutputHandle, TensorSlot]]:
-        """Returns the handles that are alive and have not been read."""
+        """Returns the live handles that have not been read."""
         alive = [(reference(), tensor) for reference, tensor in self.handles]
         return [(handle, tensor) for handle, tensor in alive if handle is not None and handle.is_pending]
 
     def range_of(self, tensor: TensorSlot) -> tuple[BufferT, int, int]:
-        """Returns where this step's value of an output lies."""
+        """Returns the location of this step's value of an output."""
         return self.buffers[tensor.buffer], tensor.offset, tensor.size
 
 
 Waiting: TypeAlias = tuple[RingSlot[BufferT], OutputHandle, TensorSlot]
-"""A handle that has not been read, and where its value lies."""
+"""An unread handle, and the location of its value."""
 
 
 class OutputRing(Generic[BufferT]):
-    """Keeps the outputs of steps apart, so that a step copies nothing and no handle sees another step's value."""
+    """Rotates the outputs of steps over several buffers, so that handles keep their values without a copy per step."""
 
     def __init__(self, program: Program, device: BufferDevice[BufferT]):
         self._device = device
@@ -288,7 +288,7 @@ class OutputRing(Generic[BufferT]):
 
     @property
     def bytes(self) -> int:
-        """What the slots take so far."""
+        """The device memory of all slots."""
         return len(self._slots) * self._slot_bytes
 
     def buffers(self, index: int) -> Mapping[int, BufferT]:
@@ -296,9 +296,9 @@ class OutputRing(Generic[BufferT]):
         return self._slots[index].buffers
 
     def acquire(self) -> int:
-        """Returns the index of a free slot; when none is, their values are read back first, at once."""
+        """Returns the index of a free slot; if there is none, first reads back all pending values."""
         count = len(self._slots)
-        # The last one first: it is free where results are read or dropped at once.
+        # The last one first: it is free if results are read or dropped immediately.
         if count and not self._slots[self._last].is_pending:
             return self._take(self._last)
         for index in (*range(self._last + 1, count), *range(self._last)):
@@ -311,7 +311,7 @@ class OutputRing(Generic[BufferT]):
         return self._take(count)
 
     def _take(self, index: int) -> int:
-        """Returns the index of a slot whose buffers may be written to: new ones, where someone reads the old."""
+        """Returns the slot's index, after replacing its buffers if they were handed out."""
         if self._slots[index].given:
             self._slots[index] = self._new_slot()
         self._last = index
@@ -322,9 +322,9 @@ class OutputRing(Generic[BufferT]):
         return RingSlot(buffers, [(tensor, self._copied(tensor, buffers)) for tensor in self._tensors.values()])
 
     def _copied(self, tensor: TensorSlot, buffers: Mapping[int, BufferT]) -> np.ndarray | None:
-        """Returns where an output lies that is copied when its step has run.
+        """Returns a view of an output that is copied as soon as its step has run, or None.
 
-        A small one on the host: a copy takes less than to remember who may still look at it.
+        These are small outputs in host memory: the copy is cheaper than tracking the handle.
         """
         if not self._device.is_host or tensor.size > SMALL_BYTES:
             return None
@@ -338,7 +338,7 @@ class OutputRing(Generic[BufferT]):
         _deliver(waiting, self._device.read_ranges(_ranges(waiting)))
 
     def handles(self, index: int) -> dict[str, OutputHandle]:
-        """Returns new handles on what the step that used this slot has put out."""
+        """Returns new handles to the outputs of the step that used this slot."""
         slot = self._slots[index]
         slot.handles.clear()
         handles: dict[str, OutputHandle] = {}
@@ -352,7 +352,7 @@ class OutputRing(Generic[BufferT]):
         return handles
 
     def _along(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> list[Waiting[BufferT]]:
-        """Returns what is read along with an output, because it costs next to nothing then: all small ones."""
+        """Returns the small pending outputs, which are read along with this one at almost no cost."""
         small = [entry for entry in self._waiting() if entry[2].size <= SMALL_BYTES]
         return [entry for entry in small if entry[0] is not slot or entry[2] is not tensor]
 
@@ -367,7 +367,7 @@ class OutputRing(Generic[BufferT]):
         return tensor.decode(raw)
 
     async def _fetch_async(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:
-        if self._device.is_host:  # there is nothing to wait for
+        if self._device.is_host:  # nothing to wait for
             return self._fetch(slot, tensor)
         others = self._along(slot, tensor)
         raw, *rest = await self._device.read_ranges_async([slot.range_of(tensor), *_ranges(others)])
@@ -387,7 +387,7 @@ def _deliver(waiting: Sequence[Waiting[BufferT]], raws: Sequence[np.ndarray]) ->
 
 @dataclass(frozen=True)
 class ArraySlot:
-    """A named array."""
+    """A named array's shape and dtype."""
 
     name: str
     shape: tuple[int, ...]
@@ -398,19 +398,19 @@ class ArraySlot:
 def check_inputs(
     slots: Mapping[str, Slot], inputs: Mapping[str, Any], *, what: str = "input", partial: bool = False
 ) -> dict[str, np.ndarray]:
-    """Checks values against slots, before anything changes, and converts them to the slots' dtypes.
+    """Validates values against slots before anything changes, and converts them to the slots' dtypes.
 
-    Integers and bools convert where every value fits, floats round to narrower floats unless that overflows; a float is
-    no integer, and nothing but a bool is a bool.
+    Integers and bools convert if every value fits, and floats round to narrower floats unless that overflows. Floats
+    don't convert to integers, and only bools convert to bool.
 
     Args:
-        slots: What there is, by name.
+        slots: The expected arrays, by name.
         inputs: Arrays, numbers, or anything with `__array__` or `__dlpack__`, by name.
-        what: What messages call one of them.
+        what: The kind of value, for error messages.
         partial: Whether some may be missing.
 
     Returns:
-        The converted arrays; they may share memory with what was given.
+        The converted arrays, which may share memory with `inputs`.
 
     Raises:
         InputError: Names are unknown or missing (all are listed), a shape differs, or a value doesn't convert.
@@ -424,14 +424,14 @@ def check_inputs(
         name: value
         if type(value) is np.ndarray
         and value.shape == (slot := slots[name]).shape
-        and value.dtype == DTYPES[slot.dtype]  # needs no conversion, as in most steps
+        and value.dtype == DTYPES[slot.dtype]  # needs no conversion, the common case
         else _check_array(slots[name], value, f"{what} {name!r}")
         for name, value in inputs.items()
     }
 
 
 class ScalarInputs:
-    """Computes a program's scalars from what the caller gives by name."""
+    """Computes a program's scalars from the values that the caller passes by name."""
 
     def __init__(self, slots: Sequence[ScalarSlot]):
         """Parses the formulas.
@@ -451,12 +451,12 @@ class ScalarInputs:
         self._affected: dict[tuple[str, ...], Sequence[tuple[ScalarSlot, Formula | None]]] = {}
         given = self._slots.keys() - self._formulas.keys()
         self.names: frozenset[str] = frozenset(given).union(*(f.names for f in self._formulas.values()))
-        """What the caller has to give."""
+        """The names that the caller has to pass."""
 
     def evaluate(self, scalars: Mapping[str, float]) -> Mapping[str, np.ndarray]:
         """Returns the value of every scalar, in its dtype.
 
-        A value is computed again only where what it is computed from has changed; others are the same arrays as before.
+        A value is recomputed only if one that it depends on has changed; otherwise the same array is returned again.
 
         Raises:
             InputError: Names are unknown or missing, or a value is not a number that fits the dtype.
@@ -464,7 +464,7 @@ class ScalarInputs:
         if scalars.keys() != self.names:
             unknown, missing = sorted(scalars.keys() - self.names), sorted(self.names - scalars.keys())
             raise InputError(_name_error("scalar", unknown, missing, self.names))
-        # Most settings are the same object step after step, and a Python number never changes.
+        # Most settings are the same object in every step, and Python numbers are immutable.
         given = self._given
         changed = [name for name, one in scalars.items() if given.get(name) is not one or type(one) not in (float, int)]
         if changed or len(self._values) < len(self._slots):
@@ -477,11 +477,11 @@ class ScalarInputs:
         return self._values
 
     def _computed_from(self, changed: tuple[str, ...]) -> Sequence[tuple[ScalarSlot, Formula | None]]:
-        """Returns the scalars that are to be computed again where these numbers have changed, and their formulas."""
+        """Returns the scalars to recompute when these numbers have changed, with their formulas."""
         if not self._values:
             return [(slot, self._formulas.get(name)) for name, slot in self._slots.items()]
         found = self._affected.get(changed)
-        if found is None:  # in most steps the same ones change
+        if found is None:  # usually the same ones change in every step
             names = dict.fromkeys(one for name in changed for one in self._used_by[name])
             found = self._affected[changed] = [(self._slots[name], self._formulas.get(name)) for name in names]
         return found
@@ -491,7 +491,7 @@ def _scalar_value(slot: ScalarSlot, formula: Formula | None, numbers: Mapping[st
     """Returns the value of a scalar, in its dtype.
 
     Raises:
-        InputError: It has none, or one that doesn't fit.
+        InputError: The formula has no value, or the value doesn't fit the dtype.
     """
     if formula is None:
         value = numbers[slot.name]
@@ -501,14 +501,14 @@ def _scalar_value(slot: ScalarSlot, formula: Formula | None, numbers: Mapping[st
         except FormulaError as error:
             raise InputError(f"scalar {slot.name!r}: {error}") from error
     if slot.dtype == "f32" and abs(value) <= LARGEST_F32:
-        return np.array(value, np.float32)  # as below, in a tenth of the time
+        return np.array(value, np.float32)  # equivalent to what follows, ten times faster
     if DTYPES[slot.dtype].kind != "f" and value.is_integer():
         return _check_array(slot, int(value), f"scalar {slot.name!r}")
     return _check_array(slot, value, f"scalar {slot.name!r}")
 
 
 def is_timeout(value: object) -> bool:
-    """Returns whether this is a number of seconds to wait for at most."""
+    """Returns whether a value is a valid timeout: a positive, finite number of seconds."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
@@ -548,4 +548,4 @@ def _check_array(slot: Slot, value: Any, where: str) -> np.ndarray:
 
 
 ACCEPTED_KINDS = {"f": "fiub", "i": "iub", "u": "iub", "b": "b"}
-"""For each kind of dtype on the device, numpy's kinds that convert to it."""
+"""For each numpy kind of device dtype, the numpy kinds that convert to it."""

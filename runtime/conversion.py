@@ -1,4 +1,4 @@
-"""From whatever holds numbers to numpy arrays of the wanted dtype: the one way in for every input."""
+"""Conversion of inputs to numpy arrays of the expected dtype; every input passes through here."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tensorgrad.runtime.errors import InputError
 
 
 def to_numpy(value: Any, what: str) -> np.ndarray:
-    """Returns a numpy array of what a value holds; it may share the value's memory.
+    """Returns a value as a numpy array, which may share the value's memory.
 
     Args:
-        value: An array, numbers or nested lists of them, or anything with `__array__` or `__dlpack__`, such as tensors
-            of other libraries on the CPU.
-        what: What messages call it.
+        value: An array, numbers or nested lists of them, or an object with `__array__` or `__dlpack__`, such as CPU
+            tensors of other libraries.
+        what: The value's name in error messages.
 
     Raises:
-        InputError: It holds no array; says what its library says, about another device or a recorded gradient, say.
+        InputError: It can't be converted; quotes its library's reason, such as another device or gradient tracking.
     """
     if isinstance(value, np.ndarray):
         return value
@@ -35,10 +35,10 @@ def to_numpy(value: Any, what: str) -> np.ndarray:
 
 
 def _exact(value: Any, found: np.ndarray) -> np.ndarray:
-    """Returns the integers of a list as such, where NumPy made floats of them since some have 64 bits and no sign.
+    """Returns a list's integers exactly, where NumPy converted them to floats because some need uint64.
 
     Raises:
-        OverflowError: There are negative ones too.
+        OverflowError: Some are negative too.
     """
     is_list = isinstance(value, list | tuple) and found.dtype == np.float64 and found.size
     if not is_list or not np.abs(found).max() >= 2.0**63:
@@ -48,18 +48,18 @@ def _exact(value: Any, found: np.ndarray) -> np.ndarray:
 
 
 def converted(array: np.ndarray, dtype: np.dtype[Any], name: str, what: str) -> np.ndarray:
-    """Returns an array in another dtype, as long as every value fits; it may be the same array.
+    """Converts an array to another dtype if every value fits; may return the same array.
 
-    Floats round to narrower floats, and NaN and the infinities stay.
+    Floats round to narrower floats; NaN and infinities are kept.
 
     Args:
-        array: What to convert.
-        dtype: What to.
-        name: What messages call the dtype.
-        what: What messages call the array.
+        array: The array to convert.
+        dtype: The dtype to convert to.
+        name: The dtype's name in error messages.
+        what: The array's name in error messages.
 
     Raises:
-        InputError: An integer is out of range, a finite float overflows, or NaN is to be an integer.
+        InputError: An integer is out of range, a finite float overflows, or NaN would become an integer.
     """
     if array.dtype == dtype:
         return array

@@ -1,4 +1,4 @@
-"""Exceptions of the runtime; every exception of tensorgrad derives from `TensorgradError`."""
+"""Exceptions of the runtime; every tensorgrad exception derives from `TensorgradError`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _in_library: dict[str, bool] = {}
 
 
 _is_users: dict[str, bool] = {}
-"""Whether code is the user's, by file."""
+"""Whether a file is user code, by file name."""
 
 
 def _is_library(file: str) -> bool:
-    """Returns whether a file is of the standard library."""
+    """Returns whether a file belongs to the standard library."""
     found = _in_library.get(file)
     if found is None:
         real = os.path.realpath(file)
@@ -27,10 +27,10 @@ def _is_library(file: str) -> bool:
 
 
 def user_frame(skipped: int = 0) -> FrameType | None:
-    """Returns the innermost frame that is neither ours nor the standard library's.
+    """Returns the innermost frame outside tensorgrad and the standard library.
 
     Args:
-        skipped: How many callers are known to be ours; a look at each takes time.
+        skipped: How many callers are known to be inside tensorgrad; checking a frame takes time.
     """
     frame: FrameType | None = sys._getframe(1 + skipped)
     while frame is not None:
@@ -47,28 +47,28 @@ def user_frame(skipped: int = 0) -> FrameType | None:
 def _of_user(frame: FrameType, file: str) -> bool:
     module = frame.f_globals.get("__name__") or ""
     found = module != "tensorgrad" and not module.startswith("tensorgrad.") and not _is_library(file)
-    if not file.startswith("<"):  # as code has that was made of text, whose ever it is
+    if not file.startswith("<"):  # code compiled from text, such as "<string>", has no owner
         _is_users[file] = found
     return found
 
 
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
-"""What reading something malformed may come to, where it is not checked piece by piece."""
+"""The exceptions that reading unvalidated, malformed data may raise."""
 
 
 class TensorgradError(Exception):
-    """The base of every exception of tensorgrad."""
+    """The base class of all tensorgrad exceptions."""
 
 
 class UserError(TensorgradError):
-    """A mistake in what a user gave. It reads `file:line: message`, with the line of theirs that it was made in.
+    """An error in what the user passed. It reads `file:line: message`, with the user's line that caused it.
 
     Args:
-        message: What is wrong; or another error, which this one is instead of, with its location.
-        location: Where, as `file:line`; the innermost line that is neither ours nor the standard library's if absent.
+        message: What is wrong, or another error, which this one replaces and whose location it takes.
+        location: The line as `file:line`; by default the innermost one outside tensorgrad and the standard library.
 
     Attributes:
-        location: Where, or nothing.
+        location: The location, or an empty string.
         message: What is wrong, without the location.
     """
 
@@ -76,7 +76,7 @@ class UserError(TensorgradError):
         if isinstance(message, UserError):
             message, location = message.message, location or message.location
         self.location = _user_line() if location is None else location
-        # What quotes an error of the same line, or names the line itself, names it once.
+        # A message that quotes an error of the same line, or names the line itself, must not repeat it.
         self.message = str(message).replace(f"{self.location}: ", "") if self.location else str(message)
         super().__init__(self.message, *rest)
 
@@ -97,35 +97,35 @@ def _user_line() -> str:
 
 
 class ProgramError(TensorgradError):
-    """A program that is malformed, or of another format version."""
+    """A malformed program, or one of another format version."""
 
 
 class FormulaError(TensorgradError, ValueError):
-    """A host formula that is not a whitelisted arithmetic."""
+    """A host formula with syntax that is not allowed."""
 
 
 class TargetError(TensorgradError, ValueError):
-    """An unknown target profile or field, or a program that a target can't run."""
+    """An unknown target profile or field, or a program that exceeds what a target supports."""
 
 
 class DeviceError(TensorgradError, RuntimeError):
-    """What a device reports: validation, out of memory, lost."""
+    """A device error: failed validation, out of memory, or device loss."""
 
 
 class DeviceLostError(DeviceError):
-    """A device that is gone with all that it held: its driver was reset, or it was taken away."""
+    """A device was lost with everything on it: its driver was reset, or it was removed."""
 
 
 class DeviceLostWarning(UserWarning):
-    """A device was lost, and the program went on on another; says from where, and how many steps were repeated."""
+    """A device was lost and the program continues on another; names the old one and the number of repeated steps."""
 
 
 class GroupError(TensorgradError, RuntimeError):
-    """Processes that were to compute together don't: one did not come, or ended, or they disagree; names the rank."""
+    """A process group failed: a process did not join, ended, or disagrees with the others; names the rank."""
 
 
 class NoAdapterError(DeviceError):
-    """There is no adapter to run on; says what to install."""
+    """No adapter was found; says what to install."""
 
 
 class InputError(UserError, ValueError):
@@ -133,16 +133,16 @@ class InputError(UserError, ValueError):
 
 
 class ExecutionError(TensorgradError):
-    """IR that numpy can't run, or that does what is illegal, such as leaving a buffer; the message names the op."""
+    """IR that the numpy interpreter can't run, or illegal behavior such as an out-of-bounds access; names the op."""
 
 
 class CompilerError(TensorgradError, RuntimeError):
-    """A pass crashed or left invalid IR: a fault of the compiler, with a file that reproduces it."""
+    """A pass crashed or produced invalid IR: a compiler bug; names a file that reproduces it."""
 
 
 class NumericsError(CompilerError):
-    """A pass changed a value, or a derivative is wrong, as running the module showed; names the result and the line."""
+    """A pass changed a value, or a derivative is wrong, found by running the module; names the result and the line."""
 
 
 class ArgumentError(UserError, TypeError):
-    """A call with an argument that there is none of by that name or place, or without one that is needed."""
+    """A call with an unknown name or too many positional arguments, or without a required argument."""

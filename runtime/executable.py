@@ -1,4 +1,4 @@
-"""What every executable of a program has in common, whatever the device: its slots, inputs, parameters and state."""
+"""The device-independent part of executables: slots, inputs, parameters and state."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ DeviceT = TypeVar("DeviceT")
 
 
 class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
-    """A program on a device, with parameters and state that start at zero. It is for one thread at a time.
+    """A program on a device, with parameters and state initialized to zero. It is not thread-safe.
 
     A subclass allocates `_buffers`, `_ring`, `_input_views` and `_scalar_views`.
 
     Args:
-        program: What to run.
-        device: Where.
-        target: What the device can do.
+        program: The program to run.
+        device: The device to run it on.
+        target: The device's limits and features.
 
     Attributes:
-        program_inputs: What `step` takes, by name.
+        program_inputs: The inputs that `step` takes, by name.
         persistent: Parameters and state, by name.
-        scalar_names: The scalars that `step` takes, or what their formulas are computed from.
-        shared_bytes: How much of the memory that the program takes is that of the executable that it shares with.
+        scalar_names: The scalars that `step` takes, including those that formulas read.
+        shared_bytes: The bytes of this program's memory that belong to the executable it shares with.
 
     Raises:
         ProgramError: The program is malformed.
@@ -51,10 +51,10 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
     """
 
     _buffers: dict[int, BufferT]
-    """All buffers by index, but the outputs', which the ring has."""
+    """All buffers by index, except output buffers, which the ring owns."""
     _ring: OutputRing[BufferT]
     _input_views: Mapping[str, np.ndarray]
-    """Where each input is written on the host."""
+    """The host memory that each input is written to."""
     _scalar_views: Mapping[str, np.ndarray]
 
     def __init__(self, program: Program, device: DeviceT, target: Target):
@@ -78,7 +78,7 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
 
     @abstractmethod
     def stepwise(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Stepwise[BufferT]:
-        """Prepares a step whose dispatches and copies its caller runs, one by one.
+        """Prepares a step whose dispatches and copies the caller runs one by one.
 
         Args:
             inputs: As `step` takes them.
@@ -86,12 +86,12 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
 
         Raises:
             InputError: As `step`.
-            DeviceError: What the device reported.
+            DeviceError: The device reported an error.
         """
 
     @abstractmethod
     def _new_buffer(self, index: int) -> BufferT:
-        """Returns a new buffer for one of the program's, with the data that it starts with."""
+        """Returns a new buffer for the program's buffer of this index, with its initial data."""
 
     @abstractmethod
     def _read_ranges(self, ranges: Sequence[tuple[BufferT, int, int]]) -> list[np.ndarray]:
@@ -99,20 +99,20 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
 
     @abstractmethod
     def _write_ranges(self, ranges: Iterable[tuple[BufferT, int, np.ndarray]]) -> None:
-        """Writes bytes to buffers, each at an offset."""
+        """Writes bytes to buffers at the given offsets."""
 
     def _allocate(
         self, share: ProgramExecutable[DeviceT, BufferT] | None, in_turn: bool, unshared: Collection[int] = ()
     ) -> dict[int, BufferT]:
-        """Returns all buffers by index, but the outputs'; some may be those of another executable.
+        """Returns all buffers by index, except output buffers; some may belong to another executable.
 
         Args:
-            share: An executable on the same device whose parameters and state this one uses too, or none.
-            in_turn: Whether to use the memory of its inputs and temporary values too, as far as that suffices.
-            unshared: The temporary buffers that this one needs for itself.
+            share: An executable on the same device whose parameters and state this one shares, or None.
+            in_turn: Whether to reuse its inputs and temporaries too, where they are large enough.
+            unshared: The temporary buffers that must not be shared.
 
         Raises:
-            ProgramError: The parameters are not those of `share`.
+            ProgramError: The parameters are laid out differently from those of `share`.
             DeviceError: There is not enough memory.
         """
         shared: dict[int, BufferT] = {}
@@ -134,13 +134,13 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
     def _fill(
         self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str]
     ) -> Collection[str]:
-        """Checks what a step is given, and writes what is new of it to the views.
+        """Validates the arguments of a step, and writes those that changed to the views.
 
         Returns:
-            The inputs that were given in the last step and are constant, which were not written again.
+            The constant inputs that are the same as in the last step, which were not written again.
 
         Raises:
-            InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+            InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
         """
         arrays = check_inputs(self.program_inputs, inputs)
         numbers = self._scalars.evaluate(scalars)
@@ -154,15 +154,15 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         return kept
 
     def _write_input(self, name: str, array: np.ndarray) -> None:
-        """Takes an input's value, which has its shape and dtype."""
+        """Stores an input's value, which already has the slot's shape and dtype."""
         self._input_views[name][...] = array
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
-        """Returns the present values of these parameters and state, or of all.
+        """Returns the current values of these parameters and state, or of all of them.
 
         Raises:
             InputError: There is no parameter or state of that name.
-            DeviceError: What the device reported.
+            DeviceError: The device reported an error.
         """
         chosen = list(self.persistent if names is None else names)
         unknown = [name for name in chosen if name not in self.persistent]
@@ -178,7 +178,7 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
 
         Raises:
             InputError: A name is unknown, a shape differs or a value doesn't convert; nothing has changed.
-            DeviceError: What the device reported.
+            DeviceError: The device reported an error.
         """
         arrays = check_inputs(self.persistent, values, what="parameter or state", partial=True)
         slots = [(self.persistent[name], array) for name, array in arrays.items()]
@@ -187,10 +187,10 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         )
 
     def statistics(self) -> dict[str, Any]:
-        """Returns the program's statistics, such as the `peak_bytes` that it plans, with what a step runs.
+        """Returns the program's statistics, such as the planned `peak_bytes`, and what a step runs.
 
-        `device_bytes` is what this executable takes on the device by now: the planned buffers (those that are shared
-        count for both executables) and the outputs of steps that have not been read.
+        `device_bytes` is the device memory in use by this executable: the planned buffers (shared ones count for both
+        executables) and the output buffers allocated so far.
         """
         steps = [(step, math.prod(counts)) for step, counts in runs(self.program.plan)]
         dispatches = [(step, times) for step, times in steps if isinstance(step, Dispatch)]

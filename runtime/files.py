@@ -1,4 +1,4 @@
-"""Safetensors files, written so that a crash at any point leaves the old file or the new one, whole."""
+"""Safetensors files, written atomically: a crash leaves either the old file or the new one, complete."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import numpy as np
 from tensorgrad.runtime.errors import MALFORMED, TensorgradError
 
 DTYPES = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")
-"""What files call the dtypes that NumPy has."""
+"""The safetensors names of the dtypes that NumPy has."""
 MOST_AXES, MOST_EXTENT = 64, 2**62
 
 PART = ".part"
-"""How the names of files end that are not complete; what a killed process leaves of them can be deleted."""
+"""The suffix of files that are being written; after a crash they can be deleted."""
 
 
 def write_safetensors(
     path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Writes a file aside, waits until it is on the disk, and puts it in the place of `path`.
+    """Writes a temporary file, syncs it to disk, and renames it to `path`.
 
     Args:
         path: The file.
@@ -31,7 +31,7 @@ def write_safetensors(
         metadata: Texts by name.
 
     Raises:
-        OSError: The file can't be written; what was there before is still there.
+        OSError: The file can't be written; the old file is unchanged.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
@@ -42,7 +42,7 @@ def write_safetensors(
         aside.touch()
         mode = aside.stat().st_mode
         save_file({name: np.array(value, order="C") for name, value in tensors.items()}, aside, metadata=dict(metadata))
-        aside.chmod(mode)  # The library makes files that only their owner can read.
+        aside.chmod(mode)  # The library creates files that only their owner can read.
         synchronize(aside)
         os.replace(aside, target)
     except SafetensorError as error:
@@ -53,7 +53,7 @@ def write_safetensors(
 
 
 def read_metadata(path: str | os.PathLike[str], malformed: type[TensorgradError]) -> dict[str, str]:
-    """Returns the metadata of a file, and reads no array; see `read_safetensors`."""
+    """Returns a file's metadata without reading any array; see `read_safetensors`."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -70,20 +70,20 @@ def read_safetensors(
 
     Args:
         path: The file.
-        malformed: What is raised where it is not a safetensors file.
+        malformed: The exception class to raise if it is not a safetensors file.
 
     Returns:
         The metadata and the tensors, by name.
 
     Raises:
-        TensorgradError: Of the class that was given.
+        TensorgradError: The file is malformed; of the class `malformed`.
         OSError: The file can't be read.
     """
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="numpy") as file:
-            names = file.keys()  # the library's file can list its tensors, but is not a mapping to iterate over
+            names = file.keys()  # the file object has `keys`, but is not an iterable mapping
             for name in names:
                 _check_described(name, file.get_slice(name))
             return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
@@ -92,10 +92,10 @@ def read_safetensors(
 
 
 def _check_described(name: str, described: Any) -> None:
-    """Checks what a file says of an array before NumPy is asked for one.
+    """Checks the array that a file describes before NumPy creates it.
 
     Raises:
-        ValueError: There are no such arrays.
+        ValueError: The description is not a valid array.
     """
     dtype, shape = described.get_dtype(), described.get_shape()
     if dtype not in DTYPES:
@@ -105,10 +105,10 @@ def _check_described(name: str, described: Any) -> None:
 
 
 def parsed_json(text: str) -> Any:
-    """Returns the parsed text, which is not trusted.
+    """Returns the value of untrusted JSON text.
 
     Raises:
-        ValueError: It is not JSON, or nests too deep.
+        ValueError: It is not JSON, or nests too deeply.
     """
     try:
         return json.loads(text)
@@ -117,9 +117,9 @@ def parsed_json(text: str) -> Any:
 
 
 def synchronize(path: Path) -> None:
-    """Waits until a file, or a folder's entries, are on the disk."""
+    """Waits until a file, or a directory's entries, are on disk."""
     if path.is_dir() and os.name != "posix":
-        return  # Only POSIX can open a folder.
+        return  # Only POSIX can open a directory.
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)

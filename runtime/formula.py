@@ -1,4 +1,4 @@
-"""Scalars that the host computes at each step: arithmetic over names, as text."""
+"""Scalars that the host computes in each step: arithmetic formulas over names, as text."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ FUNCTIONS: dict[str, tuple[Callable[..., float], int, int | None]] = {
     "exp": (math.exp, 1, 1),
     "floor": (math.floor, 1, 1),
 }
-"""Each function with the least and the largest number of its arguments."""
+"""The minimum and maximum number of arguments of each function."""
 
 VALUES, FLOAT, POWER = "values", "float", "power"
-"""What the code of a formula calls its argument, and the functions that are in no formula's text."""
+"""Names in the generated code: a formula's argument, and the helper functions that no formula can call."""
 
 
 @dataclass(frozen=True)
 class Formula:
     """An arithmetic expression over names, such as `learning_rate / (1 - 0.9 ** step)`.
 
-    It may have numbers, names, `+ - * / **`, parentheses, comparisons, `a if c else b`, and calls of `min`, `max`,
+    It may contain numbers, names, `+ - * / **`, parentheses, comparisons, `a if c else b`, and calls of `min`, `max`,
     `sqrt`, `cos`, `exp` and `floor`. Everything is computed in float64.
 
     Raises:
-        FormulaError: The text has anything else; names that part.
+        FormulaError: The text contains anything else; names that part.
     """
 
     text: str
@@ -56,7 +56,7 @@ class Formula:
         object.__setattr__(self, "_evaluator", evaluator)
 
     def evaluate(self, values: Mapping[str, float]) -> float:
-        """Returns the formula's value where the names have these values; further names don't matter.
+        """Returns the formula's value for these values of its names; unused names are ignored.
 
         Raises:
             FormulaError: A name that is used has no value, or the arithmetic has no real result.
@@ -84,16 +84,16 @@ REACHABLE: dict[str, Any] = {
     POWER: _power,
     **{name: function for name, (function, _, _) in FUNCTIONS.items()},
 }
-"""All that the code of a formula can name."""
+"""Everything that the code of a formula can refer to."""
 
 
 @lru_cache(maxsize=256)
 def _compiled(text: str) -> tuple[frozenset[str], Evaluator]:
-    """Returns the names in a formula, and the function of their values that it is.
+    """Returns the names in a formula, and the function that evaluates it.
 
     Raises:
-        FormulaError: It has what no formula has.
-        SyntaxError, ValueError, RecursionError, MemoryError: It is no expression, or too long a one.
+        FormulaError: It contains something that formulas can't.
+        SyntaxError, ValueError, RecursionError, MemoryError: It is not an expression, or too long.
     """
     names: set[str] = set()
     body = _Translation(text, names).of(ast.parse(text, mode="eval").body)
@@ -105,13 +105,13 @@ def _compiled(text: str) -> tuple[frozenset[str], Evaluator]:
 
 @dataclass(frozen=True)
 class _Translation:
-    """Writes a formula's syntax anew, of nothing but what a formula may have, for Python to compile."""
+    """Rebuilds a formula's syntax tree from the allowed nodes only, for Python to compile."""
 
     text: str
     names: set[str]
 
     def of(self, node: ast.expr) -> ast.expr:
-        """Returns the syntax of a part, whose value is a float, or a bool where it compares."""
+        """Returns the translation of a subexpression, whose value is a float, or a bool for comparisons."""
         match node:
             case ast.Constant(value=bool()):
                 raise self.refusal(node)

@@ -1,4 +1,4 @@
-"""Memory that was freed, and that the C library keeps."""
+"""Returns freed memory that the C library keeps."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import ctypes
 import sys
 
 LEAST_BYTES = 1 << 26
-"""Where fewer bytes were freed, returning them is not worth its time."""
+"""If fewer bytes were freed, returning them is not worth the time."""
 
 
 def return_freed_memory(freed: int) -> bool:
-    """Returns freed memory to the system, where it is much and the C library can (glibc).
+    """Returns freed memory to the system, if it is large enough and the C library supports it (glibc).
 
-    Once a few arrays were freed, glibc takes new ones below 32 MB from a heap of which it gives back the end alone
+    Once a few arrays were freed, glibc allocates arrays below 32 MB from a heap of which it only returns the end
     (mallopt(3), `M_MMAP_THRESHOLD`): a process would keep the memory of all initial values.
 
     Args:
-        freed: The bytes that were freed.
+        freed: The number of freed bytes.
 
     Returns:
         Whether it did.

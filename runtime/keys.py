@@ -1,11 +1,11 @@
-"""Random keys that the host makes for each step: Threefry-2x32, as `tg.random` and in as few words as a page needs."""
+"""Random keys that the host makes for each step: Threefry-2x32, as in `tg.random`, kept small enough for a web page."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 Key: TypeAlias = tuple[int, int]
-"""Two words of 32 bits."""
+"""Two 32-bit words."""
 
 WORD = 0xFFFFFFFF
 _ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
@@ -13,12 +13,12 @@ _PARITY = 0x1BD11BDA
 
 
 def key(seed: int) -> Key:
-    """Returns the key of a seed, of which the low 64 bits count: `tg.random.key`."""
+    """Returns the key of a seed, of which only the low 64 bits count; see `tg.random.key`."""
     return seed >> 32 & WORD, seed & WORD
 
 
 def fold_in(key: Key, data: int) -> Key:
-    """Returns another key from a key and a number, of which the low 32 bits count: `tg.random.fold_in`."""
+    """Returns a new key from a key and a number, of which only the low 32 bits count; see `tg.random.fold_in`."""
     schedule = (*key, key[0] ^ key[1] ^ _PARITY)
     x, y = schedule[0], (data & WORD) + schedule[1] & WORD
     for group in range(5):

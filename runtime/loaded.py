@@ -1,4 +1,4 @@
-"""Programs from files, to be called as what they were saved from."""
+"""Programs loaded from files, with the call signature of what they were saved from."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
 from tensorgrad.runtime.saved import FUNCTION, STEP, Host, Saved, fill
 
 PLACE = ("step", "micro_step")
-"""What formulas know of where a training is."""
+"""The names by which formulas read the training progress."""
 
 
 class Loaded:
-    """A program from a file, on a device, with its own parameters and state. It is for one thread at a time.
+    """A program from a file, on a device, with its own parameters and state. It is not thread-safe.
 
-    A file holds a function or a training; the other's way to run it says which this is.
+    A file holds a function or a training; running it as the other one raises an error that says so.
 
     Attributes:
-        device: Where it runs: "wgpu" and the adapter's name.
+        device: The device that it runs on: "wgpu" and the adapter's name.
     """
 
     kind: str
@@ -65,19 +65,19 @@ class Loaded:
 
     @property
     def inputs(self) -> dict[str, tuple[tuple[int, ...], str]]:
-        """The shape and dtype of each input to give, by name."""
+        """The shape and dtype of each input to pass, by name."""
         slots = self._executable.program_inputs
         return {name: (slot.shape, slot.dtype) for name, slot in slots.items() if name not in self._host.made}
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """Copies of the present values of the parameters, by path."""
+        """Copies of the current values of the parameters, by path."""
         return self._executable.read(self.program.slots("parameter"))
 
     def load_parameters(self, values: Mapping[str, Any]) -> None:
-        """Sets parameters, and the model's other state where it is given, by path.
+        """Sets parameters, and the model's other state if given, by path.
 
         Raises:
-            InputError: A name is unknown, or a shape or dtype differs. Then nothing has changed.
+            InputError: A name is unknown, or a shape or dtype differs; nothing has changed.
         """
         self._executable.write(values)
 
@@ -86,16 +86,16 @@ class Loaded:
         return self._executable.statistics()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything as it is now to a file, from which to go on.
+        """Writes the complete current state to a file, from which it can be resumed.
 
         Raises:
-            OSError: The file can't be written; what was there before is still there.
+            OSError: The file can't be written; the old file is unchanged.
         """
         state = self._executable.read(self.program.slots(*PERSISTENT_ROLES))
         replace(self._saved, state=state, host=self._host).save(path)
 
     def _refuse_positional(self, what: str, positional: Sequence[Any]) -> None:
-        """Refuses inputs without names.
+        """Rejects positional inputs.
 
         Raises:
             ArgumentError: There are any.
@@ -115,27 +115,27 @@ class LoadedFunction(Loaded):
     kind = FUNCTION
 
     def __call__(self, /, *positional: Any, **inputs: Any) -> Any:
-        """Runs the function, for the shapes that it was saved for.
+        """Runs the function, for the shapes that it was saved with.
 
         Args:
-            *positional: There are none.
+            *positional: Not allowed.
             **inputs: An array for each input.
 
         Returns:
-            What the function gave, its dicts, lists and tuples included; other nodes are dicts of their parts. Leaves
-            are arrays that are read from the device when they are looked at: by NumPy, `float`, or `numpy()`.
+            The function's results, with its dicts, lists and tuples; other pytree nodes become dicts of their parts.
+            Leaves are arrays that are read from the device on first access: by NumPy, `float`, or `numpy()`.
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
-            ArgumentError: Something is given without its name.
-            DeviceError: What the device reported.
+            ArgumentError: An input is passed by position.
+            DeviceError: The device reported an error.
         """
         self._refuse_positional("the function", positional)
         return self._results(self._executable.step(inputs, {}))
 
 
 class LoadedTraining(Loaded):
-    """A training step with its parameters, state, settings and random key: it goes on where it was saved."""
+    """A training step with its parameters, state, settings and random key; it resumes where it was saved."""
 
     kind = STEP
 
@@ -149,27 +149,27 @@ class LoadedTraining(Loaded):
 
     @property
     def step_count(self) -> int:
-        """How many steps have run."""
+        """The number of steps that have run."""
         return self._host.step_count
 
     @property
     def accumulate(self) -> int:
-        """How many micro-batches a step has."""
+        """The number of micro-batches in a step."""
         return self._host.accumulate
 
     @property
     def accumulated(self) -> int:
-        """How many micro-batches of the present step have run."""
+        """The number of micro-batches of the current step that have run."""
         return self._host.accumulated
 
     @property
     def settings(self) -> dict[str, float]:
-        """What formulas of the optimizer are computed from, such as `learning_rate`."""
+        """The values that the optimizer's formulas read, such as `learning_rate`."""
         return dict(self._host.settings)
 
     @property
     def learning_rate(self) -> float:
-        """The setting of that name; with a schedule, what it scales.
+        """The setting of that name; with a schedule, the value that the schedule scales.
 
         Raises:
             InputError: There is no such setting.
@@ -179,15 +179,15 @@ class LoadedTraining(Loaded):
         return self._host.settings["learning_rate"]
 
     def set(self, *positional: Any, **settings: float) -> None:
-        """Changes settings for the steps that follow.
+        """Changes settings for the following steps.
 
         Args:
-            *positional: There are none.
+            *positional: Not allowed.
             **settings: New values.
 
         Raises:
-            ArgumentError: Something is given without its name.
-            InputError: There is no such setting, or a value is not a finite number. Then nothing has changed.
+            ArgumentError: A setting is passed by position.
+            InputError: There is no such setting, or a value is not a finite number; nothing has changed.
         """
         if positional:
             raise ArgumentError(f"set takes settings by name: {', '.join(self._host.settings) or 'there are none'}")
@@ -199,20 +199,20 @@ class LoadedTraining(Loaded):
         self._host = replace(self._host, settings={**self._host.settings, **settings})
 
     def step(self, /, *positional: Any, **inputs: Any) -> Any:
-        """Runs one step, or one micro-batch of it, without waiting for it.
+        """Runs one step, or one micro-batch of it, asynchronously.
 
         Args:
-            *positional: There are none.
-            **inputs: An array for each input; keys of a step are made here.
+            *positional: Not allowed.
+            **inputs: An array for each input; random keys are made by the step itself.
 
         Returns:
-            What the loss gave: its value before the update, or a pair of that and its metrics; see
+            The loss before the update, or a pair of the loss and its metrics, as the loss function returned them; see
             `LoadedFunction.__call__`.
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
-            ArgumentError: Something is given without its name.
-            DeviceError: What the device reported.
+            ArgumentError: An input is passed by position.
+            DeviceError: The device reported an error.
         """
         self._refuse_positional("step", positional)
         host = self._host

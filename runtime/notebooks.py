@@ -1,4 +1,4 @@
-"""Tables for notebooks, as HTML."""
+"""HTML tables for notebooks."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 MOST_ROWS = 50
-"""How many rows a table has."""
+"""The maximum number of rows in a table."""
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Returns a table that opens when its title is chosen.
+    """Returns a table that expands when its title is clicked.
 
     Args:
-        title: What it is about.
-        columns: Their names.
-        rows: The cells; only the first of many rows are there, and how many are missing.
+        title: The title.
+        columns: The column names.
+        rows: The cells; rows beyond `MOST_ROWS` are omitted, and the table says how many.
     """
     found = list(rows)
     lines = [_row("th", columns), *(_row("td", row) for row in found[:MOST_ROWS])]

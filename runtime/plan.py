@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 WORD = 4
-"""Offsets and sizes on a device are multiples of four bytes."""
+"""Device offsets and sizes are multiples of four bytes."""
 
 HOST_DTYPES = {
     "f32": np.float32,
@@ -26,10 +26,10 @@ HOST_DTYPES = {
     "u64": np.uint64,
     "bool": np.bool_,
 }
-"""The numpy dtype that a tensor has outside the device."""
+"""The numpy dtype of each tensorgrad dtype on the host."""
 
 WIDENED = {"bool": "u32", "i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32"}
-"""The dtypes that shaders don't store, and the word that each is stored as. A bool is a word in native code too."""
+"""The dtypes that shaders can't store, and the word type that stores each. Native code stores bools as words too."""
 
 BUFFER_ROLES = ("parameter", "state", "input", "output", "constant", "workspace")
 TENSOR_BUFFERS = {
@@ -39,7 +39,7 @@ TENSOR_BUFFERS = {
     "scalar": "input",
     "output": "output",
 }
-"""The role of the buffer that a tensor of each role lies in."""
+"""The role of the buffer that holds tensors of each role."""
 PERSISTENT_ROLES = ("parameter", "state")
 
 
@@ -49,19 +49,19 @@ COLLECTIVES = {
     "all_gather": (True, False),
     "broadcast": (False, False),
 }
-"""The kinds of collectives, each with whether what a process gives, and what it takes, is one part of as many as there
+"""The kinds of collectives, each with whether a process passes, and whether it receives, one shard of as many as there
 are processes."""
 
 
 def stored_dtype(name: str) -> np.dtype[Any]:
-    """Returns what the elements of a dtype are on a device that stores it: a bool is a word."""
+    """Returns the numpy dtype of a dtype's elements on a device that stores it; bools are words."""
     return np.dtype(HOST_DTYPES[WIDENED["bool"] if name == "bool" else name])
 
 
 def fault_name(entry: str) -> str:
-    """Returns the name of two words in which native code notes an index outside of its memory, if it looks for one.
+    """Returns the name of the two words in which bounds-checked native code records an out-of-bounds index.
 
-    They are the index, and how many elements the memory has.
+    They hold the index, and the number of elements of the memory.
     """
     return f"{entry}.fault"
 
@@ -71,13 +71,13 @@ class Kernel:
     """One compute shader, or one native function.
 
     Attributes:
-        language: "wgsl", or "llvm" for LLVM IR: a function of the addresses of its bindings, of scratch memory, and of
-            the first task and the one behind the last; the workgroups of a dispatch are its tasks.
+        language: "wgsl", or "llvm" for LLVM IR: a function of the addresses of its bindings, of scratch memory, of the
+            first task, and of one past the last task; a dispatch's workgroups are its tasks.
         entry: The entry point's name in `code`.
-        code: The text.
-        workgroup_size: Its extents; of native functions, ones.
-        workgroup_storage: How many bytes the invocations of a workgroup share, or how much scratch memory a thread
-            needs.
+        code: The source text.
+        workgroup_size: The workgroup's three extents; all ones for native functions.
+        workgroup_storage: The bytes of memory that a workgroup shares, or of scratch memory that a thread of native
+            code needs.
     """
 
     language: str
@@ -92,7 +92,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Buffer:
-    """One device allocation of `size` bytes. Constants alone have `data`; the rest of theirs is zero."""
+    """One device allocation of `size` bytes. Only constants have `data`; the rest of their bytes is zero."""
 
     name: str
     size: int
@@ -102,10 +102,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class TensorSlot:
-    """Where a named tensor lies: row-major, in the buffer of index `buffer`, from byte `offset`.
+    """The location of a named tensor: row-major, in the buffer of index `buffer`, from byte `offset`.
 
-    A scalar has a host formula where it is computed at each step, else the caller gives it by name. `stored` is the
-    dtype of its elements on the device where that is another: one of `WIDENED`. A bool is always stored as u32.
+    A scalar with a formula is computed by the host in each step, otherwise the caller passes it by name. `stored` is
+    the dtype of the elements on the device if it differs: one of `WIDENED`. Bools are always stored as u32.
     """
 
     name: str
@@ -119,34 +119,34 @@ class TensorSlot:
 
     @property
     def device_dtype(self) -> np.dtype[Any]:
-        """What the elements are on the device."""
+        """The dtype of the elements on the device."""
         return stored_dtype(self.dtype if self.stored is None else self.stored)
 
     @property
     def is_converted(self) -> bool:
-        """Whether the elements have another dtype on the device than on the host."""
+        """Whether the elements have different dtypes on the device and on the host."""
         return self.device_dtype != HOST_DTYPES[self.dtype]
 
     @property
     def size(self) -> int:
-        """Bytes on the device, rounded up to whole words."""
+        """Size in bytes on the device, rounded up to whole words."""
         return -(-math.prod(self.shape) * self.device_dtype.itemsize // WORD) * WORD
 
     def view(self, raw: np.ndarray, offset: int = 0) -> np.ndarray:
-        """Returns the tensor in the device's bytes `raw`, from `offset`: shares memory, and has the device's dtype."""
+        """Returns a view of the tensor in the device bytes `raw`, from `offset`, in its device dtype."""
         return np.ndarray(self.shape, self.device_dtype, raw, offset)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
-        """Returns the tensor that the device's bytes `raw` say, in its dtype on the host."""
+        """Decodes the device bytes `raw` to the tensor in its host dtype."""
         array = self.view(raw)
         return array.astype(HOST_DTYPES[self.dtype]) if self.is_converted else array
 
     def copied(self, view: np.ndarray) -> np.ndarray:
-        """Returns a copy of a `view`, in the tensor's dtype on the host."""
+        """Returns a copy of a `view`, in the tensor's host dtype."""
         return np.asarray(view != 0) if self.dtype == "bool" else view.copy()
 
     def encode(self, array: np.ndarray) -> np.ndarray:
-        """Returns the device's bytes for the tensor: whole words, padded with zeros."""
+        """Encodes the tensor as device bytes: whole words, padded with zeros."""
         raw = np.zeros(self.size, np.uint8)
         self.view(raw)[...] = array
         return raw
@@ -154,10 +154,10 @@ class TensorSlot:
 
 @dataclass(frozen=True)
 class Binding:
-    """A range of a buffer, as a kernel sees it; `access` is "read" or "read_write".
+    """A range of a buffer that is bound to a kernel; `access` is "read" or "read_write".
 
-    In loops, `strides` holds the byte stride of the range per iteration, one number for each loop around the
-    dispatch, the outermost first; without it, it stays where it is.
+    In loops, `strides` holds the range's byte stride per iteration of each enclosing loop, outermost first; if it is
+    empty, the range is fixed.
     """
 
     buffer: int
@@ -171,8 +171,8 @@ class Binding:
 class Dispatch:
     """One run of a kernel; binding `i` is the kernel's `@binding(i)` of group 0.
 
-    With `indirect`, a buffer and an offset, the three numbers of workgroups that run are there, written by a kernel
-    before: those in `workgroups`, or zeros.
+    With `indirect`, a buffer and an offset, the number of workgroups is read there: three words that an earlier kernel
+    wrote, either those in `workgroups` or zeros.
     """
 
     kernel: int
@@ -195,7 +195,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Exchange:
-    """One tensor of a collective: what each process gives, and where it takes the result.
+    """One tensor of a collective: the source and destination of each process.
 
     Offsets are in bytes, counts in elements.
     """
@@ -210,17 +210,17 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Collective:
-    """An exchange with the other processes of a group, of several tensors at once.
+    """An exchange of several tensors with the other processes of a group.
 
     Attributes:
         kind: "all_reduce", "reduce_scatter", "all_gather" or "broadcast".
-        reduction: "sum", "max" or "min"; what an all-reduce combines by.
-        root: The rank whose tensors a broadcast gives.
-        size: How many processes the group has.
-        dtype: The elements of all tensors.
+        reduction: "sum", "max" or "min"; the reduction of an all-reduce or reduce-scatter.
+        root: The rank that a broadcast sends from.
+        size: The number of processes in the group.
+        dtype: The dtype of all tensors.
         parts: The tensors.
-        label: Where they come from.
-        request: Where it is only started here, its number, by which a `Wait` finds it; else it is over at once.
+        label: The source line that it comes from.
+        request: For an asynchronous collective, the number by which a `Wait` refers to it; None if it is synchronous.
     """
 
     kind: str
@@ -234,7 +234,7 @@ class Collective:
 
     @property
     def reads(self) -> list[tuple[int, int, int]]:
-        """The ranges that are read: buffers, first bytes, and how many, in whole words."""
+        """The ranges that are read, as (buffer, offset, size); sizes are whole words."""
         return [(one.source, one.source_offset, self._bytes(one.count)) for one in self.parts]
 
     @property
@@ -247,13 +247,13 @@ class Collective:
 
     @property
     def device_dtype(self) -> np.dtype[Any]:
-        """What the elements are on the device, and on their way between processes."""
+        """The dtype of the elements on the device and in messages between processes."""
         return stored_dtype(self.dtype)
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Waits until a collective that was started is over: from its start to here nothing else touches its results."""
+    """Waits for an asynchronous collective; between its start and the wait nothing else touches its results."""
 
     request: int
 
@@ -267,7 +267,7 @@ class Repeat:
 
 
 Leaf: TypeAlias = Dispatch | Copy | Collective | Wait
-"""A step that holds no others."""
+"""A step without nested steps."""
 
 Step: TypeAlias = Leaf | Repeat
 STEP_TYPES: dict[str, type[Dispatch] | type[Copy] | type[Collective] | type[Wait] | type[Repeat]] = {
@@ -279,19 +279,19 @@ STEP_TYPES: dict[str, type[Dispatch] | type[Copy] | type[Collective] | type[Wait
 }
 
 MOST_MOVING = 4
-"""The most bindings of a dispatch that may move with iterations: what every WebGPU device takes."""
+"""The most bindings of a dispatch that may have strides: the limit that every WebGPU device supports."""
 
 
 Touched: TypeAlias = list[tuple[int, int, int, bool]]
-"""Ranges of buffers: the buffer, the first byte, how many there are, and whether they are written."""
+"""Buffer ranges as (buffer, offset, size, whether it is written)."""
 
 
 def touched(step: Leaf, counts: Sequence[int]) -> Touched:
-    """Returns what a step touches, in all iterations of the loops around it; of a dispatch, what it binds.
+    """Returns the ranges that a step touches over all iterations of its enclosing loops; for a dispatch, its bindings.
 
     Args:
-        step: The step; a wait touches nothing that the collective does not.
-        counts: How often each loop around it runs, the outermost first.
+        step: The step; a wait touches nothing beyond its collective.
+        counts: The trip counts of the enclosing loops, outermost first.
     """
     match step:
         case Wait():
@@ -310,7 +310,7 @@ def touched(step: Leaf, counts: Sequence[int]) -> Touched:
 
 
 def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Leaf, tuple[int, ...]]]:
-    """Yields each leaf of a plan once, with how often each loop around it runs, the outermost first."""
+    """Yields each leaf of a plan once, with the trip counts of its enclosing loops, outermost first."""
     for step in steps:
         if isinstance(step, Repeat):
             yield from runs(step.steps, (*counts, step.count))
@@ -319,7 +319,7 @@ def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[
 
 
 def unrolled(steps: Sequence[Step], times: tuple[int, ...] = ()) -> Iterator[tuple[Leaf, tuple[int, ...]]]:
-    """Yields each leaf as often as it runs, in order, with the iteration index of each loop around it."""
+    """Yields each leaf as often as it runs, in order, with the iteration indices of its enclosing loops."""
     for step in steps:
         if isinstance(step, Repeat):
             for time in range(step.count):

@@ -1,4 +1,4 @@
-"""What a step takes, dispatch by dispatch."""
+"""Profiles of a step, per dispatch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tensorgrad.runtime.program import DISPATCH_COSTS, Dispatch, Program, runs
 
 @dataclass(frozen=True)
 class Span:
-    """A part of the time of a step.
+    """A span of time within a step.
 
     Attributes:
-        name: A kernel, or what the host does.
-        label: The line that a kernel comes from, or "".
-        is_kernel: Whether it is on the device.
-        number: Which step of the plan it is, those in loops counted once; -1 for what the host does.
-        start: When it began, by `time.perf_counter`.
-        seconds: How long it took.
+        name: The kernel's name, or that of the host's work.
+        label: The source line of the kernel, or "".
+        is_kernel: Whether it ran on the device.
+        number: The index of the plan's step, counting steps in loops once; -1 for the host's work.
+        start: The start time, by `time.perf_counter`.
+        seconds: The duration.
     """
 
     name: str
@@ -35,22 +35,22 @@ class Span:
 
 
 class StepTimer(Protocol):
-    """Runs steps of an executable one dispatch after another, and measures each."""
+    """Runs steps of an executable one dispatch at a time, and times each."""
 
     def step(
         self, inputs: Mapping[str, Any], scalars: Mapping[str, float]
     ) -> tuple[dict[str, OutputHandle], list[Span]]:
-        """Runs a step as `Executable.step` does, and waits for its end; gives what it took too."""
+        """Runs a step as `Executable.step` does, and waits for it; returns the time spans too."""
         ...
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a dispatch moves and computes.
+    """The memory traffic and arithmetic of a dispatch.
 
     Attributes:
-        bytes: Those it reads or writes, each once.
-        flops: Operations on floats.
+        bytes: The bytes that it reads or writes, each counted once.
+        flops: Floating-point operations.
     """
 
     bytes: int
@@ -58,7 +58,7 @@ class Cost:
 
 
 def costs_of(program: Program) -> list[Cost]:
-    """Returns what each dispatch and copy of a plan costs, in order; nothing where the program does not say."""
+    """Returns the cost of each dispatch and copy of a plan, in order; zeros if the program does not record it."""
     given, count = program.statistics.get(DISPATCH_COSTS), len(list(runs(program.plan)))
     rows = cast("list[Any]", given) if isinstance(given, list) else []
     if len(rows) != count or not all(map(_is_cost, rows)):
@@ -67,9 +67,9 @@ def costs_of(program: Program) -> list[Cost]:
 
 
 def busiest(program: Program) -> str:
-    """Returns the kernel that has the most to do in a step, with its line, as messages name it; nothing where none is.
+    """Returns the kernel with the most work in a step, with its line, as error messages name it; "" without kernels.
 
-    What a program's costs do not tell apart, the plan's order does.
+    Ties in cost are broken by plan order.
     """
     costs = zip(runs(program.plan), costs_of(program), strict=True)
     work = [
@@ -84,7 +84,7 @@ def busiest(program: Program) -> str:
 
 
 def named(program: Program, step: Dispatch) -> str:
-    """Returns a dispatch's kernel with the line that it comes from, as messages name it."""
+    """Returns a dispatch's kernel with its source line, as error messages name it."""
     return f"kernel {program.kernels[step.kernel].entry!r}" + (f" ({step.label})" if step.label else "")
 
 
@@ -95,16 +95,16 @@ def _is_cost(row: Any) -> bool:
 
 @dataclass(frozen=True)
 class DispatchTime:
-    """What a dispatch of a program takes.
+    """The time that a dispatch of a program takes.
 
     Attributes:
         kernel: The kernel's name.
-        label: The line that it comes from.
-        workgroups: How many of them a dispatch has.
+        label: The kernel's source line.
+        workgroups: The number of workgroups of a dispatch.
         times: How often a step runs it.
-        seconds: The time of all its dispatches in a step, on the device.
-        bytes: What all of them move.
-        flops: The operations on floats of all of them.
+        seconds: The device time of all its runs in a step.
+        bytes: The bytes that all runs move.
+        flops: The floating-point operations of all runs.
     """
 
     kernel: str
@@ -128,11 +128,11 @@ class DispatchTime:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a step takes.
+    """The time that a step takes.
 
     Attributes:
-        dispatches: What each dispatch of the plan takes, in order.
-        step_seconds: What a step takes as it usually runs, with the wait for its end.
+        dispatches: The time of each dispatch of the plan, in order.
+        step_seconds: The time of an unprofiled step, including the wait for its completion.
     """
 
     dispatches: tuple[DispatchTime, ...]
@@ -140,12 +140,12 @@ class Profile:
 
     @staticmethod
     def of(program: Program, steps: Sequence[Sequence[Span]], whole: Sequence[float]) -> Profile:
-        """Returns the medians of what was measured.
+        """Returns the medians of the measurements.
 
         Args:
-            program: What ran.
-            steps: What each measured step took, in parts.
-            whole: What steps took as they usually run.
+            program: The program that ran.
+            steps: The spans of each profiled step.
+            whole: The times of unprofiled steps.
         """
         totals = [_by_number(spans) for spans in steps]
         costs = costs_of(program)
@@ -159,7 +159,7 @@ class Profile:
         return Profile(tuple(found), median(whole))
 
     def kernels(self) -> list[DispatchTime]:
-        """Returns the dispatches, those of one kernel from one line together: layers share kernels."""
+        """Returns the dispatches, merging those of the same kernel and line, as layers share kernels."""
         rows: dict[tuple[object, ...], DispatchTime] = {}
         for one in self.dispatches:
             key = one.kernel, one.label, one.workgroups
@@ -169,12 +169,12 @@ class Profile:
 
     @property
     def device_seconds(self) -> float:
-        """What all dispatches of a step take on the device, one after another."""
+        """The device time of all dispatches of a step, summed."""
         return sum(one.seconds for one in self.dispatches)
 
 
 def _by_number(spans: Sequence[Span]) -> dict[int, float]:
-    """Returns what each dispatch of the plan took in a step, all of its times together."""
+    """Returns the time of each dispatch of the plan in a step, summed over its runs."""
     found: dict[int, float] = {}
     for span in spans:
         if span.is_kernel:
@@ -190,21 +190,21 @@ def profiled(
     scalars: Mapping[str, float],
     steps: int,
 ) -> Profile:
-    """Runs steps, and measures what their dispatches take: medians over the steps.
+    """Profiles steps: runs them and returns the medians of their dispatches' times.
 
-    These are steps as any others, so parameters and state change.
+    They are ordinary steps, so parameters and state change.
 
     Args:
-        program: What runs.
-        timer: Measures a step dispatch by dispatch.
-        step: Runs a step as it usually runs, and waits for its end.
-        inputs: Of a step.
-        scalars: Of a step.
-        steps: How many are measured, twice: dispatch by dispatch, and as a whole. One more runs first.
+        program: The program that runs.
+        timer: Runs a step with a measurement of each dispatch.
+        step: Runs an unprofiled step, and waits for it.
+        inputs: The inputs of each step.
+        scalars: The scalars of each step.
+        steps: How many are measured of each kind, per dispatch and as a whole, after one warm-up.
 
     Raises:
         InputError: Inputs or scalars don't fit.
-        DeviceError: What the device reported.
+        DeviceError: The device reported an error.
     """
     step(inputs, scalars)
     parts = [timer.step(inputs, scalars)[1] for _ in range(steps)]

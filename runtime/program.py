@@ -1,4 +1,4 @@
-"""A compiled program as data: kernels, buffers, named tensors and a plan; what backends run and files hold."""
+"""A compiled program as data: kernels, buffers, named tensors and a plan. Backends run it, and files store it."""
 
 from __future__ import annotations
 
@@ -74,25 +74,25 @@ __all__ = [
 FORMAT = "tensorgrad-program"
 FORMAT_VERSION = 2
 MOST_COMMANDS = 1 << 22
-"""So many dispatches and copies may run in a step; each is encoded anew every time."""
+"""The most dispatches and copies in a step, as each is encoded anew in every step."""
 DISPATCH_COSTS = "dispatch_costs"
-"""The statistic of what each dispatch and copy of the plan takes, in order: bytes moved, operations on floats."""
+"""The statistic with the cost of each dispatch and copy of the plan, in order: bytes moved, floating-point ops."""
 LOOP_ITERATIONS = "loop_iterations"
-"""The statistic of how many iterations an invocation of a kernel runs at most, in all of its loops together."""
+"""The statistic with the most loop iterations that one invocation of a kernel runs, summed over its loops."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled program: what a backend needs to run it, and nothing of the compiler.
+    """A compiled program: everything that a backend needs to run it, independent of the compiler.
 
     Attributes:
-        name: What messages call it.
-        kernels: The shaders, each once.
-        buffers: The allocations; indices elsewhere refer to them.
+        name: The program's name in error messages.
+        kernels: The kernels, without duplicates.
+        buffers: The allocations, which the rest of the program refers to by index.
         tensors: The named tensors. Names are unique per role, and parameters and state share one set of names.
-        plan: One step, in order.
-        statistics: What the compiler counted; JSON values.
-        target: What it needs of a device: the least target that runs it; `None` if unknown.
+        plan: The steps to execute, in order.
+        statistics: Figures from the compiler, as JSON values.
+        target: The minimal target that runs it; `None` if unknown.
         format_version: The version of this format.
     """
 
@@ -114,7 +114,7 @@ class Program:
         )
 
     def _repr_html_(self) -> str:
-        """Returns what a step does as a table, for notebooks."""
+        """Returns the plan as a table, for notebooks."""
         rows = [self._row(step) for step, _ in runs(self.plan)]
         return html_table(repr(self), ("from", "kernel", "workgroups"), rows)
 
@@ -138,7 +138,7 @@ class Program:
         """Checks every index, range, alignment, access and name.
 
         Raises:
-            ProgramError: Something is malformed; says what.
+            ProgramError: The program is malformed; says how.
         """
         _require(
             self.format_version == FORMAT_VERSION,
@@ -167,8 +167,8 @@ class Program:
         """Checks that a device of this target can run the program.
 
         Raises:
-            TargetError: A limit is exceeded, a kernel uses what the target lacks or is written in another shader
-                dialect, or the program counts on another subgroup size; says where.
+            TargetError: A limit is exceeded, a kernel uses a feature that the target lacks or is written in another
+                shader dialect, or the program assumes another subgroup size; says where.
         """
         for kernel in self.kernels:
             if kernel.language != target.language:
@@ -199,7 +199,7 @@ class Program:
             )
 
     def _check_loops_end(self, target: Target) -> None:
-        """Raises where the target would end a kernel's loops before they are through."""
+        """Checks that the target would not cut off a kernel's loops."""
         needed, limit = self.statistics.get(LOOP_ITERATIONS), target.max_loop_iterations
         if limit is not None and isinstance(needed, int) and needed > limit:
             raise TargetError(
@@ -208,17 +208,17 @@ class Program:
             )
 
     def save(self, path: str | os.PathLike[str], state: Mapping[str, np.ndarray] | None = None) -> None:
-        """Writes the program to one safetensors file, with its parameters and state if they are given.
+        """Writes the program to a safetensors file, with its parameters and state if given.
 
-        The file is replaced at once, when it is complete.
+        The file is replaced atomically.
 
         Args:
             path: The file.
-            state: The values of all parameters and state by name, as `Executable.read` gives them.
+            state: The values of all parameters and state by name, as `Executable.read` returns them.
 
         Raises:
             ProgramError: The program is malformed, or its statistics are not JSON.
-            InputError: The state is not the program's.
+            InputError: The state doesn't match the program.
             OSError: The file can't be written.
         """
         metadata = {"program": program_to_json(self), **HEADER}
@@ -226,13 +226,13 @@ class Program:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> tuple[Program, dict[str, np.ndarray]]:
-        """Reads a file that `save` wrote.
+        """Reads a file written by `save`.
 
         Returns:
-            The program, and the values of parameters and state by name: all, or none if none were saved.
+            The program, and the values of parameters and state by name: all of them, or none if none were saved.
 
         Raises:
-            ProgramError: The file holds no program, one of another format version, or a malformed one.
+            ProgramError: The file doesn't hold a program, holds a malformed one, or one of another format version.
             OSError: The file can't be read.
         """
         metadata, tensors = read_program_file(path)
@@ -326,7 +326,7 @@ def _check_tensors(tensors: Sequence[TensorSlot], buffers: Sequence[Buffer]) -> 
 
 
 def _check_stored(tensors: Sequence[TensorSlot]) -> None:
-    """Shaders have no f64, and store no integer of less than a word."""
+    """Checks dtypes for shaders, which have no f64 and can't store integers narrower than a word."""
     for slot in tensors:
         where = f"{slot.role} {slot.name!r}"
         _require(slot.dtype != "f64", f"{where}: f64 is for native code alone")
@@ -335,7 +335,7 @@ def _check_stored(tensors: Sequence[TensorSlot]) -> None:
 
 
 def _check_disjoint(slots: Sequence[TensorSlot]) -> None:
-    """Two outputs may be one value; nothing else may share memory."""
+    """Checks that tensors don't overlap. The caller excludes outputs, which may share one value."""
     ordered = sorted(slots, key=lambda slot: (slot.buffer, slot.offset))
     for first, second in itertools.pairwise(ordered):
         _require(
@@ -356,7 +356,7 @@ def _check_range(where: str, buffer: int, offset: int, size: int, buffers: Seque
 
 
 def _check_loops(steps: Sequence[Step]) -> int:
-    """Returns how many dispatches and copies run, all iterations of loops counted."""
+    """Returns the number of dispatches and copies that run, over all loop iterations."""
     count = 0
     for step in steps:
         if isinstance(step, Repeat):
@@ -394,7 +394,7 @@ def _check_dispatch(step: Dispatch, where: str, program: Program, counts: tuple[
 
 
 def _check_aliasing(bindings: Sequence[Binding], where: str, buffers: Sequence[Buffer]) -> None:
-    """Devices track use per buffer: within a dispatch one access each, and written ranges are disjoint."""
+    """Checks that a dispatch uses each buffer with one access, as devices track it, and writes disjoint ranges."""
     ordered = sorted(bindings, key=lambda binding: (binding.buffer, binding.offset))
     for first, second in itertools.pairwise(ordered):
         if first.buffer != second.buffer:
@@ -470,15 +470,15 @@ def _check_state(slots: Mapping[str, TensorSlot], state: Mapping[str, np.ndarray
 
 
 COARSEST_ALIGNMENT = 256
-"""The most that a device of WebGPU may ask offsets of bindings to be multiples of."""
+"""The coarsest alignment that a WebGPU device may require of binding offsets."""
 
 
 def requirements(program: Program, compiled: Target) -> Target:
-    """Returns the least target that runs a program.
+    """Returns the minimal target that runs a program.
 
     Args:
-        program: What is to run.
-        compiled: The target that it was compiled for, which may have much more.
+        program: The program to run.
+        compiled: The target that it was compiled for, which may have higher limits.
     """
     dispatches = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch)]
     bindings = [binding for step in dispatches for binding in step.bindings]
@@ -511,14 +511,14 @@ def requirements(program: Program, compiled: Target) -> Target:
 
 
 HEADER = {"format": FORMAT, "format_version": str(FORMAT_VERSION)}
-"""What the metadata of a file begin with."""
+"""The first entries of a file's metadata."""
 
 
 def read_program_file(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """Returns the metadata and the tensors of a file that holds a program.
+    """Returns the metadata and tensors of a program file.
 
     Raises:
-        ProgramError: It holds none, or one of another format version.
+        ProgramError: The file doesn't hold a program, or one of another format version.
         OSError: The file can't be read.
     """
     metadata, tensors = read_safetensors(path, ProgramError)
@@ -532,7 +532,7 @@ def read_program_file(path: str | os.PathLike[str]) -> tuple[dict[str, str], dic
 
 
 def constants_of(program: Program, prefix: str = "") -> dict[str, np.ndarray]:
-    """Returns the bytes of a program's constants, by the names that they have in files."""
+    """Returns the bytes of a program's constants, by their names in files."""
     return {
         f"{prefix}constant/{buffer.name}": np.frombuffer(buffer.data, np.uint8)
         for buffer in program.buffers
@@ -541,10 +541,10 @@ def constants_of(program: Program, prefix: str = "") -> dict[str, np.ndarray]:
 
 
 def checked_state(program: Program, state: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray]:
-    """Parameters and state, by the names that they have in files.
+    """Returns parameters and state, by their names in files.
 
     Raises:
-        InputError: They are not the program's.
+        InputError: They don't match the program.
     """
     if state is None:
         return {}
@@ -554,10 +554,10 @@ def checked_state(program: Program, state: Mapping[str, np.ndarray] | None) -> d
 
 
 def state_in(program: Program, tensors: Mapping[str, np.ndarray], source: str) -> dict[str, np.ndarray]:
-    """Returns the parameters and state of a program, by name, among a file's tensors: all, or none.
+    """Returns a program's parameters and state among a file's tensors, by name: all of them, or none.
 
     Raises:
-        ProgramError: Some are missing, or of another shape or dtype.
+        ProgramError: Some are missing, or have another shape or dtype.
     """
     slots = program.slots(*PERSISTENT_ROLES)
     keys = {f"{slot.role}/{name}": name for name, slot in slots.items()}
@@ -571,7 +571,7 @@ def state_in(program: Program, tensors: Mapping[str, np.ndarray], source: str) -
 
 
 def program_to_json(program: Program) -> str:
-    """Returns the program as text, without the bytes of its constants.
+    """Serializes a program to JSON, without the bytes of its constants.
 
     Raises:
         ProgramError: It is malformed, or its statistics are not JSON.
@@ -595,13 +595,13 @@ def _step_entry(step: Step) -> dict[str, Any]:
 
 
 def program_from_json(text: str, tensors: Mapping[str, np.ndarray], source: str, prefix: str = "") -> Program:
-    """Returns the program that a text of `program_to_json` holds.
+    """Deserializes a program from the text that `program_to_json` wrote.
 
     Args:
-        text: Untrusted.
-        tensors: Those of its file, which has its constants.
-        source: What messages call the file.
-        prefix: How the names of its constants begin.
+        text: Untrusted text.
+        tensors: The tensors of its file, which include the program's constants.
+        source: The file's name in error messages.
+        prefix: The prefix of its constants' names.
 
     Raises:
         ProgramError: It is malformed; says how.

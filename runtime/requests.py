@@ -1,4 +1,4 @@
-"""Exchanges of a plan that are started at one step and waited for at a later one: what must hold of them."""
+"""Validation of a plan's asynchronous collectives, which start at one step and are waited for at a later one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tensorgrad.runtime.plan import Collective, Dispatch, Repeat, Step, Touched,
 
 
 def check_requests(plan: Sequence[Step], is_native: bool) -> None:
-    """Checks that each collective that is started is waited for once, and that its memory is left alone till then.
+    """Checks that each asynchronous collective is waited for once, and that nothing disturbs its memory until then.
 
-    Whether a dispatch writes what it binds is not for the plan to say: a device tracks that by buffer. So a dispatch is
-    only checked for touching results.
+    The plan does not say whether a dispatch writes what it binds; devices track that per buffer. So dispatches are only
+    checked for touching results.
 
     Args:
-        plan: The steps of a program.
-        is_native: Whether dispatches bind what they touch, and nothing around it.
+        plan: The program's plan.
+        is_native: Whether dispatches bind exactly the ranges that they touch.
 
     Raises:
-        ProgramError: One is not.
+        ProgramError: A collective violates this.
     """
     _check(plan, is_native, set())
 
@@ -53,7 +53,7 @@ def _check(steps: Sequence[Step], is_native: bool, known: set[int]) -> None:
 
 
 def _disturbs(ranges: Touched, other: Collective) -> bool:
-    """Returns whether what is touched is what a collective writes, or written what it reads."""
+    """Returns whether the ranges overlap what a collective writes, or write what it reads."""
     return any(
         buffer == one and start < begin + count and begin < start + size and (is_written or is_result)
         for buffer, start, size, is_written in ranges

@@ -1,8 +1,8 @@
-"""What a file holds: a program or two that share memory, their parameters, and what their host does around them.
+"""The contents of a file: one program or two that share memory, their parameters, and their host-side state.
 
-A function is one program. A training step is one, or two where gradients are accumulated: the first is a step's last
-micro-batch, which updates, the other runs for those before it. The second uses the first one's parameters and state,
-and may use its inputs and temporary values in turn.
+A function is one program. A training step is one, or two if gradients are accumulated: the first runs a step's last
+micro-batch, which updates the parameters, and the second the micro-batches before it. The second shares the first one's
+parameters and state, and may reuse its inputs and temporaries.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from tensorgrad.runtime.program import (
 from tensorgrad.runtime.sharing import persistent_in
 
 Tree: TypeAlias = "str | dict[str, Any] | None"
-"""The structure of results: an output's name; nothing; or a node, `{"dict": {name: tree}}`, `{"list": [tree, ...]}` or
+"""The structure of results: an output's name, None, or a node: `{"dict": {name: tree}}`, `{"list": [tree, ...]}` or
 `{"tuple": [tree, ...]}`."""
 
 FUNCTION, STEP = "function", "step"
 STEP_KEY = "fold_in(key(seed), call)"
-"""The key of a call, which is counted from 1; micro-batches count each."""
+"""The formula of a call's random key; calls count from 1, and each micro-batch is a call."""
 OTHERS = "accumulate"
-"""The name of the program for micro-batches, and how its constants' names begin."""
+"""The name of the program for all micro-batches but the last, and the prefix of its constants' names."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """What is around a program.
+    """The host-side part of a program.
 
     Attributes:
-        kind: "function", or "step" for one of a training.
-        results: What it returns.
-        made: The inputs that the host makes itself, by name: keys, by `STEP_KEY`.
-        key: The key of the seed, two words.
-        step_count: How many steps have run.
-        accumulate: How many micro-batches a step has.
-        accumulated: How many of the present one have run.
-        settings: What formulas are computed from, but for `step` and `micro_step`.
+        kind: "function", or "step" for a training step.
+        results: The structure of the results.
+        made: The inputs that the host computes itself, by name: random keys, by `STEP_KEY`.
+        key: The seed's key, two words.
+        step_count: The number of steps that have run.
+        accumulate: The number of micro-batches in a step.
+        accumulated: The number of micro-batches of the current step that have run.
+        settings: The values that formulas read, except `step` and `micro_step`.
     """
 
     kind: str
@@ -69,13 +69,13 @@ class Host:
 
 @dataclass(frozen=True)
 class Saved:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
-        program: What runs: of a step with micro-batches, the last of them.
-        state: The values of all its parameters and state, by name.
-        host: What is around it, or `None` for a program alone.
-        others: The program for the micro-batches before the last.
+        program: The program; of a step with micro-batches, the one that runs the last.
+        state: The values of all parameters and state, by name.
+        host: The host-side part, or `None` for a bare program.
+        others: The program that runs the micro-batches before the last.
     """
 
     program: Program
@@ -84,11 +84,11 @@ class Saved:
     others: Program | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the file, which is replaced at once, when it is complete.
+        """Writes the file, which is replaced atomically.
 
         Raises:
             ProgramError: A program is malformed.
-            InputError: The state is not the program's.
+            InputError: The state doesn't match the program.
             OSError: The file can't be written.
         """
         self.validate()
@@ -103,10 +103,10 @@ class Saved:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Saved:
-        """Reads a file that `save` wrote, or `Program.save`.
+        """Reads a file written by this `save` or by `Program.save`.
 
         Raises:
-            ProgramError: The file holds no program, one of another format version, or something malformed.
+            ProgramError: The file doesn't hold a program, or holds one that is malformed or of another format version.
             OSError: The file can't be read.
         """
         metadata, tensors = read_program_file(path)
@@ -123,10 +123,10 @@ class Saved:
         return found
 
     def validate(self) -> None:
-        """Checks that programs, state and host belong together.
+        """Checks that programs, state and host-side part match.
 
         Raises:
-            ProgramError: They don't; says what is wrong.
+            ProgramError: They don't; says how.
         """
         host = self.host
         if self.others is not None:
@@ -151,16 +151,16 @@ class Saved:
         for name, value in host.settings.items():
             number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
             _require(isinstance(name, str) and number, f"setting {name!r} must be a finite number, got {value!r}")
-        for program in (self.program, self.others):  # either computes what a step of micro-batches returns
+        for program in (self.program, self.others):  # each of them computes what a micro-batch returns
             if program is not None:
                 fill(host.results, program.slots("output").__getitem__)
 
 
 def fill(tree: Tree, leaf: Callable[[str], Any]) -> Any:
-    """Results in their structure, each by its output's name.
+    """Returns a tree of results with each output's name replaced by `leaf` of it.
 
     Raises:
-        ProgramError: This is not a tree.
+        ProgramError: The tree is malformed.
         KeyError: There is no such output.
     """
     if tree is None:

@@ -1,7 +1,7 @@
-"""What is checked of a shader before a driver sees it: that its length and nesting are bounded.
+"""Validates shader text before it reaches a driver: bounds its length and nesting.
 
-Shader compilers recurse as deep as a text nests; one that nests deeper than their stack ends the process. What this
-package emits stays far below these bounds.
+Shader compilers recurse on nested text, and nesting that overflows their stack kills the process. Shaders emitted by
+this package stay far below these bounds.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 from tensorgrad.runtime.errors import ProgramError
 
 MOST_CHARACTERS = 1 << 22
-"""How long a shader may be."""
+"""The maximum length of a shader."""
 MOST_NESTED = 100
-"""How many brackets may be open at a time."""
+"""The maximum bracket nesting depth."""
 MOST_OPERATORS = 1000
-"""How many brackets and operators a statement may have, and how many branches a shader's chains of conditions."""
+"""The maximum number of brackets and operators in a statement, and of branches in an if-else chain."""
 MOST_DECLARATIONS = 1000
-"""How many functions, structures and aliases a shader may have: each may be in terms of the one before."""
+"""The maximum number of functions, structures and aliases in a shader, as each may be defined by the previous one."""
 
 _COMMENT = re.compile("//[^\n\v\f\r\x85\u2028\u2029]*")
 _BRANCH, _DECLARATION = re.compile(r"\belse\s+if\b"), re.compile(r"\b(?:fn|struct|alias)\b")
@@ -28,11 +28,11 @@ def check_shader(code: object, where: str) -> None:
     """Checks that a shader's text is bounded.
 
     Args:
-        code: The text, untrusted.
-        where: What messages begin with.
+        code: The untrusted text.
+        where: The prefix of error messages.
 
     Raises:
-        ProgramError: It is not; says how much it may have of what.
+        ProgramError: It exceeds a bound; says which.
     """
     if not isinstance(code, str):
         raise ProgramError(f"{where}: its code must be a text, got {type(code).__name__}")
@@ -42,7 +42,7 @@ def check_shader(code: object, where: str) -> None:
 
 
 def _excess(code: str) -> str:
-    """Returns why a text is refused, or nothing."""
+    """Returns why a text is rejected, or an empty string."""
     if len(code) > MOST_CHARACTERS:
         return f"{len(code)} characters, at most {MOST_CHARACTERS} are allowed"
     code = _COMMENT.sub(" ", code)

@@ -1,4 +1,4 @@
-"""Which buffers a program can have in common with another one on the same device."""
+"""Determines the buffers that a program can share with another one on the same device."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from tensorgrad.runtime.errors import ProgramError
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program, TensorSlot
 
 TEMPORARY_ROLES, PACKED = ("input", "workspace"), "packed"
-"""The buffers that a step fills before it reads them; but one whose gaps are zero, and must stay it."""
+"""The roles of buffers that a step fills before it reads them, except the packed one, whose gaps must stay zero."""
 
 
 def persistent_in(program: Program, other: Program) -> dict[int, int]:
-    """Returns the other program's buffers of parameters and state, for each of ours, by their indices.
+    """Returns the other program's buffers of parameters and state for each of ours, by index.
 
     The other may have more state, such as an optimizer's, in buffers of its own.
 
     Raises:
-        ProgramError: They are not laid out as ours.
+        ProgramError: Their layout differs from ours.
     """
     others = {buffer.name: i for i, buffer in enumerate(other.buffers) if buffer.role in PERSISTENT_ROLES}
     found: dict[int, int] = {}
@@ -38,7 +38,7 @@ def persistent_in(program: Program, other: Program) -> dict[int, int]:
 
 
 def temporary_in(program: Program, other: Program) -> dict[int, int]:
-    """Returns the other program's inputs and temporaries that are large enough for ours, by buffer index."""
+    """Returns the other program's input and temporary buffers that are large enough for ours, by index."""
     theirs = {
         (buffer.name, buffer.role): i
         for i, buffer in enumerate(other.buffers)

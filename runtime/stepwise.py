@@ -1,4 +1,4 @@
-"""A step that runs one dispatch after another, with all of its memory in view."""
+"""Steps that run one dispatch at a time, with access to all of the program's memory."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tensorgrad.runtime.backend import BufferT
 from tensorgrad.runtime.program import Leaf
 
 Range: TypeAlias = tuple[int, int, int]
-"""The index of one of the program's buffers, the first byte, and how many bytes."""
+"""A range of a buffer as (buffer index, offset, size)."""
 
 
 class Stepwise(Generic[BufferT]):
-    """A step of an executable that has been prepared: its caller runs each dispatch and copy of the plan.
+    """A prepared step of an executable, whose dispatches and copies the caller runs one by one.
 
     Args:
         buffers: All of the program's buffers, by index.
-        run: Runs a dispatch or copy, given the iteration index of each loop around it.
-        read: Returns the bytes of (buffer, offset, size) ranges, once what was run has run.
-        write: Writes bytes to buffers, each at an offset, after everything that was run before.
+        run: Runs a dispatch or copy, given the iteration indices of its enclosing loops.
+        read: Returns the bytes of (buffer, offset, size) ranges, after all submitted work has completed.
+        write: Writes bytes to buffers at the given offsets, after all work submitted before.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class Stepwise(Generic[BufferT]):
         """Returns copies of the bytes of ranges.
 
         Raises:
-            DeviceError: What the device reported.
+            DeviceError: The device reported an error.
         """
         return self._read([(self._buffers[buffer], offset, size) for buffer, offset, size in ranges])
 
     def write(self, parts: Iterable[tuple[int, int, np.ndarray]]) -> None:
-        """Writes bytes to buffers by index, each at an offset; whole words.
+        """Writes bytes, whole words, to buffers at the given offsets.
 
         Raises:
-            DeviceError: What the device reported.
+            DeviceError: The device reported an error.
         """
         self._write((self._buffers[buffer], offset, data) for buffer, offset, data in parts)

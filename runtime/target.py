@@ -1,4 +1,4 @@
-"""What a program is compiled for: a device's limits and features, as data."""
+"""Compilation targets: a device's limits and features, as data."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ LANGUAGES = ("wgsl", "llvm")
 
 @dataclass(frozen=True)
 class Target:
-    """Limits and features of a device; the defaults are what every WebGPU device has.
+    """Limits and features of a device; the defaults are those that every WebGPU device supports.
 
-    Sizes are in bytes. The limits are WebGPU's, under its names.
+    Sizes are in bytes. The limits have their WebGPU names.
 
     Attributes:
-        name: What messages call it.
-        f16: Whether kernels may compute and store half floats.
-        int64: Whether kernels may compute and store integers of 64 bits, which standard WGSL doesn't have.
+        name: The target's name in error messages.
+        f16: Whether kernels may compute with and store f16.
+        int64: Whether kernels may compute with and store 64-bit integers, which standard WGSL doesn't have.
         subgroups: Whether kernels may use subgroup operations.
-        subgroup_size: The number of lanes of every subgroup, None where it is unknown or varies.
-        software: Whether a CPU plays the GPU.
-        max_loop_iterations: After how many iterations, in all loops together, an invocation's loops end without a
-            word; None where they run to their end.
-        shader_dialect: Whose WGSL is read: "naga" (wgpu) or "standard" (browsers, Dawn).
-        language: What kernels are written in: "wgsl", or "llvm" for native code on a CPU, which has no limits on
-            bindings and computes in f64 too.
-        vector_bytes: The size of a vector register of a CPU: 16 with NEON, 32 with AVX2, 64 with AVX-512.
-        check_bounds: Whether native code checks every index before it reads or writes there.
+        subgroup_size: The number of lanes of every subgroup, None if it is unknown or varies.
+        software: Whether it is a GPU emulated on a CPU.
+        max_loop_iterations: The number of iterations, over all loops of an invocation, after which the device silently
+            ends the loops; None if there is no such limit.
+        shader_dialect: The WGSL dialect: "naga" (wgpu) or "standard" (browsers, Dawn).
+        language: The kernel language: "wgsl", or "llvm" for native code on a CPU, which has no limit on bindings and
+            supports f64.
+        vector_bytes: The size of a CPU vector register: 16 with NEON, 32 with AVX2, 64 with AVX-512.
+        check_bounds: Whether native code checks every index before an access.
 
     Raises:
-        TargetError: A field's value is out of its range; says which field.
+        TargetError: A field's value is out of range; names the field.
     """
 
     name: str = "webgpu-default"
@@ -76,7 +76,7 @@ class Target:
 
     @property
     def native(self) -> bool:
-        """Whether kernels are native code of a CPU."""
+        """Whether kernels are native CPU code."""
         return self.language == "llvm"
 
     @property
@@ -90,23 +90,23 @@ class Target:
 
     @property
     def most_lanes(self) -> int:
-        """The most invocations of a workgroup that has one dimension."""
+        """The most invocations of a one-dimensional workgroup."""
         return min(self.max_compute_invocations_per_workgroup, self.max_compute_workgroup_size_x)
 
     def to_json(self) -> str:
-        """Returns all fields as one JSON object, which `from_spec` reads."""
+        """Returns all fields as a JSON object that `from_spec` reads."""
         return json.dumps(asdict(self))
 
     def __str__(self) -> str:
-        """Returns the text that `from_spec` reads: the name of a profile, or JSON."""
+        """Returns the text that `from_spec` reads: a profile's name, or JSON."""
         return self.name if PROFILES.get(self.name) == self else self.to_json()
 
     @staticmethod
     def named(name: str) -> Target:
-        """Returns a profile of the table `PROFILES`.
+        """Returns a profile from the table `PROFILES`.
 
         Raises:
-            TargetError: There is no such profile; lists those there are.
+            TargetError: There is no such profile; lists the known ones.
         """
         if name not in PROFILES:
             raise TargetError(f"unknown target profile {name!r}; there are {', '.join(sorted(PROFILES))}")
@@ -114,10 +114,10 @@ class Target:
 
     @staticmethod
     def from_fields(values: Mapping[str, Any], name: str = "custom") -> Target:
-        """Returns a target from some of its fields; the rest are the WebGPU defaults.
+        """Returns a target with these fields; the others have the WebGPU defaults.
 
         Raises:
-            TargetError: A field is unknown (lists the known ones) or its value out of range.
+            TargetError: A field is unknown (lists the known ones), or its value is out of range.
         """
         known = [field.name for field in fields(Target)]
         unknown = sorted(set(values) - set(known))
@@ -139,7 +139,7 @@ class Target:
         path = Path(text)
         try:
             content = path.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:  # a text that is not a path, or a file that is not text
+        except (OSError, ValueError) as error:  # not a path, or a file that is not text
             raise TargetError(
                 f"target {text!r} is not a profile ({', '.join(sorted(PROFILES))}), "
                 f"no inline JSON, and no file that can be read: {error}"
@@ -168,7 +168,7 @@ FIELD_RULES: dict[str, tuple[str, Any]] = {
     "check_bounds": FLAG,
     "language": (" or ".join(LANGUAGES), lambda value: value in LANGUAGES),
 }
-"""What each field may be, and the test for it; limits go by their first word."""
+"""A description of each field's valid values, and a test for them; limits are keyed by their first word."""
 
 
 def _from_json(text: str, name: str, source: str) -> Target:
@@ -187,7 +187,7 @@ PROFILES: dict[str, Target] = {
     profile.name: profile
     for profile in (
         WEBGPU_DEFAULT,
-        # What Mesa 22's CPU driver reports through wgpu.
+        # The limits that Mesa 22's CPU driver reports through wgpu.
         replace(
             WEBGPU_DEFAULT,
             name="lavapipe",
@@ -224,23 +224,23 @@ PROFILES: dict[str, Target] = {
 """The named targets."""
 
 CPU = PROFILES["cpu"]
-"""Native code on any CPU."""
+"""Native code for any CPU."""
 
 
 DIRECTIVE = re.compile(r"(?:\s|//[^\n]*\n)*enable\s([\w\s,]{1,200});")
-"""Directives stand in front of everything else."""
+"""An enable directive; directives precede everything else."""
 SUBGROUPS = re.compile(r"\b(?:subgroup(?:[A-Z]\w*|_size|_invocation_id)|quad(?:Broadcast|Swap[XYD]\w*))\b")
 INT64 = re.compile(r"\b(?:[iu]64|\d+l[iu])\b")
 
 
 @dataclass(frozen=True)
 class Features:
-    """What a kernel needs.
+    """The features that a kernel needs.
 
     Attributes:
-        enabled: The extensions that its directives name.
+        enabled: The extensions that its directives enable.
         subgroups: Whether it uses subgroup operations.
-        int64: Whether it uses integers of 64 bits.
+        int64: Whether it uses 64-bit integers.
     """
 
     enabled: frozenset[str]
@@ -249,7 +249,7 @@ class Features:
 
     @property
     def f16(self) -> bool:
-        """Whether it uses half floats, which every dialect wants enabled."""
+        """Whether it uses f16, which every dialect requires to be enabled."""
         return "f16" in self.enabled
 
     @staticmethod
@@ -265,15 +265,15 @@ class Features:
 
 
 def check_features(code: str, where: str, target: Target) -> Features:
-    """Checks that a target's shader compiler takes a kernel's text.
+    """Checks that a target's shader compiler accepts a kernel's text.
 
     Args:
         code: The kernel's text.
-        where: What messages call it.
-        target: What it is to run on.
+        where: The kernel's name in error messages.
+        target: The target to run it on.
 
     Raises:
-        TargetError: The target lacks a feature that the kernel uses, or its shader dialect writes it otherwise.
+        TargetError: The target lacks a feature that the kernel uses, or its shader dialect spells it differently.
     """
     features = Features.of(code)
     for name, used, there in (
