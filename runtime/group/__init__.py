@@ -1,5 +1,5 @@
-"""Groups of processes that compute together: `group` is what they can do, and says in which order they add.
+"""Groups of processes that compute together; `group` defines their operations and the order of their reductions.
 
-`alone` is a group of one, `simulated` has its ranks in threads of one process, and `mpi` in processes of an MPI
-launcher. `membership` finds the group that a process, or a thread of a simulated group, is in.
+`alone` is a group of one, `simulated` runs its ranks as threads of one process, and `mpi` as processes of an MPI
+launcher. `membership` finds the group of the current process, or of a simulated group's thread.
 """

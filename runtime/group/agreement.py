@@ -1,4 +1,4 @@
-"""What the processes of a group do alike, though it depends on what one of them finds: a clock, a file, an error."""
+"""Makes the processes of a group agree on what only one of them observes: a clock, a file, an error."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ Result = TypeVar("Result")
 
 
 def of_first(group: Group | None, value: Result, what: str) -> Result:
-    """Returns the first process's value.
+    """Returns the first process's value, on every process.
 
     Args:
-        group: The processes; `None` is one on its own.
-        value: This one's; small, and of what can be pickled.
-        what: What it is, for messages.
+        group: The processes; `None` for a single one.
+        value: This process's value; small and picklable.
+        what: The value's name in error messages.
 
     Raises:
-        GroupError: Another process did not come.
+        GroupError: Another process did not join.
     """
     return value if group is None else group.gather_objects(value if group.rank == 0 else None, label=what)[0]
 
 
 def together(group: Group | None, act: Callable[[], Result], what: str) -> Result:
-    """Calls a function in every process, each of which raises where one does.
+    """Calls a function in every process; if it raises in one, all of them raise.
 
     Args:
-        group: The processes; `None` is one on its own.
-        act: What each calls; it must exchange nothing.
-        what: What messages call it.
+        group: The processes; `None` for a single one.
+        act: The function, which must not communicate.
+        what: Its name in error messages.
 
     Raises:
-        Exception: What this process raised, else what the first did that raised.
-        GroupError: Another process did not come; or what it raised can't be pickled.
+        Exception: The exception of this process, or else of the first process that raised one.
+        GroupError: Another process did not join, or its exception can't be pickled.
     """
     if group is None:
         return act()
@@ -55,7 +55,7 @@ def together(group: Group | None, act: Callable[[], Result], what: str) -> Resul
 
 
 def by_first(group: Group | None, act: Callable[[], object], what: str) -> None:
-    """Calls a function in the first process, for which the others wait; all raise where it does.
+    """Calls a function in the first process, while the others wait; if it raises, all of them raise.
 
     See `together`.
     """
@@ -64,7 +64,7 @@ def by_first(group: Group | None, act: Callable[[], object], what: str) -> None:
 
 
 def _carried(error: Exception, what: str) -> Exception:
-    """Returns an error as others get it: as it is, if it can be pickled."""
+    """Returns an error as the other processes get it: unchanged if it can be pickled."""
     try:
         return pickle.loads(pickle.dumps(error))
     except Exception:

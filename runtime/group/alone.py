@@ -1,4 +1,4 @@
-"""A group of one: what a process is in that no launcher started."""
+"""A group of one, for a process that no launcher started."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tensorgrad.runtime.group.reductions import Array
 
 
 class Alone(Group):
-    """The group of one rank, which has nobody to send to.
+    """The group of one rank, without communication.
 
     Args:
-        timeout: As for any group; nothing waits here.
+        timeout: Checked as in any group, but nothing waits here.
     """
 
     def __init__(self, timeout: float | None = None):

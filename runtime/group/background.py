@@ -1,4 +1,4 @@
-"""A thread on which exchanges run, one after another, while the thread that began them computes."""
+"""A background thread that runs exchanges in order, while the thread that started them computes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 
 class Task:
-    """Something that runs on another thread.
+    """A function call on another thread.
 
     Args:
-        act: What runs.
+        act: The function.
     """
 
     def __init__(self, act: Callable[[], None]):
@@ -21,28 +21,28 @@ class Task:
         self._failure: BaseException | None = None
 
     def run(self) -> None:
-        """Runs it; on the other thread."""
+        """Calls the function; on the other thread."""
         try:
             self._act()
-        except BaseException as error:  # raised again by `result`
+        except BaseException as error:  # re-raised by `result`
             self._failure = error
         finally:
             self._is_over.set()
 
     def joined(self) -> BaseException | None:
-        """Waits until it is over, and returns what it raised."""
+        """Waits for completion, and returns the exception that it raised, if any."""
         self._is_over.wait()
         return self._failure
 
     def result(self) -> None:
-        """Waits until it is over, and raises what it raised."""
+        """Waits for completion, and raises the exception that it raised, if any."""
         failure = self.joined()
         if failure is not None:
             raise failure
 
 
 class Background:
-    """Runs tasks in the order in which they were begun, on one thread, which ends with this object."""
+    """Runs tasks in the order in which they were started, on one thread, which ends with this object."""
 
     def __init__(self) -> None:
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
@@ -50,7 +50,7 @@ class Background:
         weakref.finalize(self, self._tasks.put, None)
 
     def begin(self, act: Callable[[], None]) -> Task:
-        """Returns a task that runs behind those before it."""
+        """Queues a function to run after those started before, and returns its task."""
         task = Task(act)
         self._tasks.put(task)
         return task

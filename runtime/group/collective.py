@@ -1,4 +1,4 @@
-"""The collectives of a program's plan, on arrays of the host."""
+"""The collectives of a program's plan, on host arrays."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tensorgrad.runtime.plan import Collective
 
 
 def check_size(group: Group, size: int) -> None:
-    """Requires that a group has the size that a program was compiled for.
+    """Checks that a group has the size that a program was compiled for.
 
     Raises:
-        GroupError: It has another.
+        GroupError: It has another size.
     """
     if group.size != size:
         raise GroupError(
@@ -25,21 +25,21 @@ def check_size(group: Group, size: int) -> None:
 
 
 def exchange(group: Group, step: Collective, sources: Sequence[Array], results: Sequence[Array]) -> None:
-    """Runs a collective: several tensors are one message, which is what a group of many processes is fast at.
+    """Runs a collective. Its tensors are packed into one message, as groups of many processes are fastest with few.
 
     Args:
         group: The group.
         step: The collective.
-        sources: What this process gives of each tensor, flat.
-        results: Takes each result, flat; contiguous.
+        sources: This process's part of each tensor, flat.
+        results: Receives each result; flat and contiguous.
 
     Raises:
-        GroupError: Another process did not come, or ended.
+        GroupError: Another process did not join, or ended.
     """
     if len(sources) == 1:
         _run(group, step, sources[0], results[0])
         return
-    # In a message, what belongs to one rank lies together.
+    # In the message, the data of one rank is contiguous.
     rows = step.size if step.kind == "reduce_scatter" else 1
     message = np.concatenate([one.reshape(rows, -1) for one in sources], axis=1).reshape(-1)
     rows = step.size if step.kind == "all_gather" else 1

@@ -1,7 +1,7 @@
-"""What the ranks of a group can do together, whatever carries their bytes.
+"""The operations of a group of ranks, independent of the transport.
 
-A transport moves bytes, by three methods; arithmetic is done here, in the order of ranks. So a group of some size has
-the same bits on every transport and on every rank.
+A transport only implements three methods that move bytes. Arithmetic is done here, in rank order, so results are
+bit-identical on every transport and every rank, for a given group size.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from tensorgrad.runtime.group.reductions import COMBINED_BY, DTYPE_NAMES, REDUCT
 
 TIMEOUT_VARIABLE = "TG_GROUP_TIMEOUT"
 DEFAULT_TIMEOUT = 300.0
-"""Seconds that a rank waits for the others."""
+"""How long a rank waits for the others, in seconds."""
 
 SMALL_BYTES = 16 << 10
-"""Arrays of fewer bytes are sent whole to every rank: one exchange instead of two, of the same bits."""
+"""Smaller arrays are sent whole to every rank: one exchange instead of two, with the same bits."""
 
 SEGMENT_BYTES = 64 << 20
-"""Longer arrays are reduced in segments, whose parts of the other ranks lie in memory that is kept."""
+"""Longer arrays are reduced in segments, to bound the scratch memory for the parts of other ranks."""
 
 LARGEST_COUNT = 2**31 - 1
-"""Elements that one exchange has at most: MPI counts them in 32 bits."""
+"""The most elements in one exchange: MPI counts are 32-bit."""
 
 
 @dataclass
 class Traffic:
-    """What a rank has sent to the others, and how long its calls took.
+    """Statistics of a rank's communication.
 
     Attributes:
-        bytes_sent: Bytes that it handed to the transport for other ranks.
+        bytes_sent: Bytes passed to the transport for other ranks.
         calls: Calls of the group's operations.
-        seconds: Seconds spent in them, waiting included.
-        stalled: Seconds in which steps stood still for them: fewer than those where an exchange overlaps kernels.
+        seconds: Seconds spent in them, including waiting.
+        stalled: Seconds during which steps waited for them, which is less if exchanges overlap kernels.
     """
 
     bytes_sent: int = 0
@@ -52,15 +52,15 @@ class Traffic:
     stalled: float = 0.0
 
     def reset(self) -> None:
-        """Begins to count anew."""
+        """Resets all counters."""
         self.bytes_sent, self.calls, self.seconds, self.stalled = 0, 0, 0.0, 0.0
 
 
 def timeout_seconds(chosen: float | None = None) -> float:
-    """Returns how many seconds a rank waits for the others: what is chosen, `TG_GROUP_TIMEOUT`, or 300.
+    """Returns how long a rank waits for the others, in seconds: `chosen`, `TG_GROUP_TIMEOUT`, or 300.
 
     Raises:
-        GroupError: It is no positive number.
+        GroupError: It is not a positive number.
     """
     what = "timeout" if chosen is not None else TIMEOUT_VARIABLE
     given: object = chosen if chosen is not None else os.environ.get(TIMEOUT_VARIABLE) or DEFAULT_TIMEOUT
@@ -74,28 +74,28 @@ def timeout_seconds(chosen: float | None = None) -> float:
 
 
 def parts_of(count: int, size: int) -> list[int]:
-    """Returns how many elements each rank has of `count`: as equal as possible, the longer parts first."""
+    """Splits `count` elements among the ranks as equally as possible, longer parts first; returns the part sizes."""
     least, longer = divmod(count, size)
     return [least + (rank < longer) for rank in range(size)]
 
 
 class Group(abc.ABC):
-    """Ranks that compute together: each calls the same operations, in the same order, on arrays of the same sizes.
+    """Ranks that compute together: all call the same operations, in the same order, on arrays of the same sizes.
 
-    Arrays are contiguous, of f16, f32, f64, i32, u32 or bool. A call is over when this rank's arrays can be used again.
-    Sums are taken in the order of ranks. A group whose call has failed can't be used any more.
+    Arrays are contiguous, of f16, f32, f64, i32, u32 or bool. When a call returns, this rank's arrays can be reused.
+    Sums are taken in rank order. A group can't be used after a call has failed.
 
     Args:
-        rank: This process's or thread's place, from 0.
-        size: How many there are.
+        rank: The index of this process or thread, from 0.
+        size: The number of ranks.
         timeout: Seconds to wait for the others; by default `TG_GROUP_TIMEOUT`, or 300.
 
     Attributes:
-        rank: This one's place.
-        size: How many there are.
+        rank: The index of this rank.
+        size: The number of ranks.
         timeout: Seconds that a call waits for the others.
-        traffic: What was sent so far.
-        has_threads: Whether calls may come from another thread than the one that made the group, one at a time.
+        traffic: Communication statistics.
+        has_threads: Whether threads other than the one that made the group may call it, one at a time.
     """
 
     def __init__(self, rank: int, size: int, timeout: float | None = None):
@@ -112,20 +112,21 @@ class Group(abc.ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(rank={self.rank}, size={self.size})"
 
-    # ------------------------------------------------------------------------------------------------ what it can do
+    # ----------------------------------------------------------------------------------------------------- operations
 
     def all_reduce(self, array: Array, reduction: str = "sum", out: Array | None = None, *, label: str = "") -> Array:
         """Returns the reduction of all ranks' arrays, on every rank.
 
         Args:
             array: This rank's array.
-            reduction: sum, mean (the sum times 1/size), prod, max or min; bools have max, which is or, and min, and.
-            out: Takes the result; of the array's dtype and size. It may be the array itself.
-            label: What the array is, for messages.
+            reduction: sum, mean (the sum times 1/size), prod, max or min; for bools only max (logical or) and min
+                (logical and).
+            out: Receives the result; of the array's dtype and size. It may be the array itself.
+            label: The array's name in error messages.
 
         Raises:
-            InputError: The array, `out` or the reduction is not one of these.
-            GroupError: Another rank did not come, or ended.
+            InputError: The array, `out` or the reduction is not supported.
+            GroupError: Another rank did not join, or ended.
         """
         out = np.empty_like(array, order="C") if out is None else out
         what = _described(_of("all_reduce", reduction), array, label)
@@ -143,17 +144,17 @@ class Group(abc.ABC):
     ) -> Array:
         """Returns this rank's part of the reduction of all ranks' arrays.
 
-        Of the flat array of size * k elements, rank r has the k from r * k on.
+        Rank r gets the k elements from r * k on of the flat array of size * k elements.
 
         Args:
             array: This rank's array.
             reduction: As in `all_reduce`.
-            out: Takes the part; of k elements. By default the array's first axis is divided, if it can be.
-            label: What the array is, for messages.
+            out: Receives the part, of k elements. By default the array's first axis is divided, if possible.
+            label: The array's name in error messages.
 
         Raises:
-            InputError: The array does not divide into equal parts, or as in `all_reduce`.
-            GroupError: Another rank did not come, or ended.
+            InputError: The array can't be divided into equal parts, or as in `all_reduce`.
+            GroupError: Another rank did not join, or ended.
         """
         what = _described(_of("reduce_scatter", reduction), array, label)
         part, rest = divmod(array.size, self.size)
@@ -169,16 +170,16 @@ class Group(abc.ABC):
         return out
 
     def all_gather(self, array: Array, out: Array | None = None, *, label: str = "") -> Array:
-        """Returns the arrays of all ranks one after the other, flat, in the order of ranks.
+        """Returns the arrays of all ranks, concatenated in rank order.
 
         Args:
             array: This rank's array; all have the same size.
-            out: Takes them; of size times as many elements. By default the first axis is as many times as long.
-            label: What the array is, for messages.
+            out: Receives the result, of `size` times as many elements. By default the first axis grows by that factor.
+            label: The array's name in error messages.
 
         Raises:
-            InputError: The array or `out` is none of these.
-            GroupError: Another rank did not come, or ended.
+            InputError: The array or `out` is not supported.
+            GroupError: Another rank did not join, or ended.
         """
         if out is None:
             out = np.empty((array.shape[0] * self.size, *array.shape[1:]) if array.ndim else self.size, array.dtype)
@@ -190,16 +191,16 @@ class Group(abc.ABC):
         return out
 
     def broadcast(self, array: Array, root: int = 0, *, label: str = "") -> Array:
-        """Writes one rank's array into those of all others, and returns it.
+        """Writes one rank's array to the arrays of all others, and returns it.
 
         Args:
-            array: On `root` what is sent; elsewhere an array of the same dtype and size that takes it.
+            array: On `root` the array to send; on other ranks an array of the same dtype and size that receives it.
             root: The rank that sends.
-            label: What the array is, for messages.
+            label: The array's name in error messages.
 
         Raises:
-            InputError: There is no such rank, or the array is none of these.
-            GroupError: Another rank did not come, or ended.
+            InputError: There is no such rank, or the array is not supported.
+            GroupError: Another rank did not join, or ended.
         """
         what = _described(f"broadcast from rank {root}", array, label)
         if not 0 <= root < self.size:
@@ -213,10 +214,10 @@ class Group(abc.ABC):
         return array
 
     def barrier(self, *, label: str = "") -> None:
-        """Waits until every rank is here.
+        """Waits until every rank has reached this call.
 
         Raises:
-            GroupError: Another rank did not come, or ended.
+            GroupError: Another rank did not join, or ended.
         """
         what = f"barrier ({label})" if label else "barrier"
         with self._call(what):
@@ -224,14 +225,14 @@ class Group(abc.ABC):
             self._gather(everyone[:1], everyone, [1] * self.size, what)
 
     def gather_objects(self, value: Any, *, label: str = "") -> list[Any]:
-        """Returns the values of all ranks, in the order of ranks, on every rank.
+        """Returns the values of all ranks, in rank order, on every rank.
 
         Args:
-            value: A small value that can be pickled.
-            label: What the value is, for messages.
+            value: A small picklable value.
+            label: The value's name in error messages.
 
         Raises:
-            GroupError: Another rank did not come, or ended.
+            GroupError: Another rank did not join, or ended.
         """
         what = f"gather_objects ({label})" if label else "gather_objects"
         own = np.frombuffer(pickle.dumps(value), np.uint8)
@@ -246,51 +247,51 @@ class Group(abc.ABC):
         return [pickle.loads(texts[end - count : end].tobytes()) for end, count in zip(ends, counts, strict=True)]
 
     def begin(self, act: Callable[[], None]) -> Task:
-        """Runs a function that calls the group on a thread of its own, behind those that were begun before.
+        """Runs a function that calls the group on a background thread, after those that were started before.
 
-        The group is not to be called directly until it is over.
+        The group must not be called directly until it has completed.
         """
         if self._background is None:
             self._background = Background()
         return self._background.begin(act)
 
     def abandon(self, reason: str) -> None:
-        """Gives the group up, also for a call that is under way on another thread, which raises.
+        """Abandons the group, including a call in progress on another thread, which raises.
 
         Args:
-            reason: What messages say of it.
+            reason: The reason, for error messages.
         """
         self._ended = self._ended or reason
 
     def close(self) -> None:
-        """Ends this rank's part in the group: it can't be used any more."""
+        """Leaves the group, which can't be used afterwards."""
         self._ended = self._ended or "it was closed"
 
-    # ---------------------------------------------------------------------------------------------- what carries bytes
+    # ------------------------------------------------------------------------------------------------------ transport
 
     @abc.abstractmethod
     def _all_to_all(
         self, send: Array, send_counts: Sequence[int], receive: Array, receive_counts: Sequence[int], what: str
     ) -> None:
-        """Sends each rank its slice of `send`, and receives one from each: slices lie one after the other by rank.
+        """Sends each rank its slice of `send`, and receives one from each; slices are concatenated in rank order.
 
         Args:
-            send: Flat.
-            send_counts: How many elements each rank gets.
-            receive: Flat, of the same dtype.
-            receive_counts: How many elements each rank sends to this one.
-            what: The call, for messages.
+            send: The data to send, flat.
+            send_counts: The number of elements for each rank.
+            receive: Receives the data, flat, of the same dtype.
+            receive_counts: The number of elements from each rank.
+            what: The call's name in error messages.
         """
 
     @abc.abstractmethod
     def _all_gather(self, array: Array, counts: Sequence[int], what: str) -> None:
-        """Fills a flat array with all ranks' parts of it, one after the other by rank; this rank's is there already."""
+        """Fills a flat array with all ranks' parts, in rank order; this rank's part is already in place."""
 
     @abc.abstractmethod
     def _broadcast(self, array: Array, root: int, what: str) -> None:
-        """Sends a flat array of `root` to all others, where it is written."""
+        """Sends the flat array of `root` to all others, which write it to theirs."""
 
-    # ------------------------------------------------------------------------------------------------------- the parts
+    # -------------------------------------------------------------------------------------------------------- helpers
 
     def _all_reduce_segment(self, flat: Array, reduction: str, out: Array, what: str) -> None:
         if self.size == 1:
@@ -323,7 +324,7 @@ class Group(abc.ABC):
             self._all_gather(everyone, counts, what)
 
     def _scratch(self, count: int, dtype: np.dtype[Any]) -> Array:
-        """Returns memory for what comes from all ranks, which the next call uses again."""
+        """Returns scratch memory to receive data from all ranks, which the next call reuses."""
         needed = count * dtype.itemsize
         if self._kept.nbytes < needed:
             self._kept = np.empty(needed, np.uint8)
@@ -331,7 +332,7 @@ class Group(abc.ABC):
 
     @contextmanager
     def _call(self, what: str) -> Iterator[None]:
-        """Counts a call. If it fails, the group has failed: its ranks are no longer at the same place."""
+        """Counts a call. If it fails, so has the group: its ranks are no longer in step."""
         if self._ended:
             raise GroupError(f"rank {self.rank} of {self.size}: {what}: the group is over, since {self._ended}")
         start = time.perf_counter()
@@ -368,7 +369,7 @@ def _described(operation: str, array: Array, label: str = "") -> str:
 
 
 def _check_arrays(array: Array, out: Array, count: int, what: str) -> None:
-    """Raises an `InputError` unless arrays can be handed to a transport as they are."""
+    """Raises an `InputError` unless the arrays can be passed to a transport unchanged."""
     if array.dtype not in DTYPE_NAMES:
         raise InputError(f"{what}: the dtype must be one of {', '.join(DTYPE_NAMES.values())}, not {array.dtype}")
     if not array.flags.c_contiguous:
@@ -381,14 +382,14 @@ def _check_arrays(array: Array, out: Array, count: int, what: str) -> None:
 
 
 def agree(group: Group, facts: Mapping[str, object]) -> None:
-    """Checks that all ranks have the same facts: versions, shapes, names, hashes.
+    """Checks that all ranks agree on facts such as versions, shapes, names and hashes.
 
     Args:
         group: The group.
-        facts: Values by name; they are compared by their `repr`.
+        facts: Values by name; compared by their `repr`.
 
     Raises:
-        GroupError: They differ: the same error on every rank, which names the first fact that does and its values.
+        GroupError: They differ: every rank raises the same error, which names the first such fact and its values.
     """
     everyone: list[dict[str, str]] = group.gather_objects(
         {name: repr(value) for name, value in facts.items()}, label="facts to agree on"

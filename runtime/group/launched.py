@@ -1,4 +1,4 @@
-"""What a launcher of MPI says of the process that it started, in the environment."""
+"""Reads the environment that an MPI launcher sets for the processes it starts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 from collections.abc import Sequence
 
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
-"""In which variable launchers say which process one is: Open MPI; MPICH and what is made of it; Slurm by PMIx."""
+"""The variables with a process's rank: of Open MPI; of MPICH and its derivatives; of Slurm with PMIx."""
 
 SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-"""In which variable launchers say how many processes they started. By PMIx, processes ask."""
+"""The variables with the number of processes. With PMIx, processes ask for it instead."""
 
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
-"""In which variable launchers say which process one is of those on the same host."""
+"""The variables with a process's rank among those on the same host."""
 
 
 def launched_as() -> tuple[int, int]:
-    """Returns this process's rank and the number of processes, as the launcher says; (0, 1) if none did."""
+    """Returns this process's rank and the number of processes, as set by the launcher; (0, 1) without a launcher."""
     return _first(RANKS, 0), _first(SIZES, 1)
 
 
@@ -26,7 +26,7 @@ def is_launched() -> bool:
 
 
 def local_rank() -> int:
-    """Returns this process's place among those that the launcher started on this host, from 0."""
+    """Returns this process's rank among those that the launcher started on this host, from 0."""
     return _first(LOCAL_RANKS, 0) if is_launched() else 0
 
 

@@ -1,4 +1,4 @@
-"""The group that this process, or this thread of a simulated group, is in."""
+"""Finds the group of this process, or of this thread of a simulated group."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _of_process: list[Group] = []
 
 
 def current_group(timeout: float | None = None) -> Group:
-    """Returns the group of the processes that this one was launched with, or that of one; it is made once.
+    """Returns the group of the processes launched with this one, or a group of one; it is created once.
 
     Args:
-        timeout: Seconds to wait for the others from now on, if given.
+        timeout: The new number of seconds to wait for the others, if given.
 
     Raises:
-        GroupError: MPI can't be used, or the time-out is no positive number.
+        GroupError: MPI can't be used, or the timeout is not a positive number.
     """
     found = own_group()
     with _lock:

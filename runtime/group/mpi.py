@@ -23,22 +23,22 @@ from tensorgrad.runtime.group.launched import SIZES
 from tensorgrad.runtime.group.reductions import Array
 
 SPINNING = 200e-6
-"""Seconds for which a rank that waits for others only gives its core away before it sleeps."""
+"""How long a waiting rank only yields its core before it sleeps, in seconds."""
 
 LONGEST_SLEEP = 1e-3
-"""Seconds that a rank that waits for others sleeps at most before it looks again."""
+"""The longest sleep between the polls of a waiting rank, in seconds."""
 
 MOVING = 0.1
-"""Seconds for which a rank that moves bytes only gives its core away: MPI moves them while it is asked."""
+"""How long a rank that transfers data only yields its core, in seconds: MPI makes progress only while it is polled."""
 
 MOVING_SLEEP = 50e-6
-"""Seconds that it sleeps then before it asks again."""
+"""The sleep between polls after that, in seconds."""
 
 TEXT_BYTES = 240
-"""Bytes of what a rank is in that the others are told, if they are in something else."""
+"""The bytes of a rank's call name that are sent to the others, to report mismatched calls."""
 
 FORWARDING = 0.2
-"""Seconds in which a launcher forwards what a process has written, before that process ends all and the launcher."""
+"""The time for the launcher to forward a process's output before the process aborts the launch, in seconds."""
 
 _log = logging.getLogger("tensorgrad.group")
 
@@ -47,10 +47,9 @@ _give_core_away: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sl
 
 @contextmanager
 def _watched(timeout: float) -> Iterator[None]:
-    """Ends this process, with where it is, if what is inside takes longer.
+    """Ends this process, and reports where it was, if the `with` block takes too long.
 
-    The beginning of MPI waits for all processes, in calls that neither return before nor let other threads of Python
-    run.
+    MPI initialization waits for all processes, in calls that can't time out and don't let other Python threads run.
     """
     faulthandler.dump_traceback_later(timeout, exit=True, file=2)
     try:
@@ -60,10 +59,10 @@ def _watched(timeout: float) -> Iterator[None]:
 
 
 def _mpi() -> Any:
-    """Returns the module `mpi4py.MPI`, whose import begins this process's part in MPI."""
+    """Returns the module `mpi4py.MPI`, whose import initializes MPI in this process."""
     try:
         from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:  # the second if it finds no library of MPI
+    except (ImportError, RuntimeError) as error:  # the latter if it finds no MPI library
         raise GroupError(
             f"this process was started by an MPI launcher, but MPI can't be used: pip install 'tensorgrad-xdsl[mpi]' "
             f"({error})"
@@ -72,15 +71,15 @@ def _mpi() -> Any:
 
 
 class MPIGroup(Group):
-    """All processes that a launcher started, on a communicator of our own.
+    """All processes that a launcher started, on a private communicator.
 
-    Arrays are handed to MPI as they are. A process that dies of an exception ends all.
+    Arrays are passed to MPI in place. A process that dies of an exception ends all of them.
 
     Args:
         timeout: Seconds to wait for the others; by default `TG_GROUP_TIMEOUT`, or 300.
 
     Raises:
-        GroupError: There is no MPI, or it is not the launcher's.
+        GroupError: MPI is missing, or is not the launcher's.
     """
 
     def __init__(self, timeout: float | None = None):
@@ -99,14 +98,14 @@ class MPIGroup(Group):
         _end_all_when_one_ends(self)
 
     def close(self) -> None:
-        """Ends this process's part in the group: it can't be used any more. MPI stays, for others."""
+        """Leaves the group, which can't be used afterwards. MPI stays initialized, for other users."""
         if not self._ended:
             self._communicator.Free()
         super().close()
 
     @property
     def has_failed(self) -> bool:
-        """Whether a call has failed, after which MPI can't come to an orderly end."""
+        """Whether a call has failed, after which MPI can't be finalized in an orderly way."""
         return bool(self._pending)
 
     def _check_size(self) -> None:
@@ -133,17 +132,17 @@ class MPIGroup(Group):
         self._move(lambda: self._communicator.Ibcast(sent, root), what)
 
     def _buffer(self, array: Array, counts: Sequence[int]) -> list[Any]:
-        """Describes an array to MPI, as words of its elements' width: f16 and bool have no type there."""
+        """Describes an array to MPI, as integers of the element width, since MPI has no types for f16 and bool."""
         starts = [0, *accumulate(counts)][:-1]
         return [array, list(counts), starts, self._types[array.itemsize]]
 
     def _move(self, begin: Callable[[], Any], what: str) -> None:
-        """Begins to move bytes, and waits until that is over; at the beginning of a call ranks meet before.
+        """Starts a transfer, and waits for it; the first one of a call waits for the other ranks before.
 
-        Till they have met ranks sleep, and from then on they do not.
+        Ranks sleep until they have met, and don't sleep from then on.
 
         Raises:
-            GroupError: It was not over in time, another rank is in another call, or MPI reports an error.
+            GroupError: It timed out, another rank is in another call, or MPI reports an error.
         """
         start = time.perf_counter()
         try:
@@ -155,7 +154,7 @@ class MPIGroup(Group):
             raise GroupError(f"rank {self.rank} of {self.size}: {what}: {error}") from error
 
     def _meet(self, start: float, what: str) -> None:
-        """Waits until all ranks are in the same call; MPI itself may write beyond arrays where sizes differ."""
+        """Waits until all ranks are in the same call; with different sizes, MPI itself may write beyond arrays."""
         text = what.encode()
         everyone = self._gathered(np.array([zlib.crc32(text)], np.uint32), start, what)
         if (everyone == everyone[0]).all():
@@ -174,7 +173,7 @@ class MPIGroup(Group):
         return everyone
 
     def _wait(self, request: Any, start: float, spinning: float, sleep: float, what: str) -> None:
-        self._pending.append(request)  # which holds the arrays, too, if the call is never over
+        self._pending.append(request)  # keeps the arrays alive too, if the call never completes
         begun = time.perf_counter()
         while not request.Test():
             if self._ended:
@@ -193,7 +192,7 @@ class MPIGroup(Group):
 
 
 def end_all(rank: int, size: int, reason: str, status: int) -> NoReturn:
-    """Ends all processes of this one's launch, with a status; says before which one did it, and why."""
+    """Ends all processes of this launch with a status, and reports which one did it, and why."""
     print(f"rank {rank} of {size} ended by {reason} with status {status}; it ends all", file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -205,9 +204,9 @@ def end_all(rank: int, size: int, reason: str, status: int) -> NoReturn:
 
 
 def _end_all_when_one_ends(group: MPIGroup) -> None:
-    """Has an exception that ends this process, or a failed call of which none did, end the others too.
+    """Makes an uncaught exception of this process, or a failed call that none reported, end the other processes too.
 
-    They would wait for it, as would MPI at the end of this process.
+    Otherwise they would wait for it, and so would MPI at exit.
     """
     write = sys.excepthook
 

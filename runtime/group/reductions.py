@@ -1,4 +1,4 @@
-"""Reductions of the arrays of several ranks, in rank order: the same bits wherever they are computed."""
+"""Reductions of the arrays of several ranks in rank order, which give the same bits wherever they are computed."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ COMBINED_BY: dict[str, np.ufunc] = {
     "max": np.maximum,
     "min": np.minimum,
 }
-"""By reduction, what combines two arrays. `np.maximum` and `np.minimum` hand NaN on; of bools they are or, and and."""
+"""The combiner of each reduction. `np.maximum` and `np.minimum` propagate NaN; for bools they are `or` and `and`."""
 
 DTYPE_NAMES = {np.dtype(dtype): name for name, dtype in HOST_DTYPES.items()}
-"""The short names of the dtypes that can be reduced."""
+"""The tensorgrad names of the dtypes that can be reduced."""
 
 ELEMENTWISE = ("sum", "prod", "max", "min")
 
 REDUCTIONS_OF = {"f": (*ELEMENTWISE, "mean"), "i": ELEMENTWISE, "u": ELEMENTWISE, "b": ("max", "min")}
-"""By the kind of a dtype, the reductions that it has."""
+"""The reductions supported for each numpy dtype kind."""
 
 _BLOCK = 1 << 15
-"""Elements that are reduced over all ranks before the next ones, so that partial sums stay in the cache."""
+"""The number of elements to reduce over all ranks before the next ones, so that partial sums stay in cache."""
 
 
 def reduce_in_rank_order(parts: Array, reduction: str, out: Array) -> None:
-    """Writes the reduction of the ranks' arrays: `((part 0 + part 1) + part 2) + …`, and for a mean times 1/ranks.
+    """Reduces the ranks' arrays in order: `((part 0 + part 1) + part 2) + …`, for a mean times 1/ranks.
 
-    f16 is reduced in f32 and rounded once. Integers wrap around.
+    f16 is accumulated in f32 and rounded once. Integers wrap around.
 
     Args:
-        parts: A row for each rank; of shape (ranks, elements).
+        parts: One row per rank; of shape (ranks, elements).
         reduction: A name of `COMBINED_BY`.
-        out: Takes the result; of shape (elements,) and the parts' dtype.
+        out: Receives the result; of shape (elements,) and the parts' dtype.
     """
     for start in range(0, out.size, _BLOCK):
         block = slice(start, start + _BLOCK)
@@ -50,7 +50,7 @@ def _reduce_block(parts: Array, reduction: str, out: Array) -> None:
     is_half = out.dtype == np.float16
     total = np.empty(out.size, np.float32) if is_half else out
     with np.errstate(all="ignore"):
-        # The first two are read and written once, which is all there is for two ranks.
+        # The first two are combined in one pass, which is all that two ranks need.
         if len(parts) == 1:
             np.copyto(total, parts[0])
         else:

@@ -1,4 +1,4 @@
-"""Groups whose ranks are threads of one process: for tests, and to try a program of many ranks in one."""
+"""Groups whose ranks are threads of one process, for tests and for trying a distributed program in one process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _own = threading.local()
 
 
 class _Meeting:
-    """Where the ranks of a simulated group meet: each brings something, and all go on with what everyone brought."""
+    """A rendezvous of the ranks of a simulated group: each passes a value, and all receive everyone's values."""
 
     def __init__(self, size: int, timeout: float):
         self.size = size
@@ -31,10 +31,10 @@ class _Meeting:
         self.failed: tuple[int, BaseException] | None = None
 
     def meet(self, rank: int, what: str, value: Any) -> list[Any]:
-        """Returns what all ranks brought, in their order.
+        """Returns the values of all ranks, in rank order.
 
         Raises:
-            GroupError: Another rank ended, is in another call, or did not come in time.
+            GroupError: Another rank ended, is in another call, or did not arrive in time.
         """
         with self.changed:
             present = self.round
@@ -64,13 +64,13 @@ class _Meeting:
         raise GroupError(f"rank {rank} of {self.size} waited {waited:g} s in {what}; not there: {missing}")
 
     def abandon(self, rank: int, reason: str) -> None:
-        """Says that a rank comes to no further call."""
+        """Marks a rank as joining no further call."""
         with self.changed:
             self.abandoned[rank] = f"gave up: {reason}"
             self.changed.notify_all()
 
     def leave(self, rank: int, error: BaseException | None) -> None:
-        """Says that a rank is at its end, so that nobody waits for it any more."""
+        """Marks a rank as ended, so that nobody waits for it."""
         with self.changed:
             if error is not None and self.failed is None:
                 self.failed = (rank, error)
@@ -79,14 +79,14 @@ class _Meeting:
 
 
 class Simulated(Group):
-    """One rank of a group of threads; `simulate` makes them."""
+    """One rank of a group of threads, created by `simulate`."""
 
     def __init__(self, rank: int, meeting: _Meeting):
         super().__init__(rank, meeting.size, meeting.timeout)
         self._meeting = meeting
 
     def abandon(self, reason: str) -> None:
-        """See `Group`; the other ranks are told."""
+        """See `Group`; the other ranks are notified."""
         super().abandon(reason)
         self._meeting.abandon(self.rank, reason)
 
@@ -119,16 +119,16 @@ class Simulated(Group):
 
 
 def simulate(size: int, function: Callable[[Group], Result], timeout: float | None = None) -> list[Result]:
-    """Runs a function as every rank of a group at once, each in a thread, and returns the results in their order.
+    """Runs a function as every rank of a group simultaneously, one thread each; returns the results in rank order.
 
     Args:
-        size: How many ranks.
-        function: Takes its rank's group. `tg.distributed` finds the same group in its thread.
-        timeout: Seconds that a rank waits for the others; by default `TG_GROUP_TIMEOUT`, or 300.
+        size: The number of ranks.
+        function: A function of its rank's group. `tg.distributed` finds the same group in its thread.
+        timeout: How long a rank waits for the others, in seconds; by default `TG_GROUP_TIMEOUT`, or 300.
 
     Raises:
-        InputError: The size is no positive integer.
-        Exception: What the first rank raised that did; the others got a `GroupError` by it.
+        InputError: The size is not a positive integer.
+        Exception: The exception of the first rank that failed; the others got a `GroupError` because of it.
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise InputError(f"size must be a positive integer, got {size!r}")
@@ -139,12 +139,12 @@ def simulate(size: int, function: Callable[[Group], Result], timeout: float | No
         _own.group = Simulated(rank, meeting)
         try:
             results[rank] = function(_own.group)
-        except BaseException as error:  # whatever ends a rank is told to the others, and raised below
+        except BaseException as error:  # reported to the other ranks, and raised below
             meeting.leave(rank, error)
         else:
             meeting.leave(rank, None)
 
-    # A rank that never ends keeps no one from going on once another has failed.
+    # Daemon threads: a rank that hangs must not block the process once another has failed.
     threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(size)]
     for thread in threads:
         thread.start()
@@ -157,5 +157,5 @@ def simulate(size: int, function: Callable[[Group], Result], timeout: float | No
 
 
 def own_group() -> Group | None:
-    """Returns the simulated group whose rank the calling thread is, or nothing."""
+    """Returns the simulated group that the calling thread is a rank of, or None."""
     return getattr(_own, "group", None)
