@@ -1,4 +1,4 @@
-"""Programs as native code for this machine's CPU."""
+"""Runs programs as native code on this machine's CPU."""
 
 from tensorgrad.runtime.cpu.device import CpuDevice
 from tensorgrad.runtime.cpu.executable import CpuExecutable

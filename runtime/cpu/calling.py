@@ -1,4 +1,4 @@
-"""Calls of a program by position: arrays in, arrays out, without names, checks and handles."""
+"""The fast path for calling a program: arrays by position, without names, checks and handles."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tensorgrad.runtime.program import Program, TensorSlot
 
 
 class Memory(Protocol):
-    """What gives memory."""
+    """An allocator of buffers."""
 
     def create_buffer(self, label: str, size: int) -> np.ndarray:
-        """Returns a new buffer of so many bytes."""
+        """Returns a new buffer of `size` bytes."""
         ...
 
 
 class Block:
-    """Memory for what one call puts out.
+    """Memory for the outputs of one call.
 
     Attributes:
-        buffers: The output buffers by index.
+        buffers: The output buffers, by index.
         starts: Their addresses.
-        addresses: Those of the outputs by position.
-        is_given: Whether someone reads the memory itself: it is not written to again.
-        user: The outputs that lie in it, as long as someone has them.
+        addresses: The addresses of the outputs, by position.
+        is_given: Whether the memory itself was handed out, so it must not be written again.
+        user: A weak reference to the outputs that use the block.
     """
 
     def __init__(self, buffers: Mapping[int, np.ndarray], tensors: Sequence[TensorSlot]):
@@ -41,14 +41,14 @@ class Block:
 
 
 class CallOutputs(Outputs):
-    """What one call has put out, in memory that is used again once nobody has this object.
+    """The outputs of one call, in memory that is reused once this object is garbage.
 
     Args:
-        tensors: What they are, by position.
-        block: Where they lie.
+        tensors: The outputs' descriptions, by position.
+        block: The memory that holds them.
 
     Attributes:
-        addresses: Where each lies, as the program has it.
+        addresses: The address of each output, in its device representation.
     """
 
     __slots__ = ("_block", "_tensors", "addresses")
@@ -57,7 +57,7 @@ class CallOutputs(Outputs):
         self._tensors, self._block, self.addresses = tensors, block, block.addresses
 
     def array(self, place: int) -> np.ndarray:
-        """Returns an output as an array that can't be written to: a copy, unless it is large."""
+        """Returns an output as a read-only array: a copy, unless it is large."""
         tensor = self._tensors[place]
         view = tensor.view(self._block.buffers[tensor.buffer], tensor.offset)
         if tensor.dtype == "bool":
@@ -71,20 +71,20 @@ class CallOutputs(Outputs):
 
 
 class Places:
-    """Takes inputs to where a step reads them, and outputs to memory of their own.
+    """Copies inputs to where a step reads them, or lets it read them in place, and allocates outputs.
 
     Args:
-        program: What is called.
-        device: Gives memory for outputs.
-        size: The words of the step's frame.
-        plan: The instructions of the step.
-        buffers: All buffers by index, but the outputs'.
-        inputs: For each input, where it is copied to, and the slot of its address where it may stay where it is.
-        outputs: The names of those that are wanted.
+        program: The program that is called.
+        device: Allocates memory for outputs.
+        size: The step's frame size in words.
+        plan: The step's instructions.
+        buffers: All buffers by index, except output buffers.
+        inputs: For each input, the memory that it is copied to, and the slot of its address if it may be read in place.
+        outputs: The names of the requested outputs.
 
     Attributes:
         frame: The address of the step's frame.
-        plan: That of its instructions.
+        plan: The address of the instructions.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Places:
         self._inputs = [(view, view.ctypes.data, slot) for view, slot in inputs]
         self._last: Sequence[Source | None] = [None] * len(inputs)
         self._words, self._plan = np.zeros(size, np.uint64), plan
-        self._view = self._words.data  # which takes single numbers in half the time
+        self._view = self._words.data  # faster than the array for single elements, by half
         self.frame: int = self._words.ctypes.data
         self.plan: int = plan.ctypes.data
         for number, buffer in buffers.items():
@@ -112,7 +112,7 @@ class Places:
         self._blocks: list[Block] = []
 
     def fill(self, inputs: Sequence[Source]) -> None:
-        """Takes the inputs of a call. Those of the last one, and what a call has put out, stay where they are."""
+        """Sets the inputs of a call. Inputs of the last call, and outputs of earlier calls, are not copied."""
         words = self._view
         for (view, address, slot), given, last in zip(self._inputs, inputs, self._last, strict=True):
             if given is last:
@@ -128,7 +128,7 @@ class Places:
         self._last = inputs
 
     def outputs(self) -> CallOutputs:
-        """Takes memory for the outputs of the call that follows; returns what they are once it has run."""
+        """Allocates the outputs of the next call, and returns them; they are valid once it has run."""
         for block in self._blocks:
             if not block.is_given and (block.user is None or block.user() is None):
                 break
@@ -149,7 +149,7 @@ class Places:
 
 
 def _address(given: Source) -> int | None:
-    """Returns where an array may be read, unless it is to be copied."""
+    """Returns the address where an array may be read in place, or None if it must be copied."""
     if not isinstance(given, np.ndarray) or given.nbytes < LEAST_BORROWED:
         return None
     return given.ctypes.data if given.flags.c_contiguous and given.flags.aligned else None

@@ -1,7 +1,7 @@
-"""From LLVM IR to object code of this CPU, by llvmlite.
+"""Compiles LLVM IR to object code for this CPU, by llvmlite.
 
-This module is a program too, for a process that compiles beside others. It imports nothing of ours, so that it starts
-quickly.
+This module also runs as a script, the worker process of parallel compilation. It imports nothing else of tensorgrad,
+so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from functools import cache
 from typing import IO, Any
 
 MARK = b"tensorgrad object\n"
-"""What a process that compiles sends when it is ready, and in front of every object file."""
+"""Sent by a worker once it is ready, and before every object file."""
 
 LARGEST = 1 << 32
-"""No text or object file is longer."""
+"""The maximum length of a text or an object file."""
 
 FEATURES_VARIABLE = "TG_CPU_FEATURES"
 """LLVM features to compile with, or without, such as `-avx512f`: to see what the code is on CPUs that lack them."""
 
 OPTIMIZATION = 2
-"""LLVM's level: 1 compiles as long and 3 longer, and code of 3 was not faster on the workloads."""
+"""LLVM's optimization level: 1 compiles no faster, and 3 compiles longer without faster code on the workloads."""
 
 
 @dataclass(frozen=True)
 class HostCpu:
-    """What LLVM says of this CPU.
+    """The host CPU, as LLVM describes it.
 
     Attributes:
-        name: Its kind.
-        features: What it has besides.
-        triple: Architecture, maker, system.
+        name: The CPU's name.
+        features: The feature string.
+        triple: The target triple.
         llvm: LLVM's version.
     """
 
@@ -74,7 +74,7 @@ def host_cpu() -> HostCpu:
 
 
 def machine() -> Any:
-    """Returns LLVM's code generator for this CPU."""
+    """Returns LLVM's target machine for this CPU."""
     import llvmlite.binding as binding
 
     host = host_cpu()
@@ -83,7 +83,7 @@ def machine() -> Any:
 
 
 def optimized(text: str, generator: Any) -> Any:
-    """Returns a module, verified and optimized.
+    """Parses, verifies and optimizes a module.
 
     Raises:
         RuntimeError: The text is malformed.
@@ -93,7 +93,7 @@ def optimized(text: str, generator: Any) -> Any:
     module = binding.parse_assembly(f'target triple = "{host_cpu().triple}"\n{text}')
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=OPTIMIZATION)
-    options.loop_vectorization = True  # straight code is in vectors where it gains, and unrolling costs time
+    options.loop_vectorization = True  # emitters vectorize straight-line code; unrolling costs time
     options.slp_vectorization = options.loop_unrolling = False
     builder = binding.create_pass_builder(generator, options)
     builder.getModulePassManager().run(module, builder)
@@ -101,7 +101,7 @@ def optimized(text: str, generator: Any) -> Any:
 
 
 def object_of(text: str) -> bytes:
-    """Returns the object file of LLVM IR.
+    """Compiles LLVM IR to an object file.
 
     Raises:
         RuntimeError: The text is malformed.
@@ -110,17 +110,17 @@ def object_of(text: str) -> bytes:
     return generator.emit_object(optimized(text, generator))
 
 
-# As a program: texts come in on one pipe, and their object files go out on another.
+# The worker process: reads texts from one pipe, and writes their object files to another.
 
 
 def send(stream: IO[bytes], data: bytes) -> None:
-    """Writes bytes behind their length."""
+    """Writes bytes, prefixed with their length."""
     stream.write(len(data).to_bytes(8, "little") + data)
     stream.flush()
 
 
 def receive(stream: IO[bytes]) -> bytes | None:
-    """Returns what `send` wrote on the other side; `None` where that has ended, or has sent something else."""
+    """Returns what `send` wrote at the other end; `None` if the stream has ended, or holds something else."""
     head = stream.read(8)
     size = int.from_bytes(head, "little")
     if len(head) < 8 or size > LARGEST:
@@ -130,7 +130,7 @@ def receive(stream: IO[bytes]) -> bytes | None:
 
 
 def main() -> None:
-    """Compiles texts until there are no more; ends at one that LLVM refuses, which the other side then says."""
+    """Compiles texts until the input ends. Exits on one that LLVM rejects; the parent then reports the error."""
     machine()
     send(sys.stdout.buffer, MARK)
     while (text := receive(sys.stdin.buffer)) is not None:

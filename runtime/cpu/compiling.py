@@ -1,6 +1,6 @@
-"""Compiles LLVM IR in processes beside this one, from when each text is there.
+"""Compiles LLVM IR in worker processes, starting as soon as each text is added.
 
-LLVM is locked in a process, so that what is to be compiled at a time takes a process each.
+LLVM holds a lock per process, so compiling in parallel takes several processes.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import IO, Self, cast
 from tensorgrad.runtime.cpu import compiler
 
 HELPER_SECONDS = 600.0
-"""Processes that compile are waited for so long while none of them gets anything done."""
+"""How long to wait for workers while none of them makes progress."""
 
 LEAST_SHARE = 1 << 16
-"""A further process starts for so many characters, which LLVM compiles in about half the time that starting takes."""
+"""The number of characters per additional worker, which LLVM compiles in half the time that a worker takes to start."""
 
 _NO_WINDOW: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)
-"""Windows opens none for a process that compiles."""
+"""Keeps Windows from opening a console window for a worker."""
 
 
 @dataclass(eq=False)
 class Job:
-    """LLVM IR that is to be compiled.
+    """A compilation of LLVM IR.
 
     Attributes:
         text: The IR.
-        object: Its object file, once it is there.
+        object: Its object file, once it is compiled.
     """
 
     text: str
@@ -38,16 +38,16 @@ class Job:
 
 
 class Compilers:
-    """Compiles texts from when they are added, in processes that end with the block of `with`.
+    """Compiles texts as they are added, in worker processes that end with the `with` block.
 
     Args:
-        processes: How many there may be, besides this one.
+        processes: The maximum number of workers.
     """
 
     def __init__(self, processes: int):
         self._processes = processes
         self._changed = threading.Condition()
-        self._waiting: list[Job] = []  # what nobody has begun with
+        self._waiting: list[Job] = []  # jobs that no worker has started
         self._begun = 0
         self._characters = 0
         self._closed = False
@@ -67,7 +67,7 @@ class Compilers:
             thread.join()
 
     def add(self, text: str) -> Job:
-        """Returns the job of a text, which a process begins with as soon as one is free."""
+        """Returns the job of a text, which starts as soon as a worker is free."""
         job = Job(text)
         with self._changed:
             self._waiting.append(job)
@@ -78,16 +78,16 @@ class Compilers:
         return job
 
     def finish(self) -> None:
-        """Compiles what nobody has begun with, and waits for the others: what they fail to do, this process does.
+        """Compiles the jobs that no worker has started, and waits for the others; failed jobs are compiled here too.
 
         Raises:
-            RuntimeError: LLVM refuses a text.
+            RuntimeError: LLVM rejects a text.
         """
         while True:
             with self._changed:
                 while not self._waiting and self._begun:
                     if not self._changed.wait(HELPER_SECONDS):
-                        for helper in self._helpers:  # which gives back what it has begun with
+                        for helper in self._helpers:  # whose job goes back to the queue
                             helper.stop()
                 if not self._waiting:
                     return
@@ -95,7 +95,7 @@ class Compilers:
             job.object = compiler.object_of(job.text)
 
     def _take(self) -> Job:
-        """Returns the longest text of those nobody has begun with, so that all end at about the same time."""
+        """Returns the longest text in the queue, so that all workers finish at about the same time."""
         return self._waiting.pop(max(range(len(self._waiting)), key=lambda i: len(self._waiting[i].text)))
 
     def _start(self) -> None:
@@ -106,7 +106,7 @@ class Compilers:
         thread.start()
 
     def _serve(self, helper: _Helper) -> None:
-        """Has a process compile one text after the other, until it fails or there is nothing more to do."""
+        """Feeds texts to a worker one by one, until it fails or the queue is empty."""
         is_fine = helper.received() is not None
         while is_fine:
             with self._changed:
@@ -126,11 +126,11 @@ class Compilers:
 
 
 class _Helper:
-    """A process that compiles; `compiler` says how it is talked to."""
+    """A worker process; see `compiler` for the protocol."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        # In a program that is one executable file, that file is no Python.
+        # In a frozen application, the executable is not Python.
         if not sys.executable or getattr(sys, "frozen", False):
             return
         command = [sys.executable, "-P", compiler.__file__]
@@ -139,18 +139,18 @@ class _Helper:
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=quiet, creationflags=_NO_WINDOW)
 
     def compiled(self, text: str) -> bytes | None:
-        """Returns the object file of a text; `None` where the process fails, which ends it."""
+        """Returns the object file of a text; `None` if the worker fails, which ends it."""
         assert self._process is not None and self._process.stdin is not None
         with contextlib.suppress(OSError):
             compiler.send(self._process.stdin, text.encode())
         return self.received()
 
     def received(self) -> bytes | None:
-        """Returns what the process sends next, nothing when it is ready; `None` where it fails, which ends it."""
+        """Returns the worker's next message, empty when it is ready; `None` if the worker fails, which ends it."""
         if self._process is None:
             return None
         found = None
-        with contextlib.suppress(OSError, ValueError):  # closed from this side
+        with contextlib.suppress(OSError, ValueError):  # closed by this process
             found = compiler.receive(cast(IO[bytes], self._process.stdout))
         if found is None or not found.startswith(compiler.MARK):
             self.stop()
@@ -158,10 +158,10 @@ class _Helper:
         return found.removeprefix(compiler.MARK)
 
     def stop(self) -> None:
-        """Ends the process, if it still runs."""
+        """Ends the process if it is still running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout):
-                with contextlib.suppress(OSError):  # what could not be sent any more
+                with contextlib.suppress(OSError):  # unsent data can't be flushed any more
                     cast(IO[bytes], pipe).close()

@@ -1,4 +1,4 @@
-"""The CPU as a device: its memory, its name, and what it can do."""
+"""The CPU as a device: its memory, name and target."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.target import CPU, Target
 
 ALIGNMENT = 64
-"""Buffers start at cache lines."""
+"""Buffers are aligned to cache lines."""
 
 
 @dataclass(frozen=True)
 class CpuInfo:
-    """What a CPU is called.
+    """A CPU's identification.
 
     Attributes:
-        name: What LLVM calls its kind, and the architecture.
+        name: LLVM's name of the CPU, and the architecture.
         type: "cpu".
         backend: "LLVM".
         driver: LLVM's version.
@@ -37,15 +37,15 @@ class CpuInfo:
 
 
 class CpuDevice:
-    """This machine's CPU; there is one.
+    """This machine's CPU, a singleton.
 
     Attributes:
-        info: What it is called.
-        target: What it can do.
+        info: Its identification.
+        target: Its limits and features.
         pool: The threads that run kernels.
 
     Raises:
-        DeviceError: LLVM generates no code for it.
+        DeviceError: LLVM can't generate code for it.
     """
 
     info: CpuInfo
@@ -54,14 +54,14 @@ class CpuDevice:
     is_host = True
 
     def __new__(cls) -> CpuDevice:
-        """Returns the one device."""
+        """Returns the singleton."""
         return _device()
 
     def create_buffer(self, label: str, size: int) -> np.ndarray:
-        """Returns a zeroed buffer of bytes that starts at a cache line.
+        """Returns a zeroed buffer, aligned to a cache line.
 
         Raises:
-            DeviceError: There is no memory for it.
+            DeviceError: Out of memory.
         """
         try:
             raw = np.zeros(size + ALIGNMENT, np.uint8)
@@ -75,21 +75,21 @@ class CpuDevice:
         return [buffer[offset : offset + size].copy() for buffer, offset, size in ranges]
 
     async def read_ranges_async(self, ranges: Sequence[tuple[np.ndarray, int, int]]) -> list[np.ndarray]:
-        """The same; there is nothing to wait for."""
+        """Like `read_ranges`; completes immediately."""
         return self.read_ranges(ranges)
 
     def wait(self) -> None:
-        """Returns at once: a step has run when it returns."""
+        """Returns immediately, as steps are synchronous."""
 
 
 DEBUG_VARIABLE, BOUNDS = "TG_DEBUG", "bounds"
 
 
 def debug_flags() -> frozenset[str]:
-    """Returns what `TG_DEBUG` asks for: names between commas.
+    """Returns the flags in `TG_DEBUG`, a comma-separated list.
 
     Raises:
-        DeviceError: A name is unknown.
+        DeviceError: A flag is unknown.
     """
     found = frozenset(filter(None, os.environ.get(DEBUG_VARIABLE, "").replace(" ", "").split(",")))
     unknown = sorted(found - {BOUNDS})

@@ -1,4 +1,4 @@
-"""Collectives in the middle of a native step: a function that native code calls, which calls the group."""
+"""Collectives within a native step: host functions that native code calls, which call the group."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctyp
 
 
 class Exchanges:
-    """The collectives of an executable, by number. Arrays are handed over where they lie, without a copy.
+    """The collectives of an executable, by number. Arrays are passed in place, without a copy.
 
-    One that is started runs on a thread of its own until it is waited for, while the step goes on. All that come behind
-    it meanwhile run there too, so that they are in the order of the plan in every process.
+    An asynchronous collective runs on a background thread until it is waited for, while the step continues. Collectives
+    that follow it in the meantime run on that thread too, so that every process keeps the order of the plan.
     """
 
     def __init__(self) -> None:
@@ -33,17 +33,17 @@ class Exchanges:
         self._under_way: dict[int, Task] = {}
 
     def __call__(self, step: Collective | Wait) -> tuple[int, int]:
-        """Returns the address of the function that exchanges, or waits, and the number to call it with."""
+        """Returns the address of the function that exchanges or waits, and the number to pass to it."""
         if step not in self._numbers:
             self._numbers[step] = len(self._steps)
             self._steps.append(step)
         return self._address, self._numbers[step]
 
     def check(self) -> None:
-        """Raises what a collective raised: native code can't.
+        """Raises the exception of a failed collective, as native code can't.
 
         Raises:
-            GroupError: Another process did not come, or ended.
+            GroupError: Another process did not join, or ended.
         """
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -56,7 +56,7 @@ class Exchanges:
                 self._wait(step.request)
             else:
                 self._exchange(group, step, addresses)
-        except BaseException as error:  # raised again by `check`, behind the native step
+        except BaseException as error:  # re-raised by `check`, after the native step
             self._failure = self._abandoned(group, error)
             return 1
         finally:
@@ -84,7 +84,7 @@ class Exchanges:
             del self._under_way[request]
 
     def _abandoned(self, group: Group, error: BaseException) -> BaseException:
-        """Ends what is under way, before the step ends whose memory it uses; returns the first error."""
+        """Cancels pending collectives before the step ends, as they use its memory; returns the first error."""
         tasks = list(self._under_way.values())
         self._under_way.clear()
         if tasks:
@@ -94,6 +94,6 @@ class Exchanges:
 
 
 def _array(address: int, count: int, dtype: np.dtype[np.generic]) -> np.ndarray[Any, Any]:
-    """Returns the elements at an address, as an array that shares their memory."""
+    """Returns a view of the elements at an address."""
     memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(address)
     return np.ctypeslib.as_array(memory).view(dtype)

@@ -1,4 +1,4 @@
-"""A program that is loaded on the CPU: its memory, its step, its parameters and state."""
+"""A program loaded on the CPU: its memory, step, parameters and state."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tensorgrad.runtime.stepwise import Stepwise
 
 @dataclass(frozen=True)
 class Frame:
-    """What the instructions of a step read: the addresses of buffers, and room for what they write.
+    """The working memory of a step's instructions: buffer addresses and scratch slots.
 
     Attributes:
-        words: As `Layout` says.
-        address: Where they are.
-        outputs: The buffers of outputs that they name.
+        words: The slots, as `Layout` describes them.
+        address: The address of the words.
+        outputs: The output buffers whose addresses they hold.
     """
 
     words: np.ndarray
@@ -38,20 +38,21 @@ class Frame:
 
 
 class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
-    """A program on the CPU, with parameters and state that start at zero. It is for one thread at a time.
+    """A program on the CPU, with parameters and state initialized to zero. It is not thread-safe.
 
-    A step is one call of native code, which lets go of the interpreter's lock while it runs.
+    A step is one call of native code, which releases the GIL.
 
     Args:
-        program: What to run; its kernels are native code, which is trusted: a program from elsewhere can do anything.
+        program: The program to run. Its kernels are native code and must be trusted: a program from elsewhere can do
+            anything.
         device: The CPU.
-        share: An executable whose parameters and state this one uses too, instead of its own.
-        in_turn: Whether to use the memory of its inputs and temporary values too, as far as that suffices.
+        share: An executable whose parameters and state this one shares, instead of its own.
+        in_turn: Whether to reuse its inputs and temporaries too, where they are large enough.
 
     Raises:
-        ProgramError: The program is malformed, or its parameters are not those of `share`.
+        ProgramError: The program is malformed, or its parameters are laid out differently from those of `share`.
         TargetError: The program's kernels are not native code.
-        DeviceError: LLVM refuses a kernel, or there is not enough memory.
+        DeviceError: LLVM rejects a kernel, or there is not enough memory.
     """
 
     def __init__(self, program: Program, device: CpuDevice, share: CpuExecutable | None = None, in_turn: bool = False):
@@ -85,7 +86,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         )
 
     def _new_buffer(self, index: int) -> np.ndarray:
-        """Returns a new buffer for one of the program's, with the data that it starts with."""
+        """Returns a new buffer for the program's buffer of this index, with its initial data."""
         buffer = self.program.buffers[index]
         made = self.device.create_buffer(buffer.name, buffer.size)
         if buffer.data:
@@ -97,7 +98,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         return self.device.read_ranges(ranges)
 
     def _write_ranges(self, ranges: Iterable[tuple[np.ndarray, int, np.ndarray]]) -> None:
-        """Writes bytes to buffers, each at an offset."""
+        """Writes bytes to buffers at the given offsets."""
         for buffer, offset, data in ranges:
             buffer[offset : offset + data.size] = data
 
@@ -108,23 +109,23 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
 
         Args:
             inputs: One array for each of `program_inputs`.
-            scalars: What the scalars are, or what their formulas are computed from.
-            constant: The inputs whose arrays never change: one that was given in the last step is not copied again.
+            scalars: The scalars, including those that formulas read.
+            constant: The inputs whose arrays never change; one that was passed in the last step is not copied again.
 
         Returns:
             A handle for each output.
 
         Raises:
-            InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
-            DeviceError: A kernel that checks its indices had one outside of its memory.
-            GroupError: Another process of the group did not come, or ended; what the step has computed is lost.
+            InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+            DeviceError: A bounds-checked kernel had an out-of-bounds index.
+            GroupError: Another process of the group did not join, or ended; the step's results are lost.
         """
         self._fill(inputs, scalars, constant)
         pool = 0
         try:
             index = self._ring.acquire()
             frame = self._frame(index)
-            # As `pool` does: a context manager would take a small step's time.
+            # Like `pool`, without the overhead of a context manager, which matters for small steps.
             pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
             self._step(self._plan_address, frame.address, pool, self._scratch)
         finally:
@@ -139,14 +140,14 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         return self._ring.handles(index)
 
     def caller(self, inputs: Sequence[str], outputs: Sequence[str]) -> Callable[[Sequence[Source]], Outputs]:
-        """Returns what runs the program once, which has no scalars, on inputs by position; `step` is not used then.
+        """Returns a function that runs the program, without scalars, on inputs by position; it replaces `step`.
 
-        It takes what has the inputs' shapes and dtypes and never changes, among it outputs of such calls, and raises
-        `DeviceError` as `step` does. What was given in the last call too, or put out by one, is not copied.
+        The arrays must have the inputs' shapes and dtypes and never change; they may be outputs of such calls. It
+        raises `DeviceError` as `step` does. Arrays of the last call and outputs of earlier calls are not copied.
 
         Args:
-            inputs: The names of all inputs, in the order in which they are given.
-            outputs: The names of the outputs that are wanted, in order.
+            inputs: The names of all inputs, in the order in which they are passed.
+            outputs: The names of the requested outputs, in order.
         """
         layout = Layout.of(self.program, least_borrowed=0)
         plan = table(instructions(self.program.plan, layout, self._kernels, self._exchanges))
@@ -172,10 +173,10 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         return call
 
     def check_faults(self) -> None:
-        """Forgets what kernels noted of indices outside of their memory.
+        """Checks for and clears out-of-bounds indices that kernels have recorded.
 
         Raises:
-            DeviceError: One did.
+            DeviceError: There was one.
         """
         for number, kernel in enumerate(self.program.kernels):
             fault = self._faults.get(kernel.entry)
@@ -191,7 +192,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             )
 
     def _write_input(self, name: str, array: np.ndarray) -> None:
-        """Takes an input: a large one is read where it is; one that stays for later steps is kept alive."""
+        """Stores an input: a large one is read in place, and a constant one is kept alive."""
         if name in self._slots and array.flags.c_contiguous and array.flags.aligned:
             self._borrowed[name] = array
         else:
@@ -199,14 +200,14 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             super()._write_input(name, array)
 
     def table(self, steps: Sequence[Step]) -> np.ndarray:
-        """Returns steps of the plan as a table of instructions, for `run`."""
+        """Encodes steps of the plan as an instruction table, for `run`."""
         return table(instructions(steps, self._layout, self._kernels, self._exchanges))
 
     def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> tuple[Frame, int]:
         """Prepares a step without running it.
 
         Returns:
-            The frame that tables of its parts take, and what `outputs` takes afterwards.
+            The frame to run tables with, and the index to pass to `outputs` afterwards.
 
         Raises:
             InputError: As `step`.
@@ -216,7 +217,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         return self._frame(index), index
 
     def stepwise(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Stepwise[np.ndarray]:
-        """Prepares a step; see `ProgramExecutable.stepwise`. All inputs are copied to its memory."""
+        """Prepares a step; see `ProgramExecutable.stepwise`. All inputs are copied to the program's memory."""
         self._fill(inputs, scalars, ())
         for name, array in self._borrowed.items():
             self._input_views[name][...] = array
@@ -232,10 +233,10 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         return Stepwise({**self._buffers, **self._ring.buffers(index)}, run, self._read_ranges, self._write_ranges)
 
     def outputs(self, index: int) -> dict[str, OutputHandle]:
-        """Returns the outputs of a step that `prepare` has prepared, once it has run.
+        """Returns the outputs of a prepared step that has run.
 
         Raises:
-            DeviceError: A kernel that checks its indices had one outside of its memory.
+            DeviceError: A bounds-checked kernel had an out-of-bounds index.
         """
         self._borrowed = {}
         self.check_faults()
@@ -245,10 +246,10 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         """Runs a part of the step.
 
         Args:
-            part: Its `table`.
-            frame: Of `prepare`.
-            pool: Of `pool`.
-            indices: The iteration indices of the loops around it.
+            part: The part's `table`.
+            frame: The frame from `prepare`.
+            pool: The address from `pool`.
+            indices: The iteration indices of the enclosing loops.
         """
         start = self._layout.indices
         frame.words[start : start + len(indices)] = indices
@@ -256,7 +257,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         self._exchanges.check()
 
     def _frame(self, index: int) -> Frame:
-        """Returns the frame of a step whose outputs go to a slot of the ring."""
+        """Returns the frame of a step that writes its outputs to a slot of the ring."""
         buffers, found = self._ring.buffers(index), self._frames.get(index)
         if found is None or found.outputs is not buffers:
             words = np.zeros(self._layout.size, np.uint64)
@@ -270,7 +271,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
 
     @contextmanager
     def pool(self) -> Iterator[int]:
-        """Takes the pool of threads for a step; gives its address, 0 where the caller's thread runs all tasks."""
+        """Acquires the thread pool for a step; yields its address, or 0 if the caller's thread runs all tasks."""
         pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
         try:
             yield pool

@@ -1,4 +1,4 @@
-"""Object code of LLVM IR, kept on disk."""
+"""An on-disk cache of object code, keyed by LLVM IR."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from tensorgrad.runtime.cpu.compiling import Compilers, Job
 from tensorgrad.runtime.cpu.threads import thread_count
 
 CACHE_VARIABLE = "TENSORGRAD_CACHE_OBJECTS"
-"""The folder of object code, or 0 for none; by default the user's cache folder."""
+"""The environment variable with the cache folder, or 0 for none; by default it is in the user's cache folder."""
 
 CACHE_BYTES = 256 << 20
-"""Object code is kept up to so many bytes; what was not used for longest goes first."""
+"""The maximum size of the cache; the least recently used entries are removed first."""
 
 LOW_WATER = 0.8
-"""What is removed leaves so much of the limit, so that it isn't looked for again at once."""
+"""The fraction of the limit that trimming leaves, so that it isn't needed again immediately."""
 
 TRIM_SHARE = 1 / 512
-"""The share of new entries after which the folder is looked through, which takes as long as it has files."""
+"""The fraction of new entries that trigger a trim, which takes time proportional to the number of files."""
 
 UNFINISHED, UNFINISHED_SECONDS = ".tmp", 3600.0
-"""How names of files end that are being written, and after how long nobody is writing them any more."""
+"""The suffix of files that are being written, and the age in seconds from which they are abandoned."""
 
 _log = logging.getLogger("tensorgrad.cache")
 
 
 class Objects:
-    """Object files of texts: from the disk, or compiled from when the text is added; a context for `with`."""
+    """Object files of texts, read from disk or compiled as soon as a text is added; a context manager."""
 
     def __init__(self) -> None:
         self._folder = cache_folder()
@@ -55,17 +55,17 @@ class Objects:
         self._compilers.__exit__(*error)
 
     def add(self, text: str) -> None:
-        """Begins to compile a text, unless its object file is on disk."""
+        """Starts to compile a text, unless its object file is on disk."""
         if text not in self._found:
             path = self._path(text)
             found = None if path is None else _read(path)
             self._found[text] = self._compilers.add(text) if found is None else found
 
     def of(self, texts: Sequence[str]) -> tuple[list[bytes], int]:
-        """Returns the object file of each text, and how many of them were found on disk.
+        """Returns the object file of each text, and the number of cache hits.
 
         Raises:
-            RuntimeError: LLVM refuses a text.
+            RuntimeError: LLVM rejects a text.
         """
         for text in texts:
             self.add(text)
@@ -95,12 +95,12 @@ class Objects:
 
 
 _ahead: ContextVar[Objects | None] = ContextVar("ahead", default=None)
-"""What is compiled already while a program is made."""
+"""The objects that are compiled in advance while a program is built."""
 
 
 @contextmanager
 def compiling_ahead() -> Iterator[Objects]:
-    """Gives what takes texts ahead of the `objects_of` in the block that asks for them."""
+    """Yields objects whose added texts are compiled in advance of `objects_of` calls in the `with` block."""
     with Objects() as objects:
         token = _ahead.set(objects)
         try:
@@ -110,10 +110,10 @@ def compiling_ahead() -> Iterator[Objects]:
 
 
 def objects_of(texts: Sequence[str]) -> tuple[list[bytes], int]:
-    """Returns the object file of each text, and how many of them were found on disk.
+    """Returns the object file of each text, and the number of cache hits.
 
     Raises:
-        RuntimeError: LLVM refuses a text.
+        RuntimeError: LLVM rejects a text.
     """
     objects = _ahead.get()
     if objects is not None:
@@ -130,17 +130,17 @@ def _key(text: str) -> str:
 
 @cache
 def _compiler_digest() -> str:
-    """Returns a digest of what compiles, whose options decide on the code too; its source need not be there."""
+    """Returns a digest of the compiler, whose options affect the code; works without its source too."""
     codes = [function.__code__ for function in (compiler.machine, compiler.optimized)]
     parts = [(code.co_code, code.co_names, repr(code.co_consts)) for code in codes]
     return hashlib.sha256(repr((compiler.OPTIMIZATION, parts)).encode()).hexdigest()
 
 
-# The disk
+# Files
 
 
 def cache_folder() -> Path | None:
-    """Returns where object code is kept; `None` where it isn't."""
+    """Returns the cache folder; `None` if caching is off."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen is not None:
         return None if chosen in ("", "0") else Path(chosen)
@@ -148,7 +148,7 @@ def cache_folder() -> Path | None:
 
 
 def _read(path: Path) -> bytes | None:
-    """Returns object code, if it is whole: a checksum stands in front of it. Damaged entries are dropped."""
+    """Returns object code if its checksum, which precedes it, matches. Damaged entries are removed."""
     try:
         raw = path.read_bytes()
     except OSError:
@@ -158,13 +158,13 @@ def _read(path: Path) -> bytes | None:
         with contextlib.suppress(OSError):
             path.unlink()
         return None
-    with contextlib.suppress(OSError):  # a folder that can't be written to
+    with contextlib.suppress(OSError):  # a read-only folder
         os.utime(path)
     return data
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Keeps object code; the file appears at once and whole, whoever else writes it."""
+    """Writes object code atomically, also if other processes write the same file."""
     name = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,16 +172,16 @@ def _write(path: Path, data: bytes) -> None:
             name = file.name
             file.write(hashlib.sha256(data).digest() + data)
         os.replace(name, path)
-    except OSError:  # not kept
+    except OSError:  # not cached
         if name is not None:
             with contextlib.suppress(OSError):
                 os.unlink(name)
 
 
 def _trim(folder: Path) -> None:
-    """Removes what was not used for longest until the rest is well below the limit, and what writers left behind.
+    """Removes the least recently used entries until the cache is well below its limit, and abandoned temporary files.
 
-    Other processes may remove files meanwhile.
+    Other processes may remove files concurrently.
     """
     kept: list[tuple[float, int, str]] = []
     try:

@@ -1,7 +1,7 @@
-"""The threads that run kernels: they wait in native code, and take tasks by an atomic counter.
+"""The thread pool that runs kernels: threads wait in native code, and take tasks by an atomic counter.
 
-Between dispatches of a step threads spin. When no step runs for a while, they sleep, still in native code: they never
-take Python's global lock.
+Threads spin between the dispatches of a step. If no step runs for a while, they sleep, still in native code: they
+never take the GIL.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tensorgrad.runtime.cpu.threads import bar_from, current_core, thread_count
 
 
 class Pool:
-    """One pool for all programs of a process. Its threads are started when the first dispatch could use them.
+    """The thread pool shared by all programs of a process. Its threads start with the first dispatch that can use them.
 
-    Only one step uses the pool at a time; one that runs beside it, in another Python thread, does all its tasks itself.
+    Only one step uses the pool at a time; a concurrent step in another Python thread runs all its tasks itself.
     """
 
     def __init__(self) -> None:
         self.forget_threads()
 
     def forget_threads(self) -> None:
-        """Forgets all threads, as in the child of a fork, where there are none."""
+        """Forgets all threads, for the child of a fork, which has none."""
         self._taken = threading.Lock()
         self._workers: list[threading.Thread] = []
         self._wake_all: Callable[[int], None] | None = None
@@ -38,26 +38,26 @@ class Pool:
         self._clear()
 
     def _clear(self) -> None:
-        """Makes new memory, which threads that work on the old one do not see."""
+        """Allocates new memory, which threads of the old memory do not see."""
         self._memory = np.zeros(POOL_WORDS, np.uint64)
         self._memory[TICKET] = CLOSED
         self._address: int = self._memory.ctypes.data
 
     @property
     def threads(self) -> int:
-        """The threads that run kernels, the caller's included."""
+        """The number of threads that run kernels, including the caller's."""
         if self._threads is None:
             self._threads = thread_count()
         return self._threads
 
     def acquire(self, scratch_bytes: int) -> int:
-        """Takes the pool for a step, and wakes its threads.
+        """Acquires the pool for a step, and wakes its threads.
 
         Args:
             scratch_bytes: The scratch memory that each thread needs.
 
         Returns:
-            The address of the pool's memory; 0 where the step has to run on the caller's thread alone.
+            The address of the pool's memory; 0 if the step has to run on the caller's thread alone.
 
         Raises:
             DeviceError: `TG_NUM_THREADS` is not a positive integer, or the threads' code can't be compiled.
@@ -70,7 +70,7 @@ class Pool:
                 self.end_threads()
             self._start()
             self._memory[ACTIVE] = 1
-            if self._memory[ASLEEP]:  # One that begins to sleep just now is missed, and misses this step.
+            if self._memory[ASLEEP]:  # A thread that is about to sleep is not woken, and misses this step.
                 self._wake()
         except BaseException:
             self.release()
@@ -78,12 +78,12 @@ class Pool:
         return self._address
 
     def release(self) -> None:
-        """Gives the pool back; threads look for another step for a while, then sleep."""
+        """Releases the pool; its threads wait for another step for a while, then sleep."""
         self._memory[ACTIVE] = 0
         self._taken.release()
 
     def end_threads(self) -> None:
-        """Ends the threads, of which none has a task; the next step starts others."""
+        """Ends the threads, which must have no task; the next step starts new ones."""
         if self._workers:
             self._memory[ENDED] = 1
             self._wake()
@@ -95,7 +95,7 @@ class Pool:
             return
         native = native_runtime()
         native.function("tg_prepare", ctypes.c_void_p)(self._address)
-        self._wake_all = native.function("tg_wake", ctypes.c_void_p)  # to find it may wait for a compilation
+        self._wake_all = native.function("tg_wake", ctypes.c_void_p)  # the lookup may wait for a compilation
         self._core = None
         work = native.function("tg_work", ctypes.c_void_p, ctypes.c_void_p)
         for _ in range(self.threads - 1):
@@ -105,10 +105,10 @@ class Pool:
             self._workers[-1].start()
 
     def _wake(self) -> None:
-        """Wakes all threads, on other cores than this one.
+        """Wakes all threads, on cores other than this one.
 
-        Linux may wake a thread on the core of the one that wakes it, though others are idle, and leave both there for
-        tens of milliseconds: steps take twice as long then.
+        Linux may wake a thread on the waker's core although others are idle, and leave both there for tens of
+        milliseconds, so that steps take twice as long.
         """
         core = current_core()
         if core is not None and core != self._core:
@@ -119,7 +119,7 @@ class Pool:
 
 
 def _run(work: Callable[[int, int], None], memory: np.ndarray, scratch: np.ndarray) -> None:
-    """What a thread does: works and sleeps until it is replaced."""
+    """The body of a pool thread: works and sleeps until it is replaced."""
     work(memory.ctypes.data, scratch.ctypes.data + -scratch.ctypes.data % 64)
 
 

@@ -1,4 +1,4 @@
-"""What each dispatch of a step takes on the CPU."""
+"""Profiles the dispatches of a step on the CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorgrad.runtime.program import Dispatch, runs, unrolled
 
 
 def profile(executable: CpuExecutable, inputs: Mapping[str, Any], scalars: Mapping[str, float], steps: int) -> Profile:
-    """Measures steps; see `tensorgrad.runtime.profile.profiled`.
+    """Profiles steps; see `tensorgrad.runtime.profile.profiled`.
 
     Raises:
         InputError: Inputs or scalars don't fit.
@@ -22,7 +22,7 @@ def profile(executable: CpuExecutable, inputs: Mapping[str, Any], scalars: Mappi
 
 
 class CpuTimer:
-    """Runs steps with a call from Python for each dispatch, which adds about two microseconds to it."""
+    """Runs steps with a Python call per dispatch, which adds about two microseconds to each."""
 
     def __init__(self, executable: CpuExecutable):
         self._executable = executable

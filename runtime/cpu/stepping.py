@@ -1,9 +1,9 @@
-"""A step on the CPU: the plan as a table of instructions, and the native function that runs them.
+"""A step on the CPU: the plan as an instruction table, and the native function that interprets it.
 
-The table is data, so that a program's kernels are all that is compiled for it. An instruction is an opcode and three
-operands, of 64 bits each. What an instruction calls a slot is a word of the step's frame: first the address of each
-buffer, then of each input that is read where the caller has it, then for each depth of loops the iteration index, then
-the arguments of the dispatch at hand.
+The table is data, so that only a program's kernels have to be compiled for it. An instruction is an opcode and three
+operands, of 64 bits each. A slot is a word of the step's frame: the frame holds the address of each buffer, then of
+each input that is read in place, then the iteration index for each depth of loops, then the arguments of the current
+dispatch.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Without a pool, the caller's thread runs all tasks.
 
 
 LEAST_BORROWED = 1 << 15
-"""Smaller inputs are copied, which takes no longer than to find out where they are."""
+"""Inputs of fewer bytes are copied, which is as fast as finding out where they are."""
 
 
 class Opcode(IntEnum):
-    """What an instruction of a plan does with its operands a, b and c."""
+    """Opcodes, and their effect with the operands a, b and c."""
 
     END = 0
     """Ends the step."""
@@ -56,18 +56,18 @@ class Opcode(IntEnum):
     MOVE = 2
     """frame[a] += frame[b] * c"""
     SKIP = 3
-    """Passes over the next a instructions if the 32-bit word at the address frame[b] is 0."""
+    """Skips the next a instructions if the 32-bit word at address frame[b] is 0."""
     CALL = 4
     """Runs the b tasks of the kernel at address a, whose arguments begin at slot c."""
     COPY = 5
-    """Copies a bytes from the address frame[b] to the address frame[c]."""
+    """Copies a bytes from address frame[b] to address frame[c]."""
     SET = 6
     """frame[a] = b"""
     REPEAT = 7
-    """frame[a] += 1, and goes b instructions back while that is less than c."""
+    """frame[a] += 1, and jumps b instructions back while that is less than c."""
     HOST = 8
-    """Calls the function of the host at address a with the number b and the slots from c on; ends the step if it
-    returns anything but 0."""
+    """Calls the host function at address a with the number b and the slots from c on; ends the step if it returns
+    anything but 0."""
 
 
 Instruction = tuple[int, int, int, int]
@@ -81,14 +81,14 @@ def caller(entry: str) -> str:
 
 
 def kernel_texts(program: Program) -> list[str]:
-    """Returns LLVM IR of a program's kernels, a module each, and in it what `CALL` calls."""
+    """Returns the LLVM IR of a program's kernels, one module each, with the functions that `CALL` calls."""
     steps = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch)]
     counts = {step.kernel: len(step.bindings) for step in steps}
     return [kernel_text(kernel, counts.get(i, 0)) for i, kernel in enumerate(program.kernels)]
 
 
 def kernel_text(kernel: Kernel, count: int) -> str:
-    """Returns LLVM IR of a kernel with so many bindings, and of what `CALL` calls."""
+    """Returns the LLVM IR of a kernel with `count` bindings, with the function that `CALL` calls."""
     return f"{kernel.code}\n{_caller_text(kernel.entry, count)}"
 
 
@@ -111,10 +111,10 @@ def _caller_text(entry: str, count: int) -> str:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where things are in the frame of a program's step.
+    """The layout of a program's frame.
 
     Attributes:
-        inputs: The slots of inputs that are read where the caller has them, each with the tensor.
+        inputs: The slots of inputs that are read in place, each with its tensor.
         indices: The slot of the outermost loop's iteration index.
         arguments: The slot of a dispatch's first argument.
         size: The number of slots.
@@ -131,7 +131,7 @@ class Layout:
 
         Args:
             program: The program.
-            least_borrowed: From how many bytes on an input may be read where the caller has it.
+            least_borrowed: The size in bytes from which inputs may be read in place.
         """
         steps = [step for step, _ in runs(program.plan)]
         arguments = max((len(step.bindings) for step in steps if isinstance(step, Dispatch)), default=0)
@@ -142,7 +142,7 @@ class Layout:
         return Layout(inputs, indices, start, start + max(arguments, exchanged, 2))
 
     def base(self, buffer: int, offset: int) -> tuple[int, int]:
-        """Returns the slot from which a place in a buffer is counted, and the bytes from there on."""
+        """Returns the base slot for a position in a buffer, and the byte offset from its address."""
         for slot, tensor in self.inputs.items():
             if tensor.buffer == buffer and tensor.offset <= offset < tensor.offset + tensor.size:
                 return slot, offset - tensor.offset
@@ -150,9 +150,9 @@ class Layout:
 
 
 def borrowed_inputs(program: Program, least: int = LEAST_BORROWED) -> list[TensorSlot]:
-    """Returns the inputs that steps may read where the caller has them: those of so many bytes that no step writes to.
+    """Returns the inputs that steps may read in place: those of at least `least` bytes that no step writes to.
 
-    A bool is a word here, so that it has to be converted; an array that is no whole number of words has none behind it.
+    Not bools, which are stored as words and need a conversion, nor arrays that are not a whole number of words.
     """
     ranges = [one for step, counts in runs(program.plan) for one in touched(step, counts)]
 
@@ -173,21 +173,21 @@ def borrowed_inputs(program: Program, least: int = LEAST_BORROWED) -> list[Tenso
 
 
 def _depth(steps: Sequence[Step]) -> int:
-    """Returns how deep loops stand inside each other."""
+    """Returns the maximum depth of nested loops."""
     return max((1 + _depth(step.steps) for step in steps if isinstance(step, Repeat)), default=0)
 
 
 def instructions(
     steps: Sequence[Step], layout: Layout, kernels: Sequence[int], exchange: Exchanges, depth: int = 0
 ) -> Iterator[Instruction]:
-    """Returns the instructions of steps of a plan.
+    """Yields the instructions for steps of a plan.
 
     Args:
         steps: The steps.
         layout: The frame's layout.
-        kernels: The address of what calls each kernel.
-        exchange: Returns the address of the function that exchanges, or waits, and the number to call it with.
-        depth: How many loops are around them.
+        kernels: The address of each kernel's `CALL` function.
+        exchange: Returns the address of the function that exchanges or waits, and the number to pass to it.
+        depth: The number of enclosing loops.
     """
     for step in steps:
         if isinstance(step, Repeat):
@@ -226,21 +226,21 @@ def _dispatch(step: Dispatch, layout: Layout, kernel: int) -> Iterator[Instructi
 
 
 def table(found: Iterator[Instruction]) -> np.ndarray:
-    """Returns instructions as a table, for `STEP`."""
+    """Encodes instructions as a table, for `STEP`."""
     return np.array([*found, END], np.int64)
 
 
 @cache
 def native_runtime() -> NativeCode:
-    """Returns the native code that every program needs: `STEP`, and that of the pool."""
+    """Returns the native code that every program needs: `STEP`, and the pool's functions."""
     code = NativeCode(_runtime_text())
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # Threads may still be in it when the interpreter ends.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # Threads may still run it when the interpreter exits.
     return code
 
 
 @contextmanager
 def compiling_ahead() -> Iterator[Callable[[Kernel, int], None]]:
-    """Gives a function of a kernel and its number of bindings, which other processes compile for a program to come."""
+    """Yields a function of a kernel and its number of bindings, which starts to compile it in worker processes."""
     with objects.compiling_ahead() as found:
         if not native_runtime.cache_info().currsize:
             found.add(_runtime_text())
@@ -342,4 +342,4 @@ _BODIES: Mapping[Opcode, str] = {
   %fine = icmp eq i64 %status, 0
   br i1 %fine, label %next, label %do.end""",
 }
-"""The native code of each instruction."""
+"""The native code of each opcode."""

@@ -1,11 +1,11 @@
-"""Native code of the pool of threads: what publishes a dispatch, and what takes its tasks.
+"""Native code of the thread pool: publishes a dispatch, and takes its tasks.
 
 A dispatch is published as a function, its arguments and a number of tasks, under a new generation number. Threads take
-one task after the other by compare-and-swap on a word of the generation and the next task, so that one that comes late
-finds the word changed and takes nothing. Which thread runs a task changes no result: tasks write apart.
+tasks one by one with a compare-and-swap on a word that holds the generation and the next task, so a late thread finds
+the word changed and takes nothing. Which thread runs a task does not affect results: tasks write disjoint memory.
 
-Threads sleep here too, on a condition variable of the system. Would they sleep in Python, each change between sleeping
-and working would take Python's global lock: a step would wait for a thread that holds it, and be woken on that thread's
+Threads also sleep here, on a condition variable of the operating system. If they slept in Python, each change between
+sleeping and working would take the GIL: a step would wait for a thread that holds it, and be woken on that thread's
 core, where the two then share one core while others idle.
 """
 
@@ -16,26 +16,26 @@ import platform
 from dataclasses import dataclass
 
 TICKET, DONE, FUNCTION, ARGUMENTS, TASKS = 0, 8, 16, 17, 18
-"""Words of the pool's memory; what different threads write lies in different cache lines."""
+"""Word offsets in the pool's memory; words that different threads write are in different cache lines."""
 
 ACTIVE, ASLEEP, ENDED = 24, 25, 26
-"""Whether a step runs, how many threads sleep, and whether threads are to end."""
+"""Words: whether a step runs, how many threads sleep, and whether threads should end."""
 
 LOCK, CONDITION = 32, 48
-"""Where the system keeps a lock and a condition variable: of 64 bytes at most on Linux and macOS, 8 on Windows."""
+"""Words: a system lock and a condition variable, each at most 64 bytes on Linux and macOS, and 8 on Windows."""
 
 POOL_WORDS = 64
 
 CLOSED = 0xFFFFFFFF
-"""The next task of a generation that gives out none."""
+"""The next-task value of a generation that hands out no more tasks."""
 
 SPINS = 4000
-"""How often a thread looks for work before it lets others run between two looks, and without a step, goes to sleep."""
+"""How often a thread polls for work before it yields between polls, and without a step, goes to sleep."""
 
 _X86 = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
 _ARM = ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)")
 _PAUSE = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}.get(platform.machine(), ("", ""))
-"""What tells a core that it spins: its declaration, and its call."""
+"""The spin-wait hint for this architecture: its declaration, and its call."""
 
 _POSIX = f"""
 declare i32 @sched_yield()
@@ -70,15 +70,16 @@ define void @tg_prepare(ptr %pool) {
 
 @dataclass(frozen=True)
 class _System:
-    """How threads of an operating system yield and sleep.
+    """The threading primitives of an operating system.
 
     Attributes:
-        declarations: Its functions, and `tg_prepare`, which makes a lock and a condition variable of zeroed memory.
-        yields: The call that lets other threads run.
+        declarations: Its function declarations, and `tg_prepare`, which initializes a lock and condition in zeroed
+            memory.
+        yields: The call that yields to other threads.
         lock: The call that takes the lock.
         unlock: The call that releases it.
-        sleep: The call that waits for the condition, and releases the lock meanwhile.
-        wake: The call that wakes all that wait.
+        sleep: The call that waits for the condition, with the lock released meanwhile.
+        wake: The call that wakes all waiting threads.
     """
 
     declarations: str
@@ -110,7 +111,7 @@ def _system() -> _System:
 
 
 def pool_text() -> str:
-    """Returns LLVM IR of `tg_run`, which publishes a dispatch, `tg_work`, which threads run, and `tg_wake`."""
+    """Returns the LLVM IR of `tg_run`, which publishes a dispatch, `tg_work`, which threads run, and `tg_wake`."""
     system = _system()
     return f"""
 {system.declarations}

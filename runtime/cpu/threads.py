@@ -1,4 +1,4 @@
-"""Which cores a process may use."""
+"""The CPU cores that the process may use, and thread affinity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THREADS_VARIABLE = "TG_NUM_THREADS"
 
 
 def thread_count() -> int:
-    """Returns how many threads run kernels: `TG_NUM_THREADS`, or the cores that this process may use.
+    """Returns the number of threads that run kernels: `TG_NUM_THREADS`, or the number of cores the process may use.
 
     Raises:
         DeviceError: The variable is not a positive integer.
@@ -31,7 +31,7 @@ def thread_count() -> int:
 
 
 def current_core() -> int | None:
-    """Returns the core that runs this thread; `None` where threads can't be told which cores to use."""
+    """Returns the core that this thread runs on; `None` if the system has no thread affinity."""
     return _core_of_thread()() if sys.platform == "linux" else None
 
 
@@ -41,15 +41,15 @@ def _core_of_thread() -> Callable[[], int]:
 
 
 def bar_from(core: int, threads: Iterable[int]) -> None:
-    """Lets other threads of this process run on all cores that this one may use but `core`, if there are others."""
+    """Lets other threads of this process run on all of its cores except `core`, if there are others."""
     others = os.sched_getaffinity(0) - {core}
     for thread in threads if others else ():
-        with suppress(OSError):  # It has ended, or the system forbids it.
+        with suppress(OSError):  # The thread has ended, or the system forbids it.
             os.sched_setaffinity(thread, others)
 
 
 def _container_limit() -> int:
-    """Returns how many cores' time a container gives this process, rounded up."""
+    """Returns the container's CPU quota for this process in cores, rounded up."""
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
         return 1 << 20 if quota == "max" else -(-int(quota) // int(period))
