@@ -1,4 +1,4 @@
-"""Runs programs on a WebGPU device, by wgpu: the only package that imports it."""
+"""Runs programs on a WebGPU device, using wgpu; the only package that imports it."""
 
 from tensorgrad.runtime.webgpu.adapters import AdapterInfo, list_adapters, request_adapter
 from tensorgrad.runtime.webgpu.device import WebGPUDevice

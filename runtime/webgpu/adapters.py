@@ -1,4 +1,4 @@
-"""Adapters: what there is on this machine to run on."""
+"""The WebGPU adapters of this machine."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tensorgrad.runtime.group.launched import local_rank
 from tensorgrad.runtime.webgpu.reporting import reporting
 
 ADAPTER_TYPES = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
-"""What wgpu calls kinds of adapter, the best first."""
+"""wgpu's names for adapter types, best first."""
 BACKENDS = ("Vulkan", "Metal", "D3D12", "OpenGL")
 
 
 @dataclass(frozen=True)
 class AdapterInfo:
-    """What there is to run on. `type` is "hardware", or "software" where a CPU plays the GPU."""
+    """An available adapter. `type` is "hardware", or "software" for a GPU emulated on the CPU."""
 
     name: str
     backend: str
@@ -40,20 +40,20 @@ def _rank(adapter: wgpu.GPUAdapter) -> tuple[int, int]:
 
 
 def is_software(adapter: wgpu.GPUAdapter) -> bool:
-    """Returns whether an adapter is a CPU that plays the GPU."""
+    """Returns whether an adapter emulates a GPU on the CPU."""
     return adapter.info["adapter_type"] == "CPU"
 
 
 def _adapters() -> list[wgpu.GPUAdapter]:
-    """Returns every adapter, the best first."""
-    # Without this variable, which has no use here, EGL writes complaints to stderr.
+    """Returns every adapter, best first."""
+    # Without this variable, which is not needed here, EGL prints warnings to stderr.
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     with reporting("looking for adapters"):
         return sorted(wgpu.gpu.enumerate_adapters_sync(), key=_rank)
 
 
 def list_adapters() -> list[AdapterInfo]:
-    """Returns every adapter of this machine, the best first; none is no error."""
+    """Returns every adapter of this machine, best first; the list may be empty."""
     return [
         AdapterInfo(
             str(adapter.info["device"]),
@@ -66,13 +66,13 @@ def list_adapters() -> list[AdapterInfo]:
 
 
 def request_adapter(software: bool | None = None) -> wgpu.GPUAdapter:
-    """Returns the best adapter; of several that are as good, each process that a launcher of MPI started has another.
+    """Returns the best adapter; processes of an MPI launcher on one host are spread over equally good ones.
 
     Args:
-        software: True for a CPU that plays the GPU, False for hardware, None for hardware where there is some.
+        software: True for a GPU emulated on the CPU, False for hardware, None for hardware if there is any.
 
     Raises:
-        NoAdapterError: There is none; says what to install.
+        NoAdapterError: There is no such adapter; says what to install.
     """
     found = [one for one in _adapters() if software is None or is_software(one) == software]
     if found:

@@ -1,8 +1,8 @@
-"""Lets wgpu-py find its C types without parsing their names one by one.
+"""Speeds up wgpu-py's lookup of C types, by parsing their names all at once.
 
-wgpu-py gives C types as text. cffi parses each text that it has not seen along with the names of all types of the
-header, ten milliseconds each: half a second before a first step. Here one parse finds all that a program needs.
-Where the two libraries are made otherwise, nothing happens: they parse by themselves.
+wgpu-py passes C types as text. cffi parses each new text along with the names of all types of the header, which takes
+ten milliseconds each: half a second before a first step. Here one parse finds all types that a program needs. If either
+library's internals have changed, this does nothing, and they parse as usual.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ CALLBACKS = (
     "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)",
     "void(WGPURequestDeviceStatus, WGPUDevice, WGPUStringView, void *, void *)",
 )
-"""The types by what they are; texts as wgpu-py has them, with their blanks."""
+"""The types by category; the texts must equal wgpu-py's, including whitespace."""
 
 
 def know_types(ffi: Any) -> bool:
-    """Has an `ffi` find the types above at once.
+    """Adds the types above to an `ffi`'s cache of parsed types.
 
     Returns:
-        Whether it could.
+        Whether it succeeded.
     """
     found = getattr(ffi, "_parsed_types", None)
     if not isinstance(found, dict):
@@ -80,10 +80,10 @@ def know_types(ffi: Any) -> bool:
     ]
     try:
         types = ffi.typeof(f"void(*)({', '.join(arguments)})").args
-    except (cffi.FFIError, cffi.CDefError):  # a header without one of them
+    except (cffi.FFIError, cffi.CDefError):  # a header that lacks one of them
         return False
     data, functions = types[: len(POINTERS) + len(ARRAYS)], types[len(POINTERS) + len(ARRAYS) :]
-    # To cffi a type is a pair: the type, and whether its name is a function's, for which the pointer to it stands.
+    # cffi caches a type as a pair: the type, and whether it is a function, whose entry holds the pointer type.
     for name, type_ in zip((*POINTERS, *ARRAYS), data, strict=True):
         found.setdefault(name, (type_.item, False))
     for name, type_ in zip(CALLBACKS, functions, strict=True):

@@ -1,4 +1,4 @@
-"""The device: buffers, writes, submits and reads."""
+"""The WebGPU device: buffers, writes, submits and reads."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ know_types(getattr(wgpu_native, "ffi", None))
 STORAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
 STAGING = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
 LEAST_STAGING, MOST_STAGING = 1 << 16, 1 << 26
-"""Bytes of the buffer that reads go through; larger reads go through it in pieces."""
+"""The minimum and maximum size in bytes of the staging buffer for reads; larger reads are split."""
 
 MOST_THREADS = 8
-"""How many threads compile kernels at most."""
+"""The most threads that compile kernels."""
 
 OPTIONAL_FEATURES = ("shader-f16", "shader-int64", "subgroup", "timestamp-query")
 TARGET_LIMITS = (
@@ -44,7 +44,7 @@ TARGET_LIMITS = (
     "min_storage_buffer_offset_alignment",
 )
 VARYING_SUBGROUP_VENDORS = (0x8086,)
-"""Intel's drivers choose the subgroup size per kernel, so that no probe can tell it."""
+"""Intel's drivers choose the subgroup size per kernel, so a probe can't determine it."""
 
 PROBE = """
 @group(0) @binding(0) var<storage, read_write> result: array<u32>;
@@ -58,7 +58,7 @@ LOST = (
     "the device was lost, and all that it held: compile again and load a checkpoint, or let "
     "on_device_lost='restart' do better"
 )
-"""What a `DeviceLostError` says besides what was reported."""
+"""What a `DeviceLostError` says in addition to the device's report."""
 
 LONGEST_LOOP = 1 << 20
 LOOP_PROBE = """
@@ -71,30 +71,30 @@ fn probe() {{
   result[0] = count;
 }}
 """
-"""Counts a loop's iterations; that the buffer holds zeros, no compiler knows."""
+"""Counts a loop's iterations; compilers can't know that the buffer holds zeros."""
 
 Range: TypeAlias = tuple[wgpu.GPUBuffer, int, int]
 """A buffer, an offset and a size in bytes."""
 Batch: TypeAlias = Sequence[tuple[Range, np.ndarray]]
-"""Ranges, each with where its bytes go."""
+"""Ranges, each with the host memory to read it into."""
 
 
 class WebGPUDevice:
-    """A device, shared by everything in this process that asks for the same adapter. It is for one thread at a time.
+    """A device, shared by all users of the same adapter in this process. It is not thread-safe.
 
-    One that has been lost stays so; whoever asks for the adapter then gets a new one.
+    After a device loss, the next request for the adapter creates a new device.
 
     Args:
-        software: True for a CPU that plays the GPU, False for hardware, None for hardware where there is some.
+        software: True for a GPU emulated on the CPU, False for hardware, None for hardware if there is any.
 
     Attributes:
         info: The adapter.
-        wgpu_device: What wgpu calls a device.
-        compile_threads: How many kernels of a program are compiled at a time.
+        wgpu_device: The wgpu device.
+        compile_threads: The number of threads that compile a program's kernels.
 
     Raises:
         NoAdapterError: There is no such adapter; says what to install.
-        DeviceError: The adapter gives no device.
+        DeviceError: The adapter can't create a device.
     """
 
     _by_request: ClassVar[dict[bool | None, WebGPUDevice]] = {}
@@ -106,7 +106,7 @@ class WebGPUDevice:
     is_host = False
 
     def __new__(cls, software: bool | None = None) -> WebGPUDevice:
-        """Returns the one device of the adapter that `software` asks for; see the class."""
+        """Returns the shared device of the adapter that `software` selects; see the class."""
         check_usable()
         found = cls._by_request.get(software)
         if found is None or found.is_lost:
@@ -126,25 +126,25 @@ class WebGPUDevice:
         kind = "software" if is_software(adapter) else "hardware"
         device.info = AdapterInfo(name, str(adapter.info["backend_type"]), kind, str(adapter.info["description"]))
         device._vendor = int(adapter.info["vendor_id"])
-        # A CPU that plays the GPU compiles a kernel when it first runs, so that threads gain little here.
+        # Software adapters compile a kernel when it first runs, so threads gain little here.
         device.compile_threads = 1 if kind == "software" else min(MOST_THREADS, os.cpu_count() or 1)
         with reporting(f"opening {name}"):
-            # Without required limits, wgpu-py asks for the adapter's own.
+            # Without required limits, wgpu-py requests the adapter's own limits.
             device.wgpu_device = adapter.request_device_sync(required_features=features)
         return device
 
     _vendor: int
     _loss: str | None = None
-    """What the device reported when it was lost."""
+    """The device's report of its loss."""
     _staging: wgpu.GPUBuffer | None = None
 
     @contextmanager
     def reporting(self, doing: str) -> Iterator[None]:
-        """Turns whatever this device reports within the block, or has reported since, into a `DeviceError`.
+        """Converts errors that the device reports in the block, or has reported since the last one, to a `DeviceError`.
 
         Raises:
-            DeviceLostError: It has been lost, in the block or before.
-            DeviceError: Anything else that it reported.
+            DeviceLostError: The device has been lost, in the block or before.
+            DeviceError: The device reported any other error.
         """
         self._check_lost(doing)
         try:
@@ -162,7 +162,7 @@ class WebGPUDevice:
             raise DeviceLostError(f"{doing}: {self._loss}\n{LOST}")
 
     def _is_lost_by(self, error: str) -> bool:
-        """Returns whether an error, whatever it says, is that the device is lost: it can't give the smallest buffer."""
+        """Returns whether an error means that the device is lost, by whether the smallest allocation fails."""
         check_usable()
         self._loss = self._loss or take_loss()
         try:
@@ -174,16 +174,16 @@ class WebGPUDevice:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the device is gone, with all that it held."""
+        """Whether the device is lost, with everything on it."""
         return self._is_lost_by("it gives no buffer")
 
     def successor(self) -> WebGPUDevice:
-        """Returns a device that does what this one did before it was lost.
+        """Returns a device to replace this one after its loss.
 
         Raises:
             NoAdapterError: There is no adapter any more.
-            DeviceLostError: There is another adapter now, which programs for this one were not made for.
-            DeviceError: The adapter gives no device.
+            DeviceLostError: The adapter is now a different one, which this device's programs were not compiled for.
+            DeviceError: The adapter can't create a device.
         """
         found = WebGPUDevice(software=self.info.type == "software")
         if found.target != self.target:
@@ -195,12 +195,12 @@ class WebGPUDevice:
 
     @cached_property
     def worker(self) -> Worker:
-        """The thread that talks to this device while a call has a deadline."""
+        """The thread that makes device calls with a timeout."""
         return Worker()
 
     @cached_property
     def target(self) -> Target:
-        """What this device can do: its limits and features, and the subgroup size that a kernel finds."""
+        """The device's limits and features, and its subgroup size as found by a probe."""
         limits, features = self.wgpu_device.limits, self.wgpu_device.features
         subgroups = "subgroup" in features
         return Target(
@@ -219,19 +219,19 @@ class WebGPUDevice:
         )
 
     def _probe_subgroup_size(self) -> int | None:
-        """Returns the size that workgroups of several sizes find, if they find the same."""
+        """Returns the subgroup size that workgroups of several sizes observe, or None if it differs."""
         if self._vendor in VARYING_SUBGROUP_VENDORS:
             return None
         found = {self.probe("the subgroup size", PROBE.format(size=size)) for size in (32, 64, 256)}
         return found.pop() if len(found) == 1 else None
 
     def _probe_loop_iterations(self) -> int | None:
-        """After how many iterations loops end too early, if they do."""
+        """Returns the number of iterations after which the device cuts loops off, or None."""
         found = self.probe("the length of loops", LOOP_PROBE.format(trips=LONGEST_LOOP))
         return found if found < LONGEST_LOOP else None
 
     def probe(self, what: str, code: str) -> int:
-        """Returns the number that a kernel leaves in its buffer, which holds zeros."""
+        """Runs a kernel on a zeroed buffer, and returns the number that it writes there."""
         with self.reporting(f"probing {what}"):
             buffer = self.create_buffer("probe", 4)
             module = self.wgpu_device.create_shader_module(code=code)
@@ -244,36 +244,36 @@ class WebGPUDevice:
             return int(self.read_ranges([(buffer, 0, 4)])[0].view(np.uint32)[0])
 
     def create_buffer(self, label: str, size: int, *, indirect: bool = False) -> wgpu.GPUBuffer:
-        """Returns a zeroed buffer for kernels and copies; an `indirect` one may also hold numbers of workgroups.
+        """Returns a zeroed buffer for kernels and copies; an `indirect` one may also hold workgroup counts.
 
         Raises:
-            DeviceError: There is no memory for it.
+            DeviceError: Out of memory.
         """
         with self.reporting(f"allocating {size} bytes for {label}"):
             usage = STORAGE | wgpu.BufferUsage.INDIRECT if indirect else STORAGE
             return self.wgpu_device.create_buffer(label=label, size=size, usage=usage)
 
     def recorded(self, segments: Sequence[Segment]) -> Recording:
-        """Prepares a plan, to be run as one submit: a compute pass for each list of commands, with copies between."""
+        """Prepares a plan to run as one submit: a compute pass for each list of commands, with copies in between."""
         return recorded(self.wgpu_device, segments)
 
     def write_range(self, buffer: wgpu.GPUBuffer, offset: int, data: np.ndarray | bytes) -> None:
-        """Writes bytes, after everything submitted before."""
+        """Writes bytes, ordered after all earlier submits."""
         self.wgpu_device.queue.write_buffer(buffer, offset, data)
 
     def flush_writes(self) -> None:
-        """Lets go of the memory that writes take until the next submit."""
+        """Frees the staging memory that writes hold until the next submit."""
         self.wgpu_device.queue.submit([])
 
     def read_ranges(self, ranges: Sequence[Range], doing: str = "reading results") -> list[np.ndarray]:
-        """Returns the bytes of ranges, after everything submitted before, through one mapped buffer that is kept.
+        """Reads ranges through a persistent staging buffer, ordered after all earlier submits; returns their bytes.
 
         Args:
-            ranges: What to read.
-            doing: What messages say that this does.
+            ranges: The ranges to read.
+            doing: The operation's name in error messages.
 
         Raises:
-            DeviceError: What the device reported.
+            DeviceError: The device reported an error.
         """
         results = [np.empty(size, np.uint8) for _, _, size in ranges]
         for batch in _batches(ranges, results):
@@ -284,13 +284,13 @@ class WebGPUDevice:
         return results
 
     async def read_ranges_async(self, ranges: Sequence[Range], doing: str = "reading results") -> list[np.ndarray]:
-        """`read_ranges` that lets the event loop run while it waits; reads at the same time get their own buffers."""
+        """`read_ranges` without blocking the event loop; concurrent reads get their own staging buffers."""
         results = [np.empty(size, np.uint8) for _, _, size in ranges]
         for batch in _batches(ranges, results):
             with self.reporting(doing):
                 staging, total = self._stage(batch)
                 await staging.map_async(wgpu.MapMode.READ, 0, total)
-                # Others may have destroyed the device meanwhile: the native library ends a process that reads then.
+                # The device may have been destroyed meanwhile: reading from it then would abort the process.
                 if self.is_lost:
                     self._check_lost(doing)
                 self._unstage(staging, total, batch)
@@ -301,17 +301,17 @@ class WebGPUDevice:
         return self.create_buffer("waited for", 4)
 
     def wait(self) -> None:
-        """Waits until everything submitted before has run.
+        """Waits until all submitted work has completed.
 
         Raises:
-            DeviceError: What the device reported.
+            DeviceError: The device reported an error.
         """
         self.read_ranges([(self._waited_for, 0, 4)])
 
     def _stage(self, batch: Batch) -> tuple[wgpu.GPUBuffer, int]:
-        """Has the device copy ranges into a buffer that can be mapped; gives it and how many bytes are used."""
+        """Submits copies of ranges to a staging buffer; returns it and the number of bytes used."""
         total = sum(size for (_, _, size), _ in batch)
-        # Taken while in use: should the wait be interrupted, the mapped buffer is never used again.
+        # Taken while in use: if the wait is interrupted, the mapped buffer must never be reused.
         staging, self._staging = self._staging, None
         if staging is None or staging.size < total:
             size = max(LEAST_STAGING, 1 << (total - 1).bit_length())
@@ -337,12 +337,12 @@ class WebGPUDevice:
 
     @property
     def staging_bytes(self) -> int:
-        """What the buffer for reads takes."""
+        """The size of the staging buffer for reads."""
         return self._staging.size if self._staging is not None else 0
 
 
 def _batches(ranges: Sequence[Range], results: Sequence[np.ndarray]) -> Iterator[Batch]:
-    """Ranges and where they go, in pieces of what is read at a time."""
+    """Splits ranges and their destinations into batches that fit the staging buffer."""
     batch: list[tuple[Range, np.ndarray]] = []
     room = MOST_STAGING
     for (buffer, offset, size), result in zip(ranges, results, strict=True):

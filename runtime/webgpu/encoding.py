@@ -1,8 +1,8 @@
-"""What a step says to the device: commands that are resolved once, then encoded and submitted step by step.
+"""Encoding of steps: commands are resolved once, then encoded and submitted in every step.
 
-wgpu-py's methods look for errors around each call into the native library, which is most of what a dispatch costs here.
-`NativeRecording` makes the calls itself and looks for errors once for each stage of a step. It needs private parts of
-wgpu-py: where they are not what is expected, `MethodRecording` does the same by the public methods.
+wgpu-py's methods check for errors around each native call, which is most of the cost of a dispatch here.
+`NativeRecording` makes the native calls itself and checks for errors once per stage of a step. It relies on wgpu-py
+internals: if they are not as expected, `MethodRecording` does the same with the public methods.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ SIGNATURES = {
     "wgpuQueueSubmit": "void(*)(struct WGPUQueueImpl *, size_t, struct WGPUCommandBufferImpl * *)",
     "wgpuCommandBufferRelease": "void(*)(struct WGPUCommandBufferImpl *)",
 }
-"""The functions of the native library that a step calls, with the C types that this module was written for."""
+"""The native functions that a step calls, with the C signatures that this module was written for."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A dispatch with all that it needs.
+    """A resolved dispatch.
 
     Attributes:
-        pipeline: The kernel.
-        group: Its buffers.
-        workgroups: How many there are, unless `indirect` says so.
-        offsets: Where the bindings that move are now.
-        indirect: A buffer, and the offset in it, that holds the number of workgroups.
-        strides: The stride of each moving binding, per iteration of each loop around the dispatch.
+        pipeline: The kernel's pipeline.
+        group: The bind group of its buffers.
+        workgroups: The workgroup counts, unless `indirect` is set.
+        offsets: The current dynamic offsets of the bindings with strides.
+        indirect: A buffer and an offset in it, which hold the workgroup counts.
+        strides: For each binding with strides, its stride per iteration of each enclosing loop.
     """
 
     pipeline: wgpu.GPUComputePipeline
@@ -78,13 +78,13 @@ Segment: TypeAlias = list[Command] | CopyCommand
 
 
 class Recording(Protocol):
-    """A plan that is ready to run again and again."""
+    """A plan that is prepared for repeated submits."""
 
     def submit(self) -> None:
-        """Encodes the plan and runs it, as one submit.
+        """Encodes the plan and submits it once.
 
         Raises:
-            wgpu.GPUError: What the device reported.
+            wgpu.GPUError: The device reported an error.
         """
         ...
 
@@ -101,11 +101,11 @@ def recorded(device: wgpu.GPUDevice, segments: Sequence[Segment]) -> Recording:
 
 
 Change: TypeAlias = tuple[wgpu.GPUComputePipeline | None, wgpu.GPUBindGroup | None, Command]
-"""A command, with its pipeline and its bind group where they are not those of the command before."""
+"""A command, with its pipeline and bind group where they differ from those of the previous command."""
 
 
 def _changes(commands: Sequence[Command]) -> Iterator[Change]:
-    """Yields what differs from the command before: a pass keeps its pipeline and bind group until others are set."""
+    """Yields the state changes of each command: a pass keeps its pipeline and bind group until others are set."""
     pipeline: wgpu.GPUComputePipeline | None = None
     group: wgpu.GPUBindGroup | None = None
     offsets: tuple[int, ...] = ()
@@ -116,7 +116,7 @@ def _changes(commands: Sequence[Command]) -> Iterator[Change]:
 
 
 class MethodRecording:
-    """A plan that wgpu-py's methods encode."""
+    """A plan that is encoded with wgpu-py's methods."""
 
     def __init__(self, device: wgpu.GPUDevice, segments: Sequence[Segment]):
         self._device = device
@@ -131,7 +131,7 @@ class MethodRecording:
         self._device.queue.submit([encoder.finish()])
 
     def encode(self, encoder: wgpu.GPUCommandEncoder) -> None:
-        """Encodes the plan, and submits nothing."""
+        """Encodes the plan without submitting it."""
         for segment in self._segments:
             if isinstance(segment, list):
                 self._encode_pass(encoder, segment)
@@ -151,7 +151,7 @@ def encode_command(
     group: wgpu.GPUBindGroup | None,
     command: Command,
 ) -> None:
-    """Encodes a dispatch by wgpu-py's methods, and what is to be set before it."""
+    """Encodes a dispatch with wgpu-py's methods, after setting the pipeline and bind group that changed."""
     if pipeline is not None:
         compute.set_pipeline(pipeline)
     if group is not None:
@@ -163,18 +163,18 @@ def encode_command(
 
 
 class NoHandleError(Exception):
-    """An object of wgpu-py has no native handle where this module looks for it."""
+    """A wgpu-py object has no native handle where this module expects it."""
 
 
 Result = TypeVar("Result")
 
 
 class NativeLibrary:
-    """The functions of the native library, and where wgpu-py puts the errors that it reports.
+    """The functions of the native library, and wgpu-py's error handling.
 
     Attributes:
-        create_encoder, begin_pass, …: The functions of `SIGNATURES`, without any check for errors.
-        null: A pointer to nothing.
+        create_encoder, begin_pass, …: The functions of `SIGNATURES`, without error checks.
+        null: A null pointer.
     """
 
     def __init__(self, ffi: Any, lib: Any, errors: Any):
@@ -196,10 +196,10 @@ class NativeLibrary:
         self.release_commands = lib.wgpuCommandBufferRelease
 
     def handle(self, owner: Any) -> Any:
-        """Returns the native handle of an object of wgpu-py, which has to be kept as long as the handle is used.
+        """Returns the native handle of a wgpu-py object, which must be kept alive while the handle is used.
 
         Raises:
-            NoHandleError: There is none.
+            NoHandleError: It has none.
         """
         found = getattr(owner, "_internal", None)
         if not isinstance(found, self._ffi.CData):
@@ -207,14 +207,14 @@ class NativeLibrary:
         return found
 
     def array(self, type_name: str, values: Sequence[int] | int) -> Any:
-        """Returns an array that C reads, of these values or of so many zeros."""
+        """Returns a C array of these values, or of this many zeros."""
         return self._ffi.new(type_name, values)
 
     def checked(self, call: Callable[..., Result], *arguments: Any) -> Result:
-        """Calls the library, directly or in many calls, and raises what it reports, as wgpu-py does for each call.
+        """Makes a native call, or several, and raises the error that it reports, as wgpu-py does for each call.
 
         Raises:
-            wgpu.GPUError: What was reported last; what was reported before is raised by the next `reporting`.
+            wgpu.GPUError: The last reported error; earlier ones are raised by the next `reporting`.
         """
         self._errors.capture("step")
         try:
@@ -228,7 +228,7 @@ class NativeLibrary:
 
 @cache
 def native_library() -> NativeLibrary | None:
-    """Returns the native library, where wgpu-py is made as this module expects."""
+    """Returns the native library, or None if wgpu-py's internals are not as expected."""
     lib, ffi = getattr(wgpu_native, "lib", None), getattr(wgpu_native, "ffi", None)
     errors = getattr(getattr(wgpu_native, "_api", None), "error_handler", None)
     if not all(callable(getattr(errors, name, None)) for name in ("capture", "release")):
@@ -241,12 +241,12 @@ def native_library() -> NativeLibrary | None:
 
 
 Row: TypeAlias = tuple[Any, Any, int, Any, Any, int, int, int]
-"""A pipeline or none, a bind group or none, its offsets' count and array, a buffer or none, and three numbers: those of
-workgroups, or first where the buffer has them."""
+"""A pipeline or null, a bind group or null, the count and array of its dynamic offsets, an indirect buffer or null, and
+three numbers: the workgroup counts, or the indirect buffer's offset first."""
 
 
 class NativeRecording:
-    """A plan that is encoded by the native library's functions.
+    """A plan that is encoded with native calls.
 
     Raises:
         NoHandleError: An object has no native handle.
@@ -254,7 +254,7 @@ class NativeRecording:
 
     def __init__(self, library: NativeLibrary, device: wgpu.GPUDevice, segments: Sequence[Segment]):
         self._library = library
-        self._kept = device, list(segments)  # the handles are theirs
+        self._kept = device, list(segments)  # they own the handles
         self._device, self._queue = library.handle(device), library.handle(device.queue)
         self._submitted = library.array("WGPUCommandBuffer[]", 1)
         self._segments: list[list[Row] | tuple[Any, ...]] = [
@@ -292,7 +292,7 @@ class NativeRecording:
             library.release_commands(commands)
 
     def encode(self, encoder: Any) -> None:
-        """Encodes the plan by the handle of an encoder, and submits nothing; errors are the caller's to look for."""
+        """Encodes the plan with an encoder's handle, without submitting it; the caller checks for errors."""
         for segment in self._segments:
             if isinstance(segment, list):
                 self._encode_pass(encoder, segment)
@@ -300,7 +300,7 @@ class NativeRecording:
                 self._library.copy(encoder, *segment)
 
     def _encode_pass(self, encoder: Any, rows: Sequence[Row]) -> None:
-        """The hot loop of a step."""
+        """Encodes a compute pass; the hot loop of a step."""
         library = self._library
         set_pipeline, set_bind_group, dispatch = library.set_pipeline, library.set_bind_group, library.dispatch
         compute = library.begin_pass(encoder, library.null)

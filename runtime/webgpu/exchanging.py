@@ -1,4 +1,4 @@
-"""Collectives in the middle of a step on a WebGPU device: values go through memory that the host sees."""
+"""Collectives within a step on a WebGPU device: data is staged through host-visible memory."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tensorgrad.runtime.webgpu.device import MOST_STAGING, STAGING, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Recording, Segment
 
 _Staging = tuple[wgpu.GPUBuffer, Recording]
-"""Memory that can be mapped, and what copies there what is exchanged."""
+"""A staging buffer, and the recorded copies to it."""
 
 UnderWay = dict[int, "Exchanging"]
-"""The exchanges of a step that have been started, by request, in the order of the plan."""
+"""A step's pending asynchronous exchanges, by request, in plan order."""
 
 
 class Exchanging:
-    """A collective between two submits: what it takes is read back, what it gives is written.
+    """A collective between two submits: its operands are read back, and its results are written.
 
-    One that is started has the device copy what it takes, behind what was submitted before. The host exchanges it when
-    somebody waits for it, while the device runs what was submitted meanwhile.
+    An asynchronous one starts with a copy of its operands to staging memory, after the work submitted before. The host
+    exchanges the data when a wait asks for it, while the device runs the work submitted in between.
 
     Args:
-        device: Where the buffers are.
+        device: The device that holds the buffers.
         step: The collective.
-        buffers: By index.
-        under_way: What is under way; this one is added when it is started.
+        buffers: The buffers by index.
+        under_way: The pending exchanges, to which an asynchronous one adds itself.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Exchanging:
         self._taken: tuple[_Staging, Any] | None = None
 
     def submit(self) -> None:
-        """Exchanges, or starts to.
+        """Runs the exchange, or starts it.
 
         Raises:
-            GroupError: Another process did not come, or ended.
-            DeviceError: What the device reported.
+            GroupError: Another process did not join, or ended.
+            DeviceError: The device reported an error.
         """
         check_size(current_group(), self._step.size)
         if self._step.request is not None:
@@ -64,10 +64,10 @@ class Exchanging:
         self.finish()
 
     def _begin(self) -> None:
-        """Has the device copy what is exchanged to memory that can be mapped, unless that is too much at a time."""
+        """Submits copies of the operands to staging memory, unless they are too large."""
         if self._bytes > MOST_STAGING:
             return
-        # Taken while in use: should the exchange fail, what is mapped is never used again.
+        # Taken while in use: if the exchange fails, the mapped buffer must never be reused.
         staging, self._kept = self._kept or self._new_staging(), None
         buffer, copying = staging
         copying.submit()
@@ -83,7 +83,7 @@ class Exchanging:
         return staging, self._device.recorded(segments)
 
     def finish(self) -> None:
-        """Exchanges what the device has copied; see `submit`."""
+        """Exchanges the data that the device has copied; see `submit`."""
         group, begun = current_group(), time.perf_counter()
         taken, self._taken = self._taken, None
         if taken is None:
@@ -100,7 +100,7 @@ class Exchanging:
         group.traffic.stalled += time.perf_counter() - begun
 
     def _exchange(self, found: Sequence[np.ndarray[Any, Any]]) -> None:
-        """Exchanges bytes, and writes what they become."""
+        """Exchanges operands with the group, and writes the results."""
         step, dtype = self._step, self._step.device_dtype
         raws: list[np.ndarray[Any, Any]] = [np.zeros(size, np.uint8) for _, _, size in self._writes]
         sources = [raw.view(dtype)[: part.count] for raw, part in zip(found, step.parts, strict=True)]
@@ -111,11 +111,11 @@ class Exchanging:
 
 
 class Waiting:
-    """Where a step waits for a collective that was started.
+    """The wait for an asynchronous collective.
 
     Args:
         step: The wait.
-        under_way: What is under way.
+        under_way: The pending exchanges.
     """
 
     def __init__(self, step: Wait, under_way: UnderWay):
@@ -123,17 +123,17 @@ class Waiting:
         self._under_way = under_way
 
     def submit(self) -> None:
-        """Exchanges what is under way up to this one, in the order in which it was started.
+        """Finishes the pending exchanges up to this one, in the order in which they were started.
 
         Raises:
-            GroupError: Another process did not come, or ended.
-            DeviceError: What the device reported.
+            GroupError: Another process did not join, or ended.
+            DeviceError: The device reported an error.
         """
         finish_up_to(self._request, self._under_way)
 
 
 def finish_up_to(request: int | None, under_way: UnderWay) -> None:
-    """Finishes what is under way, in order, up to a request; all of it for `None`."""
+    """Finishes pending exchanges in order, up to and including a request, or all for `None`."""
     if request is not None and request not in under_way:
         return
     for number in list(under_way):

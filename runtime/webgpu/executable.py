@@ -1,4 +1,4 @@
-"""A program that is loaded on a device: its buffers, its steps, its parameters and state."""
+"""A program loaded on a WebGPU device: its buffers, steps, parameters and state."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from tensorgrad.runtime.webgpu.patient_device import PatientDevice
 from tensorgrad.runtime.webgpu.pipelines import Pipeline, pipelines_of
 
 LEAST_GAP = 1 << 12
-"""Ranges to upload that are nearer to each other, in bytes, are uploaded as one."""
+"""Ranges to upload with a smaller gap between them, in bytes, are merged."""
 
 OUT_OF_MEMORY = ("not enough memory", "out of memory", "outofmemory")
-"""How reports are worded that there is no memory for a buffer; wgpu reports them as of validation, too."""
+"""Phrases in reports of failed allocations; wgpu reports some of them as validation errors."""
 
 Result = TypeVar("Result")
 
 
 class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
-    """A program on a device, with parameters and state that start at zero. It is for one thread at a time.
+    """A program on a device, with parameters and state initialized to zero. It is not thread-safe.
 
     Args:
-        program: What to run.
-        device: Where.
-        share: An executable on the same device whose parameters and state this one uses too, instead of its own.
-        in_turn: Whether to use the memory of its inputs and temporary values too, as far as that suffices. That is safe
-            between any steps, which run one after another.
-        timeout: For how many seconds to wait for the device at a time, `None` for as long as it takes.
+        program: The program to run.
+        device: The device to run it on.
+        share: An executable on the same device whose parameters and state this one shares, instead of its own.
+        in_turn: Whether to reuse its inputs and temporaries too, where they are large enough. That is safe between
+            steps, which never overlap.
+        timeout: How many seconds to wait for the device in one call; `None` for no limit.
 
     Raises:
-        ProgramError: The program is malformed, or its parameters are not those of `share`.
+        ProgramError: The program is malformed, or its parameters are laid out differently from those of `share`.
         TargetError: The program doesn't fit the device.
         DeviceError: A kernel doesn't compile (says which), or there is not enough memory.
     """
@@ -65,7 +65,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         self._load(share, in_turn)
 
     def _load(self, share: WebGPUExecutable | None, in_turn: bool) -> None:
-        """Takes a place on the device: kernels, and buffers of zeros; see the class."""
+        """Creates the pipelines and zeroed buffers; see the class."""
         self._pipelines = self._within("compiling", self._compile)
         self._buffers = self._within("allocating", lambda: self._allocated(share, in_turn))
         self._ring = self._new_ring(PatientDevice(self.device, self.timeout, self._described))
@@ -95,17 +95,17 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         return OutputRing(self.program, device)
 
     def _within(self, doing: str, call: Callable[[], Result]) -> Result:
-        """Calls what talks to the device, which is waited for so long as was said.
+        """Makes a device call with the executable's timeout.
 
         Raises:
-            DeviceError: It took longer, or what the device reported.
+            DeviceError: It timed out, or the device reported an error.
         """
         if self.timeout is None:
             return call()
         return self.device.worker.run(f"{doing} {self._described}", call, self.timeout)
 
     def _new_buffer(self, index: int) -> wgpu.GPUBuffer:
-        """Returns a new buffer for one of the program's, with the data that it starts with."""
+        """Returns a new buffer for the program's buffer of this index, with its initial data."""
         buffer = self.program.buffers[index]
         made = self.device.create_buffer(buffer.name, buffer.size, indirect=index in self._indirect)
         if buffer.data:
@@ -113,12 +113,12 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         return made
 
     def _read_ranges(self, ranges: Sequence[tuple[wgpu.GPUBuffer, int, int]]) -> list[np.ndarray]:
-        """Returns the bytes of (buffer, offset, size) ranges, once what was submitted has run."""
+        """Returns the bytes of (buffer, offset, size) ranges, after all submitted work has completed."""
         doing = f"reading parameters of {self._described}"
         return self._within("reading parameters of", lambda: self.device.read_ranges(ranges, doing))
 
     def _write_ranges(self, ranges: Iterable[tuple[wgpu.GPUBuffer, int, np.ndarray]]) -> None:
-        """Writes bytes to buffers, each at an offset, after everything submitted before."""
+        """Writes bytes to buffers at the given offsets, ordered after all earlier submits."""
 
         def write() -> None:
             written = 0
@@ -133,7 +133,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         self._within("writing to", write)
 
     def _prepare_inputs(self) -> None:
-        """One host array holds all inputs and scalars, with a view for each."""
+        """Creates one host array for all inputs and scalars, with a view for each."""
         indices = [i for i, buffer in enumerate(self.program.buffers) if buffer.role == "input"]
         self._input_buffer = self._buffers[indices[0]] if indices else None
         self._host = np.zeros(self.program.buffers[indices[0]].size if indices else 0, np.uint8)
@@ -146,25 +146,25 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
     def step(
         self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
     ) -> dict[str, OutputHandle]:
-        """Runs the program once, without waiting for it.
+        """Runs the program once, asynchronously.
 
         Args:
             inputs: One array for each of `program_inputs`.
-            scalars: What the scalars are, or what their formulas are computed from.
-            constant: The inputs whose arrays never change: one that was given in the last step is not uploaded again.
+            scalars: The scalars, including those that formulas read.
+            constant: The inputs whose arrays never change; one that was passed in the last step is not uploaded again.
 
         Returns:
             A handle for each output.
 
         Raises:
-            InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
-            DeviceError: What the device reported.
+            InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+            DeviceError: The device reported an error.
         """
         self._new_ranges = self._ranges_without(self._fill(inputs, scalars, constant))
         return self._ring.handles(self._within("running", self._submit))
 
     def _submit(self) -> int:
-        """Runs the program with what was filled in; the slot of the ring that has its outputs."""
+        """Submits a step with the filled-in inputs; returns the ring slot of its outputs."""
         with self.device.reporting(self._running):
             index = self._next()
             if index not in self._recordings:
@@ -173,11 +173,11 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
                 for part in self._recordings[index]:
                     part.submit()
             finally:
-                self._under_way.clear()  # of a step that fails in its middle
+                self._under_way.clear()  # left over from a step that failed
         return index
 
     def _recorded(self, index: int) -> list[Recording | Exchanging | Waiting]:
-        """Returns the plan with this ring slot's buffers: submits, and between them exchanges with the group."""
+        """Returns the plan with this ring slot's buffers: submits, with group exchanges in between."""
         buffers = {**self._buffers, **self._ring.buffers(index)}
         parts: list[Recording | Exchanging | Waiting] = []
         submitted: list[Segment] = []
@@ -200,11 +200,11 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         """Prepares a step without running it.
 
         Returns:
-            The commands, for the caller to run before any other step, and what `outputs` takes afterwards.
+            The commands, to be run before any other step, and the index to pass to `outputs` afterwards.
 
         Raises:
             InputError: As `step`.
-            DeviceError: As `step`; or the step has exchanges with other processes.
+            DeviceError: As `step`, or the program has collectives.
         """
         if any(isinstance(step, Collective) for step, _ in runs(self.program.plan)):
             raise DeviceError(f"{self.program.name!r} has collectives: such a step can be measured on the CPU alone")
@@ -237,11 +237,11 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         return Stepwise(buffers, run, self._read_ranges, self._write_ranges)
 
     def outputs(self, index: int) -> dict[str, OutputHandle]:
-        """Returns the outputs of a step that `prepare` has prepared, once it has run."""
+        """Returns the outputs of a prepared step that has run."""
         return self._ring.handles(index)
 
     def _ranges_without(self, uploaded: Collection[str]) -> list[tuple[int, int]]:
-        """Returns the ranges of the input buffer to upload, where some inputs are on the device: starts and ends."""
+        """Returns the (start, end) ranges of the input buffer to upload, without inputs already on the device."""
         if not uploaded:
             return [(0, len(self._host))]
         slots = [*self.program_inputs.values(), *self._scalar_slots.values()]
@@ -257,7 +257,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         return found
 
     def _next(self) -> int:
-        """Uploads what the next step is given; the slot of the ring that it uses."""
+        """Uploads the inputs of the next step; returns the ring slot that it uses."""
         index = self._ring.acquire()
         if self._input_buffer is not None:
             for start, end in self._new_ranges:
@@ -286,7 +286,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         return segments
 
     def _command(self, step: Dispatch, buffers: Mapping[int, wgpu.GPUBuffer]) -> Command:
-        """Returns a dispatch at the first time of the loops around it."""
+        """Resolves a dispatch for the first iteration of its enclosing loops."""
         pipeline = self._pipelines[step]
         indirect = None if step.indirect is None else (buffers[step.indirect[0]], step.indirect[1])
         strides = tuple(binding.strides for binding in step.bindings if binding.strides)
@@ -305,7 +305,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         return self._groups[key]
 
     def statistics(self) -> dict[str, Any]:
-        """Returns what `ProgramExecutable.statistics` does; the buffer that reads go through counts as ours."""
+        """Returns `ProgramExecutable.statistics`, including the staging buffer for reads."""
         found = super().statistics()
         return {**found, "device_bytes": found["device_bytes"] + self.device.staging_bytes}
 
@@ -316,7 +316,7 @@ def _copied(step: Copy, buffers: Mapping[int, wgpu.GPUBuffer]) -> CopyCommand:
 
 
 def _at(command: Command, times: tuple[int, ...]) -> Command:
-    """Returns a dispatch at some time of the loops around it."""
+    """Returns a command for these iteration indices of its enclosing loops."""
     if not times or not command.strides:
         return command
     offsets = [sum(map(operator.mul, strides, times)) for strides in command.strides]
@@ -324,6 +324,6 @@ def _at(command: Command, times: tuple[int, ...]) -> Command:
 
 
 def _indirect_buffers(program: Program) -> set[int]:
-    """Returns those that hold numbers of workgroups."""
+    """Returns the buffers that hold workgroup counts."""
     steps = (step for step, _ in runs(program.plan))
     return {step.indirect[0] for step in steps if isinstance(step, Dispatch) and step.indirect is not None}

@@ -1,7 +1,7 @@
-"""Waiting for a device, but not for ever: what talks to it runs in a thread, which a deadline leaves behind.
+"""Device calls with a timeout: they run on a worker thread, which is abandoned when the timeout expires.
 
-Nothing can stop a kernel that does not end, and some drivers let the next submit wait for it. So it is the thread that
-waits; whoever waits for the thread gives up in time, and the device is not used any more.
+Nothing can stop a kernel that does not terminate, and some drivers block the next submit until it does. So a separate
+thread blocks, while the caller gives up in time, and the device is not used any more.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ Result = TypeVar("Result")
 
 
 class Worker:
-    """A thread that makes calls one after another; it is started when it is first needed."""
+    """A thread that makes calls in order, started on first use."""
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def run(self, doing: str, call: Callable[[], Result], seconds: float | None) -> Result:
-        """Makes a call in the thread; directly, where that is this one or there is no deadline.
+        """Makes a call on the thread; directly, if this is that thread or there is no timeout.
 
         Args:
-            doing: What messages say that it does.
-            call: What to call.
-            seconds: How long to wait for it.
+            doing: The call's name in error messages.
+            call: The call to make.
+            seconds: The timeout, or None.
 
         Raises:
-            DeviceError: It took longer: the device can't be used any more.
+            DeviceError: The call timed out; the device can't be used any more.
         """
         if seconds is None or threading.current_thread() is self._thread:
             return call()
         check_usable()
         if self._thread is None:
-            # One that a deadline has left behind must not keep the process from its end.
+            # A daemon, as an abandoned thread must not keep the process from exiting.
             self._thread = threading.Thread(target=self._work, name="tensorgrad device", daemon=True)
             self._thread.start()
         future: Future[Result] = Future()
@@ -47,7 +47,7 @@ class Worker:
         try:
             return future.result(seconds)
         except TimeoutError as error:
-            if future.done():  # the call's own
+            if future.done():  # a TimeoutError of the call itself
                 raise
             raise give_up(
                 f"{doing}: the device has not answered within timeout={seconds:g} seconds. What it runs can't be "

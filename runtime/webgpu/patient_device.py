@@ -1,4 +1,4 @@
-"""A device as one program uses it for its results."""
+"""A device with a timeout, from which a program reads its results."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tensorgrad.runtime.webgpu.device import WebGPUDevice
 
 
 class PatientDevice:
-    """A device as a program uses it for its results, which is waited for so long at most.
+    """Wraps a device for reading a program's results with a timeout.
 
     Args:
         device: The device.
-        seconds: How long; `None` is as long as it takes.
-        program: What messages call the program.
+        seconds: The timeout; `None` for no limit.
+        program: The program's name in error messages.
     """
 
     is_host = False
@@ -38,7 +38,7 @@ class PatientDevice:
         return self._device.worker.run(self._reading, call, self._seconds)
 
     async def read_ranges_async(self, ranges: Sequence[tuple[wgpu.GPUBuffer, int, int]]) -> list[np.ndarray]:
-        """See `WebGPUDevice.read_ranges`; the event loop runs meanwhile."""
+        """See `WebGPUDevice.read_ranges_async`."""
         if self._seconds is None:
             return await self._device.read_ranges_async(ranges, self._reading)
         return await asyncio.to_thread(self.read_ranges, ranges)

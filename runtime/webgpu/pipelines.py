@@ -1,4 +1,4 @@
-"""Pipelines: each kernel of a program is compiled once for each way in which its buffers are bound."""
+"""Pipelines: each kernel of a program is compiled once per combination of binding accesses."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from tensorgrad.runtime.program import Dispatch, Kernel, Program, runs
 from tensorgrad.runtime.webgpu.reporting import reporting
 
 Accesses: TypeAlias = tuple[tuple[str, bool], ...]
-"""For each binding, how it is used, and whether its offset is given with each dispatch."""
+"""For each binding, its access, and whether it has a dynamic offset."""
 
 BINDING_TYPES = {"read": wgpu.BufferBindingType.read_only_storage, "read_write": wgpu.BufferBindingType.storage}
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A compiled kernel, and the layout of the bind groups that it takes."""
+    """A compiled kernel, and its bind group layout."""
 
     compiled: wgpu.GPUComputePipeline
     layout: wgpu.GPUBindGroupLayout
 
 
 Key: TypeAlias = tuple[str, str, Accesses]
-"""What pipelines are told apart by: code, entry point and accesses."""
+"""The key of a pipeline: code, entry point and accesses."""
 
 
 def pipelines_of(program: Program, device: wgpu.GPUDevice, threads: int) -> dict[Dispatch, Pipeline]:
     """Returns the pipeline of each dispatch of a program.
 
     Args:
-        program: Its kernels and its plan.
-        device: Where.
-        threads: How many kernels are compiled at a time.
+        program: The program.
+        device: The device to compile for.
+        threads: The number of compile threads.
 
     Raises:
-        DeviceError: A kernel doesn't compile; says which, the first in the order of the plan.
+        DeviceError: A kernel doesn't compile; names the first such kernel in plan order.
     """
     dispatches = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch)]
     keys = {step: _key(program.kernels[step.kernel], step) for step in dispatches}
@@ -48,7 +48,7 @@ def pipelines_of(program: Program, device: wgpu.GPUDevice, threads: int) -> dict
     shaders: dict[str, list[Key]] = {}
     for key in dict.fromkeys(keys.values()):
         shaders.setdefault(key[0], []).append(key)
-    names = {key: named(program, step) for step, key in reversed(keys.items())}  # the first line of each counts
+    names = {key: named(program, step) for step, key in reversed(keys.items())}  # the first line of each wins
     made = _compiled(_Compiler(device, layouts), list(shaders.values()), names, threads)
     return {step: made[key] for step, key in keys.items()}
 
@@ -79,7 +79,7 @@ def _layouts(device: wgpu.GPUDevice, wanted: Iterable[Accesses]) -> dict[Accesse
 
 @dataclass(frozen=True)
 class _Compiler:
-    """Compiles shaders; several threads may do so at a time, as wgpu-py keeps the errors of each thread apart."""
+    """Compiles shaders; safe on several threads, as wgpu-py collects errors per thread."""
 
     device: wgpu.GPUDevice
     layouts: dict[Accesses, Layouts]
@@ -117,6 +117,6 @@ def _compiled(
                 with reporting(f"compiling {names[keys[0]]}"):
                     found |= one.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # leaving the block waits for those that run
+            pool.shutdown(wait=False, cancel_futures=True)  # leaving the block waits for running compilations
             raise
     return found

@@ -1,4 +1,4 @@
-"""What each dispatch of a step takes on the device, by timestamps that the device itself writes."""
+"""Profiles the dispatches of a step with device timestamps."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tensorgrad.runtime.webgpu.encoding import Command, NoHandleError, Segment, 
 from tensorgrad.runtime.webgpu.executable import WebGPUExecutable
 
 MOST_DISPATCHES = 2048
-"""How many dispatches one set of timestamps is for: WebGPU's sets have 4096 at most."""
+"""The most dispatches per timestamp query set: WebGPU's sets hold at most 4096 timestamps."""
 
 
 def profile(
     executable: WebGPUExecutable, inputs: Mapping[str, Any], scalars: Mapping[str, float], steps: int
 ) -> Profile:
-    """Measures steps; see `tensorgrad.runtime.profile.profiled`.
+    """Profiles steps; see `tensorgrad.runtime.profile.profiled`.
 
     Raises:
         InputError: Inputs or scalars don't fit.
-        DeviceError: The device has no timestamps, or what it reported.
+        DeviceError: The device has no timestamps, or reported an error.
     """
 
     def step(inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> None:
@@ -40,9 +40,9 @@ def profile(
 
 
 class WebGPUTimer:
-    """Runs steps with a compute pass for each dispatch, which the device writes timestamps around.
+    """Runs steps with a separate compute pass for each dispatch, with timestamps around it.
 
-    So neighbours do not run at the same time where a device would let them.
+    So adjacent dispatches don't overlap, even on devices that could run them concurrently.
 
     Raises:
         DeviceError: The device has no timestamps.
@@ -59,7 +59,7 @@ class WebGPUTimer:
         program = self._executable.program
         start = time.perf_counter()
         segments, index = self._executable.prepare(inputs, scalars)
-        if self._stamps.device is not self._executable.device:  # one was lost
+        if self._stamps.device is not self._executable.device:  # the device was lost and replaced
             self._stamps = _Timestamps(self._executable.device)
         prepared = time.perf_counter()
         with self._executable.device.reporting(f"measuring {program.name!r}"):
@@ -67,7 +67,7 @@ class WebGPUTimer:
         end = time.perf_counter()
         numbers = {id(step): number for number, (step, _) in enumerate(runs(program.plan))}
         order = (step for step, _ in unrolled(program.plan) if isinstance(step, Dispatch))
-        # The device has a clock of its own: its last dispatch ends when the host hears of it, or shortly before.
+        # The device clock has its own origin: assume that its last dispatch ends when the host observes the completion.
         last = measured[-1][1] if measured else 0.0
         kernels = [
             Span(
@@ -88,7 +88,7 @@ class WebGPUTimer:
 
 
 class _Timestamps:
-    """Runs commands with timestamps before and behind each dispatch."""
+    """Runs commands with timestamps before and after each dispatch."""
 
     def __init__(self, device: WebGPUDevice):
         self.device = device
@@ -98,7 +98,7 @@ class _Timestamps:
         self._resolved = device.wgpu_device.create_buffer(label="timestamps", size=16 * MOST_DISPATCHES, usage=usage)
 
     def measure(self, segments: Sequence[Segment]) -> Iterator[tuple[float, float]]:
-        """Runs commands and copies in order; when each dispatch began and ended, in seconds since the first began."""
+        """Runs commands and copies in order; yields the begin and end of each, in seconds since the first began."""
         self._first: np.uint64 | None = None
         encoder, count = self.device.wgpu_device.create_command_encoder(), 0
         for segment in segments:
@@ -134,7 +134,7 @@ class _Timestamps:
         stamps = raw.view(np.uint64).reshape(count, 2)
         first = stamps[0, 0] if self._first is None else self._first
         self._first = first
-        # A difference of unsigned numbers is right across an overflow too.
+        # Unsigned differences are correct across a wraparound.
         return [
             (self._seconds * float(begun), self._seconds * float(done))
             for begun, done in zip(stamps[:, 0] - first, stamps[:, 1] - first, strict=True)
@@ -142,10 +142,10 @@ class _Timestamps:
 
 
 def _timestamp_seconds(device: WebGPUDevice) -> float:
-    """Returns what one tick of the device's timestamps takes.
+    """Returns the period of the device's timestamps in seconds.
 
     Raises:
-        DeviceError: There are no timestamps, or nothing says what a tick takes.
+        DeviceError: There are no timestamps, or their period is unknown.
     """
     if "timestamp-query" not in device.wgpu_device.features:
         raise DeviceError(f"{device.info.name} has no timestamps (WebGPU's feature timestamp-query)")

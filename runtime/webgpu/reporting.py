@@ -1,4 +1,4 @@
-"""What the device reports becomes a `DeviceError`: from a call, or later."""
+"""Converts errors that devices report, from a call or asynchronously, to `DeviceError`s."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorgrad.runtime.errors import DeviceError, TensorgradError
 
 
 class _LateErrors(logging.Handler):
-    """Collects what wgpu reports outside of a call: it logs that, and raises nothing."""
+    """Collects errors that wgpu only logs, because they occur outside of a call."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -22,7 +22,7 @@ class _LateErrors(logging.Handler):
         self.unusable: str | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Takes the reports of wgpu's error handler; what Rust logs besides is no error of ours."""
+        """Collects the messages of wgpu's error handler; other messages from Rust are ignored."""
         if record.funcName != "log_error":
             return
         message = record.getMessage()
@@ -32,23 +32,23 @@ class _LateErrors(logging.Handler):
             self.loss = message
 
     def check_usable(self) -> None:
-        """Raises why this process can't use devices any more, if it can't."""
+        """Raises an error if this process can't use devices any more, with the reason."""
         if self.unusable is not None:
             raise DeviceError(self.unusable)
 
     def check(self) -> None:
-        """Raises what has been collected."""
+        """Raises the collected errors, if any."""
         self.check_usable()
         if self.pending:
             raise DeviceError("the device reported: " + self.take())
 
     def take(self) -> str:
-        """Returns what has been collected, and forgets it."""
+        """Returns and clears the collected errors."""
         messages, self.pending = self.pending, []
         return "\n".join(messages)
 
     def take_loss(self) -> str | None:
-        """Returns the report that a device was lost, if there is one, and forgets it; it does not say which."""
+        """Returns and clears the report of a device loss, if there is one; it does not say which device."""
         message, self.loss = self.loss, None
         return None if message is None else " ".join(message.split())
 
@@ -58,11 +58,11 @@ logging.getLogger("wgpu").addHandler(_late_errors)
 check_usable, take_loss = _late_errors.check_usable, _late_errors.take_loss
 
 _processes: set[int] = set()
-"""Those that have talked to a driver: this one, and those that it was forked from."""
+"""The ids of the processes that have used a driver: this one, and its ancestors by fork."""
 
 
 def _note_fork() -> None:
-    """Keeps a forked child from its parent's drivers: their threads and locks are not there, so that calls hang."""
+    """Keeps a forked child from using its parent's drivers, whose threads don't survive a fork, so that calls hang."""
     if _processes:
         _late_errors.unusable = (
             f"process {os.getpid()} was forked from one that uses a GPU, and drivers don't survive that: start it by "
@@ -70,19 +70,19 @@ def _note_fork() -> None:
         )
 
 
-if hasattr(os, "register_at_fork"):  # not where there are no forks
+if hasattr(os, "register_at_fork"):  # not on platforms without fork
     os.register_at_fork(after_in_child=_note_fork)
 
 
 def give_up(message: str) -> DeviceError:
-    """Makes of devices that don't answer ones that can't be used any more; the error to raise."""
+    """Marks devices as unusable for this process because one doesn't respond; returns the error to raise."""
     _late_errors.unusable = message
     return DeviceError(message)
 
 
 @contextlib.contextmanager
 def reporting(doing: str) -> Iterator[None]:
-    """Turns whatever the device reports within the block, or has reported since, into a `DeviceError`."""
+    """Converts errors that a device reports in the block, or has reported since the last one, to a `DeviceError`."""
     _late_errors.check()
     _processes.add(os.getpid())
     try:

@@ -1,7 +1,7 @@
-"""Executables that survive the loss of their device: what they have done since a snapshot is done again on another.
+"""Executables that survive a device loss: the steps since a snapshot are replayed on another device.
 
-Parameters and state are on the device alone, and are lost with it. So the host keeps a copy of them, a snapshot, and
-what every step since then was given. That is enough for the same bits: a program has no other inputs.
+Parameters and state are only on the device, and are lost with it. So the host keeps a snapshot of them, and the inputs
+of every step since. That is enough to reproduce the same bits, as a program has no other inputs.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from tensorgrad.runtime.webgpu.executable import WebGPUExecutable
 from tensorgrad.runtime.webgpu.patient_device import PatientDevice
 
 MOST_KEPT = 1 << 28
-"""A snapshot is also taken when what was given since the last one takes more bytes."""
+"""A new snapshot is also taken once the inputs since the last one exceed this many bytes."""
 
 Result = TypeVar("Result")
 Redone = list[tuple[OutputHandle, OutputHandle]]
-"""Outputs that someone waits for, each with the one that has its value now."""
+"""Pending outputs, each with its counterpart from the replay."""
 
 
 class Call(Protocol):
-    """What an executable has done, to be done again."""
+    """A recorded call of an executable, to be replayed."""
 
     @property
     def bytes(self) -> int:
-        """What it takes to remember."""
+        """The bytes of host memory that the record takes."""
         ...
 
     @property
     def changes(self) -> bool:
-        """Whether it changes parameters or state."""
+        """Whether the call changes parameters or state."""
         ...
 
     def pending(self) -> list[OutputHandle]:
-        """Returns the outputs that someone may still look at and that are on the device alone."""
+        """Returns its live outputs that have not been read from the device."""
         ...
 
     def again(self) -> Redone:
-        """Does it again."""
+        """Replays the call."""
         ...
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step that has run. It does not keep its executable, in whose journal it is."""
+    """A step that has run. It holds no strong reference to its executable, whose journal it is in."""
 
     executable: weakref.ref[RestartingExecutable]
     inputs: Mapping[str, np.ndarray]
@@ -80,7 +80,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Write:
-    """Parameters and state that were set."""
+    """A write of parameters and state."""
 
     executable: weakref.ref[RestartingExecutable]
     values: Mapping[str, np.ndarray]
@@ -101,18 +101,18 @@ class Write:
 
 @dataclass
 class Journal:
-    """What brings executables back that use the same parameters and state.
+    """The record from which executables that share parameters and state are restored.
 
     Attributes:
-        every: After how many steps a snapshot is taken.
-        members: The executables; the first has all of the parameters and state.
-        snapshot: Parameters and state; what is missing is zero.
-        calls: What was done since, in order.
-        steps: How many of them are steps that change something.
-        passing: How many change nothing, and stay only as long as someone waits for their outputs.
-        most_passing: More of those than this are searched for what nobody waits for any more.
-        bytes: What they take to remember.
-        restarting: Whether it is being done again.
+        every: The number of steps between snapshots.
+        members: The executables; the first has all parameters and state.
+        snapshot: Parameters and state; missing ones are zero.
+        calls: The calls since the snapshot, in order.
+        steps: The number of steps among them that change parameters or state.
+        passing: The number of calls that change nothing, and are kept only while their outputs are pending.
+        most_passing: If there are more of those than this, they are searched for calls without pending outputs.
+        bytes: The bytes of host memory that the calls take.
+        restarting: Whether a replay is in progress.
     """
 
     every: int
@@ -127,14 +127,14 @@ class Journal:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next step is to take a snapshot first."""
+        """Whether a snapshot must be taken before the next step."""
         return self.steps >= self.every or self.bytes > MOST_KEPT
 
     def add(self, call: Call) -> None:
-        """Remembers what was done; what changed nothing, only as long as someone waits for its outputs.
+        """Records a call; one that changes nothing is kept only while its outputs are pending.
 
-        These are searched only when there are more than twice as many as were left the last time, so that many unread
-        results cost each call little.
+        Those are searched only once their number has more than doubled since the last search, which keeps the amortized
+        cost per call low if there are many unread results.
         """
         if isinstance(call, Write) and not self.calls:
             self.snapshot |= call.values
@@ -150,25 +150,25 @@ class Journal:
         self.bytes += call.bytes
 
     def deliver(self) -> None:
-        """Reads every output that someone may still look at."""
+        """Reads every pending output."""
         for call in self.calls:
             for handle in call.pending():
                 handle.numpy()
 
     def renew(self, values: Mapping[str, np.ndarray]) -> None:
-        """Takes parameters and state as the snapshot, all of them, once every output is delivered."""
+        """Replaces the snapshot with these parameters and state, all of them; every output must have been delivered."""
         self.snapshot, self.calls = dict(values), []
         self.steps = self.passing = self.most_passing = self.bytes = 0
 
     def restart(self, loss: DeviceLostError) -> None:
-        """Brings all executables to where they were, on another device.
+        """Restores all executables on another device.
 
         Raises:
-            DeviceLostError: That was lost, too, or is another kind of device. The next call tries again.
-            DeviceError: There is no device any more, or what it reported.
+            DeviceLostError: That device was lost too, or is of another kind. The next call tries again.
+            DeviceError: There is no device any more, or it reported an error.
 
         Warns:
-            DeviceLostWarning: Always, at last.
+            DeviceLostWarning: Always, on success.
         """
         if self.restarting:
             raise loss
@@ -190,7 +190,7 @@ class Journal:
         warnings.warn_explicit(message, DeviceLostWarning, file, line)
 
     def _restarted(self) -> str:
-        """Does everything again; the device's name."""
+        """Replays all calls; returns the new device's name."""
         members = [one for one in (reference() for reference in self.members) if one is not None]
         first = members[0]
         device = first.device.successor()
@@ -205,7 +205,7 @@ class Journal:
 
 
 class RestartingRing(OutputRing[wgpu.GPUBuffer]):
-    """Outputs that are there even if the device was lost before someone looked at them."""
+    """A ring whose outputs remain available if the device is lost before they are read."""
 
     def __init__(self, program: Program, device: PatientDevice, journal: Journal):
         super().__init__(program, device)
@@ -224,23 +224,23 @@ class RestartingRing(OutputRing[wgpu.GPUBuffer]):
             return self._again(slot, tensor, loss)
 
     def _again(self, slot: RingSlot[wgpu.GPUBuffer], tensor: TensorSlot, loss: DeviceLostError) -> np.ndarray:
-        """Returns an output's value, which doing everything again delivers."""
+        """Returns an output's value, after a replay delivered it."""
         alive = [(reference(), one) for reference, one in slot.handles]
         (handle,) = (handle for handle, one in alive if handle is not None and one is tensor)
-        if handle.is_pending:  # someone else may have restarted in the meantime
+        if handle.is_pending:  # another access may have restarted in the meantime
             self._journal.restart(loss)
         return handle.numpy()
 
 
 class RestartingExecutable(WebGPUExecutable):
-    """A `WebGPUExecutable` that goes on on another device when its own is lost, with the same values.
+    """A `WebGPUExecutable` that continues on another device when its own is lost, with the same values.
 
     Args:
         program, in_turn, timeout: See `WebGPUExecutable`.
-        device: Where, unless it shares.
-        share: A restarting executable whose parameters and state this one uses too; both go on together.
-        snapshot_every: After how many steps the host copies parameters and state from the device; that of `share`, if
-            there is one.
+        device: The device, unless it shares.
+        share: A restarting executable whose parameters and state this one shares; both move together.
+        snapshot_every: The number of steps between snapshots of parameters and state; if there is a `share`, its value
+            is used.
 
     Raises:
         ProgramError, TargetError, DeviceError: See `WebGPUExecutable`.
@@ -265,7 +265,7 @@ class RestartingExecutable(WebGPUExecutable):
         else:
             try:
                 load(program, device, None, in_turn, timeout)
-            except DeviceLostError:  # nothing is on it yet that could be lost
+            except DeviceLostError:  # there is nothing on it yet that could be lost
                 load(program, device.successor(), None, in_turn, timeout)
         self._journal.members.append(weakref.ref(self))
 
@@ -273,17 +273,17 @@ class RestartingExecutable(WebGPUExecutable):
         return RestartingRing(self.program, device, self._journal)
 
     def move(self, device: WebGPUDevice) -> None:
-        """Takes a place on another device, with zeros for parameters and state, or those of what it shares with."""
+        """Loads the program on another device, with zeroed parameters and state, or those that it shares."""
         self.device = device
         self._given = {}
         self._load(self._share, self._in_turn)
 
     def wait(self) -> None:
-        """Waits until everything has run; see `WebGPUDevice.wait`."""
+        """Waits until all submitted work has completed; see `WebGPUDevice.wait`."""
         self._within("waiting for", self.device.wait)
 
     def _surviving(self, call: Callable[[], Result]) -> Result:
-        """Calls what talks to the device, twice if it was lost."""
+        """Makes a device call, and repeats it if the device was lost."""
         try:
             return call()
         except DeviceLostError as loss:
@@ -293,14 +293,14 @@ class RestartingExecutable(WebGPUExecutable):
     def step(
         self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
     ) -> dict[str, OutputHandle]:
-        """Runs the program once; see `WebGPUExecutable.step`. Inputs are copied, but for constant ones.
+        """Runs the program once; see `WebGPUExecutable.step`. Inputs are copied, except constant ones.
 
         Raises:
-            InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
-            DeviceError: What the device reported; it was lost, and so was the one in its place.
+            InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+            DeviceError: The device reported an error; or it was lost, and so was its replacement.
 
         Warns:
-            DeviceLostWarning: The device was lost, and the program went on on another.
+            DeviceLostWarning: The device was lost, and the program continues on another.
         """
         given = self._given_to(inputs, constant)
         run = super().step
@@ -317,14 +317,14 @@ class RestartingExecutable(WebGPUExecutable):
         return found
 
     def outputs(self, index: int) -> dict[str, OutputHandle]:
-        """Returns the outputs of a step that `prepare` has prepared, once it has run."""
+        """Returns the outputs of a prepared step that has run."""
         outputs = super().outputs(index)
         assert self._prepared is not None
         self._remember(*self._prepared, outputs)
         return outputs
 
     def _given_to(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> dict[str, np.ndarray]:
-        """Returns what a step is given, which stays as it is; takes a snapshot where one is due."""
+        """Returns copies of a step's inputs, except constant ones, and takes a snapshot if one is due."""
         checked = check_inputs(self.program_inputs, inputs)
         given = {name: value if name in constant else np.array(value) for name, value in checked.items()}
         if self._changes and self._journal.is_due:
@@ -340,7 +340,7 @@ class RestartingExecutable(WebGPUExecutable):
         self._journal.add(Step(weakref.ref(self), given, dict(scalars), handles, self._changes, _bytes(given)))
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
-        """Returns the present values; see `ProgramExecutable.read`. All of them are a snapshot."""
+        """Returns the current values; see `ProgramExecutable.read`. A read of all of them is used as a snapshot."""
         chosen = list(self.persistent if names is None else names)
         read = super().read
         is_snapshot = self._share is None and self.persistent.keys() == {*chosen}
