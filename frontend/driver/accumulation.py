@@ -1,4 +1,4 @@
-"""Gradients that are added up over micro-batches: the program for all but the last of a step, and its place."""
+"""Gradient accumulation: the program for all micro-batches of a step but the last, and the progress of a step."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 
 ALIGNMENT = 256
-"""The coarsest alignment of buffers that a device of WebGPU may ask for."""
+"""The largest buffer offset alignment that a WebGPU device may require."""
 
 
 @dataclass
 class Accumulation:
-    """What runs on the micro-batches of a step but the last, whose program also updates.
+    """Runs all micro-batches of a step but the last, whose program also applies the update.
 
     Attributes:
         steps: How many micro-batches a step has.
         compilation: Where the program comes from.
         executable: The program, which shares parameters and state with that of the last micro-batch.
-        done: How many micro-batches of the present step have run.
+        done: How many micro-batches of the current step have run.
     """
 
     steps: int
@@ -56,24 +56,24 @@ class Accumulation:
         self.done = (self.done + 1) % self.steps
 
     def program(self, target: str | None) -> Program:
-        """Returns the program as data; see `Compiled.program_for`."""
+        """Returns the program in its serializable form; see `Compiled.program_for`."""
         if target is not None:
             return self.compilation.program_for(target)
         executable = self.executable
         return executable.program if isinstance(executable, ProgramExecutable) else self.compilation.program()
 
     def statistics(self) -> dict[str, Any]:
-        """Returns what a micro-batch costs that is not a step's last."""
+        """Returns the cost of a micro-batch that is not the last of its step."""
         chosen = ("dispatches", "copies", "kernels", "bytes_moved")
         counts = self.executable.statistics()
         return {"steps": self.steps, **{name: counts[name] for name in chosen}}
 
 
 def micro_batches(accumulate: object) -> int:
-    """Returns how many micro-batches a step has, from what a caller said.
+    """Returns the number of micro-batches of a step, from the caller's option.
 
     Raises:
-        OptionError: It is not an integer from 1.
+        OptionError: It is not a positive integer.
     """
     if not is_integer(accumulate, 1):
         raise OptionError(f"{user_line()}: accumulate must be an integer from 1, got {accumulate!r}")
@@ -86,11 +86,11 @@ def compiled_accumulation(
     """Compiles the program for all micro-batches but the last.
 
     Args:
-        step: The program for the last one, loaded.
-        executable: What it was loaded as.
-        losses: By which parameters each loss is differentiated.
+        step: The compilation of the last one, loaded.
+        executable: The executable it was loaded as.
+        losses: The parameters that each loss is differentiated with respect to.
         steps: How many micro-batches a step has.
-        distribution: How it is divided among processes, if it is.
+        distribution: How the step is divided among processes, if it is.
 
     Raises:
         ProgramError: Both together take more memory than the limit.
@@ -125,16 +125,16 @@ def compiled_accumulation(
 
 
 def bytes_of_outputs(function: FuncOp) -> int:
-    """Returns what the results of a traced function take on a device, at the coarsest alignment that one asks for."""
+    """Returns the bytes that the results of a traced function take on a device, at the largest alignment."""
     sizes = [prod(shape_of(value)) * numpy_dtype(element_of(value)).itemsize for value in return_of(function).operands]
     return sum(-(-max(size, 4) // ALIGNMENT) * ALIGNMENT for size in sizes)
 
 
 def _check_memory(last: Executable, others: Executable, limit: int, where: str) -> None:
-    """Checks what both programs of a step take together.
+    """Checks the memory that both programs of a step take together.
 
     Raises:
-        ProgramError: It is more than the limit.
+        ProgramError: It exceeds the limit.
     """
     assert isinstance(others, ProgramExecutable)
     own = others.statistics()["peak_bytes"] - others.shared_bytes

@@ -1,6 +1,6 @@
 """`Training.blame`: which line made the NaN or infinity of a step, found by running the step on the reference.
 
-A step that is asked for nothing pays nothing: its program is run again in numpy, op by op, from the same state.
+A step costs nothing extra until it is asked about: its program is then rerun in numpy, op by op, from the same state.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from tensorgrad.interpreters.nonfinite import Content, NonfiniteSearch, Origin
 from tensorgrad.surface.collector import without_collector
 
 MOST_REACHED = 4
-"""How many results are listed that are not finite."""
+"""How many non-finite results are listed."""
 
 
 @dataclass(frozen=True)
 class Blame:
-    """What made the first NaN or infinity of a step; `print` shows it.
+    """The origin of the first NaN or infinity of a step; `print` shows it.
 
     Attributes:
-        op: The op, as in `tg.log`; None where a value that the step was given has it already.
+        op: The op, as in `tg.log`; None if a value that the step was given already has it.
         line: The user's line that the op is from, as `file:line`: of a derivative, the line that is differentiated.
         phase: Whether the op is of the loss, of its derivative, or of the optimizer's update.
-        result: What is in the op's result, or in the value that was given.
-        operands: What is in the op's operands.
-        given: The parameter, state or input that has it already, such as "parameter 'weight'".
-        nan: Where an infinity has become a NaN, as "`tg.sub` of the loss at file:line".
-        reached: Results of the step that are not finite because of it, such as "output 'loss'"; where these are NaN
-            whatever the other values are, the step was not run to its end, and there may be more.
+        result: A description of the op's result, or of the given value.
+        operands: A description of the op's operands.
+        given: The parameter, state or input that already has it, such as "parameter 'weight'".
+        nan: Where an infinity turned into a NaN, as "`tg.sub` of the loss at file:line".
+        reached: Results of the step that are non-finite because of it, such as "output 'loss'"; if these are NaN
+            regardless of all other values, the step was not run to its end, and there may be more.
     """
 
     op: str | None
@@ -66,7 +66,7 @@ def _of(op: str, phase: Phase | None) -> str:
 
 
 class Blamer:
-    """A step on the reference, to be asked for where values come from that are not finite.
+    """A step on the reference, which can be asked where non-finite values come from.
 
     Args:
         step: The step.
@@ -86,13 +86,13 @@ class Blamer:
         settings: Mapping[str, float],
         is_checked: Callable[[Slot], bool],
     ) -> Blame | None:
-        """Returns what made the first NaN or infinity; None where the step has none on the reference.
+        """Returns the origin of the first NaN or infinity; None if the step has none on the reference.
 
         Args:
-            inputs: The step's.
-            persistent: Parameters and state before it.
-            settings: What the host gives a step.
-            is_checked: Whether a result of the step is to be finite.
+            inputs: The step's inputs.
+            persistent: Parameters and state before the step.
+            settings: The scalars that the host passes to the step.
+            is_checked: Whether a result of the step must be finite.
         """
         values = self._step.values(self._search.arguments, inputs, persistent, settings)
         origin = self._search.run(values, is_checked)

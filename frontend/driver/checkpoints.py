@@ -1,8 +1,8 @@
-"""What a training is in, as named arrays: to look at, to store, and to continue from, bit for bit.
+"""The state of a training as named arrays: to inspect, to store, and to resume from, bit for bit.
 
-Parameters and buffers go by their paths, `blocks.0.attention.q.weight`; the optimizer's state by
-`optimizer/<state>/<path>`, such as `optimizer/adam.m/blocks.0.attention.q.weight`; and what the host keeps by
-`training/<name>`: the step count, the random key and the settings. No path has a slash in it.
+Parameters and buffers are named by their paths, `blocks.0.attention.q.weight`; the optimizer's state is named
+`optimizer/<state>/<path>`, such as `optimizer/adam.m/blocks.0.attention.q.weight`; and what the host keeps is named
+`training/<name>`: the step count, the random key and the settings. No path contains a slash.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from tensorgrad.tracing.arrays import as_numpy
 from tensorgrad.tracing.location import user_line
 
 OPTIMIZER, TRAINING, RUN = "optimizer/", "training/", "fit/"
-"""How the names begin of the optimizer's state, of what the host keeps, and of what `tg.fit` adds."""
+"""Name prefixes of the optimizer's state, of what the host keeps, and of what `tg.fit` adds."""
 FORMAT, FORMAT_VERSION = "tensorgrad-checkpoint", 1
 
 
 State: TypeAlias = dict[str, np.ndarray]
 PARTS = ("model", "optimizer", "settings")
-"""What a state is made of; see `TrainingState.state_dict`."""
+"""The parts of a state; see `TrainingState.state_dict`."""
 
 
 class Loaded(NamedTuple):
-    """What `load_state_dict` did not find, and what it did not take.
+    """The names that `load_state_dict` did not find, and those that it ignored.
 
     Attributes:
-        missing: Names that were not given, and kept their values.
-        unexpected: Names that were given and not taken: they are none of the training's, or of a part of the state that
-            was not asked for.
+        missing: Names that were not given; their values are unchanged.
+        unexpected: Names that were given but ignored: they are not the training's, or belong to a part of the state
+            that was not requested.
     """
 
     missing: tuple[str, ...]
@@ -47,7 +47,7 @@ class Loaded(NamedTuple):
 
 
 def part_of(name: str) -> str:
-    """Returns which of `PARTS` a name is of."""
+    """Returns which of `PARTS` a name belongs to."""
     if name.startswith(OPTIMIZER) or name in (f"{TRAINING}step", f"{TRAINING}accumulated"):
         return "optimizer"
     return "settings" if name.startswith(TRAINING) else "model"
@@ -67,22 +67,22 @@ def checked_parts(parts: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def names_of(holder: Persistent) -> dict[str, str]:
-    """Returns the name in checkpoints of each parameter and state, by the name that it has in the program."""
+    """Returns the checkpoint name of each parameter and state, keyed by its name in the program."""
     return {name: name_of(name) for name in holder.persistent}
 
 
 def name_of(persistent: str) -> str:
-    """Returns the name in checkpoints of what has this one in programs."""
+    """Returns the checkpoint name of a value with this name in programs."""
     return OPTIMIZER + persistent if "/" in persistent else persistent
 
 
 def state_of(holder: Persistent, kept: Mapping[str, np.ndarray], parts: Sequence[str] = PARTS) -> dict[str, np.ndarray]:
-    """Copies of parameters and state, and of what the host keeps, by their names in checkpoints.
+    """Copies parameters, state, and what the host keeps, by their names in checkpoints.
 
     Args:
         holder: Has the parameters and state.
-        kept: What the host keeps.
-        parts: Which of them.
+        kept: What the host keeps between steps.
+        parts: Which parts to include.
     """
     values = holder.read([own for own, name in names_of(holder).items() if part_of(name) in parts])
     state = {name_of(own): value for own, value in values.items()}
@@ -97,17 +97,17 @@ def checked_state(
     strict: bool,
     parts: Sequence[str] = PARTS,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Loaded]:
-    """Checks values against what there is.
+    """Checks given values against the current state.
 
     Args:
         holder: Has the parameters and state.
-        kept: What the host keeps, as it is.
-        values: By their names in checkpoints.
-        strict: Whether names of these parts that are missing or unexpected are errors.
-        parts: What to take; names of other parts are left out.
+        kept: What the host keeps between steps.
+        values: Arrays by their names in checkpoints.
+        strict: Whether missing or unexpected names of these parts are errors.
+        parts: Which parts to take; names of other parts are ignored.
 
     Returns:
-        The values by their names in the program; those for the host; and which names were not found.
+        The values by their names in the program; those for the host; and the names that did not match.
 
     Raises:
         InputError: A shape or dtype differs, or a name is missing or unexpected; lists all.
@@ -146,22 +146,22 @@ def checked_state(
 def write_checkpoint(
     path: str | os.PathLike[str], state: Mapping[str, np.ndarray], run: Mapping[str, Any] | None = None
 ) -> None:
-    """Writes a state to a safetensors file, at once.
+    """Writes a state to a safetensors file atomically.
 
     Args:
         path: The file.
         state: Arrays by name.
-        run: What else `tg.fit` has to know to go on; JSON.
+        run: What else `tg.fit` needs to resume; JSON.
 
     Raises:
-        InputError: What `tg.fit` has to know is not JSON.
+        InputError: What `tg.fit` needs is not JSON.
         OSError: The file can't be written.
     """
     try:
         text = json.dumps({"version": FORMAT_VERSION, "run": run})
     except TypeError as error:
         raise InputError(f"{user_line()}: the state_dict of data and callbacks must be JSON: {error}") from None
-    # One entry: the library writes several in any order, and equal states are to be equal files.
+    # One entry: the library writes several in arbitrary order, and equal states must give equal files.
     write_safetensors(path, state, {FORMAT: text})
 
 
@@ -169,7 +169,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
     """Reads what `write_checkpoint` wrote.
 
     Returns:
-        The state, without what `tg.fit` added but for that in its own names; and what it has to know, if it wrote this.
+        The state, including what `tg.fit` added under its own names; and the data `tg.fit` needs, if it wrote the file.
 
     Raises:
         InputError: The file is not a checkpoint, or one of another format version.
@@ -181,7 +181,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
     try:
         content = parsed_json(metadata[FORMAT])
         version = content["version"]
-        # Another version may keep what else it has by other names.
+        # Another version may store its other data under different names.
         run = content["run"] if version == FORMAT_VERSION else None
     except (ValueError, TypeError, LookupError) as error:
         raise InputError(f"{user_line()}: {path} is a damaged checkpoint: {error!r}") from None
@@ -193,17 +193,17 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
 
 
 def of_saved(path: str | os.PathLike[str], settings: Callable[[Mapping[str, float]], Mapping[str, float]]) -> State:
-    """Reads a file of `Training.save`, or of a page, as a state.
+    """Reads a file written by `Training.save`, or by a page, as a state.
 
     Args:
         path: The file.
-        settings: Gives a file's settings by the names that they have in checkpoints.
+        settings: Maps a file's settings to their names in checkpoints.
 
     Returns:
         The state, by its names in checkpoints.
 
     Raises:
-        InputError: The file holds no training.
+        InputError: The file contains no training.
         OSError: It can't be read.
     """
     try:
@@ -224,7 +224,7 @@ def of_saved(path: str | os.PathLike[str], settings: Callable[[Mapping[str, floa
 
 
 def is_saved(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a file is of `Training.save` rather than a checkpoint.
+    """Returns whether a file was written by `Training.save` rather than as a checkpoint.
 
     Raises:
         InputError: It is not a safetensors file.
@@ -234,7 +234,7 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
 
 
 def of_training(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns a checkpoint's state, without what `tg.fit` added."""
+    """Returns a checkpoint's state without what `tg.fit` added."""
     return {name: value for name, value in state.items() if not name.startswith(RUN)}
 
 

@@ -1,4 +1,4 @@
-"""`tg.compile`: a model, a loss and an optimizer become one program that runs a training step."""
+"""`tg.compile`: compiles a model, a loss and an optimizer into one program that runs a training step."""
 
 from __future__ import annotations
 
@@ -74,96 +74,98 @@ def compile(
     shard: Literal["optimizer"] | None = None,
     replicated: Sequence[str] = (),
 ) -> Training[Result]:
-    """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
+    """Compiles a training step: the loss, its gradients with respect to the parameters, and the optimizer's update.
 
     A model may have parts with optimizers and losses of their own, such as a generator and a discriminator. A step is
-    one program for all of them: every loss is differentiated by the parameters of its own part alone, and all values
-    that are read, by any loss, gradient or update, are those from before the step.
+    one program for all of them: every loss is differentiated with respect to the parameters of its own part alone, and
+    every value that a loss, gradient or update reads is the one from before the step.
 
     Args:
-        model: The parameters to train, but for those that `model.freeze` names; each is drawn from the seed and its
-            path, or is what an initialized model has. Or a dict, list or tuple of modules and arrays of floats, which
-            are parameters; the loss is given the same with tensors. A parameter that the loss does not depend on gets
-            an `UnusedParameterWarning`.
+        model: The model whose parameters are trained, except those that `model.freeze` names; each parameter is sampled
+            from the seed and its path, or keeps its value if the model is initialized. Or a dict, list or tuple of
+            modules and float arrays, which are parameters; the loss receives the same structure with tensors. A
+            parameter that the loss does not depend on causes an `UnusedParameterWarning`.
         loss: Called once, as `loss(model, **inputs)`, with traced tensors; returns a float scalar, or a dict with one
             for each part that is trained, by its name. If it has a parameter `key` that is not in `inputs`, it receives
             `tg.random.fold_in(tg.random.key(seed), step)`, where step starts at 1 and counts micro-batches. It may
-            assign to buffers, and to parameters that are not trained: what is read after the assignment, and by the
-            next step, is the new value.
+            assign to buffers, and to parameters that are not trained: reads after the assignment, and the next step,
+            see the new value.
         optimizer: One of `tg.optim`. Or one for each part of the model, by its path, and `None` for a part that is not
             trained: `{"actor": tg.optim.adam(1e-4), "critic": tg.optim.sgd(1e-2), "target": None}`. Or `None`: then a
-            step runs the loss and what it assigns, and has no derivative, as where everything is frozen.
+            step runs the loss and its assignments without a derivative, as if everything were frozen.
         inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name.
-        device: "auto" for a hardware adapter where there is one, else the CPU, which the log and `repr` of the training
-            say; "wgpu" for any adapter; "cpu" for native code; "numpy" for the reference.
+        device: "auto" for a hardware adapter if there is one, else the CPU, as reported by the log and the training's
+            `repr`; "wgpu" for any adapter; "cpu" for native code; "numpy" for the reference.
         seed: Seeds the initialization and the key of each step.
-        checks: Whether to look at the inputs of every call, and raise an `InputError` before anything runs: for NaN and
-            infinities, and for indices out of range, such as a label that is not a class, where an index is an input,
-            or comes of inputs by casts, comparisons, arithmetic, slices and the like.
-        check_numerics: Whether to look at the loss, the parameters and the optimizer's state after every step. One that
-            makes a NaN or an infinity is taken back, and a `DivergenceError` says which line made it, in `tg.fit` too,
-            whatever its `on_nan`; see `Training.blame`. Each step reads all of the state then, twice, and waits for it.
-        memory_limit: The most bytes that parameters, state, inputs, outputs and all temporary values may take together
-            on the device. Where a step needs more, it runs in an order that needs less, and parts of the loss are
-            computed again for the derivative instead of being kept; `stats()["memory_limit"]` says what that costs.
-            On numpy nothing plans memory, so there it is an error.
+        checks: Whether to check the inputs of every call, and raise an `InputError` before anything runs: for NaN and
+            infinities, and for indices out of range, such as a label that is not a class, if an index is an input or
+            derived from inputs by casts, comparisons, arithmetic, slices and the like.
+        check_numerics: Whether to check the loss, the parameters and the optimizer's state after every step. A step
+            that produces a NaN or an infinity is rolled back, and a `DivergenceError` names the line that produced it,
+            in `tg.fit` too, regardless of its `on_nan`; see `Training.blame`. Each step then reads all of the state
+            twice, and waits for it.
+        memory_limit: The most bytes that parameters, state, inputs, outputs and all temporaries may take together on
+            the device. If a step needs more, it runs in an order that needs less, and parts of the loss are recomputed
+            for the derivative instead of being kept; `stats()["memory_limit"]` reports what that costs. Numpy has no
+            memory plan, so the option is an error there.
         tune: Whether to measure schedules of the kernels that take the most time, or for how many seconds at most
-            (True is 60). The best are kept on disk for the device, so that the next compilation finds them. On numpy
-            there is nothing to choose.
-        accumulate: Over how many calls of `step` gradients are added up. The inputs of each are a micro-batch; the last
-            call of as many updates the parameters by the mean of their gradients, which takes the memory of one
-            micro-batch and one more copy of the trained parameters. Where the loss is a mean, that is the step of
-            one batch of all their examples, but for roundings and for what depends on a batch as a whole, such as batch
-            norm, whose statistics each micro-batch has of its own and updates.
+            (True is 60). The best are kept on disk per device, and found by the next compilation. On numpy there is
+            nothing to tune.
+        accumulate: The number of calls of `step` that gradients are accumulated over. The inputs of each call are a
+            micro-batch; the last call of a step updates the parameters by the mean of the gradients. This takes the
+            memory of one micro-batch and one more copy of the trained parameters. If the loss is a mean, it equals a
+            step on one batch of all their examples, except for rounding and for whatever depends on the batch as a
+            whole, such as batch norm, whose statistics are computed and updated for each micro-batch.
         precision: "f32"; or "f16" to store activations between kernels as half floats, saved ones included. Everything
             is computed in f32, and parameters, optimizer state, inputs, outputs, statistics, losses and cotangents are
-            kept in it. What passes 65504 is stored as an infinity. Attached functions do the same.
-        loss_scale: With "f16", stores cotangents of activations as half floats too, multiplied by this power of two,
-            which loads take back, so that small ones do not underflow; gradients of parameters stay f32. One that is
-            too large makes infinities, which the parameters show.
-        edit_passes: Called with the list of passes on `tg`, and again with the list of those below it, which only a
-            device has; returns the list to run.
-        verify: Whether the compiler checks itself: what each pass leaves runs at its own level, on drawn values, and a
-            pass that changes a result, or a derivative that no difference agrees with, is a `NumericsError`. On wgpu
-            and cpu each kernel is compared too, on the device, with what numpy gives for it, and the first that gives
-            something else is named. That takes several times as long as compiling. Attached functions do the same.
-        timeout: For how many seconds to wait for the device at a time: for what it was given until then, when a result
-            is read. Where that takes longer, a `DeviceError` says so, and this process can't use the device any more,
-            since nothing stops what it runs. `None` waits as long as it takes. On numpy and cpu nothing waits, so there
-            it is an error, unless "auto" has chosen them. Attached functions do the same.
-        on_device_lost: What happens when the device is lost: the driver was reset, or the GPU taken away. "raise" is a
-            `DeviceLostError`. "restart" goes on on a new device, without compiling again: from the last snapshot of
-            parameters and state all steps since are repeated, with what they were given. So none is lost, results that
-            wait to be read are there, and everything has the bits that it would have had; a `DeviceLostWarning` says
-            what happened. Snapshots and the inputs since are in the host's memory. Attached functions do the same. On
-            numpy and cpu nothing is lost, so there "restart" is an error, unless "auto" has chosen them.
+            stored in f32. Values beyond 65504 are stored as infinities. Attached functions do the same.
+        loss_scale: With "f16", stores cotangents of activations as half floats too, multiplied by this power of two to
+            prevent underflow, and divided by it when loaded; gradients of parameters stay f32. Too large a scale
+            produces infinities, which show up in the parameters.
+        edit_passes: Called with the list of passes on `tg`, and again with the list of passes below it, which only
+            devices have; returns the list to run.
+        verify: Whether the compiler checks itself: the module is run at its own level after each pass, on sampled
+            values, and a pass that changes a result, or a derivative that disagrees with finite differences, is a
+            `NumericsError`. On wgpu and cpu each kernel on the device is also compared with numpy, and the first that
+            differs is named. This takes several times as long as compiling. Attached functions do the same.
+        timeout: For how many seconds to wait for the device at a time, when a result is read and everything submitted
+            before it must finish. If that takes longer, a `DeviceError` is raised, and this process can't use the
+            device any more, since running work can't be stopped. `None` waits indefinitely. On numpy and cpu nothing
+            waits, so it is an error there, unless "auto" has chosen them. Attached functions do the same.
+        on_device_lost: What happens when the device is lost: the driver was reset, or the GPU removed. "raise" raises a
+            `DeviceLostError`. "restart" continues on a new device without recompiling: all steps since the last
+            snapshot of parameters and state are replayed with their inputs. No step is lost, unread results stay
+            available, and everything is bit-identical to an uninterrupted run; a `DeviceLostWarning` reports what
+            happened. Snapshots and the inputs since are kept in host memory. Attached functions do the same. Numpy and
+            cpu can't be lost, so "restart" is an error there, unless "auto" has chosen them.
         snapshot_every: With "restart", after how many calls of `step` a snapshot is taken, which waits for the device
-            and reads the state; also when inputs since the last take 256 MiB. Whatever reads all of the state, such as
-            `state_dict` and checkpoints, is one too.
-        group: The processes that run each step together, as `tg.distributed.group()` gives them; each has a part of
-            the batch, and all have the same parameters. `inputs` are then those of the whole batch, whose first axes
-            have an equal part for each process, and a step computes what one process would with all of it, but for
-            roundings: batch statistics, norms, random numbers and metrics are those of the whole batch. `step` takes
-            this process's part, or the whole batch, of which it takes that part. Every process calls the same functions
-            in the same order. A group of one is as none.
+            and reads the state; one is also taken when the inputs since the last reach 256 MiB. Whatever reads all of
+            the state, such as `state_dict` and checkpoints, also counts as one.
+        group: The processes that run each step together, as returned by `tg.distributed.group()`; each has a part of
+            the batch, and all have the same parameters. `inputs` are then those of the whole batch, whose leading axes
+            are divided equally among the processes, and a step computes what one process would with all of it, except
+            for rounding: batch statistics, norms, random numbers and metrics are those of the whole batch. `step` takes
+            this process's part, or the whole batch, from which it takes its part. Every process must call the same
+            functions in the same order. A group of one is the same as none.
         shard: With "optimizer", each process of the group keeps a part of the optimizer's state, and updates that part
             of the parameters.
-        replicated: The inputs that every process of the group is given whole.
+        replicated: The inputs that every process of the group receives whole.
 
     Returns:
-        What runs the step; see `Training`.
+        The training, which runs the step; see `Training`.
 
     Raises:
-        TraceError: This is inside a trace, or the loss does what can't be traced.
-        ParameterError: The model has no parameters, one is in no part or in two, or the loss changes which it has.
-        InputError: The loss takes other arguments than `inputs`.
-        ShapeError, DTypeError: Shapes or dtypes in the loss don't fit, or its result is not a float scalar.
+        TraceError: This is inside a trace, or the loss does something that can't be traced.
+        ParameterError: The model has no parameters, one is in no part or in two, or the loss adds or removes
+            parameters.
+        InputError: The loss takes arguments other than `inputs`.
+        ShapeError, DTypeError: Shapes or dtypes in the loss don't match, or its result is not a float scalar.
         OptionError: A setting is out of range.
         NoAdapterError: There is no adapter for device "wgpu".
         ProgramError, TargetError: The device can't run the program.
-        GroupError: The processes of the group have not compiled the same, or one did not come.
-        NumericsError: With `verify`, a pass changes a value, or a kernel gives another one on the device; says which,
-            where and how much.
+        GroupError: The processes of the group have not compiled the same program, or one did not join.
+        NumericsError: With `verify`, a pass changes a value, or a kernel's result on the device differs; says which,
+            where and by how much.
     """
     refuse_inside_trace("tg.compile")
     options = StepOptions(
@@ -192,15 +194,15 @@ def compile(
 
 @dataclass(frozen=True)
 class _Traced:
-    """A step, traced.
+    """A traced step.
 
     Attributes:
         source: What it was traced from.
         parameters: All parameters by path.
-        parts: Which optimizer updates which of them.
+        parts: Which optimizer updates which parameters.
         function: The loss.
         key: The key of the initialization.
-        with_key: Whether the loss takes a key of each step.
+        with_key: Whether the loss takes a key for each step.
     """
 
     source: Source
@@ -214,7 +216,7 @@ class _Traced:
 def _traced(
     model: Any, loss: Callable[..., Any], optimizer: Any, inputs: Any, options: StepOptions, phases: Phases
 ) -> _Traced:
-    """Returns the step of a model and a loss, once what is given has been checked."""
+    """Checks the arguments, and returns the traced step of a model and a loss."""
     declared = declared_model(model)
     parameters = parameters_of(declared, trained=optimizer is not None)
     parts = parts_of(optimizer, parameters)
@@ -252,7 +254,7 @@ def _traced(
 
 
 def _built(traced: _Traced, options: StepOptions, phases: Phases) -> Training[Any]:
-    """Returns the training of a traced step, compiled and on its device."""
+    """Returns the training of a traced step, compiled and loaded on its device."""
     source, parts, function = traced.source, traced.parts, traced.function
     with phases.measure("load"):
         found = find_device(options.device)
@@ -301,12 +303,12 @@ def _initialize(
     key: random.Key,
     agree: Callable[[Mapping[str, np.ndarray]], None] | None,
 ) -> None:
-    """Gives parameters and buffers their first values.
+    """Initializes parameters and buffers.
 
     Args:
-        executable: Takes them.
-        declared: What they are.
-        key: What they are drawn from.
+        executable: The executable that receives them.
+        declared: Their declarations, by path.
+        key: The key they are sampled with.
         agree: Compares them with those of other processes.
     """
     if agree is not None:
@@ -315,14 +317,14 @@ def _initialize(
         executable.write(values)
         return
     size = 0
-    for path, value in drawing(declared, key):  # one at a time, which takes less memory
+    for path, value in drawing(declared, key):  # one at a time, to limit peak memory
         executable.write({path: value})
         size += value.nbytes
     return_freed_memory(size)
 
 
 def _agreed(options: StepOptions, parts: Parts) -> dict[str, object]:
-    """Returns what all processes of a group must have chosen alike, by what it is called in an error."""
+    """Returns the options that all processes of a group must agree on, by their names in error messages."""
     settings = {
         label: (one.value, None if one.schedule is None else one.schedule.name)
         for label, one in parts.host_settings().items()
@@ -333,7 +335,7 @@ def _agreed(options: StepOptions, parts: Parts) -> dict[str, object]:
 
 
 def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
-    """Warns of parameters that are to be trained by a loss that does not depend on them."""
+    """Warns about parameters that a loss is to train but does not depend on."""
     for result, paths in enumerate(losses):
         places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.name in {*paths}}
         for path in unreached(function, places, result):

@@ -1,4 +1,4 @@
-"""Programs on their devices: what training steps and other compiled functions have in common."""
+"""Base classes of compiled programs on their devices: training steps, functions, and their specializations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _log = logging.getLogger("tensorgrad.cache")
 
 
 class Held:
-    """What holds memory of a device, which no copy could share and no file could hold."""
+    """An object that holds device memory, and so can be neither copied nor pickled."""
 
     def __reduce__(self) -> NoReturn:
         raise ProgramError(
@@ -46,7 +46,7 @@ class Held:
 
 
 class Compiled(Held):
-    """A program on its device."""
+    """A compiled program on its device."""
 
     def __init__(self, compilation: Compilation, executable: Executable):
         self._compilation = compilation
@@ -61,17 +61,17 @@ class Compiled(Held):
 
     @property
     def program(self) -> Program:
-        """The program as data; where it runs by numpy, compiled for what every WebGPU device has.
+        """The program in its serializable form; on numpy, compiled for the WebGPU default limits.
 
         Raises:
-            ProgramError, TargetError: No WebGPU device could run it: it has f64, or is too large.
+            ProgramError, TargetError: No WebGPU device can run it: it uses f64, or is too large.
         """
         if self._program is None:
             self._program = self._compilation.program()
         return self._program
 
     def program_for(self, target: str) -> Program:
-        """Returns the program as data, compiled for another target than the device.
+        """Returns the program in its serializable form, compiled for another target than the device.
 
         Args:
             target: A profile's name, the path of a JSON file, or inline JSON; see `tensorgrad.runtime.target`.
@@ -86,11 +86,11 @@ class Compiled(Held):
         """Returns the cost of a step.
 
         Returns:
-            Counts: `dispatches`, `submits`, `copies`, and `kernels` (distinct); `peak_bytes` of all buffers
-            as they are planned; on a device `device_bytes`, what is taken by now, with results that wait to be read;
-            `bytes_moved` by a step; `compile_seconds` by phase. Numpy dispatches nothing. With a memory limit,
-            `memory_limit`: the `segments` that the loss was divided into, all but the last of which are computed
-            twice, and `peak_bytes_without` and `bytes_moved_without` any.
+            Counts: `dispatches`, `submits`, `copies`, and `kernels` (distinct); `peak_bytes` of all buffers as planned;
+            on a device `device_bytes`, the bytes currently allocated, including unread results; `bytes_moved` by a
+            step; `compile_seconds` by phase. Numpy dispatches nothing. With a memory limit, `memory_limit`: the
+            `segments` that the loss was divided into, all but the last of which are recomputed, and
+            `peak_bytes_without` and `bytes_moved_without` any.
         """
         found = {**self._executable.statistics(), "compile_seconds": dict(self._compilation.phases.seconds)}
         cost = self._compilation.memory_cost
@@ -114,22 +114,22 @@ class Compiled(Held):
         beside: Compiled | None = None,
         profile: StepProfile | None = None,
     ) -> CompilationReport:
-        """Returns what the compilation did: source, IR of every level, passes, kernels, data flow and memory.
+        """Returns a report on the compilation: source, IR of every level, passes, kernels, data flow and memory.
 
-        All passes run once more for it.
+        This reruns all passes.
 
         Args:
-            path: Where to write it as one page of HTML, which needs no network and holds the source of the lines that
-                the program is from; `None` writes nothing.
-            beside: Another program that it is compared with.
-            profile: What its steps took, for the time of each kernel.
+            path: Where to write it as one self-contained HTML page, which includes the source lines that the program
+                was traced from; `None` writes nothing.
+            beside: Another program to compare with.
+            profile: A profile of its steps, for the time of each kernel.
 
         Returns:
             The report, which `print` shows as text.
 
         Raises:
-            OptionError: The packages that draw the page are not installed; says which.
-            ProgramError: No WebGPU device could run the program, where it runs by numpy.
+            OptionError: The packages that render the page are not installed; names them.
+            ProgramError: It runs on numpy, and no WebGPU device can run the program.
             InputError: The profile is of another program.
             OSError: The page can't be written.
         """
@@ -145,7 +145,7 @@ class Specialization(Compiled):
     """A function compiled for one set of shapes.
 
     Attributes:
-        inputs: The names of its inputs in order, where they are given by position.
+        inputs: The names of its inputs in order, if they are given by position.
     """
 
     def __init__(
@@ -165,10 +165,10 @@ class Specialization(Compiled):
         self.ranges = ranges
 
     def run(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> Any:
-        """Runs it; gives the tree of its results.
+        """Runs it, and returns the tree of its results.
 
         Args:
-            inputs: An array for each input; where a group runs it, the whole or this process's part.
+            inputs: An array for each input; with a group, the whole batch or this process's part.
             constant: The inputs whose arrays never change.
         """
         if self._distribution is not None:
@@ -184,10 +184,10 @@ class Specialization(Compiled):
 
 
 def structure_of(results: Any) -> Any:
-    """Returns the structure of results, as a file has it.
+    """Returns the structure of results as it is stored in files.
 
     Raises:
-        ProgramError: No file can have it.
+        ProgramError: The structure can't be stored.
     """
     try:
         return trees.described(results)
@@ -196,11 +196,11 @@ def structure_of(results: Any) -> Any:
 
 
 class Results:
-    """A tree with the names of outputs for leaves, taken apart once.
+    """A tree with the names of outputs for leaves, flattened once.
 
     Args:
         tree: The tree.
-        home: Where the outputs live; `None` makes arrays of the host.
+        home: Where the outputs live; `None` returns arrays on the host.
     """
 
     def __init__(self, tree: Any, home: EagerHome | None = None):
@@ -213,7 +213,7 @@ class Results:
 
 
 def home_of_results(compilation: Compilation) -> EagerHome | None:
-    """Returns where the results of a program live: its device, unless that is numpy or may be replaced when lost."""
+    """Returns where the results of a program live: its device, or `None` on numpy or if the device may be replaced."""
     if compilation.device is None or compilation.snapshot_every is not None:
         return None
     return home_on(compilation.device)
@@ -224,7 +224,7 @@ Result = TypeVar("Result")
 
 
 class Specializations(Held, Generic[Key]):
-    """A function that is compiled once for each set of shapes that it is called with; the last 32 are kept."""
+    """A function that is compiled once per signature of input shapes; the 32 most recently used programs are kept."""
 
     def __init__(self, name: str):
         self._name = name
@@ -237,15 +237,15 @@ class Specializations(Held, Generic[Key]):
 
     @property
     def program(self) -> Program:
-        """The program as data, for the shapes that it was last called with.
+        """The program in its serializable form, for the shapes of the last call.
 
         Raises:
-            ProgramError, TargetError: No WebGPU device could run it: it has f64, or is too large.
+            ProgramError, TargetError: No WebGPU device can run it: it uses f64, or is too large.
         """
         return self._latest("program").program
 
     def stats(self) -> dict[str, Any]:
-        """Returns the cost of a call with the shapes of the last one; see `Training.stats`."""
+        """Returns the cost of a call with the shapes of the last call; see `Training.stats`."""
         return self._latest("stats").stats()
 
     def module(self, level: str = "tg") -> str:
@@ -255,20 +255,20 @@ class Specializations(Held, Generic[Key]):
     def report(
         self, path: str | os.PathLike[str] | None = None, *, beside: Specializations[Any] | Compiled | None = None
     ) -> CompilationReport:
-        """Returns what the compilation for the shapes of the last call did; see `Training.report`."""
+        """Returns a report on the compilation for the shapes of the last call; see `Training.report`."""
         other = beside._latest("report") if isinstance(beside, Specializations) else beside
         return self._latest("report").report(path, beside=other)
 
     @property
     def specializations(self) -> int:
-        """For how many sets of shapes it is compiled."""
+        """The number of shape signatures it is compiled for."""
         return len(self._by_key)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r}, specializations={self.specializations})"
 
     def _repr_html_(self) -> str:
-        """Returns what it is, and a step of the program for the shapes of the last call, for notebooks."""
+        """Returns a description, and a step of the program for the shapes of the last call, for notebooks."""
         program = self._latest("show")._program if self._by_key else None
         return f"<pre>{html.escape(repr(self))}</pre>{'' if program is None else program._repr_html_()}"
 
@@ -278,7 +278,7 @@ class Specializations(Held, Generic[Key]):
         return next(reversed(self._by_key.values()))
 
     def _compiled(self, key: Key, make: Callable[[], Specialization]) -> Specialization:
-        """Returns the program compiled for a key; compiles it on a miss."""
+        """Returns the program for a key, compiling it on a miss."""
         if key not in self._by_key:
             self._by_key[key] = make()
             _log.debug("%s: compiled for a set of shapes, %d in all", self._name, len(self._by_key))
@@ -294,9 +294,9 @@ Specialize: TypeAlias = Callable[[Mapping[str, Spec]], Specialization]
 
 @public
 class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
-    """A function of a model's parameters, compiled; see `Training.attach`.
+    """A compiled function of a model's parameters; see `Training.attach`.
 
-    It is compiled once for each set of shapes that it is called with; the last 32 are kept.
+    It is compiled once per signature of input shapes; the 32 most recently used programs are kept.
     """
 
     def __init__(self, name: str, declared: Mapping[str, Spec] | None, specialize: Specialize, checks: bool):
@@ -309,18 +309,18 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
 
     @property
     def _input_names(self) -> Sequence[str]:
-        """What messages name when inputs are given by position."""
+        """The input names that error messages list when inputs are given by position."""
         return list(self._declared or ())
 
     def __call__(self, /, **inputs: Any) -> Result:
         """Runs the function.
 
         Args:
-            **inputs: An array for each input. Where inputs were declared, their leading extent may be another one than
-                declared, as long as inputs that had the same still have.
+            **inputs: An array for each input. If inputs were declared, their leading extents may differ from the
+                declared ones, as long as inputs that shared one still do.
 
         Returns:
-            What the function gives, with `tg.Array`s for tensors; they are read from the device when looked at.
+            The function's result, with `tg.Array`s for tensors; they are read from the device on first access.
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
@@ -337,40 +337,41 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
         return compiled.run(arrays)
 
     def evaluate(self, batches: Iterable[Mapping[str, Any]], *, weight: str | None = None) -> Any:
-        """Averages what the function gives over batches, in float64.
+        """Averages the function's results over batches, in float64.
 
-        A batch counts by its number of examples, the inputs' leading extent, so that a last one may be smaller; or,
-        where `weight` names an input, by that input's sum.
+        A batch is weighted by its number of examples, the inputs' leading extent, so that the last one may be smaller;
+        or, if `weight` names an input, by the sum of that input.
 
         Args:
             batches: The inputs of each call.
-            weight: The input that says how much each example counts, such as a mask of padding; the function has to
-                average by it.
+            weight: The input that holds the weight of each example, such as a padding mask; the function has to average
+                with the same weights.
 
         Returns:
-            The tree of results, with floats for scalars and arrays for others.
+            The tree of results, with floats for scalars and arrays otherwise.
 
         Raises:
-            InputError: There are no batches, they count nothing, or an input doesn't fit.
+            InputError: There are no batches, their total weight is zero, or an input doesn't match.
         """
         return average(self, batches, weight)
 
     def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
-        """Writes the function with the present parameters to one file, which `tg.load` runs without the compiler.
+        """Writes the function with the current parameters to one file, which `tg.load` runs without the compiler.
 
-        It is for the shapes that it was last called with, or else was declared for. The file says what the program
-        needs of a device, the structure of its results, and no folder of this machine but those below the present one.
+        It is compiled for the shapes of the last call, or else for the declared ones. The file contains what the
+        program requires of a device, the structure of its results, and no paths of this machine outside the current
+        directory.
 
         Args:
-            path: The file, which is replaced at once, when it is complete.
+            path: The file, which is replaced atomically once it is complete.
             target: What to compile for, instead of the device here: a profile such as "webgpu-default", which every
                 WebGPU device runs; the path of a JSON file; or inline JSON.
 
         Raises:
-            InputError: It has neither been called nor declared inputs.
-            OptionError: A group of processes runs it.
+            InputError: It has neither been called nor has declared inputs.
+            OptionError: It runs in a group of processes.
             TargetError: There is no such target, or the program doesn't fit it.
-            ProgramError: No WebGPU device could run the program: it has f64, or is too large.
+            ProgramError: No WebGPU device can run the program: it uses f64, or is too large.
             OSError: The file can't be written; what was there before is still there.
         """
         self._latest("save").save(path, target)
@@ -382,12 +383,12 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
         """Returns the inputs' shapes and dtypes.
 
         Raises:
-            InputError: They differ from what was declared in more than the leading extents.
+            InputError: They differ from the declared ones in more than the leading extents.
         """
         if self._declared is None:
             return {name: Spec(array.shape, array.dtype) for name, array in sorted(inputs.items())}
         if inputs.keys() != self._declared.keys():
-            return self._declared  # whose program says what is wrong
+            return self._declared  # its program reports what is wrong
         specs = {name: _resized(declared, inputs[name]) for name, declared in self._declared.items()}
         if specs != self._declared:
             check_inputs({name: slot_of(name, spec) for name, spec in specs.items()}, inputs)
@@ -396,13 +397,13 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
 
 
 def _resized(declared: Spec, array: np.ndarray) -> Spec:
-    """Returns what was declared, with the leading extent of an array where that is all that differs."""
+    """Returns the declared spec, with the array's leading extent if that is all that differs."""
     fits = array.ndim == len(declared.shape) and array.shape[1:] == declared.shape[1:]
     return Spec(array.shape, declared.dtype) if fits else declared
 
 
 def _check_together(declared: Mapping[str, Spec], specs: Mapping[str, Spec]) -> None:
-    """Checks that inputs which had one leading extent still have."""
+    """Checks that inputs declared with the same leading extent still share one."""
     first: dict[int, str] = {}
     for name, spec in specs.items():
         if not spec.shape:
@@ -446,11 +447,11 @@ def average(function: Inference, batches: Iterable[Mapping[str, Any]], weight: s
 
 
 RESULTS_AT_ONCE = 32
-"""How many batches' results wait on the device until they are read."""
+"""How many batches' results may stay unread on the device."""
 
 
 def _count(batch: Mapping[str, Any], weight: str | None) -> float:
-    """Returns how much a batch counts."""
+    """Returns the weight of a batch."""
     if weight is not None:
         if weight not in batch:
             raise InputError(f"{user_line()}: evaluate: weight {weight!r} is not an input: {', '.join(batch)}")
@@ -464,10 +465,10 @@ def _count(batch: Mapping[str, Any], weight: str | None) -> float:
 
 
 def checked_batch(batch: Any, what: str) -> Mapping[str, Any]:
-    """Returns a batch, if it has inputs by name.
+    """Returns a batch, after checking that it maps names to inputs.
 
     Raises:
-        InputError: It has not.
+        InputError: It does not.
     """
     if not isinstance(batch, Mapping) or not all(isinstance(name, str) for name in batch):
         raise InputError(f"{user_line()}: {what}: a batch must be a dict of inputs by name, got {type(batch).__name__}")
@@ -475,10 +476,10 @@ def checked_batch(batch: Any, what: str) -> Mapping[str, Any]:
 
 
 def check_finite(inputs: Mapping[str, Any]) -> None:
-    """Checks that there is neither NaN nor an infinity.
+    """Checks inputs for NaN and infinities.
 
     Raises:
-        InputError: There is; says where.
+        InputError: There is one; says where.
     """
     for name, value in inputs.items():
         array = to_numpy(value, f"input {name!r}")
@@ -501,7 +502,7 @@ def check_values(inputs: Mapping[str, Any], ranges: IndexRanges | None) -> None:
 
 
 async def awaited(tree: Any) -> Any:
-    """A tree of arrays, once they are all read; the event loop runs meanwhile."""
+    """Returns a tree of arrays once they have all been read; the event loop runs meanwhile."""
     for leaf in trees.flatten(tree)[0]:
         await leaf
     return tree

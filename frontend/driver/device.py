@@ -1,4 +1,4 @@
-"""Which devices there are, and what a device's name stands for."""
+"""The available devices, and the resolution of device names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     CompileKernel: TypeAlias = Callable[[Kernel, int], None]
 
 DeviceName: TypeAlias = Literal["auto", "wgpu", "cpu", "numpy"]
-"""What `device=` may be."""
+"""The values of `device=`."""
 
 NAMES = get_args(DeviceName)
 
@@ -35,19 +35,19 @@ _ELSEWHERE = {
     **dict.fromkeys(("cuda", "gpu", "mps", "rocm", "metal", "vulkan", "webgpu"), "wgpu"),
     "cpu": "cpu",
 }
-"""What devices are called by other libraries."""
+"""Names that other libraries use for devices."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """Something to run on.
+    """A device to run on.
 
     Attributes:
-        device: What to give to `tg.compile`.
-        name: What its maker calls it.
-        type: "hardware", "software" where a CPU plays the GPU, or "cpu".
-        backend: What drives it: Vulkan, Metal, D3D12, OpenGL, LLVM, or NumPy.
-        driver: The driver, where there is one.
+        device: The name to pass to `tg.compile`.
+        name: The vendor's name for it.
+        type: "hardware", "software" if a CPU emulates the GPU, or "cpu".
+        backend: The API or library behind it: Vulkan, Metal, D3D12, OpenGL, LLVM, or NumPy.
+        driver: The driver, if there is one.
     """
 
     device: str
@@ -58,7 +58,7 @@ class Device:
 
 
 def devices() -> tuple[Device, ...]:
-    """Everything that can be used here, the best first. `device="wgpu"` is the first adapter."""
+    """Returns all usable devices, best first. `device="wgpu"` is the first adapter."""
     found: list[Device] = []
     try:
         from tensorgrad.runtime.webgpu import list_adapters
@@ -73,7 +73,7 @@ def devices() -> tuple[Device, ...]:
 
 
 def _native() -> list[Device]:
-    """Returns the CPU, where LLVM generates code for it."""
+    """Returns the CPU, if LLVM generates code for it."""
     try:
         info = CpuDevice().info
     except DeviceError:
@@ -82,7 +82,7 @@ def _native() -> list[Device]:
 
 
 def described(device: ProgramDevice) -> str:
-    """Returns what a device is called: the name to give to `tg.compile`, and what it is."""
+    """Returns a description of a device: the name to pass to `tg.compile`, and the hardware."""
     info = device.info
     if device.target.native:
         return f"cpu ({info.name}, {info.backend})"
@@ -90,7 +90,7 @@ def described(device: ProgramDevice) -> str:
 
 
 def target_of(device: ProgramDevice | None) -> Target | None:
-    """Returns what programs are compiled for on a device; nothing for numpy, which runs tensors."""
+    """Returns the target to compile for on a device; `None` for numpy, which runs tensors."""
     return None if device is None else device.target
 
 
@@ -105,16 +105,16 @@ def load_program(
     """Loads a program on a device; see `CpuExecutable`, `WebGPUExecutable` and `RestartingExecutable`.
 
     Args:
-        device: Where, unless it shares with what has found another device in the meantime.
-        program: What to run.
+        device: The device, unless `share` has moved to another device in the meantime.
+        program: The program.
         share: An executable whose parameters and state this one uses too.
-        in_turn: Whether to use the memory of its inputs and temporary values too.
+        in_turn: Whether to share the memory of its inputs and temporaries too.
         timeout: For how many seconds to wait for the device at a time.
-        snapshot_every: After how many steps to take a snapshot, from which to go on when the device is lost; `None` is
-            without, unless `share` has some.
+        snapshot_every: After how many steps to take a snapshot to restart from when the device is lost; `None` takes
+            none, unless `share` does.
 
     Raises:
-        ProgramError, TargetError: The program is malformed, or doesn't fit the device.
+        ProgramError, TargetError: The program is malformed, or doesn't match the device.
         DeviceError: What the device reported.
     """
     if isinstance(device, CpuDevice):
@@ -131,7 +131,7 @@ def load_program(
 
 
 def compiling_ahead(device: ProgramDevice) -> AbstractContextManager[CompileKernel | None]:
-    """Gives what takes kernels of a program that is to be loaded, as soon as each is written, where that gains time."""
+    """Returns a context that yields what compiles kernels ahead of loading, as each is written, or None."""
     return native_compiling_ahead() if isinstance(device, CpuDevice) else nullcontext()
 
 
@@ -139,7 +139,7 @@ def check_name(name: str) -> None:
     """Checks the name of a device.
 
     Raises:
-        OptionError: There is no such; says which is meant.
+        OptionError: There is no such device; suggests the one that is meant.
     """
     if name not in NAMES:
         meant = _ELSEWHERE.get(str(name).lower().partition(":")[0])
@@ -148,16 +148,16 @@ def check_name(name: str) -> None:
 
 
 def find_device(name: str) -> ProgramDevice | None:
-    """Returns the device that a name stands for; `None` is numpy.
+    """Returns the device denoted by a name; `None` is numpy.
 
     Args:
         name: "wgpu" for the best adapter, software ones included; "cpu" for native code; "numpy" for the reference; or
-            "auto" for a hardware adapter where there is one, else the CPU, which the log then says once.
+            "auto" for a hardware adapter if there is one, else the CPU, which is then logged once.
 
     Raises:
         OptionError: Another name.
         NoAdapterError: There is no adapter for "wgpu"; says what to install.
-        DeviceError: The adapter gives no device.
+        DeviceError: The adapter provides no device.
     """
     check_name(name)
     if name == "numpy":
@@ -180,6 +180,6 @@ def find_device(name: str) -> ProgramDevice | None:
 
 @functools.cache
 def _fall_back(reason: str) -> CpuDevice:
-    """Says once in a process that "auto" is the CPU, and why."""
+    """Returns the CPU as the device of "auto", logging the reason once per process."""
     logging.getLogger("tensorgrad").info("device='auto' runs on the CPU: %s", reason)
     return CpuDevice()

@@ -1,4 +1,4 @@
-"""The option `on_device_lost=`, and what it asks for."""
+"""The option `on_device_lost=`, and its effect."""
 
 from __future__ import annotations
 

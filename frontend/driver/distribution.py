@@ -29,7 +29,7 @@ from tensorgrad.tracing.location import user_line
 _log = logging.getLogger("tensorgrad.group")
 
 DISTRIBUTING = (DistributePass, BucketCollectivesPass)
-"""The passes that make the step of one process of that of a whole batch."""
+"""The passes that turn the step on a whole batch into the step of one process."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Distribution:
 
     Attributes:
         group: The processes.
-        shard: What each process keeps a part of, besides the batch; nothing, or "optimizer".
-        replicated: The inputs that each process is given whole.
-        inputs: What the step takes as a whole, by name.
+        shard: What is sharded among the processes besides the batch; nothing, or "optimizer".
+        replicated: The inputs that each process receives whole.
+        inputs: The inputs of the step on the whole batch, by name.
     """
 
     group: Group
@@ -50,7 +50,7 @@ class Distribution:
 
     @property
     def cut(self) -> tuple[str, ...]:
-        """The inputs of which each process has a part."""
+        """The inputs that are divided among the processes."""
         return tuple(name for name, one in self.inputs.items() if one.shape and name not in self.replicated)
 
     def passes(self, function: str) -> list[ModulePass]:
@@ -62,7 +62,7 @@ class Distribution:
         ]
 
     def of_inputs(self, inputs: Mapping[str, Spec]) -> Distribution | None:
-        """Returns how another function of the model is divided; `None` where an input has no equal parts."""
+        """Returns how another function of the model is divided; `None` if an input can't be divided equally."""
         found = replace(
             self, shard=None, inputs=inputs, replicated=tuple(name for name in self.replicated if name in inputs)
         )
@@ -70,10 +70,10 @@ class Distribution:
         return None if any(extent == 0 or extent % self.group.size for extent in extents) else found
 
     def own(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns this process's part of inputs: those that are given as a whole are cut, others are parts already.
+        """Returns this process's part of inputs: whole ones are sliced, parts are returned as they are.
 
         Raises:
-            InputError: One is neither the whole nor a part.
+            InputError: An input is neither the whole nor a part.
         """
         return {name: self._own(name, value) if name in self.cut else value for name, value in inputs.items()}
 
@@ -84,18 +84,18 @@ class Distribution:
         settings: Mapping[str, object],
         values: Mapping[str, np.ndarray],
     ) -> None:
-        """Checks that all processes have compiled the same step, and begin with the same values.
+        """Checks that all processes have compiled the same step, and start from the same values.
 
-        Where they compile for different processors, the first one logs that: roundings may differ then.
+        If they compile for different processors, the first one logs it, since rounding may differ then.
 
         Args:
-            traced: The step as it was traced, with the updates of the optimizer.
-            executable: What it was loaded as.
-            settings: What else processes have to agree on, by name.
-            values: The parameters and buffers that it begins with.
+            traced: The traced step, with the updates of the optimizer.
+            executable: The executable it was loaded as.
+            settings: Other options that the processes have to agree on, by name.
+            values: The initial parameters and buffers.
 
         Raises:
-            GroupError: They have not: the same error in every process, which names the first difference.
+            GroupError: They differ; every process raises the same error, which names the first difference.
         """
         steps = runs(executable.program.plan) if isinstance(executable, ProgramExecutable) else ()
         exchanges = [step for step, _ in steps if isinstance(step, Collective)]
@@ -137,16 +137,16 @@ class Distribution:
         return array
 
     def _part(self, name: str) -> tuple[int, ...]:
-        """Returns the shape that this process has of an input."""
+        """Returns the shape of this process's part of an input."""
         first, *others = self.inputs[name].shape
         return (first // self.group.size, *others)
 
     def whole(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns inputs with all of what each process has a part of.
+        """Returns inputs with the whole of what is divided among the processes.
 
         Raises:
-            InputError: One is neither the whole nor a part.
-            GroupError: Another process did not come.
+            InputError: An input is neither the whole nor a part.
+            GroupError: Another process did not join.
         """
         own = self.own(inputs)
         shapes = {
@@ -162,15 +162,15 @@ class Distribution:
 
 
 def passes_of(distribution: Distribution | None, function: str) -> list[ModulePass]:
-    """Returns the passes that make of a function what this process runs; none for a process on its own."""
+    """Returns the passes that turn a function into the one this process runs; none without a group."""
     return [] if distribution is None else distribution.passes(function)
 
 
 def refuse_to_save(distribution: Distribution | None, what: str) -> None:
-    """Requires a program to be for a process on its own.
+    """Requires a program to run in a single process.
 
     Raises:
-        OptionError: It is for a group.
+        OptionError: It runs in a group.
     """
     if distribution is not None:
         raise OptionError(
@@ -182,17 +182,17 @@ def refuse_to_save(distribution: Distribution | None, what: str) -> None:
 def checked_distribution(
     group: object, shard: object, replicated: object, inputs: Mapping[str, Spec], key: bool
 ) -> Distribution | None:
-    """Returns how a step is divided, from what a caller said; `None` for a process on its own.
+    """Returns how a step is divided, from the caller's options; `None` without a group.
 
     Args:
         group: The processes; or `None`.
         shard: "optimizer" or `None`.
         replicated: Names of inputs.
-        inputs: What the step takes.
-        key: Whether the step's key is among them, which is the same for all.
+        inputs: The inputs of the step.
+        key: Whether these include the step's key, which is the same for all processes.
 
     Raises:
-        OptionError: One is out of range; or an input has no equal parts.
+        OptionError: An option is out of range, or an input can't be divided equally.
     """
     where = user_line()
     if group is not None and not isinstance(group, Group):

@@ -1,4 +1,4 @@
-"""`TG_DUMP`: every level of every compilation, as files in a folder."""
+"""`TG_DUMP`: writes every level of every compilation to a directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorgrad.report.locations import Sources
 from tensorgrad.runtime.program import Dispatch, Program, runs
 
 VARIABLE = "TG_DUMP"
-"""The environment variable that names the folder."""
+"""The environment variable that names the directory."""
 
 FILES = {
     "traced": "0-traced.mlir",
@@ -24,10 +24,10 @@ FILES = {
     "wgsl": "3-wgsl.mlir",
     "llvm": "3-llvm.mlir",
 }
-"""The file of each level, so that a listing shows them in order."""
+"""The file name of each level, chosen so that a listing shows them in order."""
 
 ENDINGS = {"wgsl": "wgsl", "llvm": "ll"}
-"""What the files of kernels end in, by their language."""
+"""The file extension of kernels, by language."""
 
 _numbers = count(1)
 
@@ -36,7 +36,7 @@ class Dump:
     """The files of one compilation.
 
     Attributes:
-        folder: Where they are: `<TG_DUMP>/<process>-<number>-<name>`.
+        folder: The directory: `<TG_DUMP>/<process>-<number>-<name>`.
     """
 
     def __init__(self, folder: Path):
@@ -44,13 +44,13 @@ class Dump:
 
     @classmethod
     def from_environment(cls, name: str) -> Dump | None:
-        """Returns the dump of a compilation that begins, or `None` where `TG_DUMP` is not set.
+        """Returns the dump of a new compilation, or `None` if `TG_DUMP` is not set.
 
         Args:
             name: The compiled function.
 
         Raises:
-            OptionError: `TG_DUMP` names no folder that can be written.
+            OptionError: `TG_DUMP` does not name a writable directory.
         """
         root = os.environ.get(VARIABLE)
         if not root:
@@ -67,11 +67,11 @@ class Dump:
         (self.folder / FILES[level]).write_text(f"{module!s}\n", encoding="utf-8")
 
     def program(self, program: Program, module: ModuleOp) -> None:
-        """Writes the kernels' code, and a table of the dispatches with every line of Python that each computes.
+        """Writes the kernels' code, and a table of the dispatches with the Python lines that each computes.
 
         Args:
-            program: What was compiled.
-            module: Its kernels as IR, which say where each of their ops is from.
+            program: The compiled program.
+            module: Its kernels as IR, which holds the source location of each op.
         """
         kernels = self.folder / "kernels"
         kernels.mkdir(exist_ok=True)

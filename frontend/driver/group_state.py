@@ -1,4 +1,4 @@
-"""Parameters and state that the processes of a group hold together, read and written as the whole that they are."""
+"""Parameters and state of a process group, read and written as whole values."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from tensorgrad.runtime.group.group import Group
 
 
 class Persistent(Protocol):
-    """Parameters and state by name: an executable's, or those of all processes of a group together."""
+    """Parameters and state by name: an executable's own, or the combined ones of a process group."""
 
     @property
     def persistent(self) -> Mapping[str, Slot]:
-        """What there is."""
+        """The parameters and state, by name."""
         ...
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
-        """Returns the present values of these parameters and state, or of all."""
+        """Returns the current values of these parameters and state, or of all."""
         ...
 
     def write(self, values: Mapping[str, Any]) -> None:
-        """Sets parameters and state by name; everything is checked before anything is written."""
+        """Sets parameters and state by name; checks everything before writing anything."""
         ...
 
 
 @dataclass(frozen=True)
 class GroupState:
-    """The state of a step that a group runs. Every process reads the same names in the same order.
+    """The state of a step that runs in a group. Every process must read the same names in the same order.
 
-    What the processes have parts of is gathered where it is read, one tensor after another; sums over the processes are
-    added up. What is written is the whole, of which each process takes its part; of a sum the first one takes all.
+    On reading, sharded values are gathered, one tensor at a time, and partial sums are added up. On writing, each
+    process takes its part of the whole value; of a partial sum the first process takes all.
 
     Attributes:
         group: The processes.
-        executable: What runs the step of this one.
-        persistent: Parameters and state, with the shapes that they have as a whole.
-        layouts: How the group holds each.
-        for_file: Whether what is read is for the first process to write: others take part, but keep no tensor of which
-            they have a part themselves.
+        executable: Runs the step of this process.
+        persistent: Parameters and state, with their whole shapes.
+        layouts: How the group holds each of them.
+        for_file: Whether reads are for the first process to write to a file: the other processes take part, but don't
+            keep tensors of which they hold a part themselves.
     """
 
     group: Group
@@ -59,7 +59,7 @@ class GroupState:
 
     @classmethod
     def of(cls, distribution: Distribution, compilation: Compilation, executable: Executable) -> GroupState:
-        """Returns the state of a step, whose layouts are seen from what shapes it has in a process and as a whole."""
+        """Returns the state of a step; its layouts follow from the shapes in one process and as a whole."""
         traced = compilation.traced
         shapes = state_shapes(traced, find_function(traced, compilation.name))
         slots = {
@@ -70,14 +70,14 @@ class GroupState:
         return cls(distribution.group, executable, slots, layouts)
 
     def to_write(self) -> GroupState:
-        """Returns the same for the first process to write what is read."""
+        """Returns the same state for reading in order to write a file from the first process."""
         return replace(self, for_file=True)
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
-        """Returns the present values of these parameters and state, or of all, as a whole.
+        """Returns the current values of these parameters and state, or of all, as a whole.
 
         Raises:
-            GroupError: Another process did not come.
+            GroupError: Another process did not join.
         """
         chosen = list(self.persistent if names is None else names)
         found = self.executable.read([name for name in chosen if self.layouts[name] == WHOLE])
@@ -89,24 +89,24 @@ class GroupState:
         return {name: found[name] for name in chosen if name in found}
 
     def write(self, values: Mapping[str, Any]) -> None:
-        """Sets parameters and state by name, as a whole.
+        """Sets parameters and state by name, from whole values.
 
         Raises:
-            InputError: A name is unknown, a shape differs or a value doesn't convert; nothing has changed.
+            InputError: A name is unknown, a shape differs or a value doesn't convert; nothing is changed then.
         """
         arrays = check_inputs(self.persistent, values, what="parameter or state", partial=True)
         self.executable.write(self.part(arrays))
 
     def whole(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns values of this process as a whole.
+        """Returns whole values from the values of each process.
 
         Raises:
-            GroupError: Another process did not come.
+            GroupError: Another process did not join.
         """
         return {name: self._whole(name, value) for name, value in values.items()}
 
     def part(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns what this process has of whole values."""
+        """Returns this process's part of whole values."""
         return {name: self._part(self.layouts[name], value) for name, value in values.items()}
 
     def _whole(self, name: str, value: np.ndarray) -> np.ndarray:
@@ -127,7 +127,7 @@ class GroupState:
 
 
 def _layout(name: str, own: tuple[int, ...], whole: tuple[int, ...]) -> Layout:
-    """Returns how a group holds a state, of which a process has a shape."""
+    """Returns the layout of a state, from its shape in one process and as a whole."""
     if name.startswith(f"{PREFIX}/"):
         return PARTIAL
     cut = [axis for axis, (part, extent) in enumerate(zip(own, whole, strict=True)) if part != extent]

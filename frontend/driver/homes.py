@@ -1,4 +1,4 @@
-"""`tensor` and `Tensor.to`: tensors that live on a device, and the devices that they live on."""
+"""`tensor` and `Tensor.to`: tensors that live on a device, and the homes that hold them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
 
 INTERPRETED = 1
-"""How often the CPU lets NumPy compute a block before it is compiled: what is looked at once needs no compiler."""
+"""How often a block runs in NumPy on the CPU before it is compiled: values read only once need no compiler."""
 
 
 def home_named(device: str) -> EagerHome:
-    """Returns where tensors on a device live.
+    """Returns the home of tensors on a named device.
 
     Args:
         device: As `tg.tensor` takes it.
@@ -49,7 +49,7 @@ def home_named(device: str) -> EagerHome:
 
 
 def home_on(device: ProgramDevice | None) -> EagerHome:
-    """Returns where tensors on a device live; `None` is numpy."""
+    """Returns the home of tensors on a device; `None` is numpy."""
     if device is None:
         return _home("numpy", None)
     return _home("cpu" if device.target.native else "wgpu", device)
@@ -70,12 +70,12 @@ _homes: dict[tuple[str, object], EagerHome] = {}
 
 
 def new_home(name: str, device: ProgramDevice, compiled_at: int) -> RecordingHome:
-    """Returns a device for tensors that shares no program with another.
+    """Returns a home for tensors that shares no program with another.
 
     Args:
-        name: What it is called.
-        device: What programs run on.
-        compiled_at: How often a block comes until it is compiled.
+        name: The device's name.
+        device: The device that programs run on.
+        compiled_at: How many times a block must occur before it is compiled.
     """
 
     def load(module: ModuleOp) -> Run:
@@ -101,23 +101,23 @@ def _called(executable: Executable, inputs: Mapping[str, NumpyArray], outputs: S
 
 
 def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, requires_grad: bool = False) -> Tensor:
-    """Returns a tensor that lives on a device: ops on it are recorded there, and computed once a number is looked at.
+    """Returns a tensor that lives on a device: ops on it are recorded, and computed once a value is read.
 
-    It has gradients, `x.backward()`, and can be changed in place, `x += 1`. Inside a trace it is a constant, as what
-    `array` makes.
+    It supports gradients, `x.backward()`, and in-place changes, `x += 1`. Inside a trace it is a constant, as `array`
+    returns.
 
     Args:
-        x: Numbers: a nested list, an array, or a tensor, which is copied without the graph behind it.
-        dtype: The dtype; float64 rounds to f32 unless it asks for f64.
-        device: "auto" for a hardware adapter where there is one, else the CPU; "cpu", "wgpu" or "numpy". By default
-            that of `x` where it is a tensor that lives on one, else "auto".
-        requires_grad: Whether it gathers its gradient in `grad`.
+        x: Numbers: a nested list, an array, or a tensor, which is copied without its autograd graph.
+        dtype: The dtype; float64 values are rounded to f32 unless f64 is requested.
+        device: "auto" for a hardware adapter if there is one, else the CPU; "cpu", "wgpu" or "numpy". By default the
+            device of `x` if it is a tensor that lives on one, else "auto".
+        requires_grad: Whether its gradient is accumulated in `grad`.
 
     Raises:
-        DTypeError: Values that don't fit, or a dtype that the device has not.
-        GradientError: It is to have a gradient, and is not of floats; or a list holds tensors that require one, which
-            `tg.stack` makes one tensor of.
-        OptionError: There is no such device, or a gradient is asked for inside a trace.
+        DTypeError: Values don't convert, or the device doesn't support the dtype.
+        GradientError: A gradient is requested for a non-float tensor; or a list holds tensors that require gradients,
+            which `tg.stack` joins into one tensor.
+        OptionError: There is no such device, or a gradient is requested inside a trace.
 
     Example:
         >>> import tensorgrad as tg
@@ -157,7 +157,7 @@ def moved(x: Tensor, target: Any, dtype: object, device: Any, copy: bool) -> Ten
         found = x.astype(wanted)
     elif x.home is None:
         found = home.made(np.array(x.astype(wanted)), "to")
-    else:  # by the narrower of the two dtypes, unless the new device lacks it
+    else:  # use the narrower of the two dtypes for the transfer, unless the new device lacks it
         is_first = wanted.itemsize < x.dtype.itemsize or not home.has(x.dtype)
         source = x.astype(wanted) if is_first else x
         assert isinstance(source, Array)
@@ -166,13 +166,13 @@ def moved(x: Tensor, target: Any, dtype: object, device: Any, copy: bool) -> Ten
 
 
 def _destination(x: Tensor, target: Any, dtype: object, device: Any) -> tuple[str | None, DType]:
-    """Returns the device that `Tensor.to` was asked for, where it is another one than that of `x`, and the dtype."""
+    """Returns the device that `Tensor.to` asks for, or `None` if `x` is already there, and the dtype."""
     devices: list[Any] = [] if device is None else [device]
     dtypes: list[object] = [] if dtype is None else [dtype]
     if isinstance(target, Tensor):
         dtypes.append(target.dtype)
         if isinstance(target, Array) and target.home is not None and current_trace() is None:
-            devices.append(target.device)  # inside a trace all are on the program's device
+            devices.append(target.device)  # inside a trace all tensors are on the program's device
     elif isinstance(target, str) and not _is_dtype(target):
         devices.append(target)
     elif target is not None:

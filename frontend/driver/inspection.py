@@ -1,4 +1,4 @@
-"""`Training.inspect`: the values that a line of the user's program or a module has in a step, on the reference."""
+"""`Training.inspect`: the values that a user's line or a module computes in a step, on the reference."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from tensorgrad.surface.collector import without_collector
 from tensorgrad.tracing.location import user_line
 
 MOST_LINES = 12
-"""How many lines a message names."""
+"""How many lines an error message lists."""
 
 MOST_MODULES = 4
-"""How many modules a message names."""
+"""How many modules an error message lists."""
 
 
 @dataclass(frozen=True, eq=False)
 class Inspected:
-    """A value that an op of a step made; `print` summarizes it.
+    """A value computed by an op of a step; `print` summarizes it.
 
     Attributes:
         op: The op, as in `tg.exp`.
-        line: The user's line that it is from, as `file:line`: of a derivative, the line that is differentiated.
-        phase: Whether the op is of the loss, of its derivative, or of the optimizer's update.
-        value: What it made.
-        module: The path of the innermost module whose call the line ran in, with a number from its second call on, as
-            in `cell#2`; nothing outside of modules.
-        is_result: Whether a module was asked for, and this is what it gives to others.
+        line: The user's line it comes from, as `file:line`; for a derivative, the line that is differentiated.
+        phase: Whether the op belongs to the loss, its derivative, or the optimizer's update.
+        value: The op's result.
+        module: The path of the innermost module whose call contains the line, numbered from its second call on, as in
+            `cell#2`; empty outside of modules.
+        is_result: Whether a module was asked for, and this is one of its results.
     """
 
     op: str
@@ -55,19 +55,19 @@ class Inspected:
 
 
 class Places:
-    """Which ops of a step are from a line, are of a kind, or are of a module.
+    """Selects the ops of a step by line, by kind, or by module.
 
     Args:
         step: The step.
-        where: A line as `file:line`, of whose folders any number may be left out; an op's name, as in `tg.exp`; or the
-            path of a module or of a container of modules, as in `blocks.3`: all its calls, or with a number one of
-            them, as in `cell#2`.
+        where: A line as `file:line`, where leading directories may be omitted; an op's name, as in `tg.exp`; or the
+            path of a module or of a container of modules, as in `blocks.3`: all its calls, or with a number a single
+            one, as in `cell#2`.
 
     Attributes:
-        results: The ops of the loss that give a module's results to others, where a module is meant.
+        results: The ops of the loss that compute a module's results, if `where` is a module.
 
     Raises:
-        OptionError: The step has no op there; names lines or modules that it has.
+        OptionError: No op of the step matches; lists lines or modules that exist.
     """
 
     def __init__(self, step: ReferenceStep, where: str):
@@ -90,7 +90,7 @@ class Places:
         return op.name == self._where or PurePath(line_of(op.location)).parts[-len(wanted) :] == wanted
 
     def _call(self, op: Operation) -> str | None:
-        """Returns the outermost call of what is meant that an op is in, if it is in one."""
+        """Returns the outermost selected call that contains an op, if there is one."""
         for call in self._step.calls(op):
             path = call.partition("#")[0]
             if self._where in (call, path) or path.startswith(f"{self._where}."):
@@ -98,7 +98,7 @@ class Places:
         return None
 
     def _leaves(self, op: Operation) -> bool:
-        """Returns whether an op of the loss makes what another one takes outside of its call."""
+        """Returns whether a result of an op of the loss is used outside of its call."""
         phases = self._step.phases
         users = [use.operation for result in op.results for use in result.uses]
         return phases[op] == "forward" and any(
@@ -107,7 +107,7 @@ class Places:
         )
 
     def _there(self, ops: Iterable[Operation]) -> str:
-        """Returns the modules that are nearest to what is asked for, or the lines where it reads like one."""
+        """Returns the modules closest to the requested one, or the lines if it looks like a line."""
         modules = list(dict.fromkeys(call.partition("#")[0] for op in ops for call in self._step.calls(op)))
         if modules and ":" not in self._where and not self._where.startswith("tg."):
             near = difflib.get_close_matches(self._where, modules, MOST_MODULES, cutoff=0)
@@ -118,14 +118,14 @@ class Places:
 
 
 class Inspector:
-    """A step on the reference, whose values can be looked at when they are made.
+    """A step on the reference, whose values can be observed as they are computed.
 
     Args:
         step: The step.
-        where: Of which ops, as `Places` has it; `None` is all.
+        where: Which ops to observe, as in `Places`; `None` is all.
 
     Raises:
-        OptionError: The step has no op there; names lines or modules that it has.
+        OptionError: No op of the step matches; lists lines or modules that exist.
     """
 
     @without_collector()
@@ -144,11 +144,11 @@ class Inspector:
         """Runs the step, and returns its outputs by name.
 
         Args:
-            look: Is given the values in the order in which they are made, and must copy what it keeps of them; an op
-                in a loop makes one for each iteration.
-            inputs: The step's.
-            persistent: Parameters and state before it.
-            settings: What the host gives a step.
+            look: Called with each value in execution order; it must copy what it keeps. An op in a loop yields one
+                value per iteration.
+            inputs: The step's inputs.
+            persistent: Parameters and state before the step.
+            settings: The scalars that the host passes to the step.
         """
         self._look = look
         executor = self._executor
@@ -156,7 +156,7 @@ class Inspector:
         return {slot.name: value for slot, value in zip(executor.results, found, strict=True) if slot.role == "output"}
 
     def _observe(self, op: TensorOp | RegionOp, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns what runs in place of an op's function."""
+        """Returns the function to run in place of an op's function."""
         if not (op.operands if self._places is None else op in self._places):
             return function
         one_result = isinstance(op, TensorOp) and len(op.results) == 1

@@ -1,4 +1,4 @@
-"""`tg.jit`: functions without a model, compiled when they are called."""
+"""`tg.jit`: compiles functions without a model when they are called."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ Result = TypeVar("Result")
 Key: TypeAlias = tuple[Hashable, ...]
 
 TAKEN = frozenset(one for one in ELEMENT_TYPES if one.itemsize < 8)
-"""The dtypes of NumPy's arrays that devices take as they are: those of 64 bits become those of 32 first."""
+"""The NumPy dtypes that devices accept as they are: 64-bit dtypes are converted to 32 bits first."""
 
 
 class Jitted(Specializations[Key], Generic[Result]):
     """A function that is traced and compiled when it is first called with new shapes, dtypes or static arguments.
 
-    Called inside a trace, it is traced along with what calls it. It is for one thread at a time.
+    When called inside a trace, it is traced as part of its caller. It is not thread-safe.
     """
 
     __name__: str
@@ -78,26 +78,26 @@ class Jitted(Specializations[Key], Generic[Result]):
         return self
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> Jitted:
-        """Itself, as for every function."""
+        """Returns itself, as functions do."""
         return self
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Result:
         """Runs the function.
 
         Args:
-            *args: Trees of arrays and numbers: whatever `tg.array` takes, in dicts, lists, tuples, dataclasses and
-                initialized modules. A Python number is a scalar of i32, f32 or bool. Static arguments stay as they are.
-                A `tg.Array` that comes again in the next call, alone or in a module, is still on the device. Where
-                one requires a gradient, the function is traced in each call, and the gradient goes through it.
+            *args: Pytrees of arrays and numbers: whatever `tg.array` accepts, in dicts, lists, tuples, dataclasses and
+                initialized modules. A Python number becomes a scalar of i32, f32 or bool. Static arguments are passed
+                as is. A `tg.Array` that is passed again in the next call, alone or in a module, is still on the device.
+                If one requires a gradient, the function is traced in each call, and the gradient propagates through it.
             **kwargs: The same, by name.
 
         Returns:
-            What the function returns, with `tg.Array`s for tensors; they are read from the device when looked at.
+            The function's result, with `tg.Array`s for tensors; they are read from the device on first access.
 
         Raises:
-            InputError: The function takes other arguments, or a static one can't be hashed.
-            DTypeError: An argument holds no numbers, or numbers that don't fit.
-            TraceError, ShapeError, DTypeError, ParameterError: What the function does is not possible.
+            InputError: The function takes other arguments, or a static one is not hashable.
+            DTypeError: An argument holds no numbers, or numbers that don't fit the dtype.
+            TraceError, ShapeError, DTypeError, ParameterError: The function does something invalid.
             ProgramError, TargetError, DeviceError: The device can't run it.
         """
         if current_trace() is not None:
@@ -117,7 +117,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         return closed(compiled.run(dict(zip(names, arrays, strict=True)), constant))
 
     def _applied(self, bound: inspect.BoundArguments, given: Mapping[str, Any]) -> Any:
-        """Returns what the function gives for arguments that are not static."""
+        """Returns the function's result for the arguments that are not static."""
         complete = inspect.BoundArguments(self._signature, dict(bound.arguments))
         complete.arguments.update(closed(given))
         return self._function(*complete.args, **complete.kwargs)
@@ -129,7 +129,7 @@ class Jitted(Specializations[Key], Generic[Result]):
             raise InputError(f"{user_line()}: {self._name}(): {error}; it takes {self._signature}") from None
 
     def _array(self, leaf: Any, given: Mapping[str, Any], place: int) -> np.ndarray:
-        # A device has its own memory; NumPy may give an argument back as a result, which so has to be a copy.
+        # A device has its own memory; NumPy may return an argument as a result, so there it has to be copied.
         if type(leaf) is np.ndarray and leaf.dtype in TAKEN and self._device is not None:
             return leaf
         try:
@@ -147,7 +147,7 @@ class Jitted(Specializations[Key], Generic[Result]):
                 hash(value)
             except TypeError as error:
                 raise InputError(f"{user_line()}: {self._name}(): static argument {name!r}: {error}") from None
-        # 1, 1.0 and True are equal, but not the same to a program.
+        # 1, 1.0 and True compare equal, but lead to different programs.
         return tuple((name, type(value), value) for name, value in values)
 
     def _traced(self, bound: inspect.BoundArguments, specs: Mapping[str, Any]) -> Specialization:
@@ -180,7 +180,7 @@ class Jitted(Specializations[Key], Generic[Result]):
 
 
 def _names(given: Mapping[str, Any]) -> list[str]:
-    """Returns the paths of the leaves, each once."""
+    """Returns the distinct paths of the leaves."""
     return [slot.name for slot in unique([Slot(path, "input") for path in trees.paths(given)])]
 
 
@@ -228,23 +228,24 @@ def jit(
     precision: Precision = "f32",
     on_device_lost: OnDeviceLost = "raise",
 ) -> Any:
-    """Compiles a function of arrays, when it is called: once for all calls with the same shapes, dtypes and trees.
+    """Compiles a function of arrays when it is called: once for all calls with the same shapes, dtypes and trees.
 
-    It works as a decorator too, with options or without. `tg.grad` and the others work inside it and around it.
+    It can be used as a decorator, with or without options. `tg.grad` and the other transformations work inside and
+    outside of it.
 
     Args:
-        function: A function of trees of tensors that gives a tensor or a tree of them.
-        static: Arguments by name that stay Python values, and are compiled in: they have to be hashable, and the
+        function: A function of pytrees of tensors that returns a tensor or a pytree of them.
+        static: Names of arguments that stay Python values and are compiled in: they have to be hashable, and the
             function is compiled for each value.
-        device: "auto" for a hardware adapter where there is one, else the CPU; "wgpu" for any adapter; "cpu" for native
+        device: "auto" for a hardware adapter if there is one, else the CPU; "wgpu" for any adapter; "cpu" for native
             code; "numpy" for the reference.
-        precision: "f16" stores what follows from products as half floats between kernels, see `tg.compile`; then no
-            derivative may be taken inside.
+        precision: "f16" stores what depends on matrix products as half floats between kernels, see `tg.compile`; then
+            no derivative may be taken inside.
         on_device_lost: "raise" raises a `DeviceLostError` when the device is lost. "restart" continues on a new device:
-            the inputs of results that are not read yet are kept in host memory, and the results computed again.
+            the inputs of unread results are kept in host memory, and the results recomputed.
 
     Returns:
-        What runs it, with the function's name and docstring; see `Jitted`.
+        The compiled function, with the function's name and docstring; see `Jitted`.
 
     Raises:
         OptionError: `static` names no argument, or the device, the precision or `on_device_lost` is unknown.

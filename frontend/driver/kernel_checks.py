@@ -1,8 +1,8 @@
-"""What a device gives for each kernel of a program, compared with what `buf` gives for the same kernel.
+"""Compares each kernel of a program on a device with what `buf` computes for the same kernel.
 
-A step runs dispatch by dispatch. Every dispatch finds what the kernels before it give in numpy, so that a wrong one is
-blamed alone. What its bindings hold afterwards is compared: results within the bounds of `tolerance`, all else bit for
-bit.
+A step runs dispatch by dispatch. Every dispatch starts from what numpy computed for the kernels before it, so that only
+the faulty kernel is blamed. Its bindings are compared afterwards: results within the bounds of `tolerance`, everything
+else bit for bit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tensorgrad.runtime.program import Collective, Copy, Dispatch, Wait, runs, u
 from tensorgrad.runtime.stepwise import Range
 
 DOUBTS = 8
-"""Where an element is off, its kernel runs so often in f64 on operands that are moved, to see how far it moves then."""
+"""If an element is off, how many times its kernel reruns in f64 on perturbed operands, to see how far it moves."""
 
 
 def check_kernels(
@@ -34,17 +34,17 @@ def check_kernels(
     scalars: Mapping[str, float],
     device: str,
 ) -> None:
-    """Runs a step on a device, and compares what each kernel gives with what numpy gives for it.
+    """Runs a step on a device, and compares each kernel's results with numpy's.
 
     Args:
-        steps: What the program's dispatches are to compute.
-        executable: The program, with the values of parameters and state, which change.
-        inputs: Of the step.
-        scalars: Of the step.
-        device: What messages call it.
+        steps: What the program's dispatches must compute.
+        executable: The program, with the values of parameters and state, which are modified.
+        inputs: The step's inputs.
+        scalars: The step's scalars.
+        device: The device's name in error messages.
 
     Raises:
-        NumericsError: A kernel gives something else; names it, the user's line, and the worst element.
+        NumericsError: A kernel's result differs; names it, the user's line, and the worst element.
         ExecutionError: Numpy can't run a kernel.
         DeviceError: What the device reported.
     """
@@ -65,7 +65,7 @@ class _Checks:
         steps.poison()
         stepwise.write((index, 0, steps.memory[index]) for index, _, _ in whole)
         for step, times in unrolled(self._program.plan):
-            if isinstance(step, Collective | Wait):  # which have tests of their own
+            if isinstance(step, Collective | Wait):  # these have their own tests
                 stepwise.run(step, times)
                 ranges = self._exchanged(step)
                 for (buffer, start, size), data in zip(ranges, stepwise.read(ranges), strict=True):
@@ -82,7 +82,7 @@ class _Checks:
                 stepwise.write((*place, data) for place, data in zip(places, expected, strict=True))
 
     def _exchanged(self, step: Collective | Wait) -> Sequence[Range]:
-        """Returns what an exchange that is over by this step has written."""
+        """Returns the ranges written by a collective that has finished by this step."""
         if isinstance(step, Collective):
             return step.writes if step.request is None else []
         begun = (one for one, _ in runs(self._program.plan) if isinstance(one, Collective))
@@ -96,10 +96,10 @@ class _Checks:
         ranges: Sequence[Range],
         found: Sequence[NumpyArray],
     ) -> None:
-        """Compares what was found in ranges with what a step leaves there in numpy.
+        """Compares the contents of ranges with what a step leaves there in numpy.
 
         Raises:
-            NumericsError: It is something else.
+            NumericsError: They differ.
         """
         memory = {buffer: self._steps.memory[buffer].copy() for buffer, _, _ in ranges}
         for (buffer, start, size), data in zip(ranges, found, strict=True):
@@ -141,15 +141,15 @@ def _writable(step: Dispatch | Copy) -> list[Range]:
 
 @dataclass(frozen=True)
 class _Fault:
-    """Elements of a kernel's result that are too far off.
+    """Elements of a kernel's result that exceed the tolerance.
 
     Attributes:
-        count: How many.
-        size: How many elements there are.
-        worst: The index of the one that is off by most of what is allowed.
-        found: What it is.
-        value: What it should be.
-        allowed: How far it may be off.
+        count: The number of such elements.
+        size: The number of elements of the result.
+        worst: The index of the element that exceeds its tolerance most.
+        found: Its value.
+        value: The expected value.
+        allowed: Its tolerance.
     """
 
     count: int
@@ -160,7 +160,7 @@ class _Fault:
     allowed: float
 
     def of(self, what: str) -> str:
-        """Returns it in words."""
+        """Returns a description."""
         return (
             f"{self.count} of {self.size} elements of {what}, the worst at {list(self.worst)}, is {self.found} and "
             f"should be {self.value}; {self.allowed:.3g} is allowed"
@@ -168,7 +168,7 @@ class _Fault:
 
 
 def _fault(run: KernelRun, number: int, found: NumpyArray) -> _Fault | None:
-    """Returns what is too far off in a kernel's result, if anything is; where numpy has no finite value nothing is."""
+    """Returns the elements of a result that are out of tolerance, if any; non-finite numpy values are not compared."""
     value, found = run.read(number, run.after[number]), run.read(number, found)
     bounds: NumpyArray | float = 0.0
     distance = _distance(found, value)
@@ -186,10 +186,10 @@ def _fault(run: KernelRun, number: int, found: NumpyArray) -> _Fault | None:
 
 
 def _bounds(run: KernelRun, number: int, value: NumpyArray) -> Iterator[NumpyArray | float]:
-    """Yields how far the elements of a result may be off, wider and wider, as long as someone asks.
+    """Yields increasingly wide tolerances for the elements of a result, computed lazily.
 
-    First what is allowed in any case, then by what f32 is off f64, at last by what rounding moves each element: next to
-    a jump, as of a comparison, that is much.
+    First the minimum tolerance, then the difference between f32 and f64, finally how far rounding moves each element:
+    near a discontinuity, such as a comparison, that is much.
     """
     least = tolerance.HALF if value.dtype == np.float16 else tolerance.LEAST
     yield tolerance.slack(value, value, least)
@@ -209,10 +209,10 @@ def _bounds(run: KernelRun, number: int, value: NumpyArray) -> Iterator[NumpyArr
 
 
 def _again(run: KernelRun, number: int, seed: int | None) -> NumpyArray | None:
-    """Returns a result in f64, of operands that are moved; `None` where the kernel can't run on them."""
+    """Returns a result in f64 for perturbed operands; `None` if the kernel can't run on them."""
     try:
         return run.read(number, run.again(seed)[number])
-    except ExecutionError:  # an index that is computed of them leaves its range
+    except ExecutionError:  # an index computed from them is out of range
         return None
 
 

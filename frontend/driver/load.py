@@ -1,4 +1,4 @@
-"""`tg.load`: a saved program on a device, without the compiler."""
+"""`tg.load`: loads a saved program on a device, without the compiler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["LoadedFunction", "LoadedTraining", "load"]
 
 DEVICES = ("auto", "wgpu", "cpu")
 PATIENCE = 300.0
-"""For how many seconds the device may be at work on a call, unless said otherwise: files are not trusted."""
+"""The default timeout of the device for a call, in seconds: files are not trusted."""
 
 
 def load(
@@ -31,17 +31,17 @@ def load(
     on_device_lost: OnDeviceLost = "raise",
     snapshot_every: int = SNAPSHOT_EVERY,
 ) -> Loaded:
-    """Loads what `Inference.save` or `Training.save` wrote, with its parameters; no compiler is needed.
+    """Loads a file of `Inference.save` or `Training.save`, with its parameters; no compiler is needed.
 
-    A file is not trusted: nothing of it runs on the host, all of it is checked, and the device is given up if it
-    does not answer in time. Native code can do anything, so a program that has it runs only where `device="cpu"` says
-    so.
+    Files are not trusted: nothing in them runs on the host, all of it is validated, and the device is abandoned if it
+    does not answer in time. Native code can do anything, so a program that contains it runs only with an explicit
+    `device="cpu"`.
 
     Args:
         path: The file.
-        device: "auto" or "wgpu", the best adapter that there is, of which a software one will do; "cpu" for a program
-            of native code, if you trust the file.
-        timeout: For how many seconds to wait for an adapter; `None` waits for ever. A device that takes longer can't be
+        device: "auto" or "wgpu" for the best adapter, software ones included; "cpu" for a program of native code, if
+            you trust the file.
+        timeout: For how many seconds to wait for an adapter; `None` waits forever. A device that takes longer can't be
             stopped, so this process can't use it any more.
         on_device_lost: "raise" or "restart", as for `tg.compile`.
         snapshot_every: With "restart", as for `tg.compile`.
@@ -50,8 +50,8 @@ def load(
         A `LoadedFunction` to call, or a `LoadedTraining` to step.
 
     Raises:
-        ProgramError: The file holds no program, one of another format version, or a malformed one.
-        TargetError: The device lacks what the program needs; says what.
+        ProgramError: The file contains no program, one of another format version, or a malformed one.
+        TargetError: The device lacks a feature or limit that the program needs; names it.
         OptionError: `device`, `timeout`, `on_device_lost` or `snapshot_every` is invalid.
         NoAdapterError: There is no adapter; says what to install.
         DeviceError: What the device reported.

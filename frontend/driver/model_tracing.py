@@ -1,4 +1,4 @@
-"""Tracing a function of a model and of named inputs: a loss, or what is attached to a training step."""
+"""Traces a function of a model and of named inputs: a loss, or a function attached to a training step."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from tensorgrad.tracing.tracer import as_result, check_function, function_name, 
 
 
 def parameters_of(model: Module, trained: bool) -> dict[str, Parameter]:
-    """Returns the parameters of a model, by path.
+    """Returns the parameters of a model by path.
 
     Raises:
-        ParameterError: It has none that could be trained, though it is to be.
+        ParameterError: The model is to be trained, but has no trainable parameter.
     """
     parameters = {str(path): parameter for path, parameter in model.named_parameters().items()}
     if not parameters and trained:
@@ -44,10 +44,10 @@ def parameters_of(model: Module, trained: bool) -> dict[str, Parameter]:
 
 
 def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
-    """Specifications from shapes and specifications.
+    """Returns specifications from shapes and specifications.
 
     Raises:
-        InputError: A name is not an identifier, or what it stands for is neither.
+        InputError: A name is not an identifier, or its value is neither a shape nor a specification.
     """
     specs: dict[str, Spec] = {}
     if not isinstance(inputs, Mapping):
@@ -67,7 +67,7 @@ def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
 
 
 def takes_key(function: Callable[..., Any]) -> bool:
-    """Returns whether a function has an argument called `key` that must be given."""
+    """Returns whether a function has a required argument called `key`."""
     try:
         found = inspect.signature(function).parameters.get("key")
     except (TypeError, ValueError):
@@ -77,7 +77,7 @@ def takes_key(function: Callable[..., Any]) -> bool:
 
 
 def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: str) -> None:
-    """Checks that a function takes the model and these inputs."""
+    """Checks that a function accepts the model and these inputs."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -92,7 +92,7 @@ def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: 
 
 
 Check: TypeAlias = Callable[[Any, str], Any]
-"""Checks a function's result, and gives the tree of tensors to return; its second argument is how messages call it."""
+"""Checks a function's result, and returns the tree of tensors to return; its second argument names it in messages."""
 
 
 def trace_model(
@@ -106,17 +106,17 @@ def trace_model(
     """Traces a function of a model and named inputs.
 
     Args:
-        model: Where the parameters are declared; the function gets a copy that has tensors for them.
-        function: What to trace, called as `function(model, **inputs)`.
+        model: Declares the parameters; the function receives a copy with tensors in their place.
+        function: The function to trace, called as `function(model, **inputs)`.
         specs: The inputs.
         check: Checks the result.
-        assigning: What becomes of assignments to buffers: the function's updates, nothing, or an error.
-        untrained: The parameters that may be assigned to as well, since no optimizer updates them.
+        assigning: How assignments to buffers are treated: as updates of the function, ignored, or as errors.
+        untrained: Parameters that may be assigned to as well, since no optimizer updates them.
 
     Raises:
         InputError: The function takes other arguments.
-        ParameterError: It changes which parameters there are.
-        TensorgradError: What else it does is not possible.
+        ParameterError: It adds or removes parameters.
+        TensorgradError: It does something else that is invalid.
     """
     check_function(function, "tg.compile for the loss, and evaluate,")
     what = f"{function_name(function)}()"
@@ -140,7 +140,7 @@ def trace_model(
         updated.extend(changed)
         return check(result, what), list(changed.values())
 
-    # The same tree with specifications for parameters.
+    # The same tree with specifications in place of parameters.
     _, rebuild = trees.flatten(model)
     like = rebuild([Spec(parameter.shape, parameter.dtype) for parameter in parameters.values()])
     kept = [Spec(one.shape, one.dtype) for one in buffers.values()]
@@ -160,9 +160,9 @@ def unreached(function: FuncOp, trained: Mapping[str, int], result: int = 0) -> 
     """Returns the parameters that a result of a function does not depend on.
 
     Args:
-        function: As it was traced.
-        trained: The places of parameters among its arguments, by path.
-        result: The place of the result.
+        function: The traced function.
+        trained: The argument index of each parameter, by path.
+        result: The index of the result.
     """
     pending = [return_of(function).operands[result]]
     reached: set[SSAValue] = set()
@@ -181,9 +181,9 @@ class TracedModel:
     """A traced function.
 
     Attributes:
-        function: In the IR.
+        function: The function in the IR.
         results: The tree of its results, with their names for leaves.
-        ranges: What it asks of its inputs as indices.
+        ranges: The ranges it requires of inputs that are used as indices.
     """
 
     function: FuncOp
@@ -193,7 +193,7 @@ class TracedModel:
 
 @dataclass(frozen=True)
 class Scored:
-    """A loss and what it reports besides, as a tree whose first leaves are the loss, or one for each part by name."""
+    """A loss and its metrics, as a tree whose first leaves are the loss, or one loss for each part by name."""
 
     loss: Any
     metrics: Any
@@ -203,7 +203,7 @@ def checked_loss(result: Any, what: str) -> Scored:
     """Requires a float scalar, or a dict of one for each part of the model; or a pair of that and a dict of metrics.
 
     Raises:
-        TraceError, ShapeError, DTypeError: It is none; names the line that computed it.
+        TraceError, ShapeError, DTypeError: It is not; names the line that computed it.
     """
     metrics: Any = None
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
@@ -214,7 +214,7 @@ def checked_loss(result: Any, what: str) -> Scored:
 
 
 def _loss(result: Any, what: str) -> Any:
-    """Returns a float scalar."""
+    """Returns the loss, after checking that it is a float scalar."""
     if trees.children(result) is not None:
         advice = "; metrics go into a dict: return loss, {'name': ...}" if isinstance(result, tuple) else ""
         raise TraceError(
@@ -234,7 +234,7 @@ def _loss(result: Any, what: str) -> Any:
 
 
 def checked_results(result: Any, what: str) -> Any:
-    """Requires a tensor.
+    """Requires at least one tensor.
 
     Raises:
         TraceError: There is none.
@@ -245,7 +245,7 @@ def checked_results(result: Any, what: str) -> Any:
 
 
 def chosen_captures(patterns: Sequence[str]) -> Check:
-    """Returns a check that returns what was given to `tg.capture` in the place of a function's result.
+    """Returns a check that returns the values given to `tg.capture` instead of the function's result.
 
     Args:
         patterns: Names, or patterns such as `blocks.*`.

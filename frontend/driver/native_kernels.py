@@ -1,4 +1,4 @@
-"""Lowers to native code one kernel at a time, so that it is compiled while the next one is being lowered."""
+"""Lowers to native code one kernel at a time, so that each is compiled while the next is being lowered."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def run_passes_by_kernel(
     compile_kernel: Callable[[Kernel, int], None],
     source: Callable[[], ModuleOp] | None = None,
 ) -> dict[str, Kernel]:
-    """Runs the passes down to native code, those behind `lower-buf-to-cpu` on each kernel by itself as it is written.
+    """Runs the passes down to native code; those after `lower-buf-to-cpu` run per kernel, as each is written.
 
     Args:
-        module: Is changed in place; is what `run_passes` would make of it.
-        passes: In order; those behind the lowering look at one kernel at a time.
-        phases: Takes the time of each.
-        compile_kernel: Takes each kernel with the number of its bindings.
-        source: Returns the module as it was, for the file that a crash leaves; without it there is none.
+        module: Modified in place, to what `run_passes` would produce.
+        passes: In order; those after the lowering are local to a kernel.
+        phases: Receives the time of each.
+        compile_kernel: Called with each kernel and its number of bindings.
+        source: Returns the original module, for the crash reproducer; without it none is written.
 
     Returns:
         The kernels, by name.
 
     Raises:
-        ProgramError: A pass refuses the program; says which and why.
-        CompilerError: A pass crashed; says which, and where the module before it is.
+        ProgramError: A pass rejects the program; says which and why.
+        CompilerError: A pass crashed; says which, and where the module before it was written.
     """
     lowering = lowering_in(passes)
     kernels: dict[str, Kernel] = {}
@@ -59,7 +59,7 @@ def run_passes_by_kernel(
                     with phases.measure("build"):
                         kernels[name] = native_kernel(op)
                     compile_kernel(kernels[name], len(kernel.access))
-                elif name in declared:  # a function of the C library that an earlier kernel calls too
+                elif name in declared:  # a C library function that an earlier kernel calls too
                     continue
                 declared.add(name)
             Rewriter.insert_op(op, InsertPoint.before(following))

@@ -1,4 +1,4 @@
-"""From a traced function to something that runs: the passes, timed by phase, and what loads their result."""
+"""Compiles a traced function to an executable: the passes, timed by phase, and the loader of their result."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from tensorgrad.runtime.profile import Profile
 
 DEFAULT_TUNING_SECONDS = 60.0
-"""How long tuning takes at most, unless said otherwise."""
+"""The default time limit of tuning."""
 
 SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
-"""Into how many segments a memory limit may divide a function."""
+"""The numbers of segments that a memory limit may divide a function into."""
 
 EditPasses: TypeAlias = Callable[[list[ModulePass]], Sequence[ModulePass]]
-"""A caller's own change of a list of passes."""
+"""A user's function that modifies a list of passes."""
 
 
 def tuning_seconds(tune: bool | float) -> float:
-    """Returns how long schedules may be measured, from what a caller said.
+    """Returns for how many seconds schedules may be measured, from the caller's option.
 
     Raises:
         OptionError: It is not a number, or negative.
@@ -70,7 +70,7 @@ TensorPasses: TypeAlias = Callable[[int, Target | None], Sequence[ModulePass]]
 
 @dataclass(eq=False)
 class Compilation:
-    """A traced function on its way down.
+    """A traced function and how it is compiled.
 
     Attributes:
         name: What messages call the program.
@@ -89,11 +89,11 @@ class Compilation:
         tuned: The file of schedules that were measured, or None.
         precision: The pass that stores values between kernels with fewer bits, or None.
         timeout: For how many seconds to wait for the device at a time, or None.
-        snapshot_every: After how many steps to take a snapshot, from which to go on when the device is lost, or None.
-        memory_cost: What keeping to the limit took: the segments, and the figures of the program without them.
+        snapshot_every: After how many steps to take a snapshot to restart from when the device is lost, or None.
+        memory_cost: The cost of the memory limit: the segments, and the figures of the program without them.
         dump: The files that `TG_DUMP` asks for; opened when it is loaded.
-        edit_passes: Changes the passes of `tg`, and those below it, before they run.
-        verify: Whether to run what each pass leaves, and compare.
+        edit_passes: Modifies the passes on `tg`, and those below it, before they run.
+        verify: Whether to run the module after each pass, and compare.
     """
 
     name: str
@@ -122,11 +122,11 @@ class Compilation:
         """Compiles the function and loads it on its device.
 
         Args:
-            share: An executable on the same device whose parameters it is to use.
-            in_turn: Whether it is to use the memory of that one's inputs and temporary values too.
+            share: An executable on the same device whose parameters it shares.
+            in_turn: Whether it shares the memory of that one's inputs and temporaries too.
 
         Raises:
-            ProgramError: A pass refuses the program, or it doesn't keep to the memory limit.
+            ProgramError: A pass rejects the program, or it exceeds the memory limit.
             TensorgradError: The device can't run it.
         """
         self.dump = Dump.from_environment(self.name)
@@ -168,11 +168,11 @@ class Compilation:
         return module
 
     def _after(self, one: ModulePass, module: ModuleOp) -> None:
-        """Checks what a pass has left, where that was asked for, or where passes are the caller's own.
+        """Checks the module after a pass, if verification is on, or if there are user-defined passes.
 
         Raises:
             CompilerError: It is invalid.
-            NumericsError: It gives other values.
+            NumericsError: Its values have changed.
         """
         if self.edit_passes is not None:
             try:
@@ -187,7 +187,7 @@ class Compilation:
         """Compares each kernel of a device with `buf`, where that was asked for.
 
         Raises:
-            NumericsError: One gives something else.
+            NumericsError: A kernel's result differs.
         """
         if self._verifier is None:
             return
@@ -202,12 +202,12 @@ class Compilation:
             self._dumped("buf", module)
 
     def _dumped(self, level: str, module: ModuleOp) -> None:
-        """Writes a level to the folder of `TG_DUMP`, if there is one."""
+        """Writes a level to the directory of `TG_DUMP`, if it is set."""
         if self.dump is not None:
             self.dump.module(level, module)
 
     def _kernels(self, module: ModuleOp) -> ModuleOp:
-        """Returns the kernels that a device would run, for numpy to round where they store."""
+        """Returns the kernels that a device would run, so that numpy rounds values where they are stored."""
         made = module.clone()
         passes = self._below(self.target())
         run_passes(made, passes[: [one.name for one in passes].index("schedule")], self.phases)
@@ -218,10 +218,10 @@ class Compilation:
         return self._edited(device_passes(target, self.tuned, self.frugal, self.precision))
 
     def _edited(self, passes: Sequence[ModulePass]) -> list[ModulePass]:
-        """Returns the passes as `edit_passes` changes them.
+        """Returns the passes after `edit_passes`.
 
         Raises:
-            OptionError: It returns something else than passes.
+            OptionError: It returns something other than passes.
         """
         if self.edit_passes is None:
             return list(passes)
@@ -233,7 +233,7 @@ class Compilation:
         return list(cast("Sequence[ModulePass]", edited))
 
     def target(self) -> Target:
-        """Returns what kernels are made for: the device; on numpy what every WebGPU device has, and f16 if asked."""
+        """Returns the target of kernels: the device; on numpy the WebGPU default limits, with f16 if requested."""
 
         if self.device is not None:
             return self.device.target
@@ -249,7 +249,7 @@ class Compilation:
                 return load_program(device, program, share, in_turn, self.timeout, self.snapshot_every)
 
     def _for_device(self, device: ProgramDevice, compile_kernel: CompileKernel | None) -> Program:
-        """Returns the program, from the cache where it is kept there; without it all passes run."""
+        """Returns the program, from the cache on a hit, else by running all passes."""
         cache = ProgramCache.from_environment() if self._may_be_kept() else None
         if cache is None:
             self._tune(device)
@@ -278,13 +278,13 @@ class Compilation:
         return entry.program
 
     def _may_be_kept(self) -> bool:
-        """Returns whether the program is made by built-in passes alone, and without dumps."""
+        """Returns whether the program may be cached: only built-in passes produce it, and nothing is dumped."""
         if self.dump is not None or self.edit_passes is not None or self.verify:
             return False
         return all(type(one).__module__.startswith("tensorgrad.") for one in self.tensor_passes())
 
     def _options(self, device: ProgramDevice) -> dict[str, object]:
-        """Returns what the program depends on besides what was traced, and the compiler."""
+        """Returns what the program depends on besides the traced module and the compiler."""
         return {
             "format": FORMAT,
             "name": self.name,
@@ -297,17 +297,17 @@ class Compilation:
 
     @without_collector()
     def _look_up(self, cache: ProgramCache, options: Mapping[str, object]) -> tuple[str, Entry | None]:
-        """Returns the key of the program with the schedules that are known by now, and what the cache has by it."""
+        """Returns the program's cache key under the currently known schedules, and its entry in the cache."""
         with self.phases.measure("cache"):
             try:
                 schedules = "" if self.tuned is None else Path(self.tuned).read_bytes().hex()
             except FileNotFoundError:
-                schedules = ""  # Nothing was measured yet.
+                schedules = ""  # nothing has been measured yet
             key = key_of(self.traced, {**options, "schedules": schedules})
             return key, cache.read(key)
 
     def _tune(self, device: ProgramDevice) -> bool:
-        """Measures schedules for the kernels there are, if that was asked for; whether all were."""
+        """Measures schedules for the kernels, if tuning is on; returns whether all have been tuned."""
         if not self.tuning_seconds:
             return True
         from tensorgrad.driver.tuning import tune
@@ -321,14 +321,14 @@ class Compilation:
             return time.perf_counter() - start < self.tuning_seconds
 
     def _within_memory(self, target: Target, compile_kernel: CompileKernel | None) -> Program:
-        """Returns the program; with the fewest segments computed again that its memory limit allows.
+        """Returns the program, with the fewest recomputed segments that its memory limit allows.
 
         Args:
-            target: What it is compiled for.
-            compile_kernel: Takes kernels that are surely wanted, as soon as they are written.
+            target: The target to compile for.
+            compile_kernel: Called with kernels that are certain to be used, as soon as they are written.
 
         Raises:
-            ProgramError: It needs more memory with any number of segments.
+            ProgramError: It exceeds the limit with any number of segments.
         """
         if self.memory_limit is None:
             return self._lowered(target, compile_kernel, is_loaded=True)
@@ -369,7 +369,7 @@ class Compilation:
 
             kernels = run_passes_by_kernel(module, passes, self.phases, compile_kernel, source)
         else:
-            # What they leave is checked as a program, and by the device's own compiler.
+            # The result is verified as a program, and by the device's own compiler.
             run_passes(
                 module,
                 passes,
@@ -390,12 +390,12 @@ class Compilation:
         return program
 
     def _is_watched(self) -> bool:
-        """Returns whether someone sees the module after every pass."""
+        """Returns whether the module is observed between passes (dumps, hooks, verification)."""
         is_logged = logging.getLogger("tensorgrad.passes").isEnabledFor(logging.DEBUG)
         return is_logged or self.dump is not None or self.edit_passes is not None or self.verify
 
     def program(self, target: Target | None = None) -> Program:
-        """Returns the program for a target, else the device; for WebGPU's default limits where that is numpy."""
+        """Returns the program for a target, by default the device; on numpy for the WebGPU default limits."""
 
         return self._lowered(self.target() if target is None else target)
 
@@ -416,14 +416,14 @@ class Compilation:
         return program
 
     def facts(self, device: str, profile: Profile | None) -> Facts:
-        """Returns what a report shows of the compilation; all passes run again.
+        """Returns the data of a report on the compilation; reruns all passes.
 
         Args:
-            device: Where it runs, in words.
-            profile: What its dispatches take, where that was measured.
+            device: A description of the device.
+            profile: The measured times of its dispatches, if there are any.
 
         Raises:
-            ProgramError: No device of the target could run it.
+            ProgramError: No device of the target can run it.
         """
         from tensorgrad.report.collect import collect
 
@@ -431,7 +431,7 @@ class Compilation:
         return collect(self.traced, self.tensor_passes(target), self._below(target), target, self.name, device, profile)
 
     def text(self, level: str) -> str:
-        """Returns the IR at a level, made anew from what was traced.
+        """Returns the IR at a level, rebuilt from the traced module.
 
         Raises:
             OptionError: There is no such level; lists those there are.
@@ -448,22 +448,22 @@ class Compilation:
         return [*self.tensor_passes(found), *self._below(found)]
 
     def down_to_shaders(self) -> list[ModulePass]:
-        """Returns all passes to WGSL: of the device, or what every WebGPU device has where that runs none."""
+        """Returns all passes down to WGSL, for the device, or for the WebGPU default limits if it runs no shaders."""
         target = self.target()
         return self.down_to_kernels(WEBGPU_DEFAULT if target.native else target)
 
     def down_to_native_code(self) -> list[ModulePass]:
-        """Returns all passes to native code: of the device, or of the CPU in general where that runs shaders."""
+        """Returns all passes down to native code, for the device, or for a generic CPU if it runs shaders."""
         target = self.target()
         return self.down_to_kernels(target if target.native else CPU)
 
     def down_to_cpu(self) -> list[ModulePass]:
-        """Returns the passes to native loops."""
+        """Returns the passes down to native loops."""
         passes = self.down_to_native_code()
         return passes[: 1 + [one.name for one in passes].index("lower-buf-to-cpu")]
 
     def down_to_buf(self) -> list[ModulePass]:
-        """Returns the passes down to where kernels are scheduled."""
+        """Returns the passes down to scheduled kernels."""
         passes = self.down_to_kernels()
         return passes[: lowering_in(passes)]
 
@@ -476,4 +476,4 @@ LEVELS: dict[str, Callable[[Compilation], Sequence[ModulePass]]] = {
     "cpu": Compilation.down_to_cpu,
     "llvm": Compilation.down_to_native_code,
 }
-"""The levels that can be looked at, each with the passes that lead there."""
+"""The levels that can be inspected, each with the passes that lead to it."""

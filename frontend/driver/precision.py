@@ -1,4 +1,4 @@
-"""`precision=`: with how many bits values between kernels are stored."""
+"""`precision=`: the storage precision of values between kernels."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
 
 Precision: TypeAlias = Literal["f32", "f16"]
-"""What `precision=` may be."""
+"""The values of `precision=`."""
 
 PRECISIONS = get_args(Precision)
 
 
 def checked_precision(what: str, precision: str, loss_scale: float | None = None) -> LowerPrecisionPass | None:
-    """Returns the pass that a precision stands for; `None` where all is stored as it is computed.
+    """Returns the pass that implements a precision; `None` if values are stored as they are computed.
 
     Raises:
-        OptionError: There is no such precision, or the scale is not a power of two, or is given without f16.
+        OptionError: There is no such precision, the scale is not a power of two, or it is given without f16.
     """
     where = f"{user_line()}: {what}"
     if precision not in PRECISIONS:
@@ -40,10 +40,10 @@ def checked_precision(what: str, precision: str, loss_scale: float | None = None
 
 
 def check_device(what: str, precision: LowerPrecisionPass | None, device: ProgramDevice | None) -> None:
-    """Checks that a device, or numpy, stores what a precision asks for.
+    """Checks that a device, or numpy, can store values at the requested precision.
 
     Raises:
-        OptionError: It does not; names it.
+        OptionError: It can't; names it.
     """
     if precision is not None and device is not None and not device.target.f16:
         raise OptionError(
@@ -53,9 +53,9 @@ def check_device(what: str, precision: LowerPrecisionPass | None, device: Progra
 
 
 def while_tracing(what: str, precision: LowerPrecisionPass | None) -> AbstractContextManager[None]:
-    """Lets no derivative be taken in what is traced, if values are stored with fewer bits.
+    """Rejects derivatives inside a trace if values are stored with fewer bits.
 
-    Cotangents would be values like others there, and underflow without a word.
+    Their cotangents would be stored like other values, and silently underflow.
     """
     if precision is None:
         return nullcontext()

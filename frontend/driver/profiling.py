@@ -1,4 +1,4 @@
-"""`Training.profile`: what steps take, kernel by kernel, as a table and as a trace."""
+"""`Training.profile`: the time of steps, kernel by kernel, as a table and as a trace."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tensorgrad.tracing.location import user_line
 COLUMNS = ("kernel", "from", "calls", "us", "share", "bytes", "GB/s", "GFLOP/s")
 
 TRACKS = ("compiling", "Python", "host", "kernels")
-"""The rows of a trace, in order."""
+"""The tracks of a trace, in order."""
 
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """A step and what it took.
+    """A step and its measured time.
 
     Attributes:
-        executable: What ran.
+        executable: The executable that ran.
         start: When it began, by `time.perf_counter`.
-        seconds: How long it took, for Python.
-        spans: What it took in parts.
+        seconds: Its duration as seen from Python.
+        spans: The durations of its parts.
     """
 
     executable: Executable
@@ -44,10 +44,10 @@ class MeasuredStep:
 
 
 def timer_of(executable: Executable) -> StepTimer:
-    """Returns what measures an executable's steps.
+    """Returns the timer of an executable's steps.
 
     Raises:
-        OptionError: It runs by numpy, which has no kernels.
+        OptionError: It runs on numpy, which has no kernels.
         DeviceError: The device has no timestamps.
     """
     if isinstance(executable, CpuExecutable):
@@ -62,13 +62,13 @@ def timer_of(executable: Executable) -> StepTimer:
 
 
 class StepProfile:
-    """What the steps took that ran inside of `with training.profile() as profile`; `print` shows a table.
+    """The profile of the steps run inside `with training.profile() as profile`; `print` shows a table.
 
-    Each kernel runs on its own, so that it can be measured: such a step takes longer than others. Times are medians
-    over the steps.
+    Kernels run one at a time so that each can be measured, so a profiled step takes longer than usual. Times are
+    medians over the steps.
 
     Args:
-        title: What is measured, and where.
+        title: What is measured, and on which device.
         phases: How long each pass and other phase of the compilation took, in seconds.
     """
 
@@ -86,26 +86,26 @@ class StepProfile:
 
     @property
     def steps(self) -> int:
-        """How many steps, or micro-batches of them, were measured."""
+        """The number of steps, or of micro-batches, that were measured."""
         return len(self._steps)
 
     @property
     def dispatches(self) -> tuple[DispatchTime, ...]:
-        """What each dispatch of a step takes, in order; with `accumulate`, those of each of its programs."""
+        """The time of each dispatch of a step, in order; with `accumulate`, of each of its programs."""
         return tuple(row for one in self._executables() for row in self._of(one).dispatches)
 
     def of(self, executable: Executable) -> Profile:
-        """Returns what the steps of one program took.
+        """Returns the profile of one program's steps.
 
         Raises:
-            InputError: None of them was measured.
+            InputError: None were measured.
         """
         if executable not in self._executables():
             raise InputError(f"{user_line()}: profile: no step of this program has been measured")
         return self._of(executable)
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes a trace that Perfetto and `chrome://tracing` open: compilation, Python, uploads and waits, kernels.
+        """Writes a trace for Perfetto and `chrome://tracing`: compilation, Python, uploads and waits, kernels.
 
         Args:
             path: The file: JSON, in Chrome's trace event format.
@@ -121,9 +121,9 @@ class StepProfile:
         """Runs a step as `Executable.step` does, and measures it.
 
         Raises:
-            OptionError: It runs by numpy, which has no kernels.
-            DeviceError: The device has no timestamps, or what it reported.
-            InputError: Inputs or scalars don't fit.
+            OptionError: It runs on numpy, which has no kernels.
+            DeviceError: The device has no timestamps, or reported an error.
+            InputError: Inputs or scalars don't match.
         """
         timer = self._timers.get(executable)
         if timer is None:
@@ -162,7 +162,7 @@ class StepProfile:
 
 
 def _event(name: str, track: int, start: float, seconds: float, **arguments: str) -> dict[str, Any]:
-    """Returns a trace's event; its times are in microseconds."""
+    """Returns a trace event; its times are in microseconds."""
     return {"ph": "X", "name": name, "pid": 0, "tid": track, "ts": 1e6 * start, "dur": 1e6 * seconds, "args": arguments}
 
 

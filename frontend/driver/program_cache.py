@@ -1,7 +1,7 @@
-"""Compiled programs on disk, so that a second start of a training runs no pass.
+"""Compiled programs on disk, so that restarting a training runs no pass.
 
-They are those of devices. On numpy what runs is the IR itself, and reading that back from text takes twice the time of
-the passes on `tg` that it would save.
+Only device programs are cached. Numpy runs the IR itself, and parsing it back from text takes twice the time of the
+passes on `tg` that this would save.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tensorgrad.runtime.files import PART, parsed_json
 from tensorgrad.runtime.program import Program, constants_of, program_from_json, program_to_json
 
 VARIABLE = "TENSORGRAD_CACHE"
-"""The environment variable that names the folder of all that is kept."""
+"""The environment variable that names the cache directory."""
 
 SWITCH = "TENSORGRAD_CACHE_PROGRAMS"
-"""The environment variable that turns this cache off, where it is 0."""
+"""The environment variable that turns this cache off if it is 0."""
 
 MOST_BYTES = 1 << 28
-"""So much the programs may take together; those that were used least recently make room."""
+"""The size limit of the cache in bytes; the least recently used programs are evicted."""
 
 FORMAT = 1
 """The version of the files."""
@@ -39,22 +39,22 @@ _logger = logging.getLogger("tensorgrad.cache")
 
 
 def cache_folder() -> Path:
-    """Returns where things are kept: the user's cache folder, or `TENSORGRAD_CACHE` where that is set."""
+    """Returns the cache directory: the user's cache directory, or `TENSORGRAD_CACHE` if that is set."""
     return Path(os.environ.get(VARIABLE) or platformdirs.user_cache_dir("tensorgrad", appauthor=False))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What a compilation found out.
+    """A cached compilation.
 
     Attributes:
-        program: What the device runs.
-        parameters: Their names, in the order in which they lie in memory.
-        settings: What the formulas of its scalars are computed from.
-        segments: Into how many runs `remat` divides the function.
-        frugal: Whether kernels run in an order that needs little memory.
-        memory_cost: What keeping to a memory limit took.
-        is_tuned: Whether nothing was left to measure for its schedules.
+        program: The program that the device runs.
+        parameters: The names of its parameters, in memory order.
+        settings: The host values that formulas of its scalars depend on.
+        segments: The number of segments that `remat` divides the function into.
+        frugal: Whether kernels are ordered for low memory use.
+        memory_cost: The cost of a memory limit.
+        is_tuned: Whether tuning of its schedules is complete.
     """
 
     program: Program
@@ -66,7 +66,7 @@ class Entry:
     is_tuned: bool
 
     def to_bytes(self) -> bytes:
-        """Returns the entry as a file has it: a line with the hash of the rest, this as JSON, program, constants.
+        """Returns the bytes of the entry as a file: a line with the hash of the rest, JSON fields, program, constants.
 
         Raises:
             ProgramError: The program is malformed.
@@ -87,11 +87,11 @@ class Entry:
 
     @staticmethod
     def from_bytes(data: bytes, source: str) -> Entry:
-        """Returns the entry that a file holds.
+        """Returns the entry stored in a file.
 
         Args:
             data: The file's content.
-            source: What messages call it.
+            source: The file's name in error messages.
 
         Raises:
             ProgramError: It is damaged.
@@ -111,10 +111,10 @@ class Entry:
 
 
 def _checked(found: Any) -> dict[str, Any]:
-    """Returns the fields of an entry around its program, from an untrusted file.
+    """Returns the fields of an entry besides its program, from an untrusted file.
 
     Raises:
-        ValueError, LookupError, TypeError, AttributeError: They are none.
+        ValueError, LookupError, TypeError, AttributeError: They are malformed.
     """
     names, numbers = [*found["parameters"], *found["settings"]], [found["segments"], *found["memory_cost"].values()]
     if not all(isinstance(name, str) for name in names) or not all(type(number) is int for number in numbers):
@@ -125,12 +125,12 @@ def _checked(found: Any) -> dict[str, Any]:
 
 
 class ProgramCache:
-    """A folder of entries, by key. Any number of processes may use it at a time; none waits for another.
+    """A directory of entries, by key. Any number of processes may use it concurrently; none waits for another.
 
-    A file appears whole or not at all. One that can't be read, written or deleted is as if it were not there.
+    Files are written atomically. One that can't be read, written or deleted is treated as absent.
 
     Attributes:
-        folder: Where the files are.
+        folder: The directory.
     """
 
     def __init__(self, folder: Path):
@@ -138,11 +138,11 @@ class ProgramCache:
 
     @classmethod
     def from_environment(cls) -> ProgramCache | None:
-        """Returns the user's cache, or `None` where it is turned off."""
+        """Returns the user's cache, or `None` if it is disabled."""
         return None if os.environ.get(SWITCH) == "0" else cls(cache_folder() / "programs")
 
     def read(self, key: str) -> Entry | None:
-        """Returns what is kept by a key, which counts as used now; `None` where there is nothing, or only damage."""
+        """Returns the entry of a key, and marks it as recently used; `None` if it is absent or damaged."""
         path = self._path(key)
         try:
             data = path.read_bytes()
@@ -155,12 +155,12 @@ class ProgramCache:
             _logger.warning("%s, and is made anew", error)
             _delete(path)
             return None
-        with suppress(OSError):  # The folder can perhaps only be read.
+        with suppress(OSError):  # the directory may be read-only
             os.utime(path)
         return entry
 
     def write(self, key: str, entry: Entry) -> None:
-        """Keeps an entry by a key, and makes room for it."""
+        """Stores an entry under a key, evicting others if needed."""
         path = self._path(key)
         aside = path.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}{PART}")
         try:
@@ -180,13 +180,13 @@ class ProgramCache:
         return self.folder / f"{key}.program"
 
     def _make_room(self, newest: Path) -> None:
-        """Deletes what was used least recently, what killed processes left included, until the rest is small enough."""
+        """Evicts the least recently used files, including leftovers of killed processes, until the rest fits."""
         found: list[tuple[int, int, Path]] = []
         for path in self.folder.iterdir():
             try:
                 status = path.stat()
             except OSError:
-                continue  # Another process has deleted it.
+                continue  # another process has deleted it
             found.append((status.st_mtime_ns, status.st_size, path))
         total = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
@@ -198,5 +198,5 @@ class ProgramCache:
 
 
 def _delete(path: Path) -> None:
-    with suppress(OSError):  # The folder can perhaps only be read, or another process has the file open.
+    with suppress(OSError):  # the directory may be read-only, or another process may have the file open
         path.unlink(missing_ok=True)

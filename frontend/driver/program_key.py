@@ -1,4 +1,4 @@
-"""What compiled programs are kept by: one hash of everything that the passes read."""
+"""Cache keys of compiled programs: one hash of everything that the passes read."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.passes.running import PACKAGE
 
 SOURCES = ("dialects", "driver", "passes", "runtime")
-"""What makes programs of traced functions, within the package; the rest of the frontend shows in what it traces."""
+"""The parts of the package that determine a traced function's program; the rest only affects what is traced."""
 
 
 def key_of(module: ModuleOp, options: Mapping[str, object]) -> str:
-    """Returns the hash that a module's program is kept by.
+    """Returns the cache key of a module's program.
 
     Args:
-        module: What was traced. Its lines count as programs name them, so that a process may have another folder.
-        options: Whatever else the passes and their order depend on, as JSON.
+        module: The traced module. Its source locations are hashed as programs name them, so processes may run in
+            different directories.
+        options: Everything else that the passes and their order depend on, as JSON.
     """
     text = json.dumps([environment(), options, fingerprint(module)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -39,7 +40,7 @@ def key_of(module: ModuleOp, options: Mapping[str, object]) -> str:
 
 @functools.cache
 def environment() -> Mapping[str, object]:
-    """Returns the versions of what compiles, and the state of the compiler's own source."""
+    """Returns the versions of the compiler's dependencies, and the state of its own source."""
     return {
         PACKAGE: _version(PACKAGE),
         "xdsl": _version("xdsl"),
@@ -52,25 +53,25 @@ def environment() -> Mapping[str, object]:
 def _version(distribution: str) -> str:
     try:
         return version(distribution)
-    except PackageNotFoundError:  # In an application that was packed into one file, and never changes.
+    except PackageNotFoundError:  # in an application bundled into one file, which never changes
         return ""
 
 
 def sources(folder: str, within: str = "") -> list[str]:
-    """Returns the files of `SOURCES` with their sizes and times, sorted.
+    """Returns the files of `SOURCES` with their sizes and modification times, sorted.
 
-    Their contents would do as well, but reading them takes eight times as long.
+    Hashing their contents would also work, but takes eight times as long.
 
     Args:
-        folder: The package's.
-        within: A folder in it, all of whose files count, with a slash.
+        folder: The package's directory.
+        within: A subdirectory, with a trailing slash, all of whose files count.
     """
     found: list[str] = []
     for entry in os.scandir(folder):
         if not within and entry.name not in SOURCES:
             continue
         if entry.name.endswith(".py"):
-            with suppress(FileNotFoundError):  # A link of an editable install, whose file has gone.
+            with suppress(FileNotFoundError):  # a dangling link of an editable install
                 status = entry.stat()
                 found.append(f"{within}{entry.name} {status.st_size} {status.st_mtime_ns}")
         elif entry.is_dir():
@@ -79,9 +80,9 @@ def sources(folder: str, within: str = "") -> list[str]:
 
 
 def fingerprint(module: ModuleOp) -> str:
-    """Returns a hash of everything in a module: ops, values by number, attributes, name hints and lines.
+    """Returns a hash of everything in a module: ops, numbered values, attributes, name hints and source lines.
 
-    The printed text does not do: it drops signs of zeros and payloads of NaN in arrays, and takes twice the time.
+    The printed text is not enough: it drops signs of zeros and NaN payloads in arrays, and takes twice the time.
     """
     walk = _Walk()
     walk.operation(module)
@@ -89,7 +90,7 @@ def fingerprint(module: ModuleOp) -> str:
 
 
 class _Walk:
-    """Writes down ops in order."""
+    """Serializes ops in order."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -98,7 +99,7 @@ class _Walk:
         self._here = working_folder()
 
     def operation(self, op: Operation) -> None:
-        """An op and all that is in it."""
+        """Serializes an op and everything nested in it."""
         attributes = (f"{name}={self._text(value)}" for name, value in sorted(op.attributes.items()))
         properties = (f"{name}={self._text(value)}" for name, value in sorted(op.properties.items()))
         operands = ",".join(str(self._numbers[value]) for value in op.operands)
@@ -123,12 +124,12 @@ class _Walk:
             self.lines.append(f"{value.name_hint}: {self._text(value.type)}")
 
     def _text(self, attribute: Attribute) -> str:
-        """Returns the text of an attribute that the module holds, so that no other one gets its identity meanwhile."""
+        """Returns the text of an attribute that the module keeps alive, so its id is not reused meanwhile."""
         found = self._texts.get(id(attribute))
         if found is None:
             line = line_in(attribute)
             if line is not None and line is not attribute:
-                found = self._text(line)  # which calls of modules it is in is not in programs
+                found = self._text(line)  # programs don't record which module calls it is in
             else:
                 found = label_of(attribute, self._here) if isinstance(attribute, LocationAttr) else _text_of(attribute)
             self._texts[id(attribute)] = found
@@ -142,10 +143,10 @@ def _text_of(attribute: Attribute) -> str:
 
 
 class _AttributePrinter(Printer):
-    """Prints attributes as text, and the elements of arrays by the hash of their bytes."""
+    """Prints attributes as text, with the elements of arrays replaced by the hash of their bytes."""
 
     def print_attribute(self, attribute: Attribute) -> None:
-        """Prints one; arrays may be within others."""
+        """Prints an attribute; arrays may be nested in it."""
         if isinstance(attribute, DenseIntOrFPElementsAttr):
             array = cast("DenseIntOrFPElementsAttr[Any]", attribute)
             super().print_attribute(array.type)

@@ -1,4 +1,4 @@
-"""A training step on the reference: its program on `tg`, which numpy runs op by op from a state that is given."""
+"""A training step on the reference: its program on `tg`, which numpy runs op by op from a given state."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from tensorgrad.surface.collector import without_collector
 Phase: TypeAlias = Literal["forward", "backward", "update"]
 
 LAST = "inline-calls"
-"""The pass from which on ops take the place of others, so that it would not be known what they belong to."""
+"""The first pass that replaces ops by others, after which it is unknown which phase they belong to."""
 
 
 class ReferenceStep:
-    """A step's program, in which each op is known to be of the loss, of its derivative, or of the update.
+    """A step's program, with the phase of each op: the loss, its derivative, or the update.
 
     Args:
-        traced: The step as it was traced; stays as it is.
-        passes: The passes on `tg` that make the step.
+        traced: The traced step; not modified.
+        passes: The passes on `tg` that build the step.
 
     Attributes:
         module: The program.
-        phases: What each op is of.
+        phases: The phase of each op.
 
     Raises:
-        ProgramError: A pass refuses the program.
+        ProgramError: A pass rejects the program.
     """
 
     @without_collector()
@@ -55,7 +55,7 @@ class ReferenceStep:
                 self.phases.setdefault(op, phase)
 
     def calls(self, op: Operation) -> tuple[str, ...]:
-        """Returns the calls of modules that an op is of, the outermost first; updates are of none."""
+        """Returns the module calls that contain an op, outermost first; updates are in none."""
         return () if self.phases.get(op) == "update" else calls_in(op.location)
 
     def values(
@@ -68,10 +68,10 @@ class ReferenceStep:
         """Returns the values of the program's arguments.
 
         Args:
-            arguments: The program's.
-            inputs: The step's.
-            persistent: Parameters and state before it.
-            settings: What the host gives a step.
+            arguments: The program's arguments.
+            inputs: The step's inputs.
+            persistent: Parameters and state before the step.
+            settings: The scalars that the host passes to the step.
         """
         if self._scalars is None:
             formulas = [ArraySlot(slot.name, (), "f32", slot.formula) for slot in arguments if slot.role == "scalar"]

@@ -1,4 +1,4 @@
-"""Steps that run once more on the reference, op by op: to look at values, and to find what made a NaN."""
+"""Replays steps on the reference, op by op, to inspect values and to find the origin of a NaN."""
 
 from __future__ import annotations
 
@@ -51,26 +51,26 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         self._blamers: dict[Compilation, Blamer] = {}
 
     def inspect(self, where: str, /, **inputs: Any) -> tuple[Inspected, ...]:
-        """Returns the values that a line or a module has in a step from the present state, and changes nothing.
+        """Returns the values that a line or a module computes in a step from the current state, which is not changed.
 
-        The step runs on the reference, op by op, in f32 whatever `precision` is: values that a kernel keeps to itself
-        are there too, those of derivatives and updates as well. For a step of the past, load the checkpoint before it
-        and give it its batch.
+        The step runs on the reference, op by op, in f32 regardless of `precision`: this includes values that are
+        internal to a kernel, and those of derivatives and updates. For a past step, load the checkpoint before it and
+        pass its batch.
 
         Args:
-            where: A line as `file:line`, of whose folders any number may be left out; an op, as in "tg.exp"; or the
-                path of a module, as in "blocks.3.attention": what is made while its `__call__` runs, with derivatives
-                of that. "cell#2" is the second call alone.
-            **inputs: As for `step`, which would get the same key.
+            where: A line as `file:line`, where leading directories may be omitted; an op, as in "tg.exp"; or the path
+                of a module, as in "blocks.3.attention": everything computed while its `__call__` runs, with its
+                derivatives. "cell#2" is the second call alone.
+            **inputs: As for `step`; the key is the same as well.
 
         Returns:
-            The values in the order in which they are made, each with its op, line, phase and module; `is_result` marks
-            those that the module gives to others.
+            The values in execution order, each with its op, line, phase and module; `is_result` marks the module's
+            results.
 
         Raises:
-            OptionError: The step has no op there; names lines or modules that it has.
+            OptionError: No op of the step matches; lists lines or modules that exist.
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
-            ParameterError: The model has other parameters than when it was compiled.
+            ParameterError: The model's parameters have changed since it was compiled.
             TraceError: This is inside a trace.
         """
         found: list[Inspected] = []
@@ -78,23 +78,23 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         return tuple(found)
 
     def replay(self, look: Callable[[Inspected], object], where: str | None = None, /, **inputs: Any) -> Result:
-        """Runs a step from the present state on the reference, op by op, and changes nothing.
+        """Runs a step from the current state on the reference, op by op, without changing the state.
 
-        It runs in f32 whatever `precision` is. For a step of the past, load the checkpoint before it and give it its
-        batch: a loss that draws random numbers draws the same. `tg replay` does that for a file.
+        It runs in f32 regardless of `precision`. For a past step, load the checkpoint before it and pass its batch: a
+        loss that samples random numbers samples the same ones. `tg replay` does that for a file.
 
         Args:
-            look: Is given each value when it is made; a value that is kept longer has to be copied.
-            where: Of which ops, as for `inspect`; by default of all.
-            **inputs: As for `step`, which would get the same key.
+            look: Called with each value as it is computed; it must copy values that it keeps.
+            where: Which ops to observe, as for `inspect`; by default all.
+            **inputs: As for `step`; the key is the same as well.
 
         Returns:
-            What `step` would return.
+            The value that `step` would return.
 
         Raises:
-            OptionError: The step has no op there; names lines or modules that it has.
+            OptionError: No op of the step matches; lists lines or modules that exist.
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
-            ParameterError: The model has other parameters than when it was compiled.
+            ParameterError: The model's parameters have changed since it was compiled.
             TraceError: This is inside a trace.
         """
         return self._replay(look, where, inputs, "replay")
@@ -111,7 +111,7 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         return self._replayed.of(inspector.run(look, arrays, self._state.read(), self._host_values()))
 
     def _whole_inputs(self, executable: Executable, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Returns the step's inputs, checked, as one process takes them."""
+        """Returns the step's checked inputs, as a single process takes them."""
         distribution = self._source.distribution
         if distribution is None:
             return check_inputs(executable.program_inputs, inputs)
@@ -119,23 +119,23 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         return check_inputs(slots, distribution.whole(inputs))
 
     def blame(self, /, **inputs: Any) -> Blame | None:
-        """Finds the op that makes the first NaN or infinity of a step from the present state, and changes nothing.
+        """Finds the op that produces the first NaN or infinity of a step from the current state, which is not changed.
 
-        The step runs on the reference, op by op, in f32 whatever `precision` is. The search goes back from the loss,
-        the updated parameters and the optimizer's state, so that infinities that vanish again are not taken for faults.
-        A training that has run on with a NaN has it in its parameters, which is what is found then: `check_numerics`
-        of `tg.compile` stops at the step that makes it.
+        The step runs on the reference, op by op, in f32 regardless of `precision`. The search goes backwards from the
+        loss, the updated parameters and the optimizer's state, so that infinities that vanish again are not reported.
+        If a training has continued after a NaN, its parameters contain it, and these are what is found:
+        `check_numerics` of `tg.compile` stops at the step that produces it.
 
         Args:
-            **inputs: As for `step`, which would get the same key.
+            **inputs: As for `step`; the key is the same as well.
 
         Returns:
-            The op with the user's line, whether it is of the loss, of its derivative or of the update, and what its
-            operands were; `None` where everything is finite.
+            The op with the user's line, its phase (loss, derivative or update), and a description of its operands;
+            `None` if everything is finite.
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
-            ParameterError: The model has other parameters than when it was compiled.
+            ParameterError: The model's parameters have changed since it was compiled.
             TraceError: This is inside a trace.
         """
         refuse_inside_trace("blame")
@@ -154,7 +154,7 @@ class ReplayedTraining(TrainingState, Generic[Result]):
 
     def _on_reference(self, compilation: Compilation) -> ReferenceStep:
         if compilation not in self._references:
-            # A group's step is that of one process with all of the batch.
+            # The step of a group is the step of one process on the whole batch.
             passes = [one for one in compilation.tensor_passes() if not isinstance(one, DISTRIBUTING)]
             self._references[compilation] = ReferenceStep(compilation.traced, passes)
         return self._references[compilation]
@@ -162,13 +162,13 @@ class ReplayedTraining(TrainingState, Generic[Result]):
     def _check_finite(
         self, outputs: Mapping[str, OutputHandle], before: Mapping[str, np.ndarray], inputs: Mapping[str, Any]
     ) -> None:
-        """Takes back a step whose loss, parameters or state are not finite.
+        """Rolls back a step whose loss, parameters or state are not finite.
 
         Raises:
-            DivergenceError: They are not; says what made them so.
+            DivergenceError: They are not; names the cause.
         """
         executable, _ = self._next()
-        # What was not finite before is no fault of this step: a mask of infinities, say.
+        # Values that were non-finite before are not this step's fault: a mask of infinities, say.
         is_finite = all(np.isfinite(outputs[name].numpy()).all() for name in self._losses) and all(
             (np.isfinite(value) | ~np.isfinite(before[name])).all() for name, value in executable.read().items()
         )

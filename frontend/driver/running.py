@@ -18,14 +18,14 @@ from tensorgrad.passes.running import apply_pass, with_reproducer
 
 @dataclass
 class Phases:
-    """How long each phase of a compilation took, in seconds, without the phases inside of it."""
+    """The time of each phase of a compilation in seconds, excluding nested phases."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     _inner: float = 0.0
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        """Adds the time of the block to a phase."""
+        """Adds the time of the `with` block to a phase."""
         outer, self._inner = self._inner, 0.0
         start = time.perf_counter()
         try:
@@ -47,8 +47,8 @@ def run_pass(
     """Runs one pass of a sequence on a module; see `run_passes`.
 
     Raises:
-        ProgramError: The pass refuses the program; says which and why.
-        CompilerError: The pass crashed; says which, and where the module before it is.
+        ProgramError: The pass rejects the program; says which and why.
+        CompilerError: The pass crashed; says which, and where the module before it was written.
     """
     with phases.measure(passes[number].name):
         try:
@@ -69,18 +69,18 @@ def run_passes(
     """Runs passes on a module.
 
     Args:
-        module: Is changed in place.
+        module: Modified in place.
         passes: In order.
-        phases: Takes the time of each.
-        verify: Whether to verify what they leave.
-        source: Returns the module as it was, for the file that a crash leaves; without it there is none.
-        before: Is called with each pass and the module before it.
-        after: Is called with each pass and the module that it has left.
+        phases: Receives the time of each.
+        verify: Whether to verify the module after them.
+        source: Returns the original module, for the crash reproducer; without it none is written.
+        before: Called with each pass and the module before it.
+        after: Called with each pass and the module after it.
 
     Raises:
-        ProgramError: A pass refuses the program; says which and why.
-        CompilerError: A pass crashed, or they left invalid IR; says which, and where the module before it is.
-        NumericsError: `after` found that a pass has changed a value.
+        ProgramError: A pass rejects the program; says which and why.
+        CompilerError: A pass crashed or left invalid IR; says which, and where the module before it was written.
+        NumericsError: `after` found that a pass changed a value.
     """
     context = Context()
     for number, one in enumerate(passes):

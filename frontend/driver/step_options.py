@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepOptions:
-    """How `tg.compile` compiles a step, as the caller gave it; the attributes are its arguments of the same names."""
+    """The options of `tg.compile` as the caller gave them; attributes are named like its arguments."""
 
     device: DeviceName
     seed: int
@@ -45,12 +45,12 @@ class StepOptions:
     replicated: Sequence[str]
 
     def given(self) -> Mapping[str, Any]:
-        """Returns them as keyword arguments of `tg.compile`."""
+        """Returns the options as keyword arguments of `tg.compile`."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def micro_batches(self) -> int:
-        """The micro-batches of a step."""
+        """The number of micro-batches of a step."""
         return micro_batches(self.accumulate)
 
     @property
@@ -60,7 +60,7 @@ class StepOptions:
 
     @property
     def rounding(self) -> LowerPrecisionPass | None:
-        """The pass that stores activations with fewer bits, if they are to be."""
+        """The pass that stores activations with fewer bits, if requested."""
         return checked_precision("tg.compile", self.precision, self.loss_scale)
 
     @property
@@ -87,7 +87,7 @@ class StepOptions:
         checked_precision("tg.compile", self.precision, self.loss_scale)
 
     def check_alone(self) -> None:
-        """Checks that no option is set that a process of a group can't have.
+        """Checks that no option is set that is unavailable in a group of processes.
 
         Raises:
             OptionError: One is; names it.
@@ -98,13 +98,13 @@ class StepOptions:
                 raise OptionError(f"{user_line()}: {what} is for a process on its own, not for a group")
 
     def check_device(self, found: ProgramDevice | None) -> None:
-        """Checks that a device can do what the options ask for.
+        """Checks that a device supports the options.
 
         Args:
             found: The device; `None` for numpy.
 
         Raises:
-            OptionError: It can't; names the option.
+            OptionError: It doesn't; names the option.
         """
         if self.memory_limit is not None and found is None:
             raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")

@@ -1,4 +1,4 @@
-"""`Training.summary`: the parameters of a training and what a step costs, as a table."""
+"""`Training.summary`: a table of a training's parameters and of the cost of a step."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ HEADER = ("name", "shape", "dtype", "count", "trained")
 def table(
     title: str, declared: Mapping[str, Parameter | Buffer], trained: Collection[str], stats: Mapping[str, Any]
 ) -> str:
-    """Parameters and buffers by path, their totals, and the costs of a step.
+    """Returns a table of parameters and buffers by path, their totals, and the cost of a step.
 
     Args:
         title: The first line.
-        declared: What the model declares, by path.
+        declared: The model's parameters and buffers, by path.
         trained: The paths of the parameters that a step updates.
-        stats: What `Compiled.stats` gives.
+        stats: The result of `Compiled.stats`.
     """
     rows = [_row(path, leaf, path in trained) for path, leaf in declared.items()]
     return "\n".join([title, *_ruled([HEADER, *rows]), *_totals(declared, trained), _cost(stats)])
@@ -35,7 +35,7 @@ def _row(path: str, leaf: Parameter | Buffer, is_trained: bool) -> tuple[str, ..
 
 
 def _ruled(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Returns rows with a line under the first; the counts are to the right."""
+    """Returns rows with a rule below the first; the counts are right-aligned."""
     lines = aligned(rows, numbers=(HEADER.index("count"),))
     return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
 
@@ -63,7 +63,7 @@ def _cost(stats: Mapping[str, Any]) -> str:
 
 
 def _size(count: float) -> str:
-    """Returns a number of bytes as people read it."""
+    """Returns a human-readable number of bytes."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.4g} {unit}"

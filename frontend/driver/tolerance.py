@@ -1,7 +1,7 @@
-"""How far a value may be off that is computed in another way: it follows from the program itself.
+"""Tolerances for comparing a value with one that is computed differently, derived from the program itself.
 
-That is a few times as far as the reference in f32 is off the one in f64, and never less than what an elementary
-function may be off.
+A tolerance is a multiple of the reference's error in f32 against f64, and at least the error of an elementary
+function.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import numpy as np
 from tensorgrad.dialects.tg.base import NumpyArray
 
 FACTOR = 8.0
-"""How many times as far as f32 is off f64 in the reference may another order of its operations be off?"""
+"""The factor on the reference's f32 error that a different order of operations may reach."""
 
 LEAST = 64 * 2.0**-23
-"""How far a result may be off in any case, relative to its largest element: 64 ulp, several elementary functions'."""
+"""The minimum tolerance, relative to the largest element of a result: 64 ulp, that of several elementary functions."""
 
 NOTHING = 1e-8
-"""What is as good as zero where values are of the size of one: a difference that cancels is off by that much."""
+"""A value that counts as zero among values of magnitude one: the error of a difference that cancels."""
 
 HALF = 64 * 2.0**-11
-"""The same as `LEAST` where values between kernels are rounded to f16."""
+"""Like `LEAST`, if values between kernels are rounded to f16."""
 
 
 def slack(value: NumpyArray, wide: NumpyArray, least: float = LEAST) -> float:
-    """Returns how far elements may be off: see the head of this module; NaN where nothing can be said.
+    """Returns the tolerance of elements, see the module docstring; NaN if none can be given.
 
     Args:
         value: The reference.
-        wide: The same in f64.
+        wide: The same value in f64.
         least: `LEAST`, or `HALF`.
     """
     if value.dtype.kind != "f":

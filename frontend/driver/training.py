@@ -1,4 +1,4 @@
-"""`Training`: a compiled training step with its parameters, what it is attached to, and what of it can be saved."""
+"""`Training`: a compiled training step with its parameters, functions attached to it, and how it is saved."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ Given = TypeVar("Given")
 
 log = logging.getLogger("tensorgrad")
 SAME: Any = object()
-"""The optimizer that there is."""
+"""Keeps the current optimizer."""
 MOST_EVALUATED = 8
-"""How many functions `Training.evaluate` keeps compiled."""
+"""How many compiled functions `Training.evaluate` caches."""
 
 
 @public
 class Training(ReplayedTraining[Result]):
-    """A training step with its parameters. It is for one thread at a time.
+    """A training step with its parameters. It is not thread-safe.
 
     Attributes:
-        step_count: How many steps have run: with `accumulate`, how many updates.
+        step_count: The number of steps run; with `accumulate`, the number of updates.
     """
 
     def __init__(
@@ -114,17 +114,17 @@ class Training(ReplayedTraining[Result]):
         """Returns a table, which `print(training)` shows too.
 
         Returns:
-            Each parameter and buffer with its shape, dtype, count and whether it is trained; the totals; and what a
-            step takes: dispatches, and bytes as `stats` counts them.
+            Each parameter and buffer with its shape, dtype, element count and whether it is trained; the totals; and
+            the cost of a step: dispatches, and bytes as in `stats`.
         """
         return table(repr(self), self._declared, self._trained, self.stats())
 
     @property
     def _input_names(self) -> Sequence[str]:
-        """What messages name when inputs are given by position."""
+        """The input names that error messages list when inputs are given by position."""
         return list(self._source.inputs)
 
-    if not TYPE_CHECKING:  # a type checker finds such names by itself
+    if not TYPE_CHECKING:  # type checkers report such names themselves
 
         def __getattr__(self, name: str) -> NoReturn:
             raise unknown_attribute("Training", "a training", name, self)
@@ -133,16 +133,16 @@ class Training(ReplayedTraining[Result]):
         """Runs one step, or one micro-batch of it with `accumulate`, without waiting for it.
 
         Args:
-            **inputs: An array for each input: numbers, or anything with `__array__` or `__dlpack__`, such as tensors of
-                other libraries on the CPU. The key of a loss that takes one is made here.
+            **inputs: An array for each input: numbers, or anything with `__array__` or `__dlpack__`, such as CPU
+                tensors of other libraries. The key of a loss that takes one is generated here.
 
         Returns:
-            What the loss returned: its value before the update, a `tg.Array`, or a dict of those of the parts; or a
-            pair of that and its metrics. They are read from the device when they are looked at, and stay this step's.
+            The loss's result: its value before the update, a `tg.Array`, or a dict of those of the parts; or a pair of
+            that and its metrics. They are read from the device on first access, and are unaffected by later steps.
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
-            ParameterError: The model has other parameters than when it was compiled.
+            ParameterError: The model's parameters have changed since it was compiled.
             TraceError: This is inside a trace.
             DeviceError: What the device reported.
         """
@@ -163,27 +163,28 @@ class Training(ReplayedTraining[Result]):
         return self._results.of(outputs)
 
     def _own(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
-        """Returns what this process's program is given of inputs, the step's key included.
+        """Returns the inputs of this process's program, the step's key included.
 
         Raises:
-            InputError: One is neither the whole nor a part; or, with `checks`, a value is out of range in any process.
+            InputError: An input is neither the whole nor a part; or, with `checks`, a value is out of range in any
+                process.
         """
         distribution = self._source.distribution
         own = self._with_key(inputs if distribution is None else distribution.own(inputs), what)
-        if self._checks:  # of the whole batch, as the loss indexes by it
+        if self._checks:  # on the whole batch, since the loss may index by it
             whole = own if distribution is None else distribution.whole(inputs)
             together(self.group, lambda: check_values(whole, self._source.ranges), what)
         return own
 
     @contextmanager
     def profile(self) -> Iterator[StepProfile]:
-        """Measures the steps inside of a `with` block, kernel by kernel; each waits for its end.
+        """Measures the steps inside a `with` block, kernel by kernel; each step is waited for.
 
         Yields:
-            What they took: `print` shows a table, `save_trace` writes what Perfetto opens, and `report` takes it.
+            The profile: `print` shows a table, `save_trace` writes a trace for Perfetto, and `report` takes it.
 
         Raises:
-            OptionError: A step runs by numpy, which has no kernels.
+            OptionError: A step runs on numpy, which has no kernels.
             DeviceError: The device has no timestamps.
         """
         before = self._profile
@@ -194,24 +195,24 @@ class Training(ReplayedTraining[Result]):
             self._profile = before
 
     async def step_async(self, /, **inputs: Any) -> Result:
-        """Runs one step, and lets the event loop run until its results are there; see `step`.
+        """Runs one step, and lets the event loop run until its results are available; see `step`.
 
-        Coroutines that step the same training take turns: each gets its own step's results.
+        Coroutines may step the same training concurrently: each gets its own step's results.
         """
         return await awaited(self.step(**inputs))
 
     def run(self, steps: int, data: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Any:
-        """Calls `step` many times; what it returns is read from the device some dozens of calls at a time.
+        """Calls `step` many times; the results are read from the device in groups of some dozens of calls.
 
         Args:
-            steps: How many times.
-            data: The inputs of each step, one after another; or one set of them, for every step.
+            steps: The number of calls.
+            data: An iterable of the inputs of each step, or one set of inputs for every step.
 
         Returns:
-            What the loss returned, as arrays with the steps as their first axis.
+            The loss's results as arrays, with the steps as their first axis.
 
         Raises:
-            InputError: The data ended early, or a step's inputs don't fit; the steps before that have run.
+            InputError: The data ended early, or a step's inputs don't match; the steps before that have run.
             OptionError: `steps` is not a positive integer.
         """
         refuse_inside_trace("run")
@@ -234,19 +235,19 @@ class Training(ReplayedTraining[Result]):
         *,
         weight: str | None = None,
     ) -> Any:
-        """Averages what a function of the model gives over batches; the parameters stay as they are.
+        """Averages the results of a function of the model over batches; the parameters are not changed.
 
         Args:
-            function: Called as `function(model, **inputs)`, to give averages over a batch; compiled when it is first
-                given, for each set of shapes. Or what `attach` gives.
+            function: Called as `function(model, **inputs)`, and returns averages over a batch; compiled on first use,
+                for each set of shapes. Or a result of `attach`.
             batches: The inputs of each call.
-            weight: The input that says how much each example counts; see `Inference.evaluate`.
+            weight: The input that holds the weight of each example; see `Inference.evaluate`.
 
         Returns:
-            The tree of results, with floats for scalars and arrays for others.
+            The tree of results, with floats for scalars and arrays otherwise.
 
         Raises:
-            InputError: There are no batches, they count nothing, or an input doesn't fit.
+            InputError: There are no batches, their total weight is zero, or an input doesn't match.
             TraceError, ParameterError, ShapeError, DTypeError, ProgramError, TargetError: As `tg.compile`.
         """
         refuse_inside_trace("evaluate")
@@ -260,19 +261,19 @@ class Training(ReplayedTraining[Result]):
         return function.evaluate(batches, weight=weight)
 
     def capture(self, names: str | Sequence[str], /, **inputs: Any) -> dict[str, Array]:
-        """Runs the loss up to what `tg.capture` has named in it, and changes nothing.
+        """Runs the loss up to the values that `tg.capture` names in it, without changing the state.
 
-        A program of its own, compiled when the names are first asked for: steps pay nothing.
+        It is a separate program, compiled when the names are first requested, so steps pay nothing for it.
 
         Args:
             names: Names, or patterns such as `blocks.*`.
-            **inputs: As for `step`, which would get the same key.
+            **inputs: As for `step`; the key is the same as well.
 
         Returns:
             The values by name.
 
         Raises:
-            InputError: Nothing has such a name; or an input is unknown, missing, or of the wrong shape or dtype.
+            InputError: No value has such a name; or an input is unknown, missing, or of the wrong shape or dtype.
         """
         refuse_inside_trace("capture")
         self._check_model()
@@ -294,17 +295,17 @@ class Training(ReplayedTraining[Result]):
         return self._variants[patterns].run(self._own(inputs, "capture"))
 
     def gradients(self, /, **inputs: Any) -> dict[str, Array]:
-        """Returns the gradients of the loss by the parameters as they are, and changes nothing.
+        """Returns the gradients of the loss with respect to the current parameters, without changing the state.
 
-        A program of its own, compiled when it is first called. Gradients are as derivatives give them: before the
-        links of `tg.optim.chain`, `clip_norm`, and with `accumulate` of these inputs alone. Where parts have losses of
-        their own, each parameter has the gradient of its part's.
+        It is a separate program, compiled on the first call. Gradients are the raw derivatives: before the links of
+        `tg.optim.chain`, before `clip_norm`, and with `accumulate` for these inputs alone. If parts have losses of
+        their own, each parameter has the gradient of its part's loss.
 
         Args:
-            **inputs: As for `step`, which would get the same key.
+            **inputs: As for `step`; the key is the same as well.
 
         Returns:
-            An array by path for each parameter that is trained.
+            An array by path for each trained parameter.
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
@@ -322,10 +323,10 @@ class Training(ReplayedTraining[Result]):
         return {path: found[path] for path in self._parameters if path in found}
 
     def model(self) -> Any:
-        """Returns the model with the present values: what `initialized` gives, to be called outside of this program.
+        """Returns the model with the current values, as `initialized` does, to be called outside of this program.
 
         Returns:
-            A module with arrays for parameters and buffers; or the tree that the model is, with arrays.
+            A module with arrays for parameters and buffers; or the same tree as the model, with arrays.
         """
         values = self._executable.read(self._declared)
         return argument_of(with_values(self._model, [Array(values[path]) for path in self._declared]))
@@ -339,25 +340,25 @@ class Training(ReplayedTraining[Result]):
         optimizer: Any = SAME,
         **options: Any,
     ) -> Training:
-        """Compiles a training of a changed model, or of the same with others frozen, that goes on from this one.
+        """Compiles a training that continues from this one with a changed model, or with other parameters frozen.
 
-        Parameters and buffers whose path, shape and dtype fit keep their values; others start anew. With the same
-        optimizer, its state goes along in the same way, and the step count and the settings do; another optimizer
-        starts at its beginning, for a second phase of fine-tuning. `replaced` of the result says what was kept. This
-        training stays as it is, and keeps its memory until nothing refers to it.
+        Parameters and buffers whose path, shape and dtype match keep their values; others are initialized. With the
+        same optimizer, its state carries over in the same way, as do the step count and the settings; another optimizer
+        starts fresh, as for a second phase of fine-tuning. `replaced` of the result reports what was kept. This
+        training is not changed, and keeps its memory until nothing refers to it.
 
         Args:
-            model: The model; by default the one there is, as it is now.
-            loss: The loss, where it is another one.
-            inputs: Its inputs, where they are others.
+            model: The model; by default the current one, as it is now.
+            loss: The loss, if it changes.
+            inputs: Its inputs, if they change.
             optimizer: Another optimizer, one for each part, or `None`, as for `tg.compile`.
-            **options: Other settings of `tg.compile` that change: `device`, `accumulate`, `precision`, …
+            **options: Other arguments of `tg.compile` that change: `device`, `accumulate`, `precision`, …
 
         Returns:
             The new training.
 
         Raises:
-            OptionError: There is no such setting; or some micro-batches of a step have run, and others have not.
+            OptionError: There is no such option; or a step has run only some of its micro-batches.
             TraceError, ParameterError, InputError, ShapeError, DTypeError, ProgramError, TargetError: As `tg.compile`.
         """
         refuse_inside_trace("replace_model")
@@ -393,13 +394,13 @@ class Training(ReplayedTraining[Result]):
         """Compiles another function of the same parameters.
 
         Args:
-            forward: Called as `forward(model, **inputs)`, with traced tensors; gives a tensor or a tree of them.
-            inputs: A shape (f32) or a `tg.spec` for each input, by name. It is compiled for these now, and for other
-                leading extents when it is called with them. `None` leaves all to the calls.
-            precision: How values between kernels are stored, as for `tg.compile`; `None` is as the training does.
+            forward: Called as `forward(model, **inputs)`, with traced tensors; returns a tensor or a pytree of them.
+            inputs: A shape (f32) or a `tg.spec` for each input, by name. It is compiled for these immediately, and for
+                other leading extents when it is called with them. `None` compiles on calls only.
+            precision: How values between kernels are stored, as for `tg.compile`; `None` is as in the training.
 
         Returns:
-            What runs it, always with the parameters as they are then.
+            The compiled function, which always uses the current parameters.
 
         Raises:
             TraceError, ParameterError, InputError, ShapeError, DTypeError, ProgramError, TargetError: As `tg.compile`.
@@ -450,7 +451,7 @@ class Training(ReplayedTraining[Result]):
         return Specialization(compilation, executable, traced.results, traced.ranges, distribution)
 
     def _differentiated(self) -> Specialization:
-        """Returns the loss with its gradients, which are results by `gradient/<path>`."""
+        """Returns the loss with its gradients, which are results named `gradient/<path>`."""
         step, source, phases = self._compilation, self._source, Phases()
         with phases.measure("trace"), while_tracing("gradients", step.precision):
             traced = trace_model(self._model, source.loss, source.inputs, checked_loss, "dropped", source.untrained)
@@ -477,20 +478,20 @@ class Training(ReplayedTraining[Result]):
         return Specialization(compilation, executable, results, distribution=source.distribution)
 
     def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
-        """Writes the step with all that it needs to go on to one file, which `tg.load` runs without the compiler.
+        """Writes the step with all that it needs to continue to one file, which `tg.load` runs without the compiler.
 
-        The file holds the program, or both of a step with `accumulate`; parameters and state; the seed, the step count
-        and the settings; what the program needs of a device; and the structure of its results. It names no folder of
-        this machine but those below the present one.
+        The file contains the program, or both programs with `accumulate`; parameters and state; the seed, the step
+        count and the settings; what the program requires of a device; and the structure of its results. It contains no
+        paths of this machine outside the current directory.
 
         Args:
-            path: The file, which is replaced at once, when it is complete.
+            path: The file, which is replaced atomically once it is complete.
             target: What to compile for, instead of the device here; see `Inference.save`.
 
         Raises:
-            OptionError: A group of processes runs the step.
+            OptionError: The step runs in a group of processes.
             TargetError: There is no such target, or the program doesn't fit it.
-            ProgramError: No WebGPU device could run the program, or a schedule is a function of Python.
+            ProgramError: No WebGPU device can run the program, or a schedule is a Python function.
             OSError: The file can't be written; what was there before is still there.
         """
         refuse_to_save(self._source.distribution, "save")
@@ -520,22 +521,22 @@ class Training(ReplayedTraining[Result]):
         functions: Mapping[str, Inference[Any]] | None = None,
         example: Mapping[str, Any] | None = None,
     ) -> None:
-        """Writes a folder from which a page goes on with the training: any web server serves it, `tg serve` too.
+        """Writes a directory from which a web page continues the training; any web server can serve it, or `tg serve`.
 
-        It has the step, compiled for what every browser with WebGPU has, with everything as it is now; attached
-        functions, which use the parameters of the page's training; the ES module that runs them; and a page to begin
-        from, which a later export leaves as it is.
+        It contains the step, compiled for any browser with WebGPU, with its current state; attached functions, which
+        use the parameters of the page's training; the ES module that runs them; and a starter page, which later exports
+        don't overwrite.
 
         Args:
-            folder: Where to; made if it is not there.
-            functions: What `attach` gave, by the name of its file, each called or declared before.
-            example: An array for each input, or for some, on which the page trains, and calls functions that take
-                arrays of these shapes. The page invents the others.
+            folder: The directory; created if it does not exist.
+            functions: Results of `attach`, by the name of their file, each already called or with declared inputs.
+            example: An array for each input, or for some, that the page trains on, and calls functions on if they take
+                arrays of these shapes. The page makes up the others.
 
         Raises:
-            OptionError: The module for pages is not built, a function can't have its name, or a group of processes runs
-                the step.
-            InputError: The example doesn't fit, or a function has neither been called nor declared inputs.
+            OptionError: The web module is not built, a function's name is not allowed, or the step runs in a group of
+                processes.
+            InputError: The example doesn't match, or a function has neither been called nor has declared inputs.
             TargetError, ProgramError: No browser can run a program; see `save`.
             OSError: A file can't be written.
         """

@@ -1,4 +1,4 @@
-"""What a training is in, and what sets it: parameters, buffers, the optimizer's state and settings, the step count."""
+"""The state of a training and its setters: parameters, buffers, the optimizer's state and settings, the step count."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class Source:
     """What a training step was traced from.
 
     Attributes:
-        model: The model, declared.
+        model: The declared model.
         loss: The loss.
-        given: The loss' inputs as the caller gave them.
+        given: The loss's inputs as the caller gave them.
         inputs: Their specifications, the key's included.
         results: The loss and metrics as a tree, with the names of outputs for leaves.
-        ranges: What the loss asks of its inputs as indices.
-        losses: By which parameters each loss is differentiated.
+        ranges: The ranges that the loss requires of inputs that are used as indices.
+        losses: The parameters that each loss is differentiated with respect to.
         untrained: The parameters that no optimizer updates.
         optimizer: The optimizer, or those of the parts, as the caller gave it.
-        options: The other settings of `tg.compile`, as the caller gave them.
+        options: The other arguments of `tg.compile`, as the caller gave them.
         compile: `tg.compile`.
         distribution: How the step is divided among processes, if it is.
     """
@@ -67,12 +67,12 @@ class Source:
 
 
 class Replaced(NamedTuple):
-    """What became of a model's parameters and buffers when another took its place.
+    """How the parameters and buffers of a model carried over when another replaced it.
 
     Attributes:
-        kept: The paths of those that have their values from before.
-        new: The paths of those that start anew: they were not there, or of another shape or dtype.
-        dropped: The paths of those of the model before whose values nothing has taken.
+        kept: The paths of those that kept their values.
+        new: The paths of those that were initialized: they did not exist, or had another shape or dtype.
+        dropped: The paths of those in the old model whose values were not used.
     """
 
     kept: tuple[str, ...]
@@ -84,8 +84,8 @@ class TrainingState(Compiled):
     """The part of a `Training` that holds its state.
 
     Attributes:
-        step_count: How many steps have run: with `accumulate`, how many updates.
-        replaced: Where it comes from `replace_model`, what became of the parameters and buffers there were.
+        step_count: The number of steps run; with `accumulate`, the number of updates.
+        replaced: After `replace_model`, how the previous parameters and buffers carried over.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class TrainingState(Compiled):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the next step; of a training whose parts have optimizers of their own, the first's.
+        """The learning rate of the next step; if the parts have optimizers of their own, the first one's.
 
         Raises:
             OptionError: Nothing is trained.
@@ -134,59 +134,60 @@ class TrainingState(Compiled):
 
     @property
     def schedules(self) -> dict[str, str]:
-        """The names of what scales learning rates, by part; "" is what has one optimizer for all."""
+        """The names of the learning rate schedules, by part; "" if there is one optimizer for all."""
         return {name or "": one.name for name, (_, one) in self._rates.items() if one is not None}
 
     @property
     def group(self) -> Group | None:
-        """The processes that run each step together, of which this is one; `None` for a process on its own."""
+        """The process group that runs each step, of which this process is a member; `None` without one."""
         return None if self._source.distribution is None else self._source.distribution.group
 
     @property
     def accumulate(self) -> int:
-        """How many micro-batches a step has."""
+        """The number of micro-batches of a step."""
         return 1 if self._accumulation is None else self._accumulation.steps
 
     @property
     def accumulated(self) -> int:
-        """How many micro-batches of the present step have run."""
+        """The number of micro-batches of the current step that have run."""
         return 0 if self._accumulation is None else self._accumulation.done
 
     def stats(self) -> dict[str, Any]:
         """Returns the cost of a step.
 
         Returns:
-            What `Compiled.stats` says. With `accumulate`, that is of a step's last micro-batch, and `accumulate` has
-            their number as `steps`, and the counts of the others.
+            The costs as in `Compiled.stats`. With `accumulate`, they are those of a step's last micro-batch, and
+            `accumulate` holds the number of micro-batches as `steps`, and the costs of the others.
         """
         own = {} if self._accumulation is None else {"accumulate": self._accumulation.statistics()}
         return {**super().stats(), **own}
 
     @property
     def settings(self) -> dict[str, float]:
-        """What `set` changes, as it is: by name, and `<pattern>/<name>` where a group has its own.
+        """The current values of what `set` changes: by name, and `<pattern>/<name>` if a group has its own.
 
         With a schedule, learning rates are those that it scales.
         """
         return self._settings.labeled()
 
     def set(self, *, group: str | None = None, **settings: Any) -> None:
-        """Changes settings of the optimizer, for the steps that follow; compiles nothing.
+        """Changes settings of the optimizer for the following steps; compiles nothing.
 
         Args:
-            group: Whose own settings these are: the pattern of a group, the name of a link of `tg.optim.chain`, or
-                "others" for the optimizer that `muon` leaves the rest to; `None` for what all others have. Where parts
-                have optimizers of their own, the name of a part, or `<part>/<group>`.
-            **settings: Those that the optimizer was made with: `learning_rate`, `weight_decay`, `momentum`, `betas`,
-                `eps`, `clip_norm`, … What was zero for all parameters, or absent, is not a part of the program.
+            group: Which settings to change: those of a group, by its pattern; of a link of `tg.optim.chain`, by its
+                name; of the optimizer that `muon` leaves the rest to, by "others"; `None` for those of all other
+                parameters. If parts have optimizers of their own, the name of a part, or `<part>/<group>`.
+            **settings: Settings that the optimizer was created with: `learning_rate`, `weight_decay`, `momentum`,
+                `betas`, `eps`, `clip_norm`, … Those that were zero for all parameters, or absent, are not part of the
+                program.
 
         Raises:
-            OptionError: There is no such setting or group, or a value is out of range. Then nothing has changed.
+            OptionError: There is no such setting or group, or a value is out of range. Nothing is changed then.
         """
         self._settings.set(f"{user_line()}: set", group, settings)
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """Changes the learning rate of the steps that follow; compiles nothing.
+        """Changes the learning rate of the following steps; compiles nothing.
 
         With a schedule, this is the rate that it scales.
 
@@ -196,10 +197,10 @@ class TrainingState(Compiled):
         self._settings.set("set_learning_rate", None, {"learning_rate": learning_rate})
 
     def reset(self, seed: int | None = None) -> None:
-        """Makes everything as `tg.compile` left it: parameters, state, step count and settings.
+        """Restores the state that `tg.compile` returned: parameters, state, step count and settings.
 
         Args:
-            seed: Another seed for parameters and keys; `None` is the one there was.
+            seed: A new seed for parameters and keys; `None` keeps the old one.
 
         Raises:
             OptionError: The seed is not an integer.
@@ -214,34 +215,34 @@ class TrainingState(Compiled):
         self._set_place(0, 0)
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """Copies of the present values of the parameters, by path."""
+        """Returns copies of the current parameters, by path."""
         values = self._executable.read(self._parameters)
         return {path: values[path] for path in self._parameters}
 
     def buffers(self) -> dict[str, np.ndarray]:
-        """Copies of the present values of the model's buffers, such as running statistics, by path."""
+        """Returns copies of the model's current buffers, such as running statistics, by path."""
         values = self._executable.read(self._buffers)
         return {path: values[path] for path in self._buffers}
 
     def load_parameters(self, values: Mapping[str, Any], strict: bool = True) -> checkpoints.Loaded:
-        """Sets parameters, and buffers where they are given; the optimizer's state and the step count stay.
+        """Sets parameters, and buffers if they are given; the optimizer's state and the step count are not changed.
 
-        `state_dict(parts="model")` has parameters and buffers together. Without the buffers, running statistics stay
-        as they are, and a warning says so.
+        `state_dict(parts="model")` contains both parameters and buffers. Without the buffers, running statistics keep
+        their values, and a warning is issued.
 
         Args:
             values: Arrays by path.
-            strict: Whether every parameter must be there, and no other name. Otherwise what is missing stays as it is.
+            strict: Whether all parameters must be given, and no other names. Otherwise missing ones keep their values.
 
         Returns:
-            The parameters and buffers that were not given, and the names that are none of the model's.
+            The parameters and buffers that were not given, and the names that the model does not have.
 
         Raises:
-            InputError: A name is unknown or missing, or a shape or dtype differs. Then nothing has changed.
+            InputError: A name is unknown or missing, or a shape or dtype differs. Nothing is changed then.
             TraceError: This is inside a trace.
 
         Warns:
-            PartialStateWarning: With `strict`, buffers are missing, which keep their values.
+            PartialStateWarning: With `strict`, buffers are missing; they keep their values.
         """
         refuse_inside_trace("load_parameters")
         given = values if isinstance(values, Mapping) else {}
@@ -263,20 +264,21 @@ class TrainingState(Compiled):
         return loaded
 
     def state_dict(self, parts: str | Sequence[str] | None = None) -> dict[str, np.ndarray]:
-        """Copies of everything that another training of the same program needs to continue bit for bit, or of a part.
+        """Copies everything, or a part of it, that another training of the same program needs to continue bit for bit.
 
-        With a `group`, these are the whole values, which any number of processes goes on from: every process has to
-        call this, since what each has a part of is gathered. Sums of micro-batches are added up, so that a step which
-        goes on in its middle has other roundings.
+        With a `group`, the values are whole, and any number of processes can resume from them; every process has to
+        call this, since sharded values are gathered. Sums of micro-batches are added up, so a step that resumes halfway
+        rounds differently.
 
         Args:
             parts: "model" for parameters and buffers; "optimizer" for the optimizer's state and the step count;
-                "settings" for the learning rate and the others, and the random key; or several of these. `None` is all.
+                "settings" for the learning rate, the other settings and the random key; or several of these. `None` is
+                all.
 
         Returns:
             Parameters and buffers by path; the optimizer's state as `optimizer/<state>/<path>`, with `accumulate` also
-            the sums of gradients as `optimizer/accumulated/<path>`; the step count, how many micro-batches of a step
-            are done, the random key and the optimizer's settings as `training/<name>`.
+            the sums of gradients as `optimizer/accumulated/<path>`; the step count, the number of micro-batches done in
+            the current step, the random key and the optimizer's settings as `training/<name>`.
 
         Raises:
             OptionError: There is no such part.
@@ -285,35 +287,35 @@ class TrainingState(Compiled):
 
     @property
     def _state(self) -> Persistent:
-        """Parameters and state as a whole."""
+        """Returns parameters and state as whole values."""
         return self._executable if self._group_state is None else self._group_state
 
     def _state_to_write(self) -> dict[str, np.ndarray]:
-        """Returns `state_dict()` for a file; in processes that write none it lacks what others have parts of."""
+        """Returns `state_dict()` for writing a file; processes that don't write get no sharded values."""
         found = self._state if self._group_state is None else self._group_state.to_write()
         return checkpoints.state_of(found, self._kept())
 
     def load_state_dict(
         self, values: Mapping[str, Any], strict: bool = True, parts: str | Sequence[str] | None = None
     ) -> checkpoints.Loaded:
-        """Continues from what `state_dict` gave.
+        """Continues from a result of `state_dict`.
 
-        With a `group`, every process is given the same values, and takes its part of them.
+        With a `group`, every process passes the same values, and takes its part of them.
 
         Args:
             values: Arrays by name.
-            strict: Whether every name of the parts must be there, and no other. Otherwise what is missing stays as it
-                is, and names that are unknown are left out; the result lists both.
-            parts: Which parts to take, as for `state_dict`; what else is among the values is left out. `None` is all of
-                them where `strict`, and else "model": then the optimizer, its settings and the step count stay.
+            strict: Whether all names of the parts must be given, and no others. Otherwise missing ones keep their
+                values, and unknown names are ignored; the result lists both.
+            parts: Which parts to load, as for `state_dict`; other values are ignored. `None` is all parts if `strict`,
+                and else "model": then the optimizer, its settings and the step count are not changed.
 
         Returns:
-            The names that were missing, and those that were not taken.
+            The names that were missing, and those that were ignored.
 
         Raises:
             InputError: Names are missing or unexpected, shapes or dtypes differ (lists all), or the step count, the
-                number of micro-batches or the key is out of range. Then nothing has changed.
-            OptionError: A setting is out of range, or there is no such part. Then nothing has changed.
+                number of micro-batches or the key is out of range. Nothing is changed then.
+            OptionError: A setting is out of range, or there is no such part. Nothing is changed then.
             TraceError: This is inside a trace.
         """
         refuse_inside_trace("load_state_dict")
@@ -334,7 +336,7 @@ class TrainingState(Compiled):
         return loaded
 
     def _kept(self) -> dict[str, np.ndarray]:
-        """Returns what the host keeps between steps, in dtypes that every reader of safetensors has."""
+        """Returns what the host keeps between steps, in dtypes that every safetensors reader supports."""
         accumulated = {} if self._accumulation is None else {"accumulated": np.array(self.accumulated, np.int64)}
         return {
             "step": np.array(self.step_count, np.int64),
@@ -344,13 +346,13 @@ class TrainingState(Compiled):
         }
 
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
-        """Writes `state_dict()` to a safetensors file, which is replaced at once when it is complete and on the disk.
+        """Writes `state_dict()` to a safetensors file, which is replaced atomically once the data is on disk.
 
-        With a `group`, every process has to call this: the first one writes, and the others wait until it has.
+        With a `group`, every process has to call this: the first one writes, and the others wait for it.
 
         Raises:
-            OSError: The file can't be written; what was there before is still there. All processes raise it.
-            GroupError: Another process did not come.
+            OSError: The file can't be written; the previous file is kept. All processes raise it.
+            GroupError: Another process did not join.
         """
         state = self._state_to_write()
         by_first(self.group, lambda: checkpoints.write_checkpoint(path, state), "save_checkpoint")
@@ -360,13 +362,13 @@ class TrainingState(Compiled):
     ) -> checkpoints.Loaded:
         """Continues from a file of `save_checkpoint`, of `tg.fit`, or of `save`; see `load_state_dict`.
 
-        What a page saved is a file of `save`: the training goes on here, on any device. With a `group`, every process
+        Files saved by a web page are files of `save`, and can be loaded on any device. With a `group`, every process
         has to call this, and reads the file; any number of processes may have written it.
 
         Raises:
-            InputError: The file is not a checkpoint, or not of this training. Then nothing has changed.
-            OSError: The file can't be read. Then all processes of a group raise, and nothing has changed.
-            GroupError: Another process did not come.
+            InputError: The file is not a checkpoint, or not of this training. Nothing is changed then.
+            OSError: The file can't be read. All processes of a group raise it, and nothing is changed.
+            GroupError: Another process did not join.
         """
         refuse_inside_trace("load_checkpoint")
         state = together(self.group, lambda: self._read_checkpoint(path), "load_checkpoint")
@@ -378,7 +380,7 @@ class TrainingState(Compiled):
         return checkpoints.of_training(checkpoints.read_checkpoint(path)[0])
 
     def _take(self, other: TrainingState, parts: Sequence[str]) -> None:
-        """Takes what fits of another training's state, by name, shape and dtype."""
+        """Takes the values of another training's state that match by name, shape and dtype."""
         own, found = self.state_dict(), other.state_dict(parts)
         fitting = {
             name: value
@@ -393,20 +395,20 @@ class TrainingState(Compiled):
         )
 
     def _next(self) -> tuple[Executable, Compilation]:
-        """Returns what the next call of `step` runs."""
+        """Returns the executable and compilation that the next call of `step` runs."""
         adding = self._accumulation
         if adding is None or adding.is_last:
             return self._executable, self._compilation
         return adding.executable, adding.compilation
 
     def _host_values(self) -> dict[str, float]:
-        """Returns the step and settings that the next call of `step` gives the program."""
+        """Returns the step and settings that the next call of `step` passes to the program."""
         found = self._settings.at(self.step_count + 1)
         found["step"], found["micro_step"] = float(self.step_count + 1), float(self.accumulated + 1)
         return found
 
     def _with_key(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
-        """Inputs, with the key of the next call of `step` for a loss that takes one."""
+        """Returns the inputs, with the key of the next call of `step` if the loss takes one."""
         if self._key is None:
             return inputs
         if "key" in inputs:
@@ -417,17 +419,17 @@ class TrainingState(Compiled):
         return {**inputs, "key": np.asarray(random.fold_in(self._key, call))}
 
     def _trained_now(self) -> list[bool]:
-        """Returns which parameters the model says are to be trained, in order."""
+        """Returns whether the model says that each parameter is trained, in order."""
         return [parameter.trainable for parameter in self._parameters.values()]
 
     def _check_model(self) -> None:
-        """Checks that the model has the parameters that it was compiled with.
+        """Checks that the model still has the parameters that it was compiled with.
 
         Raises:
-            ParameterError: It has others.
+            ParameterError: Its parameters have changed.
 
         Warns:
-            FrozenWarning: It has others frozen, for the first time since then.
+            FrozenWarning: Its frozen parameters have changed, for the first time since then.
         """
         advice = "; replace_model() compiles the model as it is, and keeps what fits"
         if not self._watch.is_unchanged():

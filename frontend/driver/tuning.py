@@ -1,4 +1,4 @@
-"""Tuning: measures schedules of the kernels that take the most time, and keeps the best on disk."""
+"""Tuning: measures schedules of the most expensive kernels, and keeps the best on disk."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from tensorgrad.runtime.backend import Executable
 
 GAIN = 0.95
-"""A schedule takes the place of another when it needs at most this share of its time."""
+"""A schedule replaces another if its time is at most this fraction of the other's."""
 
 RUN_SECONDS = 4e-3
-"""A measurement repeats a kernel for about so long, so that waiting for the device does not count."""
+"""The approximate time for which a measurement repeats a kernel, so that synchronization overhead is negligible."""
 
 MOST_REPEATS = 256
 
 MOST_BYTES = 1 << 29
-"""Kernels whose buffers together are larger keep their schedule: tuning would need them a second time."""
+"""Kernels whose buffers are larger in total keep their schedule: tuning would allocate them a second time."""
 
 
 def table_path(device: ProgramDevice) -> Path:
-    """Returns where the schedules of a device are kept: by adapter, driver and the format of schedules.
+    """Returns the path of a device's schedules, by adapter, driver and the format of schedules.
 
-    The folder is the user's cache, or `TENSORGRAD_CACHE` where that is set.
+    It is in the user's cache directory, or in `TENSORGRAD_CACHE` if that is set.
     """
     info = device.info
     name = hashlib.sha256(f"{FORMAT}|{info.name}|{info.driver}|{info.backend}".encode()).hexdigest()[:16]
@@ -60,19 +60,19 @@ def table_path(device: ProgramDevice) -> Path:
 def tune(module: ModuleOp, device: ProgramDevice, seconds: float) -> Path:
     """Measures schedules for the kernels of a module until each has its best, or the time is up.
 
-    Kernels that were tuned before are left as they are. What was measured is kept however this ends, by the time, an
-    interrupt or an error: the next call goes on from there.
+    Kernels that were tuned before are skipped. Measurements are kept however this ends, by the time limit, an interrupt
+    or an error: the next call resumes from there.
 
     Args:
-        module: Behind `fuse`, without schedules; it stays as it is.
-        device: Where to measure.
-        seconds: How long it may take.
+        module: The module after `fuse`, without schedules; not modified.
+        device: The device to measure on.
+        seconds: The time limit.
 
     Returns:
-        The file to give to the pass `schedule`.
+        The file to pass to the pass `schedule`.
 
     Raises:
-        ProgramError: What is kept of the device's schedules is malformed.
+        ProgramError: The file of the device's schedules is malformed.
     """
     path = table_path(device)
     table, searches = _known(path)
@@ -105,7 +105,7 @@ def tune(module: ModuleOp, device: ProgramDevice, seconds: float) -> Path:
 
 
 def _known(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
-    """Returns the schedules in a file, and the searches that are not over; see `read_file`.
+    """Returns the schedules in a file, and the unfinished searches; see `read_file`.
 
     Raises:
         ProgramError: The file is malformed.
@@ -117,7 +117,7 @@ def _known(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
 
 
 def _keep(path: Path, finished: Mapping[str, Schedule], searches: Mapping[str, Search]) -> None:
-    """Adds to a file what was found; others may have added to it meanwhile."""
+    """Merges results into a file, which other processes may have changed meanwhile."""
     if not finished and not searches:
         return
     table, others = _known(path)
@@ -127,7 +127,7 @@ def _keep(path: Path, finished: Mapping[str, Schedule], searches: Mapping[str, S
 
 
 def _climb(bench: _Bench, search: Search, deadline: float) -> bool:
-    """Goes from the best schedule on by gains only; whether nothing around it was left to try."""
+    """Hill-climbs from the best schedule; returns whether all its neighbors have been tried."""
     while True:
         start = search.best
         around = [one for one in neighbours(start, bench.kernel, bench.device.target) if one not in search.tried]
@@ -154,17 +154,17 @@ class _Bench:
 
     @classmethod
     def of(cls, kernel: KernelOp, device: ProgramDevice) -> _Bench | None:
-        """Returns a bench for a kernel; `None` where its buffers are too large."""
+        """Returns a bench for a kernel; `None` if its buffers are too large."""
         if sum(buffer_bytes(cast(Buffer, operand.type)) for operand in kernel.operands) > MOST_BYTES:
             return None
         return cls(kernel, device, choose(kernel, device.target))
 
     def runs(self) -> bool:
-        """Returns whether the device runs the kernel alone, as it is by default."""
+        """Returns whether the device can run the kernel alone with its default schedule."""
         return self.seconds(self.default) < float("inf")
 
     def seconds(self, schedule: Schedule) -> float:
-        """Returns what one run takes under a schedule; infinite where the device doesn't run it."""
+        """Returns the time of one run under a schedule; infinite if the device can't run it."""
         loaded = self._load(schedule)
         if loaded is None:
             return float("inf")
@@ -172,14 +172,14 @@ class _Bench:
         return _run(executable) / repeats
 
     def wins(self, schedule: Schedule, other: Schedule) -> bool:
-        """Returns whether a schedule is clearly faster than another: at a glance, then by medians of paired runs."""
+        """Returns whether a schedule is clearly faster than another: by a quick check, then medians of paired runs."""
         if self.seconds(schedule) > 1.2 * self.seconds(other):
             return False
         pairs = [(self.seconds(schedule), self.seconds(other)) for _ in range(5)]
         return median(pair[0] for pair in pairs) < GAIN * median(pair[1] for pair in pairs)
 
     def release(self) -> None:
-        """Frees what was loaded."""
+        """Frees the loaded programs."""
         self._loaded.clear()
 
     def _load(self, schedule: Schedule) -> tuple[Executable, int] | None:
@@ -188,7 +188,7 @@ class _Bench:
         return self._loaded[schedule]
 
     def _measured(self, schedule: Schedule) -> tuple[Executable, int] | None:
-        """Returns an executable that repeats the kernel for long enough; runs it once to know how often that is."""
+        """Returns an executable that repeats the kernel for long enough; runs it once to determine the count."""
         try:
             program = self._program(schedule)
             executable = load_program(self.device, program)
@@ -203,7 +203,7 @@ class _Bench:
         return executable, repeats
 
     def _program(self, schedule: Schedule) -> Program:
-        """Returns the kernel alone, on buffers of its own; and one more, to wait for."""
+        """Returns a program of the kernel alone, on its own buffers, and one more dispatch to wait for."""
         module = _alone(self.kernel, schedule)
         target = self.device.target
         for one in scheduled_passes(target):
@@ -212,7 +212,7 @@ class _Bench:
 
 
 def _run(executable: Executable) -> float:
-    """Runs a program and waits for it; the seconds that took."""
+    """Runs a program and waits for it; returns the seconds taken."""
     start = perf_counter()
     executable.step({}, {})
     executable.read(["done"])

@@ -1,13 +1,13 @@
-"""A compiler that checks itself: after every pass a module runs at its own level, and its results are compared.
+"""Numerical verification of passes: the module is run at its own level after each pass, and its results compared.
 
-Modules of `tg` and `buf` run in numpy, kernels of `wgsl` on an adapter and native code on the CPU. A pass that adds
-results adds to what is compared from then on. A gradient is compared with central differences in f64 when it appears.
+Modules of `tg` and `buf` run in numpy, kernels of `wgsl` on an adapter and native code on the CPU. Results that a pass
+adds are compared from then on. A gradient is compared with central differences in f64 when it appears.
 
-How far a result may be off follows from the program itself: a few times as far as the reference in f32 is off the one
-in f64, and never less than what an elementary function may be off.
+The tolerance of a result follows from the program itself: a multiple of the reference's error in f32 against f64, and
+at least the error of an elementary function.
 
-What values can't show is checked without them: that a memory plan keeps apart what must be, that the kernels of a
-dispatch are independent, and that shaders have the barriers that they need.
+Properties that values can't show are checked statically: that a memory plan keeps live buffers apart, that the kernels
+of a dispatch are independent, and that shaders have the barriers that they need.
 """
 
 from __future__ import annotations
@@ -82,24 +82,24 @@ APPLIED: dict[Level | None, tuple[str, ...]] = {
     Level.CPU: ("plan-memory", "lower-buf-to-cpu"),
     Level.LLVM: ("plan-memory", "lower-buf-to-cpu", "expand-math", "convert-to-llvm"),
 }
-"""What has been applied to a module of a level, of the passes that end in a program."""
+"""The program-level passes that have already been applied to a module of each level."""
 
 STEPS = (1e-5, 1e-6)
-"""How far central differences go: the second where a kink may lie within the first."""
+"""The steps of central differences: the second is tried if a kink may lie within the first."""
 
 SLOPE = 1e-5
-"""How far a derivative may be off a difference, relative to the larger of both and of the function's value."""
+"""The tolerance of a derivative against a difference, relative to the larger of both and of the function's value."""
 
 SETTINGS = {"step": 3.0, "micro_step": 1.0, "learning_rate": 0.01}
-"""What the host's numbers are that formulas compute with; others are a half."""
+"""The host's values that formulas use; all others are one half."""
 
 
 class Samples:
-    """Values for the arguments of functions, which depend on a seed, their role and name alone.
+    """Sample values for function arguments, which depend only on a seed, their role and name.
 
     Args:
-        given: Values by name, instead of drawn ones.
-        seed: Another seed gives other values.
+        given: Values by name, used instead of sampled ones.
+        seed: Selects the sampled values.
     """
 
     def __init__(self, given: Mapping[str, NumpyArray], seed: int):
@@ -113,7 +113,7 @@ class Samples:
         too, which is the last index.
 
         Raises:
-            ProgramError: The value that is given has another shape.
+            ProgramError: The given value has another shape.
         """
         if name in self._given:
             value = np.asarray(self._given[name])
@@ -134,17 +134,17 @@ class Samples:
         return np.asarray(np.abs(drawn) if role == "state" else drawn)
 
     def settings(self, names: frozenset[str]) -> dict[str, float]:
-        """Returns the host's numbers."""
+        """Returns the host's values."""
         return {name: SETTINGS.get(name, 0.5) for name in names}
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a result is, as the first module has it that has the result.
+    """The expected value of a result, from the first module that has it.
 
     Attributes:
-        value: The array; where it is not finite nothing is compared.
-        slack: How far an element may be off.
+        value: The array; if it is not finite, nothing is compared.
+        slack: The tolerance of each element.
         line: The user's line that computes it.
     """
 
@@ -154,16 +154,16 @@ class Expected:
 
 
 class NumericsVerifier:
-    """Compares what a module gives after each pass with what it gave before.
+    """Compares a module's results after each pass with those before it.
 
     Args:
-        module: Before the first pass, at the level `tg` or `buf`.
-        function: Its function; the only one that is not private by default.
-        inputs: Values of arguments, by name; others are drawn.
-        seed: Of those.
+        module: The module before the first pass, at the level `tg` or `buf`.
+        function: Its function; by default the only public one.
+        inputs: Values of arguments, by name; others are sampled.
+        seed: The seed for sampling.
 
     Raises:
-        ProgramError: A value has another shape than its argument.
+        ProgramError: A value's shape differs from its argument's.
     """
 
     def __init__(
@@ -188,15 +188,15 @@ class NumericsVerifier:
         self._add(module, self._results(module))
 
     def check(self, one: ModulePass, module: ModuleOp) -> None:
-        """Runs a module, which a pass has just left.
+        """Runs a module after a pass.
 
         Raises:
-            NumericsError: A result is another than before, or is gone, or a gradient is wrong.
+            NumericsError: A result has changed or is missing, or a gradient is wrong.
             NoAdapterError: There is no adapter for kernels of `wgsl`.
         """
         self._applied.append(one.name)
         target = getattr(one, "target", None)
-        if isinstance(target, Target) and not self._is_program:  # passes on kernels have one only where they need it
+        if isinstance(target, Target) and not self._is_program:  # passes on kernels have one only if they need it
             self._target = target
         level = level_of(module)
         self._is_program = level in PROGRAMS
@@ -210,7 +210,7 @@ class NumericsVerifier:
             if level in (Level.BUF, Level.PLANNED):
                 check_dispatches(module, self._function)
             check_races(module)
-        if isinstance(one, AccumulateGradientsPass):  # they are sums over micro-batches from now on
+        if isinstance(one, AccumulateGradientsPass):  # from now on they are sums over micro-batches
             self._expected = {key: value for key, value in self._expected.items() if not key.startswith("gradient/")}
         if isinstance(one, LowerPrecisionPass):
             self._expected = {key: _rounded(expected) for key, expected in self._expected.items()}
@@ -224,7 +224,7 @@ class NumericsVerifier:
             if key in found:
                 self._compare(one, module, key, expected, found[key])
             elif updated and key.startswith("gradient/"):
-                del self._expected[key]  # updates take its place
+                del self._expected[key]  # updates replace it
             else:
                 raise NumericsError(f"{one.name} loses the result {key}")
         if isinstance(one, GradPass):
@@ -242,13 +242,13 @@ class NumericsVerifier:
             raise NumericsError(f"{one.name} makes a scalar of {made[0]!r}, which no function had before it")
 
     def check_kernels(self, module: ModuleOp) -> None:
-        """Compares what the device gives for each kernel with what `buf` gives for it; nothing without a memory plan.
+        """Compares each kernel on the device with `buf`; does nothing without a memory plan.
 
         Args:
-            module: The kernels of a device; what is left of the passes is run first.
+            module: The kernels of a device; the remaining passes are run first.
 
         Raises:
-            NumericsError: A kernel gives something else; says which.
+            NumericsError: A kernel's result differs; says which.
         """
         if self._planned is None or level_of(module) not in PROGRAMS:
             return
@@ -264,10 +264,10 @@ class NumericsVerifier:
         check_kernels(steps, executable, inputs, scalars, described(device))
 
     def _compare(self, one: ModulePass, module: ModuleOp, key: str, expected: Expected, found: NumpyArray) -> None:
-        """Compares a result with what it was; where kernels of a device give it, names the first that is wrong.
+        """Compares a result with the expected one; if kernels of a device compute it, names the first that is wrong.
 
         Raises:
-            NumericsError: It is another.
+            NumericsError: They differ.
         """
         try:
             _compare(one.name, key, expected, found)
@@ -279,7 +279,7 @@ class NumericsVerifier:
             raise
 
     def _add(self, module: ModuleOp, results: Mapping[str, NumpyArray]) -> None:
-        """Expects results from now on."""
+        """Records results as expected from now on."""
         if not results:
             return
         is_wide = level_of(module) is Level.TG
@@ -314,7 +314,7 @@ class NumericsVerifier:
         """Returns the arguments of a function.
 
         Raises:
-            ProgramError: One is no tensor.
+            ProgramError: One is not a tensor.
         """
         others = [value.type for value in executor.function.body.block.args if not isinstance(value.type, TensorType)]
         if others:
@@ -331,7 +331,7 @@ class NumericsVerifier:
         return np.asarray(scalars.evaluate(self._samples.settings(scalars.names))[slot.name], dtype)
 
     def _program(self, module: ModuleOp) -> dict[str, NumpyArray]:
-        """Returns the results of kernels on the device that they are for; what is left of the passes is run first."""
+        """Returns the results of kernels on the device that they target; the remaining passes are run first."""
         executable = load_program(_device(self._target.native), self._built(module)[1])
         inputs, scalars = self._given(executable)
         outputs = executable.step(inputs, scalars)
@@ -341,10 +341,10 @@ class NumericsVerifier:
         return {**found, **{f"update/{name}": value for name, value in executable.read().items()}}
 
     def _built(self, module: ModuleOp) -> tuple[ModuleOp, Program]:
-        """Returns the module behind what is left of the passes, and the program that it is."""
+        """Returns the module after the remaining passes, and its program."""
         made = module.clone()
         left = scheduled_passes(self._target)
-        while any(one.name in self._applied for one in left):  # an earlier one that was left out stays out
+        while any(one.name in self._applied for one in left):  # earlier passes that were skipped stay skipped
             left.pop(0)
         for one in left:
             one.apply(Context(), made)
@@ -359,9 +359,9 @@ class NumericsVerifier:
         return inputs, self._samples.settings(executable.scalar_names)
 
     def _check_gradients(self, one: GradPass, module: ModuleOp, gradients: Sequence[str]) -> None:
-        """Compares gradients that have just appeared with central differences in f64."""
+        """Compares newly added gradients with central differences in f64."""
         if any(isinstance(op, CallOp) and op.derivative for op in module.walk()):
-            return  # they say that their derivative is another one
+            return  # custom derivatives are declared to differ
         wide, stopped = widened(module), _Stopped()
         executor = TensorExecutor(wide, find_function(wide, self._function).sym_name.data, stopped.observe)
         values, loss = self._values(executor), _key(executor.results[one.result])
@@ -386,14 +386,14 @@ class NumericsVerifier:
 
 
 class _Stopped:
-    """What `tg.stop_gradient` gives in the first run of a function, and again in the runs that follow."""
+    """Replays the results of `tg.stop_gradient` from the first run of a function in later runs."""
 
     def __init__(self) -> None:
         self._values: dict[Operation, list[NumpyArray]] = {}
         self._next: dict[Operation, int] | None = None
 
     def observe(self, op: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns what runs in place of an op's function."""
+        """Returns the function to run in place of an op's function."""
         if not isinstance(op, StopGradientOp):
             return function
 
@@ -404,12 +404,12 @@ class _Stopped:
                 return known[-1]
             number = self._next.get(op, 0)
             self._next[op] = number + 1
-            return known[number] if number < len(known) else function(*operands)  # another branch runs
+            return known[number] if number < len(known) else function(*operands)  # another branch is taken
 
         return stop
 
     def run(self, executor: TensorExecutor, values: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
-        """Runs the function again, with these arguments."""
+        """Reruns the function with these arguments."""
         self._next = {}
         return executor.run(values)
 
@@ -421,7 +421,7 @@ def _device(native: bool) -> ProgramDevice:
 
 
 def widened(module: ModuleOp) -> ModuleOp:
-    """Returns a module of `tg` with f64 for all narrower floats."""
+    """Returns a module of `tg` with all narrower floats widened to f64."""
     made = module.clone()
     for op in made.walk():
         if isinstance(op, ConstantOp) and element_of(op.results[0]) in NARROW:
@@ -445,7 +445,7 @@ def _widened(kind: Attribute) -> Attribute:
 
 
 def _dtype_of(slot: Slot, value: SSAValue) -> np.dtype[Any]:
-    """Returns what is given for an argument, which a pass may hold as another dtype."""
+    """Returns the dtype of an argument's value, which a pass may store as another dtype."""
     return numpy_dtype(value.type) if slot.dtype is None else DTYPES[slot.dtype]
 
 
@@ -458,7 +458,7 @@ def _line(value: SSAValue) -> str:
 
 
 def _rounded(expected: Expected) -> Expected:
-    """Returns what is expected once values are rounded to f16."""
+    """Returns the expected value when values are rounded to f16."""
     if expected.value.dtype.kind != "f":
         return replace(expected, slack=np.nan)
     largest = np.abs(expected.value[np.isfinite(expected.value)]).max(initial=0.0)
@@ -466,7 +466,7 @@ def _rounded(expected: Expected) -> Expected:
 
 
 def _without_plan(module: ModuleOp) -> ModuleOp | None:
-    """Returns a copy of a module whose memory may be planned next."""
+    """Returns a copy of a module whose memory is not planned yet; `None` at other levels."""
     return module.clone() if level_of(module) is Level.BUF else None
 
 
@@ -488,10 +488,10 @@ def _blamed_on(one: ModulePass) -> Iterator[None]:
 
 
 def _compare(where: str, key: str, expected: Expected, found: NumpyArray) -> None:
-    """Compares a result with what it was.
+    """Compares a result with the expected one.
 
     Raises:
-        NumericsError: It is another.
+        NumericsError: They differ.
     """
     value = expected.value
     if found.shape != value.shape:

@@ -1,4 +1,4 @@
-"""Folders that any web server serves: programs, the module that runs them in a page, and a page to begin from."""
+"""Directories for web servers: programs, the module that runs them in a page, and a starter page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BROWSER = replace(WEBGPU_DEFAULT, name="what every browser has", shader_dialect=
 
 
 class Savable(Protocol):
-    """What can be written to a file for another target: a training, or a function."""
+    """A program that can be saved for another target: a training, or a function."""
 
     def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
         """Writes the file."""
@@ -38,10 +38,10 @@ class Savable(Protocol):
 def export_programs(
     folder: str | os.PathLike[str], programs: Mapping[str, Savable], example: Mapping[str, Any] | None
 ) -> None:
-    """Compiles programs for browsers, and writes a folder with them; see `Training.export_web`.
+    """Compiles programs for browsers, and writes a directory with them; see `Training.export_web`.
 
     Args:
-        folder: Where to.
+        folder: The directory.
         programs: Functions by name, and at most one training.
         example: An array for each input, or for some.
 
@@ -62,18 +62,19 @@ def export_files(
     paths: Mapping[str, str | os.PathLike[str]],
     example: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes a folder with programs that are in files already. A page that is there stays as it is.
+    """Writes a directory with already saved programs. An existing page is kept.
 
     Args:
-        folder: Where to.
-        paths: The files by the name of what each holds: functions, and at most one training.
+        folder: The directory.
+        paths: The files by program name: functions, and at most one training.
         example: An array for each input, or for some.
 
     Raises:
-        ProgramError: A file holds no program, there are several trainings, or a function is not one of the training's.
-        TargetError: A program needs what not every browser has.
-        OptionError: The module for pages is not built, or a program can't have its name.
-        InputError: The example doesn't fit.
+        ProgramError: A file contains no program, there are several trainings, or a function is not one of the
+            training's.
+        TargetError: A program needs a feature that not every browser has.
+        OptionError: The web module is not built, or a program's name is not allowed.
+        InputError: The example doesn't match.
         OSError: A file can't be read or written.
     """
     _check_names(paths)
@@ -105,8 +106,8 @@ def _training_in(saved: Mapping[str, Saved]) -> str | None:
     """Returns the name of the training among programs, if there is one.
 
     Raises:
-        ProgramError: There are several, or a program is none that can be called, or not of the training.
-        TargetError: A program needs what not every browser has.
+        ProgramError: There are several, or a program is not callable, or does not belong to the training.
+        TargetError: A program needs a feature that not every browser has.
     """
     kinds = {name: None if one.host is None else one.host.kind for name, one in saved.items()}
     trainings = [name for name, kind in kinds.items() if kind == STEP]
@@ -126,10 +127,10 @@ def _training_in(saved: Mapping[str, Saved]) -> str | None:
 def _checked_example(
     example: Mapping[str, Any], saved: Mapping[str, Saved], training: str | None
 ) -> dict[str, np.ndarray]:
-    """Returns the example as arrays; the training's inputs count where functions have others of their names.
+    """Returns the example as arrays; the training's inputs take precedence over functions' inputs of the same names.
 
     Raises:
-        InputError: It doesn't fit.
+        InputError: It doesn't match.
     """
     ordered = sorted(saved, key=lambda name: name == training)
     inputs = {name: slot for one in ordered for name, slot in saved[one].program.slots("input").items()}
