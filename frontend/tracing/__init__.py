@@ -1,1 +1,1 @@
-"""Tracing: tensors, trees of them, and the tracer that records what a function does as a `tg` function."""
+"""Tracing: tensors, pytrees of them, and the tracer that records a function's operations as a `tg` function."""

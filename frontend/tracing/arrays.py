@@ -1,4 +1,4 @@
-"""Arrays from outside: what they are checked by, and how they are read."""
+"""Reading and checking arrays from outside."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tensorgrad.tracing.tensor import Tensor
 
 
 def slot_of(name: str, spec: Spec) -> ArraySlot:
-    """Returns a specification with a name, as the runtime checks by it."""
+    """Returns a named specification, in the form the runtime checks against."""
     return ArraySlot(name, spec.shape, SHORT[spec.dtype])
 
 
 def as_numpy(name: str, value: Any) -> np.ndarray:
-    """Returns an array from anything that numpy takes for one, and from tensors of PyTorch that are part of a graph.
+    """Returns an array from anything that numpy converts, and from PyTorch tensors that are part of an autograd graph.
 
     Raises:
-        InputError: It is none.
+        InputError: The value can't be converted.
     """
     try:
         if hasattr(value, "detach") and not isinstance(value, Tensor):
@@ -37,16 +37,16 @@ def as_numpy(name: str, value: Any) -> np.ndarray:
 
 
 def borrowed(what: str, value: Any) -> NumpyArray:
-    """Returns an array that shares the memory of another library's: `copy=False`.
+    """Returns an array that shares the memory of another library's array: `copy=False`.
 
     Args:
-        what: The function that messages name.
+        what: The function's name in error messages.
         value: An array of NumPy, or anything on the CPU with `__dlpack__`.
 
     Raises:
-        OptionError: The memory can't be shared: it is no array, its elements are not one after the other or not
-            aligned, or its library refuses.
-        DTypeError: It has elements of another dtype than ours.
+        OptionError: The memory can't be shared: the value is not an array, it is not contiguous or not aligned, or its
+            library refuses.
+        DTypeError: Its dtype is not supported.
     """
     refused = f"{user_line()}: {what}: copy=False, and {type(value).__name__} has to be copied"
     if not isinstance(value, np.ndarray):

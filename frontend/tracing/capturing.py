@@ -1,4 +1,4 @@
-"""`tg.capture`: names for intermediate values, which `Training.capture` looks at."""
+"""`tg.capture`: names for intermediate values, which `Training.capture` returns."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ T = TypeVar("T")
 
 
 def capture(name: str, x: T) -> T:
-    """Gives an intermediate value a name, for `Training.capture`; changes and costs nothing otherwise.
+    """Names an intermediate value for `Training.capture`; otherwise it has no effect and no cost.
 
     Args:
-        name: The name; a name that was there before gets a number behind it, as in `h_1`.
+        name: The name; a name that is already taken gets a numeric suffix, as in `h_1`.
         x: A tensor.
 
     Returns:
         `x`.
 
     Raises:
-        TraceError: The name is not text.
+        TraceError: The name is not a string.
     """
     if not isinstance(name, str) or not name:
         raise TraceError(f"{user_line()}: capture: the name must be a text, got {name!r}")
@@ -41,7 +41,7 @@ def capture(name: str, x: T) -> T:
 
 
 def captured_names() -> list[str]:
-    """Returns the values that the outermost trace has captured so far."""
+    """Returns the names that the outermost trace has captured so far."""
     trace = current_trace()
     assert trace is not None
     return list(trace.outermost.captures)

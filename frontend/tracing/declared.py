@@ -1,4 +1,4 @@
-"""What a model declares and a trace gives values: parameters and buffers, seen from the tracer."""
+"""Declarations of a model that a trace binds to values: parameters and buffers, as seen by the tracer."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tensorgrad.tracing.location import user_line
 
 
 class Declared:
-    """A shape and a dtype without values. Computing with it is a mistake, and an error that says so.
+    """A shape and a dtype without values. Computing with it raises an error that explains this.
 
     Attributes:
         shape: The extents.
         dtype: The numpy dtype of the elements.
-        kind: What messages call it.
+        kind: Its kind in error messages.
     """
 
     __slots__ = ()
-    __array_ufunc__: ClassVar[None] = None  # numpy's operators give way to those of tensors, and to these
+    __array_ufunc__: ClassVar[None] = None  # numpy's operators defer to those of tensors, and to these
     tree_leaf: ClassVar[bool] = True
     kind: ClassVar[str]
 
@@ -27,7 +27,7 @@ class Declared:
     dtype: DType
 
     def refuse(self, *others: object) -> NoReturn:
-        """Raises the error of computing with it.
+        """Raises the error for computing with it.
 
         Raises:
             ParameterError: Always.

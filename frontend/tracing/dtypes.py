@@ -1,4 +1,4 @@
-"""Element types at the API: names, promotion, and what a specification of an input is."""
+"""Element types in the API: names, promotion, and input specifications."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES: dict[str, DType] = {
     "u64": np.dtype(np.uint64),
     "bool": np.dtype(np.bool_),
 }
-"""Short names of the element types; numpy's own names and dtypes are understood too."""
+"""Short names of the element types; numpy's names and dtypes are accepted too."""
 
 SHORT: dict[DType, str] = {dtype: name for name, dtype in NAMES.items()}
 
@@ -37,16 +37,16 @@ i8, u8, i16, u16, i32, u32, i64, u64 = (NAMES[f"{kind}{bits}"] for bits in (8, 1
 _FLOATS = ("f16", "f32", "f64")
 
 COUNTS_BYTES = re.compile("[iuf][0-9]+")
-"""NumPy's codes for dtypes, as far as they look like the short names."""
+"""NumPy's dtype codes that look like the short names."""
 
 
 def as_dtype(dtype: object) -> DType:
-    """Returns the dtype meant by a short name, a numpy name, a numpy dtype or a Python type.
+    """Returns the dtype denoted by a short name, a numpy name, a numpy dtype or a Python type.
 
     Raises:
-        DTypeError: It is none of `NAMES`, or a code of NumPy's that counts bytes, where `i8` has 8 bits.
+        DTypeError: It is none of `NAMES`, or a NumPy code that counts bytes, where `i8` here has 8 bits.
     """
-    if dtype is None:  # which numpy takes for float64
+    if dtype is None:  # numpy interprets it as float64
         raise DTypeError(f"None is not a dtype; use one of {', '.join(NAMES)}")
     if dtype is float:
         return NAMES["f32"]
@@ -69,10 +69,10 @@ def is_float(dtype: DType) -> bool:
 
 
 def promote(x: DType, y: DType) -> DType:
-    """Returns the dtype of a binary op's operands, by NumPy's kinds: bool gives way to integers, they to floats.
+    """Returns the result dtype of a binary op, by NumPy's kinds: bool promotes to integers, and integers to floats.
 
-    Two integers become the narrowest that holds both, as in the Array API standard; beside a float the width of an
-    integer has no say, as in PyTorch and JAX.
+    Two integers promote to the narrowest dtype that holds both, as in the Array API standard; next to a float the width
+    of an integer is irrelevant, as in PyTorch and JAX.
 
     Raises:
         DTypeError: u64 and a signed integer have no common type.
@@ -95,7 +95,7 @@ def promote(x: DType, y: DType) -> DType:
 
 @dataclass(frozen=True)
 class Spec:
-    """The shape and dtype of a tensor that is to come."""
+    """The shape and dtype of a tensor that is passed later."""
 
     tree_leaf: ClassVar[bool] = True
 
@@ -107,15 +107,15 @@ class Spec:
 
 
 def spec(shape: int | Sequence[int], dtype: object = "f32") -> Spec:
-    """Describes an input: its shape and its dtype (f32 unless said otherwise).
+    """Describes an input by its shape and its dtype (f32 by default).
 
     Args:
         shape: The extents; an integer is the extent of one axis.
-        dtype: A short name (f32, i64, u8, bool, …: letters and bits) or anything that numpy takes for a dtype.
+        dtype: A short name (f32, i64, u8, bool, …: letters and bits) or anything that numpy accepts as a dtype.
 
     Raises:
         ShapeError: An extent is not an integer, or negative.
-        DTypeError: The dtype is none of those.
+        DTypeError: The dtype is not one of those.
     """
     try:
         extents = (shape,) if isinstance(shape, int) else tuple(shape)

@@ -1,4 +1,4 @@
-"""What concrete tensors have beside the functions of tensors: a device, gradients, and changes in place."""
+"""Members of concrete tensors beyond the tensor functions: device, gradients, and in-place changes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tensorgrad.tracing.location import user_line
 
 
 class HookHandle:
-    """What `register_hook` gives."""
+    """A handle returned by `register_hook`."""
 
     def __init__(self, remove: Callable[[], None]):
         self._remove = remove
 
     def remove(self) -> None:
-        """Takes the hook back."""
+        """Removes the hook."""
         self._remove()
 
 
 class Eager:
-    """Devices, gradients and changes in place, by PyTorch's names.
+    """Devices, gradients and in-place changes, with PyTorch's names.
 
     Only tensors that live on a device, `tg.tensor(...)` and what is computed from them, have gradients and can be
-    changed; arrays of the host, `tg.array(...)`, are constants.
+    changed; host arrays, `tg.array(...)`, are constants.
     """
 
     __slots__ = ()
@@ -33,12 +33,12 @@ class Eager:
 
     @property
     def home(self) -> Home | None:
-        """The device that the tensor lives on; `None` for an array of the host."""
+        """The device that the tensor lives on; `None` for a host array."""
         return None if self.live is None else self.live.home
 
     @property
     def device(self) -> str:
-        """Where the tensor lives: "cpu", "wgpu" or "numpy"; "host" for an array that goes along to any of them."""
+        """Where the tensor lives: "cpu", "wgpu" or "numpy"; "host" for a host array, usable with any of them."""
         return "host" if self.live is None else self.live.home.device
 
     def _at_home(self, what: str) -> tuple[Home, Any]:
@@ -52,7 +52,7 @@ class Eager:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether the gradient by the tensor, or by what it was computed from, is asked for; can be set on leaves."""
+        """Whether gradients with respect to the tensor or its inputs are needed; can be set on leaves."""
         return self.live is not None and self.live.home.edge(self) is not None
 
     @requires_grad.setter
@@ -60,10 +60,10 @@ class Eager:
         self.requires_grad_(required)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Makes the tensor a leaf that gathers its gradient in `grad`, or one that doesn't; returns it.
+        """Makes the tensor a leaf that accumulates its gradient in `grad`, or one that doesn't; returns it.
 
         Raises:
-            GradientError: It is no leaf, not of floats, or an array of the host.
+            GradientError: It is not a leaf, not a float tensor, or a host array.
         """
         home, itself = self._at_home("requires_grad_")
         home.require_gradient(itself, requires_grad)
@@ -71,12 +71,12 @@ class Eager:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded op made the tensor."""
+        """Whether the tensor is not the result of a recorded op."""
         return self.live is None or self.live.home.is_leaf(self)
 
     @property
     def grad(self) -> Any:
-        """The sum of the gradients of the backward passes so far; `None` before the first. It can be set."""
+        """The accumulated gradient of all backward passes so far; `None` before the first. It can be set."""
         return None if self.live is None else self.live.home.gradient(self)
 
     @grad.setter
@@ -88,7 +88,7 @@ class Eager:
             live.home.set_gradient(self, gradient)
 
     def zero_grad(self) -> None:
-        """Lets the gradient go: `grad` is `None` again."""
+        """Resets the gradient: `grad` is `None` again."""
         if self.live is not None:
             self.grad = None
 
@@ -99,39 +99,39 @@ class Eager:
         create_graph: bool = False,
         inputs: Any = None,
     ) -> None:
-        """Adds the gradients of this tensor by the leaves that it was computed from to their `grad`.
+        """Accumulates this tensor's gradients with respect to the leaves that it was computed from in their `grad`.
 
         Args:
-            gradient: What the gradients are multiplied by, of the tensor's shape; 1 where it has one element.
-            retain_graph: Whether what was recorded stays for another pass; by default as `create_graph` says.
-            create_graph: Whether this pass is recorded too, so that gradients have derivatives.
-            inputs: The tensors whose `grad` is wanted; all leaves if absent.
+            gradient: The cotangent of the tensor, of the same shape; 1 if the tensor has one element.
+            retain_graph: Whether the graph is kept for another pass; defaults to `create_graph`.
+            create_graph: Whether this pass is recorded too, so that gradients can be differentiated.
+            inputs: The tensors whose `grad` is accumulated; all leaves by default.
 
         Raises:
             GradientError: The tensor requires no gradient; it has several elements and `gradient` is missing; a tensor
-                that is needed was changed in place since (names both lines); or an earlier pass let it go.
+                that is needed was changed in place since (names both lines); or an earlier pass freed the graph.
             ShapeError: The gradient has another shape.
         """
         home, itself = self._at_home("backward")
         home.backward(itself, gradient, retain_graph, create_graph, inputs)
 
     def detach(self) -> Any:
-        """Returns a tensor that shares the memory of this one, and through which no derivative goes."""
+        """Returns a tensor that shares the memory of this one, and does not propagate derivatives."""
         itself: Any = self
         return itself if self.live is None else self.live.home.detached(itself)
 
     def clone(self) -> Any:
-        """Returns a copy, through which derivatives go."""
+        """Returns a copy that propagates derivatives."""
         itself: Any = self
         return itself if self.live is None else self.live.home.cloned(itself)
 
     def contiguous(self) -> Any:
-        """Returns the tensor: there are no other layouts to tell apart."""
+        """Returns the tensor itself: there are no other memory layouts."""
         itself: Any = self
         return itself
 
     def retain_grad(self) -> None:
-        """Has the gradient kept in `grad` though the tensor is no leaf.
+        """Keeps the gradient in `grad` even though the tensor is not a leaf.
 
         Raises:
             GradientError: It requires no gradient.
@@ -140,13 +140,13 @@ class Eager:
         home.retain_gradient(itself)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
-        """Has a function called with the gradient by this tensor in each backward pass.
+        """Registers a function that is called with the gradient of this tensor in each backward pass.
 
         Args:
-            hook: Takes the gradient; gives another one in its place, or None.
+            hook: Takes the gradient; returns a replacement, or None.
 
         Returns:
-            What takes it back, by `remove()`.
+            A handle whose `remove()` removes the hook.
 
         Raises:
             GradientError: The tensor requires no gradient.
@@ -157,15 +157,15 @@ class Eager:
     def _changed(self, what: str, function: str, *operands: Any) -> Self:
         home, itself = self._at_home(what)
         if any(isinstance(one, Eager) and one.requires_grad for one in (itself, *operands)):
-            itself = home.cloned(itself)  # what the derivative of the change itself needs is not changed by it
+            itself = home.cloned(itself)  # the change must not affect what its own derivative needs
         home.assign(self, what, getattr(itself, function)(*operands))
         return self
 
     def copy_(self, other: Any) -> Self:
-        """Takes the values of another tensor, array or number, broadcast; returns itself.
+        """Copies the values of another tensor, array or number into this one, broadcast; returns it.
 
         Raises:
-            GradientError, ShapeError, DTypeError: It can't be changed so; see `add_`.
+            GradientError, ShapeError, DTypeError: The change is not possible; see `add_`.
         """
         home, itself = self._at_home("copy_")
         home.assign(itself, "copy_", other)
@@ -183,9 +183,9 @@ class Eager:
         """Adds `alpha * other` in place; returns the tensor.
 
         Raises:
-            GradientError: It is a leaf that requires a gradient, outside `tg.no_grad()`, or an array of the host.
+            GradientError: It is a leaf that requires a gradient, outside `tg.no_grad()`, or a host array.
             ShapeError: The result would have another shape.
-            DTypeError: The result would have a dtype that the tensor's can't hold.
+            DTypeError: The result's dtype can't be converted to the tensor's.
         """
         scaled = other if isinstance(alpha, int) and alpha == 1 else other * alpha
         return self._changed("add_", "add", scaled)
@@ -208,11 +208,11 @@ class Eager:
         return self._changed("pow_", "power", other)
 
     def clamp_(self, min: Any = None, max: Any = None) -> Self:
-        """Brings elements into a range in place; returns the tensor. Raises as `add_` does."""
+        """Clamps elements to a range in place; returns the tensor. Raises as `add_` does."""
         return self._changed("clamp_", "clamp", min, max)
 
     def abs_(self) -> Self:
-        """Takes magnitudes in place; returns the tensor. Raises as `add_` does."""
+        """Takes absolute values in place; returns the tensor. Raises as `add_` does."""
         return self._changed("abs_", "abs")
 
     def neg_(self) -> Self:
@@ -228,7 +228,7 @@ class Eager:
         return self._changed("sqrt_", "sqrt")
 
     def relu_(self) -> Self:
-        """Sets what is negative to 0 in place; returns the tensor. Raises as `add_` does."""
+        """Sets negative elements to 0 in place; returns the tensor. Raises as `add_` does."""
         return self._changed("relu_", "relu")
 
     def sigmoid_(self) -> Self:
@@ -240,11 +240,11 @@ class Eager:
         return self._changed("tanh_", "tanh")
 
     def masked_fill_(self, mask: Any, value: Any) -> Self:
-        """Sets the elements where a mask holds to a value, in place; returns the tensor. Raises as `add_` does."""
+        """Sets the elements where a mask is true to a value, in place; returns the tensor. Raises as `add_` does."""
         return self._changed("masked_fill_", "masked_fill", mask, value)
 
     def _augmented(self, what: str, function: str, other: Any) -> Any:
-        # Python takes the plain operator where there is nothing to change: `x += y` names a new array then.
+        # For host arrays Python falls back to the plain operator: `x += y` then binds a new array.
         return NotImplemented if self.live is None else self._changed(what, function, other)
 
     def __iadd__(self, other: Any) -> Any:

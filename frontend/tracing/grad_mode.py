@@ -1,4 +1,4 @@
-"""Whether what is applied to tensors that require a gradient is recorded for it."""
+"""Whether ops on tensors that require gradients are recorded for differentiation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _mode = _Mode()
 
 
 def is_grad_enabled() -> bool:
-    """Returns whether what is applied to tensors that require a gradient is recorded for it."""
+    """Returns whether ops on tensors that require gradients are recorded for differentiation."""
     return _mode.is_recording
 
 
 @contextmanager
 def recording(enabled: bool) -> Iterator[None]:
-    """Records for gradients inside, or not."""
+    """Enables or disables recording inside the context."""
     before, _mode.is_recording = _mode.is_recording, enabled
     try:
         yield
@@ -31,7 +31,7 @@ def recording(enabled: bool) -> Iterator[None]:
 
 @contextmanager
 def no_grad() -> Iterator[None]:
-    """Records nothing for gradients inside: `with tg.no_grad():`, or as a decorator `@tg.no_grad()`.
+    """Disables recording for gradients: `with tg.no_grad():`, or as a decorator `@tg.no_grad()`.
 
     Example:
         >>> import tensorgrad as tg
@@ -47,6 +47,6 @@ def no_grad() -> Iterator[None]:
 
 @contextmanager
 def enable_grad() -> Iterator[None]:
-    """Records for gradients inside, also where `no_grad` is around it."""
+    """Enables recording for gradients, even inside `no_grad`."""
     with recording(True):
         yield

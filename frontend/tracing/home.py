@@ -1,4 +1,4 @@
-"""Where a concrete tensor lives: what applies ops to tensors of a device."""
+"""Homes of concrete tensors: the interface that applies ops to tensors of a device."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tensorgrad.tracing.dtypes import DType
 
 
 class Live:
-    """What an eager tensor is on its device.
+    """The device side of an eager tensor.
 
     Attributes:
         home: The device.
-        value: Its value, in the device's own terms. It has a `kind`, which is the same object for all of its type.
-        edge: Where a derivative by it goes; `None` where nothing asks for one.
-        view: What it is a view of; see `tensorgrad.tracing.views`.
-        leaf: Where its gradient is gathered, in the device's own terms, once it was to be.
+        value: Its value, in the device's own representation. Its `kind` is the same object for all values of its type.
+        edge: The graph edge that its derivative flows to; `None` if none is needed.
+        view: The view that it is; see `tensorgrad.tracing.views`.
+        leaf: The accumulator of its gradient, in the device's own representation, once requested.
     """
 
     __slots__ = ("edge", "home", "leaf", "value", "view")
@@ -35,16 +35,16 @@ class Live:
 
 
 class Concrete(Protocol):
-    """What a home knows of a concrete tensor; it is a `tensorgrad.tracing.tensor.Array`."""
+    """A home's interface to a concrete tensor; it is a `tensorgrad.tracing.tensor.Array`."""
 
     @property
     def live(self) -> Live | None:
-        """What it is on a device."""
+        """Its device side; `None` for a host array."""
         ...
 
     @property
     def source(self) -> Any:
-        """The numbers, wherever they are."""
+        """The values, wherever they are stored."""
         ...
 
     @property
@@ -60,11 +60,11 @@ class Concrete(Protocol):
 
 @dataclass(frozen=True)
 class TracedFunction:
-    """A function of tensors, traced for operands of some types.
+    """A function of tensors, traced for operands of certain types.
 
     Attributes:
-        function: In `tg`; gives one result.
-        allows: Whether the function may be applied to such operands, where that depends on their values.
+        function: The function in `tg`, with one result.
+        allows: Whether the function may be applied to given operands, if that depends on their values.
     """
 
     function: FuncOp
@@ -86,87 +86,88 @@ class Home(ABC):
 
         Args:
             kind: The op.
-            operands: Tensors that live here, and arrays of the host.
-            properties: The op's.
+            operands: Tensors that live here, and host arrays.
+            properties: The op's properties.
 
         Raises:
-            VerifyException: The operands don't fit the op.
-            DTypeError: The device has no elements of the result's dtype.
+            VerifyException: The operands are invalid for the op.
+            DTypeError: The device doesn't support the result's dtype.
         """
 
     @abstractmethod
     def call(self, function: FuncOp, operands: Sequence[Any], key: Hashable) -> list[Any]:
-        """Applies a traced function, whose derivative is that of its body.
+        """Applies a traced function; its derivative is that of its body.
 
         Args:
-            function: In `tg`; a tensor for each operand, and any number of results.
-            operands: Tensors that live here, and arrays of the host.
-            key: Equal for functions that are the same.
+            function: The function in `tg`; takes a tensor for each operand, and returns any number of results.
+            operands: Tensors that live here, and host arrays.
+            key: Equal for identical functions.
         """
 
     def apply_traced(
         self, key: Hashable, operands: Sequence[Any], traced: Callable[[], TracedFunction | None]
     ) -> Any | None:
-        """Applies a function as one op; gives `None` where its ops are to be applied one by one.
+        """Applies a function as one op; returns `None` if its ops must be applied one by one.
 
         Args:
             key: Equal for applications of the same function to operands of the same types.
-            operands: Tensors that live here, and arrays of the host.
-            traced: Traces the function for such operands; gives `None` where that is not possible.
+            operands: Tensors that live here, and host arrays.
+            traced: Traces the function for such operands; returns `None` if that is not possible.
         """
         return None
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Computes what is recorded."""
+        """Runs all recorded computations."""
 
     @abstractmethod
     def computed(self, x: Any) -> NumpyArray | OutputHandle:
-        """Returns the numbers of a tensor that lives here: a read-only array, or what is still on the device."""
+        """Returns the values of a tensor that lives here: a read-only array, or a handle to values on the device."""
 
     @abstractmethod
     def alias(self, x: Any) -> Any:
-        """Returns another tensor with the value of `x`, which `share` makes a view of it."""
+        """Returns another tensor with the value of `x`, which `share` turns into a view of it."""
 
     @abstractmethod
     def share(self, x: Any, view: Any) -> None:
-        """Notes that a tensor is a view of `x`, so that it follows changes in place."""
+        """Records that a tensor is a view of `x`, so that it reflects in-place changes."""
 
     @abstractmethod
     def assign(self, x: Any, what: str, value: Any) -> None:
-        """Gives a tensor, and all that shares its memory, another value, broadcast to its shape.
+        """Assigns another value, broadcast to its shape, to a tensor and everything that shares its memory.
 
         Args:
-            x: Lives here.
-            what: The method that messages name.
+            x: A tensor that lives here.
+            what: The method's name in error messages.
             value: A tensor, array or number.
 
         Raises:
             TraceError: This is inside a trace.
-            GradientError: It is a leaf that requires a gradient, and gradients are recorded; or it can't be written to.
+            GradientError: It is a leaf that requires a gradient, and gradients are recorded; or it is not writable.
             ShapeError: The value doesn't broadcast to the tensor's shape.
-            DTypeError: The value has a dtype that the tensor's can't hold.
+            DTypeError: The value's dtype can't be converted to the tensor's.
         """
 
     @abstractmethod
     def change(self, function: FuncOp, changed: Sequence[Any], given: Sequence[Any], key: Hashable) -> None:
-        """Gives tensors that live here, and all that share their memory, new values by a traced function.
+        """Assigns the results of a traced function to tensors that live here, and to all that share their memory.
 
-        No derivative is recorded for it, and what is recorded for their own gradients stays.
+        No derivative is recorded for it, and their own gradients' graphs are kept.
 
         Args:
-            function: In `tg`; takes `changed`, then `given`, and gives a new value for each of `changed`.
+            function: The function in `tg`; takes `changed`, then `given`, and returns a new value for each of
+                `changed`.
             changed: Tensors that live here.
-            given: Tensors that live here, and arrays of the host.
-            key: Equal for functions that are the same.
+            given: Tensors that live here, and host arrays.
+            key: Equal for identical functions.
         """
 
     @abstractmethod
     def require_gradient(self, x: Any, required: bool) -> None:
-        """Makes a tensor a leaf that gathers its gradient, or one that doesn't.
+        """Makes a tensor a leaf that accumulates its gradient, or one that doesn't.
 
         Raises:
-            GradientError: It is the result of an op that is recorded, or not of floats.
+            GradientError: It is the result of a recorded op, or not a float tensor.
         """
 
     @abstractmethod
@@ -178,40 +179,40 @@ class Home(ABC):
         create_graph: bool,
         inputs: Any,
     ) -> None:
-        """Adds the gradients of `x` to its leaves; see `Array.backward`."""
+        """Accumulates the gradients of `x` in its leaves; see `Array.backward`."""
 
     @abstractmethod
     def detached(self, x: Any) -> Any:
-        """Returns a tensor that shares the memory of `x`, and through which no derivative goes."""
+        """Returns a tensor that shares the memory of `x`, and does not propagate derivatives."""
 
     @abstractmethod
     def cloned(self, x: Any) -> Any:
-        """Returns a copy, through which derivatives go."""
+        """Returns a copy that propagates derivatives."""
 
     @abstractmethod
     def add_hook(self, x: Any, hook: Any) -> Any:
-        """Has a function called with the gradient of `x` in each backward pass; returns what removes it."""
+        """Registers a function called with the gradient of `x` in each backward pass; returns its handle."""
 
     @abstractmethod
     def is_leaf(self, x: Any) -> bool:
-        """Returns whether no recorded op made a tensor."""
+        """Returns whether a tensor is not the result of a recorded op."""
 
     @abstractmethod
     def edge(self, x: Any) -> Any:
-        """Returns where a derivative by a tensor goes; `None` where nothing asks for one."""
+        """Returns the graph edge that a tensor's derivative flows to; `None` if none is needed."""
 
     @abstractmethod
     def gradient(self, x: Any) -> Any:
-        """Returns the gradient that a tensor has gathered."""
+        """Returns the accumulated gradient of a tensor."""
 
     @abstractmethod
     def set_gradient(self, x: Any, gradient: Any) -> None:
         """Sets the gradient of a tensor.
 
         Raises:
-            GradientError: The tensor gathers none, or the gradient has another shape, dtype or device.
+            GradientError: The tensor accumulates none, or the gradient has another shape, dtype or device.
         """
 
     @abstractmethod
     def retain_gradient(self, x: Any) -> None:
-        """Has the gradient of a tensor that is not a leaf kept in `grad`."""
+        """Keeps the gradient of a non-leaf tensor in `grad`."""

@@ -1,4 +1,4 @@
-"""Which values indices may have: checked where they are known from a trace, and with `checks=True` in the inputs."""
+"""Bounds of indices: checked during tracing if their values are known, and with `checks=True` on the inputs."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ FOLLOWED = (
     shape.PadOp,
     shape.ConcatOp,
 )
-"""The ops through which an index is followed back to inputs: those that cost as much as it has elements."""
+"""The ops through which an index is traced back to inputs: those whose cost is linear in its size."""
 
 MOST_OPS = 200
-"""An index that takes more of them is a computed one."""
+"""An index that depends on more ops than this counts as computed, and is not checked."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """What is asked of a traced index.
+    """The required range of a traced index.
 
     Attributes:
         value: The index.
-        low: The least that it may be.
-        high: The most that it may be.
-        what: What it indexes, as messages say it.
-        line: Where in the user's code.
+        low: The minimum.
+        high: The maximum.
+        what: What it indexes, for error messages.
+        line: The user's line.
     """
 
     value: SSAValue
@@ -65,8 +65,8 @@ class Note:
     line: str
 
     def complaint(self, found: NumpyArray) -> str | None:
-        """Returns what is wrong with the index' values, if anything."""
-        # Twice a count takes less time than `any` of both, for few indices as for many.
+        """Returns an error message about the index's values, or None if they are valid."""
+        # Counting twice is faster than `any` of both conditions, for few indices as for many.
         if not np.count_nonzero(found < self.low) and not np.count_nonzero(found > self.high):
             return None
         outside = (found < self.low) | (found > self.high)
@@ -76,19 +76,19 @@ class Note:
 
 
 def allowed(low: int, high: int) -> str:
-    """Returns the second half of a message about an index."""
+    """Returns the part of an index error message that states the valid range."""
     return f"it must be in {low} to {high}" if low <= high else "there is nothing to index"
 
 
 class IndexRanges:
-    """What a traced function asks of indices that depend on nothing but its inputs.
+    """The ranges that a traced function requires of indices that depend only on its inputs.
 
     Attributes:
-        is_complete: Whether there are no other indices of which it asks something.
+        is_complete: Whether there are no other indices with required ranges.
     """
 
     def __init__(self, notes: Sequence[Note], block: Block, slots: Sequence[Slot]):
-        """Keeps copies of the ops that indices come from, and checks those that come from no argument.
+        """Copies the ops that compute indices, and checks the indices that depend on no argument.
 
         Raises:
             ShapeError: An index is out of range in every run.
@@ -113,20 +113,20 @@ class IndexRanges:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it asks nothing of its inputs."""
+        """Whether the inputs have no required ranges."""
         return not self._parts
 
     @property
     def inputs(self) -> list[str]:
-        """The inputs of which it asks something."""
+        """The inputs with required ranges."""
         return list(dict.fromkeys(name for _, used, _ in self._parts for name in used))
 
     def allow(self, inputs: Mapping[str, Any]) -> bool:
-        """Returns whether no index is out of range."""
+        """Returns whether all indices are in range."""
         return not self._parts or next(self._complaints(inputs), None) is None
 
     def check(self, inputs: Mapping[str, Any]) -> None:
-        """Checks the inputs of a call; those that are missing or of another shape are left to the program's own check.
+        """Checks the inputs of a call; missing or misshapen ones are left to the program's own check.
 
         Raises:
             InputError: An index is out of range; names the input and the line that indexes by it.
@@ -136,7 +136,7 @@ class IndexRanges:
             raise InputError(f"{user_line()}: input {listed}, at {note.line}: {complaint}")
 
     def check_known(self, inputs: Mapping[str, Any]) -> None:
-        """Checks what is given for the inputs of a function that runs at once.
+        """Checks the inputs of a function that runs immediately.
 
         Raises:
             ShapeError: An index is out of range.
@@ -160,7 +160,7 @@ class IndexRanges:
 
 
 def _origin(value: SSAValue, root: Block, inputs: Mapping[SSAValue, Slot]) -> list[TensorOp] | None:
-    """Returns the ops that a value is computed by, in order; `None` if there are others, or other inputs."""
+    """Returns the ops that compute a value, in order; `None` if they include unsupported ops or other inputs."""
     found: dict[TensorOp, None] = {}
     pending: list[tuple[SSAValue, bool]] = [(value, False)]
     while pending:
@@ -182,7 +182,7 @@ def _origin(value: SSAValue, root: Block, inputs: Mapping[SSAValue, Slot]) -> li
 
 
 def _passed(value: SSAValue) -> SSAValue | None:
-    """Returns what an argument of a call's body stands for; `None` if it is one of another region."""
+    """Returns the operand that an argument of a call's body is bound to; `None` if it belongs to another region."""
     while isinstance(value, BlockArgument) and isinstance(call := value.block.parent_op(), CallOp):
         if value.block is not call.body.block or len(call.operands) != len(value.block.args):
             return None
@@ -201,7 +201,7 @@ def _is_within(op: Operation, root: Block) -> bool:
 def _copied(
     value: SSAValue, ops: Sequence[TensorOp], inputs: Mapping[SSAValue, Slot]
 ) -> tuple[tuple[str, ...], Callable[..., NumpyArray]]:
-    """Returns the names of the inputs that ops use, and what computes a value of these."""
+    """Returns the names of the inputs that ops use, and a function that computes a value from these."""
     operands = [_passed(operand) for op in ops for operand in op.operands] + [_passed(value)]
     used = [argument for argument in inputs if argument in operands]
     block = Block(arg_types=[argument.type for argument in used])

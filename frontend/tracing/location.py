@@ -1,4 +1,4 @@
-"""Where in the user's code are we?"""
+"""Source locations in the user's code."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Call:
 
     Attributes:
         path: The module's path in the model.
-        names: The calls that it is in, the outermost first, and itself: paths, from a module's second call on with a
-            number, as in `cell#2`.
-        locations: Those of lines that have run in it, so that ops of a line share one.
+        names: The enclosing calls, outermost first, and this one: paths, with a number from a module's second call on,
+            as in `cell#2`.
+        locations: The locations of lines that have run in it, so that the ops of a line share one.
     """
 
     def __init__(self, path: str, number: int, around: Call | None):
@@ -39,17 +39,17 @@ _current = _Current()
 
 
 def current_call() -> Call | None:
-    """Returns the innermost call of a module in progress on this thread."""
+    """Returns the innermost module call in progress on this thread."""
     return _current.call
 
 
 @contextmanager
 def calling(path: str, number: int) -> Iterator[None]:
-    """Gives locations the call of a module while this is open.
+    """Attaches a module call to locations inside the context.
 
     Args:
-        path: The module's.
-        number: Which call of it this is, from 1.
+        path: The module's path.
+        number: The index of this call of it, from 1.
     """
     before = _current.call
     _current.call = Call(path, number, before)
@@ -60,17 +60,17 @@ def calling(path: str, number: int) -> Iterator[None]:
 
 
 def user_place(skipped: int = 0) -> tuple[str, int]:
-    """Returns the file and the number of the user's line.
+    """Returns the file and the line number of the user's code.
 
     Args:
-        skipped: How many callers are known to be ours; a look at each takes time.
+        skipped: The number of callers known to be internal; inspecting each takes time.
     """
     frame = user_frame(1 + skipped)
     return ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 def user_location() -> LocationAttr:
-    """Returns the user's line as an IR location, with the calls of modules that it is in."""
+    """Returns the user's line as an IR location, with the enclosing module calls."""
     key = user_place()
     call = _current.call
     if call is None:

@@ -29,7 +29,7 @@ _NO_OPERANDS = (str, bytes, dict, set, type(None))
 
 
 def _operator(name: str, x: Any, y: Any) -> Any:
-    """Returns a binary operator; what can be no tensor is left to Python's other side."""
+    """Returns a binary operator; operands that can't be tensors are left to Python's reflected operator."""
     if isinstance(x, _NO_OPERANDS) or isinstance(y, _NO_OPERANDS):
         return NotImplemented
     return getattr(Tensor, name)(x, y)
@@ -37,9 +37,9 @@ def _operator(name: str, x: Any, y: Any) -> Any:
 
 @public
 class Tensor(Methods):
-    """What API functions take and give: a shape, a dtype, and operators that follow NumPy's rules."""
+    """The arguments and results of API functions: a shape, a dtype, and operators that follow NumPy's rules."""
 
-    __array_priority__ = 1000  # numpy's operators give way to ours
+    __array_priority__ = 1000  # numpy's operators defer to ours
 
     @property
     @abc.abstractmethod
@@ -80,27 +80,27 @@ class Tensor(Methods):
     ) -> Any: ...
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Returns the CPU, where values are handed over."""
+        """Returns the CPU, the device on which values are exported."""
         return (1, 0)
 
     @abc.abstractmethod
     def detach(self) -> Tensor:
-        """Returns the same values as a constant to derivatives."""
+        """Returns the same values, as a constant for derivatives."""
 
     @abc.abstractmethod
     def clone(self) -> Tensor:
-        """Returns a tensor that changes of this one in place don't show in."""
+        """Returns a tensor that in-place changes of this one don't affect."""
 
     @abc.abstractmethod
     def numpy(self) -> NumpyArray:
-        """Returns the values as a numpy array, a copy."""
+        """Returns a copy of the values as a numpy array."""
 
     @abc.abstractmethod
     def item(self) -> float | int | bool:
         """Returns the only element as a Python scalar."""
 
     def tolist(self) -> Any:
-        """Returns the values as nested lists of Python scalars; as a scalar, without axes."""
+        """Returns the values as nested lists of Python scalars; without axes, as a scalar."""
         return self.numpy().tolist()
 
     @property
@@ -126,7 +126,7 @@ class Tensor(Methods):
     def __iter__(self) -> Iterator[Tensor]:
         return (self[position] for position in range(len(self)))
 
-    if not TYPE_CHECKING:  # a type checker finds such names by itself
+    if not TYPE_CHECKING:  # type checkers report such names themselves
 
         def __getattr__(self, name: str) -> NoReturn:
             raise unknown_attribute("Tensor", "a tensor", name, self)
@@ -252,7 +252,7 @@ class Tensor(Methods):
 
 
 class Traced(Tensor):
-    """A value of a program that is being traced: a shape and a dtype, but no numbers yet."""
+    """A value in a program that is being traced: it has a shape and a dtype, but no numbers yet."""
 
     __slots__ = ("_trace", "_value")
 
@@ -319,15 +319,15 @@ class Traced(Tensor):
         self._concrete("item()", "return the tensor from the function and read it then")
 
     def detach(self) -> Tensor:
-        """Returns a constant to derivatives, as `tg.stop_gradient` does."""
+        """Returns a constant for derivatives, as `tg.stop_gradient` does."""
         return self.stop_gradient()
 
     def clone(self) -> Tensor:
-        """Returns the tensor: what is traced does not change."""
+        """Returns the tensor itself: traced values are immutable."""
         return self
 
     def contiguous(self) -> Tensor:
-        """Returns the tensor: there are no other layouts to tell apart."""
+        """Returns the tensor itself: there are no other memory layouts."""
         return self
 
     def __format__(self, specification: str) -> str:
@@ -340,13 +340,13 @@ class Traced(Tensor):
 
 @public
 class Array(Eager, Tensor):
-    """A concrete tensor: what functions give outside a trace, and programs put out.
+    """A concrete tensor: the result of functions outside a trace, and the outputs of programs.
 
-    A program's output is read from the device when its numbers are first looked at; it stays that step's value. In a
-    coroutine, `await array` gives the array once it is read, and lets the event loop run meanwhile.
+    A program's output is read from the device on first access; later steps don't change it. In a coroutine, `await
+    array` returns the array once it has been read, and lets the event loop run meanwhile.
 
-    One that `tg.tensor` makes lives on a device, and so does what is computed from it: ops are recorded, and computed
-    once a number is looked at. It has gradients and can be changed in place.
+    An array from `tg.tensor`, and whatever is computed from it, lives on a device: ops are recorded, and computed once
+    a value is read. It has gradients and can be changed in place.
     """
 
     __slots__ = ("_source", "live")
@@ -365,9 +365,9 @@ class Array(Eager, Tensor):
         """Returns a tensor that lives on a device.
 
         Args:
-            value: Its value, in the device's own terms.
+            value: Its value, in the device's own representation.
             home: The device.
-            edge: Where a derivative by it goes.
+            edge: The graph edge that its derivative flows to.
         """
         made = object.__new__(cls)
         made._source, made.live = value.kind, Live(home, value, edge)
@@ -375,7 +375,7 @@ class Array(Eager, Tensor):
 
     @property
     def source(self) -> NumpyArray | OutputHandle:
-        """The numbers, wherever they are."""
+        """The values, wherever they are stored."""
         return self._source if self.live is None else self.live.home.computed(self)
 
     @property
@@ -394,17 +394,17 @@ class Array(Eager, Tensor):
         return self._source.dtype
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Pickled as its numbers, with its device, and whether it is a leaf that requires a gradient."""
+        """Pickles the values, the device, and whether it is a leaf that requires a gradient."""
         if self.live is None:
             return Array, (self.numpy(),)
         return revived, (self.numpy(), str(self.dtype), self.device, self.is_leaf and self.requires_grad)
 
     def __copy__(self) -> Array:
-        """Returns a tensor that shares the memory of this one, and its gradient where it is a leaf."""
+        """Returns a tensor that shares the memory of this one, and its gradient if it is a leaf."""
         return self if self.live is None else linked(self, self, lambda other: other, in_order=True)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Array:
-        """Returns a tensor of its own: a leaf on the same device, which gathers a gradient if this one does."""
+        """Returns an independent leaf on the same device, which accumulates a gradient if this one does."""
         if self.live is None:
             return self
         if not self.is_leaf:
@@ -416,14 +416,14 @@ class Array(Eager, Tensor):
         return found.requires_grad_(self.requires_grad)
 
     def numpy(self) -> NumpyArray:
-        """Returns the values as a numpy array, a copy."""
+        """Returns a copy of the values as a numpy array."""
         return self._array.copy()
 
     def item(self) -> float | int | bool:
         """Returns the only element as a Python scalar.
 
         Raises:
-            ShapeError: There are several elements, or none.
+            ShapeError: There is not exactly one element.
         """
         return self._only("item()")
 
@@ -443,20 +443,20 @@ class Array(Eager, Tensor):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Returns a DLPack capsule, by which other libraries take the values.
+        """Returns a DLPack capsule, through which other libraries access the values.
 
-        They share the memory where they ask for `copy=False` and take arrays that can't be written to, as of version
-        1.0 of DLPack; otherwise it is a copy on the CPU, theirs to change.
+        The memory is shared if they request `copy=False` and support read-only arrays, as of DLPack 1.0; otherwise it
+        is a copy on the CPU, which they may modify.
 
         Args:
             stream: `None`: the CPU has no streams.
-            max_version: The latest version of DLPack that the other library reads.
-            dl_device: The device that it asks for: the CPU.
-            copy: Whether it is to be a copy.
+            max_version: The latest DLPack version that the other library supports.
+            dl_device: The requested device: the CPU.
+            copy: Whether a copy is requested.
 
         Raises:
-            BufferError: It is not to be a copy, and the other library does not take what can't be written to; or it
-                asks for another device.
+            BufferError: No copy is allowed, but the other library does not support read-only arrays; or it requests
+                another device.
         """
         given = self._array if copy is False else self.numpy()
         return given.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
@@ -465,7 +465,7 @@ class Array(Eager, Tensor):
         return self._read().__await__()
 
     async def _read(self) -> Array:
-        """Itself, once its numbers are here; the event loop runs meanwhile."""
+        """Returns itself once its values have been read; the event loop runs meanwhile."""
         source = self.source
         if isinstance(source, OutputHandle):
             await source.wait()

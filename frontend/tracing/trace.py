@@ -15,14 +15,14 @@ from tensorgrad.tracing.index_ranges import Note
 
 
 class Lifting:
-    """Concrete tensors that a traced function uses from around it, as further arguments.
+    """Lifts concrete tensors that a traced function captures to additional arguments.
 
     Args:
-        arrays: Whether arrays of the host are among them too, unless they are small or all their elements are one: a
-            program with another array is the same one then.
+        arrays: Whether host arrays are lifted too, unless they are small or all their elements are one: the program is
+            then the same for other arrays.
 
     Attributes:
-        tensors: What the arguments are.
+        tensors: The tensors that the arguments stand for.
     """
 
     def __init__(self, arrays: bool):
@@ -31,14 +31,14 @@ class Lifting:
         self.tensors: list[Any] = []
 
     def takes(self, x: Concrete) -> bool:
-        """Returns whether a tensor becomes an argument."""
+        """Returns whether a tensor is lifted to an argument."""
         if x.live is not None:
             return True
         source: Any = x.source if self._arrays else None
         return isinstance(source, np.ndarray) and source.nbytes > MOST_CONSTANT and any(source.strides)
 
     def argument(self, x: Concrete, block: Block) -> SSAValue:
-        """Returns the argument that a tensor is."""
+        """Returns the argument that stands for a tensor."""
         if id(x) not in self._arguments:
             kind = tensor(x.shape, ELEMENT_TYPES[x.dtype])
             self._arguments[id(x)] = block.insert_arg(kind, len(block.args))
@@ -47,11 +47,11 @@ class Lifting:
 
 
 MOST_CONSTANT = 64
-"""Arrays of at most so many bytes stay constants, by which a program is simplified."""
+"""Arrays of at most this many bytes stay constants, which simplifies the program."""
 
 
 class Trace:
-    """One trace in progress: a block that ops are appended to. Traces nest: an inner one sees the outer's values."""
+    """A trace in progress: a block that ops are appended to. Traces nest: an inner one sees the outer's values."""
 
     def __init__(self, name: str, parent: Trace | None):
         self.name = name
@@ -60,24 +60,23 @@ class Trace:
         self.open = True
         self.builder = TensorBuilder(self.block)
         self.captures: dict[str, tuple[SSAValue, str]] = {}
-        """What `tg.capture` has named, and on which line; of the outermost trace."""
+        """The values that `tg.capture` has named, each with its line; in the outermost trace."""
         self.calls: Counter[str] = Counter()
-        """How often each module has been called, by its path; of the outermost trace."""
+        """How many times each module has been called, by its path; in the outermost trace."""
         self.lifting: Lifting | None = None
-        """What the function uses from around it that becomes further arguments; `None` makes constants of it. Of the
-        outermost trace."""
+        """Lifts captured tensors to additional arguments; `None` makes them constants. In the outermost trace."""
         self.is_closed = False
-        """Whether nothing from around it may be used in it but constants."""
+        """Whether it may capture nothing but constants."""
         self.notes: list[Note] = []
-        """What is asked of indices; those of an inner trace become the outer one's."""
+        """The required ranges of indices; those of an inner trace are moved to the outer one."""
 
     @property
     def outermost(self) -> Trace:
-        """The trace that this one is in, or itself."""
+        """The outermost enclosing trace, or itself."""
         return self if self.parent is None else self.parent.outermost
 
     def lifted(self, x: Concrete) -> SSAValue | None:
-        """Returns the argument that a concrete tensor is, where the outermost trace takes such."""
+        """Returns the argument that stands for a concrete tensor, if the outermost trace lifts such tensors."""
         outermost = self.outermost
         if outermost.lifting is None or not outermost.lifting.takes(x) or self._is_within_closed():
             return None

@@ -1,4 +1,4 @@
-"""The tracer: runs a Python function on stand-ins and records what it does as a `tg` function."""
+"""The tracer: runs a Python function on tracers, and records its operations as a `tg` function."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def tracing(name: str) -> Iterator[Trace]:
 
 @contextmanager
 def refusing_derivatives(reason: str) -> Iterator[None]:
-    """Has `note_derivative` raise, for a reason, while this is open."""
+    """Makes `note_derivative` raise with a reason inside the context."""
     before, _current.refusal = _current.refusal, reason
     try:
         yield
@@ -75,10 +75,10 @@ def refusing_derivatives(reason: str) -> Iterator[None]:
 
 
 def note_derivative() -> None:
-    """Says that a derivative in reverse mode is about to be taken inside the present trace.
+    """Reports that a reverse-mode derivative is about to be taken inside the current trace.
 
     Raises:
-        OptionError: None may be; says why.
+        OptionError: Derivatives are not allowed; says why.
     """
     if _current.trace is not None and _current.refusal is not None:
         raise OptionError(f"{user_line()}: {_current.refusal}")
@@ -91,15 +91,16 @@ def refuse_inside_trace(what: str) -> None:
 
 
 def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
-    """Returns a numpy array of a supported dtype from anything that holds numbers.
+    """Returns a numpy array of a supported dtype from any numeric value.
 
-    Without `dtype`, numbers of 64 bits become those of 32, since 64 bits is what NumPy makes of numbers by default; a
-    value that doesn't fit is an error.
+    Without `dtype`, 64-bit numbers are converted to 32 bits, since NumPy creates 64-bit numbers by default; a value
+    that doesn't fit is an error.
 
     Raises:
-        DTypeError: Values that don't fit: a finite float that overflows, an integer out of range, no numbers at all.
+        DTypeError: Values that don't fit: a finite float that overflows, an integer out of range, or non-numeric
+            values.
         ParameterError: A declared parameter, which has no values.
-        GradientError: A tensor that requires a gradient, alone or in a list: it would be a constant.
+        GradientError: A tensor that requires a gradient, alone or in a list: it would become a constant.
     """
     if isinstance(value, Declared):
         value.refuse()
@@ -126,19 +127,19 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         kind = np.asarray(value).dtype.kind if isinstance(value, (int, np.integer, np.ndarray)) else ""
         hint = f"; tg.array(x, '{kind}64') keeps 64 bits" if dtype is None and kind in ("i", "u") else ""
         raise DTypeError(f"{user_line()}: {error}{hint}") from None
-    # A copy: what the caller does to its array later changes nothing here.
+    # Copied so that later changes to the caller's array have no effect here.
     return found.copy() if found is array else found
 
 
 def _requires_gradient(value: object) -> bool:
-    """Returns whether an array requires a gradient, or one in nested lists does."""
+    """Returns whether an array, or any array in nested lists, requires a gradient."""
     if isinstance(value, list | tuple):
         return any(_requires_gradient(part) for part in value if isinstance(part, list | tuple | Array))
     return isinstance(value, Array) and value.requires_grad
 
 
 _DEFAULTS: dict[str, DType] = {"f": np.dtype(np.float32), "i": np.dtype(np.int32), "u": np.dtype(np.uint32)}
-"""What numbers of each kind become, unless they are of a supported dtype already."""
+"""The dtype of numbers of each kind, unless they have a supported dtype already."""
 
 
 def check_usable(x: Traced) -> None:
@@ -152,10 +153,10 @@ def check_usable(x: Traced) -> None:
 
 
 def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribute) -> Tensor:
-    """Applies an op: records it in the current trace, or computes it when every operand is concrete.
+    """Applies an op: records it in the current trace, or computes it if every operand is concrete.
 
     Raises:
-        ShapeError: The operands don't fit the op.
+        ShapeError: The operands are invalid for the op.
     """
     trace = _current.trace
     for operand in operands:
@@ -175,7 +176,7 @@ def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribu
 
 
 def home_of(operands: Sequence[Tensor]) -> Home | None:
-    """Returns the device that ops on these tensors run on: that of the first which lives on one."""
+    """Returns the device that ops on these tensors run on: that of the first operand that lives on one."""
     for operand in operands:
         if isinstance(operand, Array) and operand.live is not None:
             return operand.live.home
@@ -185,8 +186,8 @@ def home_of(operands: Sequence[Tensor]) -> Home | None:
 def value_in(trace: Trace, x: Tensor) -> SSAValue:
     """Returns the value of a tensor in a trace; a concrete one becomes a constant.
 
-    An eager tensor becomes an argument where the trace takes such, so that derivatives go through it; a large array
-    may, too.
+    An eager tensor becomes an argument if the trace lifts such tensors, so that derivatives propagate through it; so
+    may a large array.
 
     Raises:
         TraceError: It requires a gradient, which would be lost.
@@ -252,16 +253,16 @@ def trace_call(
         function: What to trace.
         arguments: Positional arguments: trees of `Spec`s.
         slots: A name and role for each leaf, in order.
-        keep: Is given what the function asks of its inputs as indices.
-        lifting: Gets the tensors that the function uses from around it and that become further arguments, of role
-            `input`; `None` makes constants of them.
+        keep: Called with the ranges that the function requires of its inputs as indices.
+        lifting: Collects captured tensors that become additional arguments, of role `input`; with `None` they become
+            constants.
 
     Returns:
         The `tg` function, and the tree of its results, with positions for leaves.
 
     Raises:
         TraceError: A result is not a tensor.
-        ShapeError: An index that no argument changes is out of range.
+        ShapeError: An index that depends on no argument is out of range.
     """
     with tracing(name) as trace:
         flat = [trees.flatten(argument) for argument in arguments]
@@ -291,18 +292,18 @@ def trace_call(
 def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
     """Traces a function on specifications, to a module with one `tg` function of the same name.
 
-    Arguments are named as the function names them; in trees, the path to the leaf follows. The parameters of a
+    Arguments have the names of the function's parameters; in trees, the path to the leaf follows. The parameters of a
     `tg.nn.Module` become arguments of role `parameter`.
 
     Args:
-        function: A function of tensors (or trees of them) to tensors (or a tree).
-        *specs: One for each argument: `tg.spec(shape, dtype)`, a shape (f32), an array, a module, or a tree of these.
+        function: A function from tensors (or pytrees of them) to tensors (or a pytree).
+        *specs: One for each argument: `tg.spec(shape, dtype)`, a shape (f32), an array, a module, or a pytree of these.
 
     Returns:
-        A module that verifies; print it, or run passes on it.
+        A verified module; print it, or run passes on it.
 
     Raises:
-        TraceError, ShapeError, DTypeError: What the function does is not possible.
+        TraceError, ShapeError, DTypeError: The function does something invalid.
     """
     refuse_inside_trace("tg.trace")
     check_function(function, "tg.trace")
@@ -342,7 +343,7 @@ def argument_names(function: Callable[..., Any], count: int) -> list[str]:
 
 
 def unique(slots: Sequence[Slot]) -> list[Slot]:
-    """Returns the slots, with a number behind each name that was there before."""
+    """Returns the slots, with a numeric suffix on duplicate names."""
     taken: set[str] = set()
     result: list[Slot] = []
     for slot in slots:
@@ -356,7 +357,7 @@ def unique(slots: Sequence[Slot]) -> list[Slot]:
 
 
 def as_specs(argument: Any) -> Any:
-    """Turns shapes, arrays and declared parameters in a tree into specifications."""
+    """Converts shapes, arrays and declared parameters in a tree to specifications."""
     if isinstance(argument, Spec):
         return argument
     if isinstance(argument, Array):
@@ -376,17 +377,17 @@ def as_specs(argument: Any) -> Any:
 
 
 def check_function(function: object, what: str) -> None:
-    """Checks that something can be called.
+    """Checks that an object is callable.
 
     Raises:
-        TraceError: It can't.
+        TraceError: It is not.
     """
     if not callable(function):
         raise TraceError(f"{user_line()}: {what} takes a function, got {function!r}")
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """Returns a function's name as a symbol name; a lambda is called by its line."""
+    """Returns a function's name as a symbol name; a lambda is named after its line."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)

@@ -1,4 +1,4 @@
-"""Trees: nested dicts, lists, tuples, dataclasses and modules with tensors as leaves."""
+"""Pytrees: nested dicts, lists, tuples, dataclasses and modules with tensors as leaves."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ Rebuild: TypeAlias = Callable[[Sequence[Any]], Any]
 
 
 class TreeNode(Protocol):
-    """A class that says itself how it comes apart.
+    """A class that defines its own flattening.
 
-    It may say what its leaves are as arguments of a traced function, by a class attribute `leaf_role`.
+    It may set the role of its leaves as arguments of a traced function, by a class attribute `leaf_role`.
     """
 
     def tree_children(self) -> tuple[list[Any], Rebuild]:
-        """Returns the children, and what makes an equal node from new ones."""
+        """Returns the children, and a function that rebuilds an equal node from new ones."""
         ...
 
 
 def children(node: Any) -> tuple[list[Any], Rebuild] | None:
-    """Returns the children of a node and how to rebuild it; `None` for a leaf. Dicts go by sorted keys.
+    """Returns the children of a node and how to rebuild it; `None` for a leaf. Dict items are sorted by key.
 
     A class whose `tree_leaf` is true is a leaf, even if it is a dataclass.
     """
@@ -35,7 +35,7 @@ def children(node: Any) -> tuple[list[Any], Rebuild] | None:
         return [node[key] for key in keys], lambda new: dict(zip(keys, new, strict=True))
     if isinstance(node, list | tuple):
         make: Callable[..., Any] = type(node)
-        named = hasattr(node, "_fields")  # a named tuple takes its fields one by one
+        named = hasattr(node, "_fields")  # a named tuple takes its fields as separate arguments
         return list(node), lambda new: make(*new) if named else make(new)
     if node is None:
         return [], lambda new: None
@@ -47,7 +47,7 @@ def children(node: Any) -> tuple[list[Any], Rebuild] | None:
 
 
 def names(node: Any) -> list[str]:
-    """Returns what the children of a node are called, in the order of `children`."""
+    """Returns the names of a node's children, in the order of `children`."""
     if hasattr(node, "tree_names") and not isinstance(node, type):
         return list(node.tree_names())
     if isinstance(node, dict):
@@ -73,9 +73,9 @@ def paths(tree: Any) -> list[str]:
 
 
 def structure(tree: Any) -> Hashable:
-    """Returns the structure of a pytree: equal for trees of the same types and names.
+    """Returns the structure of a pytree: equal for trees with the same types and names.
 
-    A class with a method `tree_key` says what else has to be equal.
+    A class with a method `tree_key` adds what else has to be equal.
     """
     found = children(tree)
     if found is None:
@@ -85,10 +85,10 @@ def structure(tree: Any) -> Hashable:
 
 
 def described(tree: Any) -> Any:
-    """Returns a pytree of texts as JSON: `{"dict": ...}`, `{"list": ...}`, `{"tuple": ...}`, or a node's own dict.
+    """Returns a pytree of strings as JSON: `{"dict": ...}`, `{"list": ...}`, `{"tuple": ...}`, or a node's own dict.
 
     Raises:
-        ValueError: Two children of a node have one name.
+        ValueError: Two children of a node have the same name.
     """
     found = children(tree)
     if found is None or tree is None:

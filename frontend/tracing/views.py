@@ -1,4 +1,4 @@
-"""Views: results of functions that share the memory of their first argument, as changes in place show."""
+"""Views: results of functions that share memory with their first argument, which in-place changes reveal."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What a tensor is a view of.
+    """Describes what a tensor is a view of.
 
     Attributes:
-        parent: The tensor that it was made from, which may be a view itself.
-        again: Makes it of a tensor in the place of `parent`.
-        in_order: Whether it has the elements in the order in which they lie in memory.
-        is_certain: Whether it shares memory in any case. A reshape of elements that lie in another order copies them in
-            other libraries.
-        is_recorded: Whether derivatives go through it: not where it was made inside `no_grad`.
+        parent: The tensor that it was made from, which may itself be a view.
+        again: Recomputes the view from a replacement of `parent`.
+        in_order: Whether its elements are in memory order.
+        is_certain: Whether it shares memory in every case. Other libraries copy in a reshape if the elements are in
+            another order.
+        is_recorded: Whether it propagates derivatives: not if it was made inside `no_grad`.
     """
 
     parent: Any
@@ -37,14 +37,14 @@ class View:
 
 
 def linked(x: Any, result: Any, again: Callable[[Any], Any], in_order: bool, reshapes: bool = False) -> Any:
-    """Returns the result of a function as a view of its argument, where that is an eager tensor.
+    """Returns the result of a function as a view of its argument, if that is an eager tensor.
 
     Args:
         x: The argument.
-        result: What the function gave: a tensor, or a list or tuple of them.
-        again: Calls the function with something else in the place of `x`.
-        in_order: Whether the function leaves the order of elements as it is.
-        reshapes: Whether the function forms axes anew, which needs the elements in order.
+        result: The function's result: a tensor, or a list or tuple of them.
+        again: Calls the function with a replacement of `x`.
+        in_order: Whether the function preserves the order of elements.
+        reshapes: Whether the function changes the axes, which requires the elements in order.
     """
     if not isinstance(x, Eager) or x.live is None:
         return result
@@ -65,7 +65,7 @@ def linked(x: Any, result: Any, again: Callable[[Any], Any], in_order: bool, res
 
 
 def is_basic(key: Any) -> bool:
-    """Returns whether a key of `x[key]` selects by ranges and single positions alone, which gives a view."""
+    """Returns whether a key of `x[key]` consists of slices and single indices only, so that it yields a view."""
     entries = key if isinstance(key, tuple) else (key,)
     return all(
         entry is None
@@ -77,7 +77,7 @@ def is_basic(key: Any) -> bool:
 
 
 def fixed(key: Any) -> Any:
-    """Returns a basic key that nothing can change any more: bounds that are tensors are numbers in it."""
+    """Returns a frozen copy of a basic key: bounds that are tensors become numbers."""
     if isinstance(key, tuple):
         return tuple(fixed(entry) for entry in key)
     if isinstance(key, slice):
@@ -86,7 +86,7 @@ def fixed(key: Any) -> Any:
 
 
 def keeps_order(key: Any) -> bool:
-    """Returns whether what a basic key selects lies in one piece."""
+    """Returns whether a basic key selects a contiguous block."""
     entries = list(key) if isinstance(key, tuple) else [key]
     while entries and isinstance(entries[0], int | np.integer):
         entries.pop(0)
@@ -94,7 +94,7 @@ def keeps_order(key: Any) -> bool:
 
 
 def viewing(in_order: bool, reshapes: bool = False) -> Callable[[Function], Function]:
-    """Makes a function give views of its first argument; see `linked`."""
+    """Makes a function return views of its first argument; see `linked`."""
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
@@ -102,7 +102,7 @@ def viewing(in_order: bool, reshapes: bool = False) -> Callable[[Function], Func
             result = function(x, *args, **kwargs)
             if not isinstance(x, Eager) or x.live is None:
                 return result
-            # Lists are the caller's, who may change them later.
+            # Lists belong to the caller, who may change them later.
             given = [tuple(arg) if isinstance(arg, list) else arg for arg in args]
             named = {name: tuple(arg) if isinstance(arg, list) else arg for name, arg in kwargs.items()}
             return linked(x, result, lambda other: function(other, *given, **named), in_order, reshapes)
