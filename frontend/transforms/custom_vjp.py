@@ -268,7 +268,7 @@ class _Call:
             )
 
     def _pieces(self, given: Any) -> dict[int, Tensor]:
-        """Returns the cotangents that `backward` gave, by operand."""
+        """Returns the cotangents returned by `backward`, by operand."""
         what = f"{user_line()}: custom_vjp: backward of {self.owner.name}"
         if not isinstance(given, tuple | list) or len(given) != len(self.arguments.moving):
             raise TraceError(f"{what} must give a tuple of {len(self.arguments.moving)}, a cotangent for each argument")

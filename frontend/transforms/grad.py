@@ -44,7 +44,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
 
     Args:
         function: Returns a float scalar.
-        argnums: The positions of the arguments to differentiate by; each may be a pytree of tensors.
+        argnums: The positions of the arguments to differentiate with respect to; each may be a pytree of tensors.
 
     Returns:
         A function of the same arguments that returns `(value, gradient)`. The gradient has the shape of the argument,
@@ -126,7 +126,7 @@ def _arranged(by_number: dict[int, Any], chosen: Sequence[int], single: bool) ->
 
 
 def primal(leaf: Any, what: str = "grad") -> Tensor:
-    """Returns an argument to differentiate by as a tensor.
+    """Returns an argument to differentiate with respect to as a tensor.
 
     Raises:
         DTypeError: It is not a float.
@@ -160,7 +160,7 @@ def _scalar(result: Any, name: str) -> Tensor:
 def _at_once(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], chosen: Sequence[int], single: bool
 ) -> tuple[Any, Any]:
-    """Outside a trace: traces, differentiates, and runs the result by the reference."""
+    """Outside a trace: traces, differentiates, and runs the result on the reference."""
     parts = {number: trees.flatten(args[number]) for number in chosen}
     leaves = {number: [primal(leaf) for leaf in part] for number, (part, _) in parts.items()}
     flat = [leaf for number in parts for leaf in leaves[number]]

@@ -115,7 +115,7 @@ def jacobian(
 
     Args:
         function: Returns a pytree of float tensors.
-        argnums: The positions of the arguments to differentiate by; each may be a pytree of tensors.
+        argnums: The positions of the arguments to differentiate with respect to; each may be a pytree of tensors.
         mode: "reverse", best if the result is smaller than the arguments, or "forward".
 
     Returns:
@@ -124,7 +124,7 @@ def jacobian(
         argument.
 
     Raises:
-        OptionError: The mode is neither.
+        OptionError: The mode is unknown.
     """
     if mode not in ("reverse", "forward"):
         raise OptionError(f"{user_line()}: jacobian: mode must be reverse or forward, not {mode!r}")
@@ -161,7 +161,7 @@ def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
 
     Args:
         function: Returns a float scalar.
-        argnums: The positions of the arguments to differentiate by; each may be a pytree of tensors.
+        argnums: The positions of the arguments to differentiate with respect to; each may be a pytree of tensors.
 
     Returns:
         A function of the same arguments; see `jacobian`. For a tensor of shape `s`, its result has shape `s + s`.
@@ -174,7 +174,7 @@ def _name(what: str, function: Callable[..., Any]) -> str:
 
 
 class _Tree:
-    """A pytree of float tensors to differentiate by, or that a cotangent must match.
+    """A pytree of float tensors to differentiate with respect to, or that a cotangent must match.
 
     Attributes:
         leaves: The tensors.
@@ -343,7 +343,7 @@ def _jacobian(
 
 
 def _by_results(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int, int], SSAValue]:
-    """Computes a Jacobian in reverse mode, for all unit cotangents of each result at once."""
+    """Computes a Jacobian in reverse mode, batched over the unit cotangents of each result."""
     note_derivative()
     block, found = done.trace.block, dict[tuple[int, int], SSAValue]()
     builder = TensorBuilder(block, location=user_location())
@@ -360,7 +360,7 @@ def _by_results(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int,
 
 
 def _by_arguments(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int, int], SSAValue]:
-    """Computes a Jacobian in forward mode, for all unit tangents of each argument at once."""
+    """Computes a Jacobian in forward mode, batched over the unit tangents of each argument."""
     block, found = done.trace.block, dict[tuple[int, int], SSAValue]()
     builder = TensorBuilder(block, location=user_location())
     for number, column in enumerate(done.wrt):

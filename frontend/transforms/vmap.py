@@ -52,7 +52,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
     Raises:
         ShapeError: At the call: an axis is out of range, the arguments have different numbers of examples or none, or
-            what `out_axes` says is the same for every example is not.
+            a result that `out_axes` declares to be the same for every example is not.
         TraceError: At the call: `in_axes` or `out_axes` does not fit the tree, or no argument has examples.
 
     Example:
@@ -179,7 +179,7 @@ def _result(trace: Trace, value: SSAValue, axis: int | None) -> Tensor:
 
 
 def _moved(x: Tensor, source: int, destination: int) -> Tensor:
-    """Returns a tensor with an axis at another place."""
+    """Returns a tensor with an axis moved to another position."""
     order = list(range(x.ndim))
     order.insert(destination % x.ndim, order.pop(source))
     return x if order == sorted(order) else emit(TransposeOp, [x], permutation=ints(order))
