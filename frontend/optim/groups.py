@@ -31,7 +31,7 @@ def chosen(owner: str, patterns: Decay, parameters: Sequence[str], what: str = "
 
 
 def check_choice(owner: str, patterns: Decay | None, what: str = "decay") -> None:
-    """Checks that a selection is made of patterns, or is a function.
+    """Checks that a selection consists of patterns, or is a function.
 
     Raises:
         OptionError: It is neither.

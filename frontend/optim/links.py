@@ -11,7 +11,7 @@ from tensorgrad.optim.schedules import Rate, as_schedule
 from tensorgrad.optim.transforms import Transformation, no_state, transformation, zeros_of
 
 COLUMNS, MOST_ROWS = 1024, 4096
-"""The least number of squares that one workgroup adds up, and the most such sums."""
+"""The minimum number of squares summed by a workgroup, and the maximum number of such sums."""
 
 
 def norm_of(x: Any) -> Any:
@@ -84,8 +84,8 @@ def normalize(scale: float = 1.0, eps: float = 1e-6) -> Transformation:
 def normalize_per_parameter(scale: float = 1.0, eps: float = 1e-6) -> Transformation:
     """Scales each parameter's gradient by `scale / (norm + eps)`, where `norm` is its own norm.
 
-    So each parameter moves by the same length, however steep the loss is. A gradient of zeros stays zero. The norms of
-    several parameters are computed side by side, in as many dispatches as `clip_by_global_norm` takes; after a link
+    Each parameter then moves by the same distance, however steep the loss is. A gradient of zeros stays zero. The norms
+    of several parameters are computed concurrently, in as many dispatches as `clip_by_global_norm` takes; after a link
     that depends on the global norm, in one more for every four parameters or so.
 
     Args:

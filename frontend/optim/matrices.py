@@ -59,7 +59,7 @@ def adafactor(
     """Adafactor (Shazeer and Stern, 2018), with PyTorch's formulas: the state of a matrix is one row and one column.
 
     Steps are proportional to the norm of the parameter. Since every parameter has its own norms, one kernel can't
-    update them all; their updates run side by side, in a few more dispatches than those of other optimizers.
+    update them all; their updates are co-scheduled, in a few more dispatches than those of other optimizers.
 
     Args:
         learning_rate: The largest size of the update, one of `tg.optim.schedules`, or a function of the step; it falls
@@ -72,7 +72,7 @@ def adafactor(
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
         clip_norm: The global norm to which larger gradients are scaled down.
         groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
-            gives it applies.
+            sets it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -143,7 +143,7 @@ def muon(
 
     It is for the matrices of hidden layers. Everything else needs `others`, and embeddings and the last layer do better
     with it: `muon(0.02, only="blocks.*.weight", others=adamw(3e-4))`. The Newton-Schulz iteration computes in the dtype
-    of the optimizer's state, while PyTorch's uses bfloat16; matrices of the same shape go through it as a batch.
+    of the optimizer's state, while PyTorch's uses bfloat16; matrices of the same shape are batched.
 
     Args:
         learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
@@ -162,7 +162,7 @@ def muon(
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
         clip_norm: The global norm to which larger gradients are scaled down.
         groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
-            gives it applies.
+            sets it applies.
 
     Raises:
         OptionError: A setting is out of range.

@@ -58,7 +58,7 @@ def sgd(
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
         clip_norm: The global norm to which larger gradients are scaled down.
         groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
-            gives it applies.
+            sets it applies.
 
     Raises:
         OptionError: A setting is out of range, or nesterov is used without momentum or with dampening.
@@ -141,7 +141,7 @@ def adam(
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
         clip_norm: The global norm to which larger gradients are scaled down.
         groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
-            gives it applies.
+            sets it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -178,7 +178,7 @@ def adamw(
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
         clip_norm: The global norm to which larger gradients are scaled down.
         groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
-            gives it applies.
+            sets it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -256,7 +256,7 @@ def rmsprop(
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
         clip_norm: The global norm to which larger gradients are scaled down.
         groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
-            gives it applies.
+            sets it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -324,7 +324,7 @@ def adagrad(
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
         clip_norm: The global norm to which larger gradients are scaled down.
         groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
-            gives it applies.
+            sets it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -388,7 +388,7 @@ def lion(
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
         clip_norm: The global norm to which larger gradients are scaled down.
         groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
-            gives it applies.
+            sets it applies.
 
     Raises:
         OptionError: A setting is out of range.

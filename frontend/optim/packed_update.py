@@ -1,4 +1,4 @@
-"""The update of eager parameters as one function: state and scalars come and go in few tensors."""
+"""The update of eager parameters as one function, with state and scalars packed into a few tensors."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from tensorgrad.tracing.tensor import Array
 GRADIENT = "gradient/"
 
 ROW_BYTES = 1 << 26
-"""How large a row of state gets, unless one tensor is larger; any device binds that."""
+"""The size limit of a row of state, unless one tensor is larger; any device can bind it."""
 
 
 @dataclass
 class Row:
-    """State of several parameters in one tensor, since each tensor that a step takes and gives costs time.
+    """State of several parameters packed into one tensor, since each argument and result of a step costs time.
 
     Attributes:
-        dtype: Of its elements.
-        places: For each state, where it starts, and its shape.
-        size: How many elements there are.
+        dtype: The dtype of its elements.
+        places: The offset and shape of each state.
+        size: The number of elements.
     """
 
     dtype: DType
@@ -48,7 +48,7 @@ class Row:
     size: int = 0
 
     def add(self, name: str, shape: tuple[int, ...]) -> bool:
-        """Makes room for a state; returns whether there was."""
+        """Reserves space for a state; returns whether it fits."""
         step = PACK_ALIGNMENT // self.dtype.itemsize
         start = -(-self.size // step) * step
         if self.places and (start + math.prod(shape)) * self.dtype.itemsize > ROW_BYTES:
@@ -58,14 +58,14 @@ class Row:
         return True
 
     def split(self, values: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns the states that are in its values."""
+        """Returns the states contained in its values."""
         return {
             name: values[start : start + math.prod(shape)].reshape(shape).copy()
             for name, (start, shape) in self.places.items()
         }
 
     def joined(self, states: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Returns its values for states; those that are missing are zero."""
+        """Returns its values from states; missing ones are zero."""
         found = np.zeros(self.size, self.dtype)
         for name, (start, shape) in self.places.items():
             if name in states:
@@ -74,7 +74,7 @@ class Row:
 
 
 class Vector:
-    """Scalars of one dtype, by name, in one tensor."""
+    """Named scalars of one dtype, packed into one tensor."""
 
     def __init__(self, names: Sequence[str], dtype: DType):
         self.names, self.dtype = names, dtype
@@ -82,7 +82,7 @@ class Vector:
         self._values = np.zeros(len(names), dtype)
 
     def of(self, values: Mapping[str, np.ndarray]) -> Array:
-        """Returns it for scalars; those that are the same arrays as the last time are there already."""
+        """Returns the packed scalars; the previous tensor if they are the same arrays as last time."""
         for place, name in enumerate(self.names):
             value = values[name]
             if value is not self._known[place]:
@@ -92,16 +92,16 @@ class Vector:
 
 @dataclass(frozen=True)
 class PackedUpdate:
-    """The update of some parameters, traced.
+    """The traced update of some parameters.
 
     Attributes:
-        function: Takes parameters, rows of state, what it only reads, and vectors of scalars; gives new parameters and
+        function: Takes parameters, rows of state, read-only values, and vectors of scalars; returns new parameters and
             rows.
-        parameters: Which parameters it changes.
-        rows: Which rows it changes.
-        read: What it only reads: the role and name of each gradient, and of parameters that it leaves as they are.
-        scalars: What computes the scalars.
-        vectors: What gathers them.
+        parameters: The parameters it updates.
+        rows: The rows it updates.
+        read: The read-only values: the role and name of each gradient, and of parameters that it doesn't update.
+        scalars: Computes the scalars.
+        vectors: Packs them.
     """
 
     function: FuncOp
@@ -123,7 +123,7 @@ class PackedUpdate:
 
 
 def traced_update(parameters: Mapping[str, Spec], optimizer: Optimizer) -> FuncOp:
-    """Returns the update of parameters by gradients as the compiler has it: a tensor for each state and scalar."""
+    """Returns the update of parameters by gradients in the compiler's form: one tensor for each state and scalar."""
     types = [tensor(one.shape, ELEMENT_TYPES[one.dtype]) for one in parameters.values()]
     block = Block(arg_types=[*types, *types])
     gradients = list(block.args[len(types) :])
@@ -141,13 +141,13 @@ def traced_update(parameters: Mapping[str, Spec], optimizer: Optimizer) -> FuncO
 
 
 def state_specs(function: FuncOp) -> dict[str, Spec]:
-    """Returns the state that a traced update has."""
+    """Returns the state of a traced update."""
     pairs = zip(arguments_of(function), function.body.block.args, strict=True)
     return {slot.name: _spec_of(value) for slot, value in pairs if slot.role == "state"}
 
 
 def rows_of(states: Mapping[str, Spec]) -> list[Row]:
-    """Returns the rows that states are kept in."""
+    """Returns the rows that states are packed into."""
     rows: list[Row] = []
     for name, spec in states.items():
         alike = [row for row in rows if row.dtype == spec.dtype]
@@ -158,11 +158,11 @@ def rows_of(states: Mapping[str, Spec]) -> list[Row]:
 
 
 def packed_update(function: FuncOp, rows: Sequence[Row]) -> PackedUpdate:
-    """Returns a traced update with its state in rows and its scalars in vectors.
+    """Returns a traced update with its state packed into rows and its scalars into vectors.
 
     Args:
-        function: Is taken apart.
-        rows: Where all state lies, some of which may be that of parameters which this update leaves alone.
+        function: The traced update; consumed.
+        rows: The layout of all state, which may include that of parameters that this update does not change.
     """
     slots, block = arguments_of(function), function.body.block
     specs = {slot.name: _spec_of(value) for slot, value in zip(slots, block.args, strict=True)}

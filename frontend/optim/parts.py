@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Losses: TypeAlias = tuple[tuple[str, ...], ...]
-"""For each loss, in the order of a function's results, the paths of the parameters that it is differentiated by."""
+"""For each loss, in the order of a function's results, the parameters it is differentiated with respect to, by path."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Part:
         name: The part of the model; `None` if there is one optimizer for all.
         optimizer: The optimizer.
         parameters: Their paths.
-        host: The prefix of the names by which the host gives settings.
+        host: The prefix of the names under which the host passes settings.
     """
 
     name: str | None
@@ -155,7 +155,7 @@ def _owners(names: Sequence[Any], trainable: Sequence[str], parameters: Mapping[
 
 
 def losses_of(results: Any, parts: Parts, function: str) -> Losses:
-    """Returns the parameters by which each loss is differentiated: all trained ones, or those of the loss' own part.
+    """Returns the parameters to differentiate each loss by: all trained ones, or those of the loss's part.
 
     Args:
         results: The function's result: the name of one loss, or those of several by part.
@@ -179,6 +179,6 @@ def losses_of(results: Any, parts: Parts, function: str) -> Losses:
 
 
 def wrt_of(function: FuncOp, losses: Losses) -> tuple[tuple[int, ...] | None, ...]:
-    """Returns the positions of the arguments that each loss is differentiated by; `None` for all parameters."""
+    """Returns the positions of the arguments to differentiate each loss by; `None` for all parameters."""
     places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.role == "parameter"}
     return tuple(None if len(paths) == len(places) else tuple(places[path] for path in paths) for paths in losses)

@@ -69,7 +69,7 @@ class Schedule:
         """Returns the learning rate of a step; the first is 1.
 
         Raises:
-            OptionError: The formula has no value there, or the function gives no finite number.
+            OptionError: The formula has no value there, or the function does not return a finite number.
         """
         return self.at(step, self.rate)
 
@@ -81,7 +81,7 @@ class Schedule:
         """Returns the factor of a step.
 
         Raises:
-            OptionError: The formula has no value there, or the function gives no finite number.
+            OptionError: The formula has no value there, or the function does not return a finite number.
         """
         if not isinstance(self.factor, str):
             return checked(f"schedule {self.name}", f"what it gives for step {step}", self.factor(step), signed=True)
@@ -245,7 +245,7 @@ def step(rate: float, every: int, factor: float = 0.1) -> Schedule:
 
 
 def multi_step(rate: float, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
-    """Returns `rate`, multiplied by `factor` after as many steps as each of the milestones says.
+    """Returns `rate`, multiplied by `factor` after each of the milestones, which are numbers of steps.
 
     Raises:
         OptionError: A setting is out of range, or the milestones don't increase.
@@ -302,7 +302,7 @@ def piecewise(rates: Mapping[int, float]) -> Schedule:
 
 
 def join(schedules: Sequence[Rate], boundaries: Sequence[int]) -> Schedule:
-    """Returns schedules one after the other; the steps of each count from 1.
+    """Returns a sequence of schedules; the steps of each count from 1.
 
     Args:
         schedules: The schedules; or numbers for constant rates, or functions of the step.

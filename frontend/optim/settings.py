@@ -168,7 +168,7 @@ class HostSettings:
         """Returns the values for a step.
 
         Raises:
-            OptionError: A schedule returns something else than a number in range.
+            OptionError: A schedule returns something other than a number in range.
         """
         found = dict(self.values)
         for name, schedule in self._scheduled.items():
@@ -214,7 +214,7 @@ class HostSettings:
         """Changes values.
 
         Raises:
-            OptionError: There is no such setting, or it is out of range. Then nothing has changed.
+            OptionError: There is no such setting, or it is out of range. Nothing is changed then.
         """
         there = {one.name: name for name, one in self._declared.items() if one.group == group}
         if not there:

@@ -1,4 +1,4 @@
-"""Optimizers of eager tensors: `step()` updates parameters by the gradients that a backward pass has left in them."""
+"""Optimizers of eager tensors: `step()` updates parameters by the gradients that a backward pass accumulated."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ STEP = "training/step"
 
 
 class Stepper:
-    """An optimizer that updates tensors in place, each time that `step()` is called.
+    """An optimizer that updates tensors in place on each call of `step()`.
 
     Args:
-        parameters: The tensors: a list, a dict by name, or an initialized model. Names are what `decay=` and `groups=`
-            of the optimizer choose by; those of a list are "0", "1", ….
-        optimizer: What updates them: one of `tg.optim`.
+        parameters: The tensors: a list, a dict by name, or an initialized model. The optimizer's `decay=` and `groups=`
+            select by these names; those of a list are "0", "1", ….
+        optimizer: The update rule: one of `tg.optim`.
 
     Raises:
-        OptionError: There are no parameters, or what is given is no optimizer.
-        GradientError: One requires no gradient.
+        OptionError: There are no parameters, or `optimizer` is not an optimizer.
+        GradientError: A parameter requires no gradient.
     """
 
     def __init__(self, parameters: Any, optimizer: Optimizer):
@@ -49,14 +49,14 @@ class Stepper:
         traced = self._traced(names)
         self._specs = state_specs(traced)
         self._rows = rows_of(self._specs)
-        self._state: list[Array] | None = None  # a tensor for each row, once there is any
+        self._state: list[Array] | None = None  # one tensor for each row, from the first step on
         self._updates: dict[tuple[str, ...], PackedUpdate] = {names: packed_update(traced, self._rows)}
         self._settings = HostSettings(optimizer.host_settings(), self._updates[names].scalars.names)
         self.step_count = 0
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate, or what its schedule scales; it can be set."""
+        """The learning rate, or the rate that its schedule scales; it can be set."""
         return next(iter(self._settings.values.values()))
 
     @learning_rate.setter
@@ -67,12 +67,12 @@ class Stepper:
         """Changes settings, such as `learning_rate` and `weight_decay`; see `Training.set`.
 
         Raises:
-            OptionError: There is no such setting, or it is out of range. Then nothing has changed.
+            OptionError: There is no such setting, or it is out of range. Nothing is changed then.
         """
         self._settings.set(self._optimizer.name, group, settings)
 
     def zero_grad(self) -> None:
-        """Lets the gradients go, so that the next backward pass begins anew."""
+        """Resets the gradients, so that the next backward pass starts from zero."""
         for parameter in self._parameters.values():
             parameter.grad = None
 
@@ -80,7 +80,7 @@ class Stepper:
         """Updates the parameters that have a gradient, in place.
 
         Raises:
-            GradientError: None has.
+            GradientError: No parameter has one.
         """
         gradients = {name: gradient for name, one in self._parameters.items() if (gradient := one.grad) is not None}
         if not gradients:
@@ -99,23 +99,23 @@ class Stepper:
         self.step_count += 1
 
     def _from_arrays(self, states: Mapping[str, np.ndarray]) -> list[Array]:
-        """Returns a tensor for each row of state; states that are missing are zero."""
+        """Returns a tensor for each row of state; missing states are zero."""
         device = cast("tg.DeviceName", next(iter(self._parameters.values())).device)
         rows = [tg.tensor(row.joined(states), row.dtype, device=device) for row in self._rows]
         return cast("list[Array]", rows)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Returns the optimizer's state, its settings and the step count by name, as `Training.state_dict` has them."""
+        """Returns the optimizer's state, its settings and the step count by name, as in `Training.state_dict`."""
         settings = {f"training/{label}": np.array(value) for label, value in self._settings.labeled().items()}
         rows = zip(self._rows, [] if self._state is None else self._state, strict=False)
         state = {name: one for row, tensor in rows for name, one in row.split(tensor.numpy()).items()}
         return {**state, **settings, STEP: np.array(self.step_count)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes what `state_dict` gave.
+        """Loads a result of `state_dict`.
 
         Raises:
-            InputError: A name is unknown or missing, or a shape differs. Then nothing has changed.
+            InputError: A name is unknown or missing, or a shape differs. Nothing is changed then.
             OptionError: A setting is out of range.
         """
         given = dict(state)
@@ -146,7 +146,7 @@ def _named(parameters: Any) -> dict[str, Array]:
     """Returns parameters by name.
 
     Raises:
-        OptionError: There are none, or one is no tensor.
+        OptionError: There are none, or one is not a tensor.
         GradientError: One requires no gradient.
     """
     if isinstance(parameters, Module):
@@ -172,42 +172,42 @@ def _named(parameters: Any) -> dict[str, Array]:
 
 
 class SGD(Stepper):
-    """`tg.optim.sgd` of eager tensors: `SGD(model.parameters(), lr=0.1, momentum=0.9)`."""
+    """`tg.optim.sgd` for eager tensors: `SGD(model.parameters(), lr=0.1, momentum=0.9)`."""
 
     def __init__(self, parameters: Any, lr: Any, **settings: Any):
         super().__init__(parameters, sgd(lr, **settings))
 
 
 class Adam(Stepper):
-    """`tg.optim.adam` of eager tensors: `Adam(model.parameters(), lr=1e-3)`."""
+    """`tg.optim.adam` for eager tensors: `Adam(model.parameters(), lr=1e-3)`."""
 
     def __init__(self, parameters: Any, lr: Any = 1e-3, **settings: Any):
         super().__init__(parameters, adam(lr, **settings))
 
 
 class AdamW(Stepper):
-    """`tg.optim.adamw` of eager tensors: `AdamW(model.parameters(), lr=1e-3, weight_decay=1e-2)`."""
+    """`tg.optim.adamw` for eager tensors: `AdamW(model.parameters(), lr=1e-3, weight_decay=1e-2)`."""
 
     def __init__(self, parameters: Any, lr: Any = 1e-3, **settings: Any):
         super().__init__(parameters, adamw(lr, **settings))
 
 
 class RMSprop(Stepper):
-    """`tg.optim.rmsprop` of eager tensors: `RMSprop(model.parameters(), lr=1e-2)`."""
+    """`tg.optim.rmsprop` for eager tensors: `RMSprop(model.parameters(), lr=1e-2)`."""
 
     def __init__(self, parameters: Any, lr: Any = 1e-2, **settings: Any):
         super().__init__(parameters, rmsprop(lr, **settings))
 
 
 class Adagrad(Stepper):
-    """`tg.optim.adagrad` of eager tensors: `Adagrad(model.parameters(), lr=1e-2)`."""
+    """`tg.optim.adagrad` for eager tensors: `Adagrad(model.parameters(), lr=1e-2)`."""
 
     def __init__(self, parameters: Any, lr: Any = 1e-2, **settings: Any):
         super().__init__(parameters, adagrad(lr, **settings))
 
 
 class Lion(Stepper):
-    """`tg.optim.lion` of eager tensors: `Lion(model.parameters(), lr=1e-4)`."""
+    """`tg.optim.lion` for eager tensors: `Lion(model.parameters(), lr=1e-4)`."""
 
     def __init__(self, parameters: Any, lr: Any = 1e-4, **settings: Any):
         super().__init__(parameters, lion(lr, **settings))

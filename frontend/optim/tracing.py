@@ -38,7 +38,7 @@ def add_updates(
         optimizer: The optimizer.
         parameters: The parameters' shapes and dtypes, by path.
         number: The number of the optimizer in the module.
-        host: The prefix of the names by which the host gives settings.
+        host: The prefix of the names under which the host passes settings.
 
     Raises:
         OptionError: A pattern matches no parameter, or an update function doesn't return a pair of a tensor of the

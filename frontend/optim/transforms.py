@@ -56,7 +56,8 @@ class Transformation:
         settings: Its hyper-parameters.
         schedule: A schedule that scales the first of them, if there is one.
         only: The parameters that it applies to, if not to all.
-        batched: Whether parameters of the same shape run through it as a batch, in rows with the following links.
+        batched: Whether parameters of the same shape run through it as a batch, packed into rows with the following
+            links.
     """
 
     name: str
@@ -186,7 +187,7 @@ class Optimizer:
         ]
 
     def stages(self, shapes: Mapping[str, tuple[int, ...]], host: str = "") -> list[Stage]:
-        """Returns the stages that the gradients of parameters go through, in order.
+        """Returns the stages that gradients of parameters pass through, in order.
 
         Args:
             shapes: The shapes of the parameters by path.
@@ -284,7 +285,7 @@ def optimizer(
     for parameters that `decay` excludes. `hyper.norm` is the global norm of the gradients.
 
     Both functions are traced once for each shape of a parameter. If they are elementwise, one kernel updates all
-    parameters wherever that is so for a built-in optimizer.
+    parameters wherever it would for a built-in optimizer.
 
     Args:
         name: The optimizer's name. State is `<name>.<key>/<path>` in checkpoints.
