@@ -1,1 +1,1 @@
-"""How the API presents itself: names that load when used, wrapped calls, hints for names of other libraries."""
+"""The API's presentation: lazily loaded names, wrapped calls, and hints for names of other libraries."""

@@ -1,7 +1,7 @@
-"""Calls of public functions: arguments by the names that other libraries have, and errors for those that there are not.
+"""Calls of public functions: argument names of other libraries, and errors for names that don't exist.
 
-`public` stands around each public function. As long as arguments fit it only passes them on; what it knows is needed
-when Python can't bind them. Inside the package, functions are called as they are written.
+`public` wraps each public function. If the arguments bind, it just forwards them; its extra knowledge is used only when
+Python can't bind them. Inside the package, functions are called directly.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ SAME = {
     "kernel_size": "size",
     "count_include_pad": "count_padding",
 }
-"""Arguments that are taken by another library's name too."""
+"""Arguments that are also accepted under another library's name."""
 
 
 def public(value: Public, namespace: str | None = None) -> Public:
-    """Returns a function, or a class with its methods, as users call it. A class stays itself.
+    """Returns a function, or a class with its methods, wrapped for users. A class is modified in place.
 
     Args:
         value: The function or class.
-        namespace: The module that it is public in, if that is another one than it is defined in.
+        namespace: The module that exports it, if that is not the module that defines it.
     """
     anything: Any = value
     if isinstance(value, type):
@@ -44,14 +44,14 @@ def public(value: Public, namespace: str | None = None) -> Public:
     if not isinstance(value, types.FunctionType) or hasattr(value, "__public__"):
         return anything
     made = _around(value)
-    made.__module__ = namespace or value.__module__  # where pickles find it
+    made.__module__ = namespace or value.__module__  # pickle looks it up there
     return made
 
 
 def publish(namespace: MutableMapping[str, Any]) -> None:
-    """Makes the functions and classes of a module public: those it lists in `__all__`, or else all that it defines.
+    """Makes the functions and classes of a module public: those listed in `__all__`, or else all that it defines.
 
-    `dir` of the module lists them alone, and a name that it lacks is an error that says what is meant.
+    `dir` of the module lists only these, and a name that it lacks raises an error with a suggestion.
 
     Args:
         namespace: The module's globals.
@@ -116,10 +116,10 @@ def _binds(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> boo
 
 
 def _renamed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords by our names.
+    """Returns the keyword arguments under our names.
 
     Raises:
-        ArgumentError: They and the positional arguments don't fit the function even then.
+        ArgumentError: Together with the positional arguments they still don't bind to the function.
     """
     parameters = inspect.signature(function).parameters
     renamed: dict[str, Any] = {}
@@ -137,7 +137,7 @@ def _renamed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> d
 
 
 def _misfit(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], reason: str) -> str:
-    """Returns the message for arguments that don't fit, with the function's signature."""
+    """Returns the message for arguments that don't bind, with the function's signature."""
 
     signature = inspect.signature(function)
     kinds = {name: one.kind for name, one in signature.parameters.items()}
@@ -181,7 +181,7 @@ def _is_method(function: Any) -> bool:
 
 
 def _title(function: Any, args: Sequence[Any] = ()) -> str:
-    """Returns what a call is called: a class where it makes an object of it, or calls one."""
+    """Returns the title of a call: a class if it creates an instance, or calls one."""
     parts = function.__qualname__.split(".")
     if parts[-1] not in METHODS or len(parts) == 1:
         return f"{parts[-1]}()"

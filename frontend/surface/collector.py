@@ -1,4 +1,4 @@
-"""Python's garbage collector, which is in the way where much is made and nothing is garbage."""
+"""Control of Python's garbage collector, which costs time where much is allocated and nothing is garbage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Keeps the garbage collector from walking what grows, such as IR or classes, over and over while it grows."""
+    """Disables the garbage collector, which would repeatedly traverse growing structures such as IR or classes."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,6 @@
-"""Names that other libraries have, and what is meant by them here.
+"""Names of other libraries, and what they are called here.
 
-They are looked up when a name is not found, never before.
+They are looked up only when a name is not found.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "zero_grad": _TRAINING,
     },
 }
-"""What is meant, by whom names are looked for at and by name."""
+"""The suggestion for each name, by the kind of object it is looked up on and the name."""
 
 KEYWORDS: Mapping[str, str] = {
     "axes": "axis",
@@ -202,7 +202,7 @@ KEYWORDS: Mapping[str, str] = {
     "p": "rate",
     "unbiased": "correction",
 }
-"""What arguments are called here."""
+"""Our names of other libraries' arguments."""
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -226,16 +226,16 @@ def keyword_hint(name: str, names: Iterable[str]) -> str:
 
 
 def unknown_name(module: str, name: str, names: Iterable[str]) -> UnknownNameError:
-    """Returns the error for a name that a module of ours has not."""
+    """Returns the error for a name that one of our modules lacks."""
     return UnknownNameError(f"module {module!r}", name, lambda: name_hint(module, name, names))
 
 
 def unknown_attribute(owner: str, title: str, name: str, value: object) -> UnknownNameError:
-    """Returns the error for a name that an object of ours has not.
+    """Returns the error for a name that one of our objects lacks.
 
     Args:
-        owner: Its class, as `NAMES` has it.
-        title: What it is, in words.
+        owner: Its class, as in `NAMES`.
+        title: A description of it.
         name: The name.
         value: The object.
     """

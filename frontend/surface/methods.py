@@ -1,6 +1,6 @@
-"""The methods of tensors: functions of the API, loaded when they are first used. `methods.pyi` lists them.
+"""The methods of tensors: functions of the API, loaded on first use. `methods.pyi` lists them.
 
-This is the one place where names lead from tensors to the functions of tensors, which import tensors.
+This is the only module through which tensors refer to the functions of tensors, which import tensors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tensorgrad.surface.stubs import listed
 
 
 class _Unloaded:
-    """A method whose module is not loaded yet: the class gets the function in its place at the first use."""
+    """A method whose module is not loaded yet: it is replaced by the function on first use."""
 
     def __init__(self, name: str):
         self._name = name
@@ -24,42 +24,42 @@ class _Unloaded:
 
 
 class Methods:
-    """What tensors have as methods: functions that take the tensor as their first argument."""
+    """The methods of tensors: functions that take the tensor as their first argument."""
 
     @property
     def at(self) -> Any:
-        """`x.at[key].set(values)` and `x.at[key].add(values)` give a changed copy."""
+        """`x.at[key].set(values)` and `x.at[key].add(values)` return a changed copy."""
         return import_module("tensorgrad.ops.index").Changes(self)
 
     @property
     def mT(self) -> Any:
-        """The tensor with its last two axes exchanged."""
+        """The tensor with its last two axes swapped."""
         return import_module("tensorgrad.array_api").matrix_transpose(self)
 
     @property
     def device(self) -> Any:
-        """The device of the values, as the Array API standard has it."""
+        """The device of the values, as in the Array API standard."""
         return import_module("tensorgrad.array_api.devices").DEVICE
 
     def to(self, target: Any = None, dtype: Any = None, *, device: Any = None, copy: bool = False) -> Any:
-        """Returns the tensor on another device, with another dtype, or both; itself, where it is so already.
+        """Returns the tensor on another device, with another dtype, or both; itself if nothing changes.
 
-        `x.to("cpu")`, `x.to("f16")`, `x.to("wgpu", "f32")`, `x.to(other)`. A copy on another device computes what is
-        recorded for the tensor. Gradients go back through it, to the leaf on its own device. An array of the host
-        becomes a leaf.
+        `x.to("cpu")`, `x.to("f16")`, `x.to("wgpu", "f32")`, `x.to(other)`. A copy to another device runs the
+        computations recorded for the tensor. Gradients propagate back through it, to the leaf on its own device. A host
+        array becomes a leaf.
 
         Args:
-            target: A device, as for `tg.tensor`; a dtype; or a tensor, whose device and dtype it is to have. Arrays of
-                the host and traced tensors are on no device of their own: of them it takes the dtype alone.
+            target: A device, as for `tg.tensor`; a dtype; or a tensor whose device and dtype to use. Host arrays and
+                traced tensors have no device of their own: only their dtype is used.
             dtype: The dtype. It is converted by the rules of `astype`.
             device: The device.
-            copy: Whether to copy the tensor where it would be given itself.
+            copy: Whether to copy the tensor even if nothing changes.
 
         Raises:
             OptionError: There is no such device, or it is "host" for a tensor on a device.
-            DTypeError: There is no such dtype, or not on the device.
+            DTypeError: There is no such dtype, or the device doesn't support it.
             ArgumentError: The device or the dtype is given twice.
-            TraceError: Another device is asked for inside a trace.
+            TraceError: Another device is requested inside a trace.
         """
         return import_module("tensorgrad.driver.homes").moved(self, target, dtype, device, copy)
 
@@ -68,16 +68,16 @@ class Methods:
         return self.to("cpu")
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """Returns the tensor on a device of the Array API standard, as `to` does; itself where it is traced.
+        """Returns the tensor on a device of the Array API standard, as `to` does; itself if it is traced.
 
         Args:
             device: The device.
-            stream: Ignored: work on a device is done in order.
+            stream: Ignored: a device executes work in order.
 
         Raises:
             OptionError: There is no such device, or it is the host for a tensor that lives on a device.
-            DTypeError: The device has no elements of the tensor's dtype.
-            TraceError: A tensor that lives on a device is to be moved inside a trace.
+            DTypeError: The device doesn't support the tensor's dtype.
+            TraceError: A tensor that lives on a device would be moved inside a trace.
         """
         return import_module("tensorgrad.array_api.devices").on_device(self, device)
 
@@ -85,7 +85,7 @@ class Methods:
         """Returns `tensorgrad.array_api`, the functions of the Array API standard.
 
         Raises:
-            OptionError: It follows no such version of the standard.
+            OptionError: It does not support this version of the standard.
         """
         import_module("tensorgrad.array_api.inspection").check_version(api_version)
         return import_module("tensorgrad.array_api")
@@ -101,7 +101,7 @@ class Methods:
 
 
 def revived(values: Any, dtype: str, device: str, requires_grad: bool) -> Any:
-    """Returns a tensor on a device as it was pickled."""
+    """Returns an unpickled tensor on its device."""
     return import_module("tensorgrad").tensor(values, dtype, device=device, requires_grad=requires_grad)
 
 

@@ -1,4 +1,4 @@
-"""The methods of tensors, each listed once: type checkers read them here, and `methods.py` makes them.
+"""The methods of tensors, each listed once: type checkers read them here, and `methods.py` implements them.
 
 A function that is imported in the class is a method of tensors: they are its first argument.
 """
@@ -33,7 +33,7 @@ class Methods:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any: ...
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any: ...
 
-    # What eager tensors have, see `tensorgrad.tracing.eager`: functions of tensors give one or the other.
+    # Members of eager tensors, see `tensorgrad.tracing.eager`: functions of tensors return either kind.
     @property
     def requires_grad(self) -> bool: ...
     @requires_grad.setter

@@ -1,4 +1,4 @@
-"""The public names are listed in stubs, `.pyi` files, which type checkers read; they are loaded by the same lists."""
+"""Public names are listed in stubs, `.pyi` files, which type checkers read; the same lists drive lazy loading."""
 
 from __future__ import annotations
 
