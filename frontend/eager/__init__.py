@@ -1,1 +1,1 @@
-"""Eager tensors: ops recorded as they are called, compiled in blocks, and differentiated backwards from a value."""
+"""Eager tensors: ops are recorded as they are called, compiled in blocks, and differentiated in reverse mode."""

@@ -1,4 +1,4 @@
-"""The backward pass over a tape."""
+"""The backward pass over the tape."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Applier(Protocol):
     """The device that a backward pass runs on."""
 
     def applied(self, template: Template, operands: Sequence[Operand]) -> list[Operand]:
-        """Applies a template, and puts that on the tape where a derivative goes through it."""
+        """Applies a template, and records it on the tape if derivatives flow through it."""
         ...
 
     def run(
@@ -29,44 +29,44 @@ class Applier(Protocol):
         ...
 
     def operand(self, x: Array) -> Operand:
-        """Returns a tensor's present value, and where its derivative goes."""
+        """Returns a tensor's current value, and the edge of its derivative."""
         ...
 
     def wrap(self, value: Value, edge: Edge | None) -> Array:
-        """Returns a tensor of a value."""
+        """Returns a tensor with a value."""
         ...
 
     def sum(self, x: Operand, y: Operand) -> Operand:
-        """Returns the sum of two tensors of one type."""
+        """Returns the sum of two tensors of the same type."""
         ...
 
     def copy(self, x: Operand) -> Operand:
-        """Returns the same values, as the value of another tensor."""
+        """Returns the same values, as a distinct value."""
         ...
 
     def full(self, kind: Kind, number: float) -> Operand:
-        """Returns a number in all places: one of those that backward passes begin with."""
+        """Returns a tensor filled with a number that seeds backward passes."""
         ...
 
     def arrived(self, x: Operand, source: Applier) -> Operand:
-        """Returns a copy of a tensor of another device; derivatives go back there."""
+        """Returns a copy of another device's tensor; derivatives flow back to that device."""
         ...
 
     def whole_pass(self, root: Node, place: int, seed: Kind) -> Pass | None:
-        """Returns the backward pass from a result as one application; `None` where it is to go node by node."""
+        """Returns the backward pass from a result as one application; `None` if it must run node by node."""
         ...
 
 
 class Crossing(Node):
-    """A copy from another device on the tape: the cotangent of the copy is copied back.
+    """A copy between devices on the tape: the cotangent of the copy is copied back.
 
     Attributes:
-        source: The device that was copied from.
+        source: The device copied from.
 
     Args:
-        source: The device that was copied from.
-        edge: Where derivatives go there.
-        copy: What is here now.
+        source: The device copied from.
+        edge: The edge of the derivative on that device.
+        copy: The copy on this device.
     """
 
     __slots__ = ("source",)
@@ -78,26 +78,26 @@ class Crossing(Node):
 
 
 class Backward:
-    """One backward pass. It goes from device to device as the tensors did, the last op of all of them first.
+    """One backward pass, in reverse order of application across all devices that its tensors live on.
 
     Args:
-        home: Where the tensor lives that it begins with.
-        retain_graph: Whether the tape stays for another pass.
-        create_graph: Whether the pass is recorded itself, for derivatives of gradients.
-        only: The leaves, and results, that gradients are asked for; `None` is all leaves.
+        home: The home of the tensor that it starts from.
+        retain_graph: Whether the tape is kept for another pass.
+        create_graph: Whether the pass itself is recorded, for derivatives of gradients.
+        only: The leaves and results whose gradients are requested; `None` is all leaves.
     """
 
     def __init__(self, home: Applier, retain_graph: bool, create_graph: bool, only: set[Edge] | None):
         self._home, self._retain, self._only = home, retain_graph, only
         self._create = create_graph
         self._found: dict[Edge, Operand] = {}
-        self._homes: dict[Node | Leaf, Applier] = {}  # where their cotangents are; `_home` is where the pass is now
+        self._homes: dict[Node | Leaf, Applier] = {}  # where their cotangents live; `_home` is the current device
 
     def run(self, root: Edge, cotangent: Operand) -> None:
-        """Goes from a value back to the leaves.
+        """Propagates a cotangent from a value back to the leaves.
 
         Raises:
-            GradientError: A value that is needed was changed in place, or let go.
+            GradientError: A value that is needed was changed in place, or freed.
         """
         if self._at_once(root, cotangent):
             return
@@ -111,7 +111,7 @@ class Backward:
                     self._gather(edge[0], given)
 
     def _at_once(self, root: Edge, cotangent: Operand) -> bool:
-        """Goes through all nodes by one application, where nothing is to be done on the way; returns whether it did."""
+        """Runs all nodes as one application, if no node needs separate handling; returns whether it did."""
         if self._create or self._only is not None or not isinstance(root[0], Node):
             return False
         found = self._home.whole_pass(root[0], root[1], cotangent[0].kind)
@@ -133,7 +133,7 @@ class Backward:
         self._found[edge] = piece if before is None else self._home.sum(before, piece)
 
     def _through(self, node: Node) -> None:
-        """Takes the cotangents of a node's results to its operands."""
+        """Propagates the cotangents of a node's results to its operands."""
         if node.values is None:
             raise GradientError(
                 f"{user_line()}: backward: what the line {_named(node.line)} left for it was let go by an earlier "
@@ -161,7 +161,7 @@ class Backward:
             node.let_go()
 
     def _cross(self, node: Crossing, found: Operand) -> None:
-        """Takes the cotangent of a copy back to the device that was copied from."""
+        """Copies the cotangent of a copy back to the source device."""
         (edge,) = node.edges
         assert edge is not None
         back = node.source.arrived(found, self._home)
@@ -169,7 +169,7 @@ class Backward:
         self._add(edge, back)
 
     def _seen(self, node: Node, place: int, found: Operand) -> Operand:
-        """Calls the hooks of a result, and keeps its gradient where that was asked for."""
+        """Calls the hooks of a result, and retains its gradient if requested."""
         for hook in list(node.hooks.get(place, {}).values()):
             found = self._hooked(hook, found)
         kept = node.retained.get(place)
@@ -194,10 +194,10 @@ class Backward:
         return given[number] if number in given else self._home.full(node.results[number], 0)
 
     def _value(self, node: Node, place: Place, value: Value) -> Operand:
-        """Returns an operand or a result of a node, as it was.
+        """Returns an operand or a result of a node, with its value at the time of the application.
 
         Raises:
-            GradientError: The tensor has another value by now.
+            GradientError: The tensor has been changed in place since.
         """
         if value.is_outdated:
             assert value.storage is not None
@@ -218,7 +218,7 @@ class Backward:
         self._keep(leaf, found)
 
     def _keep(self, leaf: Leaf, found: Operand) -> None:
-        """Adds a gradient to what there is; a tensor of its own, so that changing one in place changes no other."""
+        """Accumulates a gradient, in a new tensor so that in-place changes of one affect no other."""
         if leaf.grad is not None:
             found = self._home.sum(self._home.operand(leaf.grad), found)
         else:

@@ -1,4 +1,4 @@
-"""Blocks of recorded ops as programs: interpreted when they first come, compiled when they come again."""
+"""Blocks of recorded ops as programs: interpreted on first occurrence, compiled when they recur."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ NAME = "eager_block"
 
 
 Run: TypeAlias = Callable[[Sequence[Source]], Iterable[Source]]
-"""Runs a block on inputs by position; what it gives never changes."""
+"""Runs a block on inputs by position; its results are immutable."""
 
 Load: TypeAlias = Callable[[ModuleOp], Run]
 """Compiles a module with one function for a device, and loads it."""
 
 
 class Program:
-    """What computes the blocks of one structure.
+    """The program that computes all blocks of one structure.
 
-    Small arrays of the host are constants of the program at first, so that it is simplified by them. One that is
-    another the next time becomes an input, so that a number that changes compiles a program once more and no more.
+    Small host arrays are constants of the program at first, which simplifies it. A constant that differs in a later
+    block becomes an input, so that a changing number recompiles the program only once.
 
     Args:
         recording: A block of that structure.
-        alive: Its results that are asked for.
+        alive: Its results that are needed.
         load: Compiles and loads it.
-        compiled_at: How often a block comes until it is compiled; before that it is interpreted by NumPy.
+        compiled_at: How many times a block must occur before it is compiled; until then NumPy interprets it.
     """
 
     def __init__(self, recording: Recording, alive: Sequence[Value], load: Load, compiled_at: int):
@@ -59,13 +59,13 @@ class Program:
         self.compilations = 0
 
     def run(self, recording: Recording) -> Iterable[Source]:
-        """Returns the results that are asked for.
+        """Returns the results that are needed.
 
         Args:
             recording: A block of the structure.
 
         Raises:
-            TensorgradError: What the compiler or the device reported.
+            TensorgradError: The compiler or the device reported an error.
         """
         inputs = recording.inputs
         others = [place for place, known in self._constants.items() if inputs[place].numpy().tobytes() != known]
@@ -78,9 +78,9 @@ class Program:
         return self._run([inputs[place].known() for place in self._places])
 
     def note(self, recording: Recording, alive: Sequence[Value]) -> None:
-        """Has results share the memory of what they were put out with no longer than until the second run after this.
+        """Limits how long results share the memory of the output they arrived in: until the second run after this one.
 
-        Until then most of them are replaced by newer ones; what someone keeps longer, such as a loss, is copied.
+        By then most have been replaced by newer ones; what is kept longer, such as a loss, is copied.
         """
         if not alive or not isinstance(alive[0].source, tuple):
             return
@@ -93,7 +93,7 @@ class Program:
                         value.settled()
 
     def _vary(self, places: Sequence[int]) -> None:
-        """Makes inputs of constants that are others now."""
+        """Turns constants whose values have changed into inputs."""
         for place in places:
             del self._constants[place]
         self._run = None
@@ -109,7 +109,7 @@ class Program:
         self.compilations += 1
 
     def _module(self) -> tuple[ModuleOp, list[int]]:
-        """Returns the block as a module, and which inputs its arguments are."""
+        """Returns the block as a module, and the input that each argument stands for."""
         places = [place for place in range(len(self._kinds)) if place not in self._constants]
         block = Block(arg_types=[self._kinds[place].type for place in places])
         builder = TensorBuilder(block)

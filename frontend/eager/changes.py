@@ -1,4 +1,4 @@
-"""Changes of tensors in place, views, leaves and backward passes: what a device does with tensors as such."""
+"""In-place changes, views, leaves and backward passes: the device-independent part of a home."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _hook_numbers = count()
 
 
 class ChangingHome(Home):
-    """What changes tensors of a device, as far as it does not matter which device it is."""
+    """The device-independent part of a home that can change tensors in place."""
 
     @abstractmethod
     def run(
@@ -40,9 +40,9 @@ class ChangingHome(Home):
         """Applies a template.
 
         Args:
-            template: What is applied.
-            operands: To what.
-            edges: Where derivatives by the operands go; `None` where no derivative is recorded.
+            template: The template.
+            operands: Its operands.
+            edges: The edges of the operands' derivatives; `None` if no derivative is recorded.
 
         Returns:
             The results, and their edges, if any have one.
@@ -50,26 +50,26 @@ class ChangingHome(Home):
 
     @abstractmethod
     def applied(self, template: Template, operands: Sequence[Operand]) -> list[Operand]:
-        """Applies a template, and puts that on the tape where a derivative goes through it."""
+        """Applies a template, and records it on the tape if derivatives flow through it."""
 
     @abstractmethod
     def operand(self, x: Array) -> Operand:
-        """Returns a tensor's present value, and where its derivative goes."""
+        """Returns a tensor's current value, and the edge of its derivative."""
 
     @abstractmethod
     def copy(self, x: Operand) -> Operand:
-        """Returns the same values, as the value of another tensor."""
+        """Returns the same values, as a distinct value."""
 
     @abstractmethod
     def sum(self, x: Operand, y: Operand) -> Operand:
-        """Returns the sum of two tensors of one type."""
+        """Returns the sum of two tensors of the same type."""
 
     @abstractmethod
     def full(self, kind: Kind, number: float) -> Operand:
-        """Returns a number in all places."""
+        """Returns a tensor filled with a number."""
 
     def arrived(self, x: Operand, source: Applier) -> Operand:
-        """Returns a copy of a tensor of another device, which computes it; derivatives go back there."""
+        """Returns a copy of another device's tensor, which is computed first; derivatives flow back to that device."""
         value, edge = x
         made = value_of(np.asarray(value.numpy(), order="C"))
         if edge is None or not is_grad_enabled():
@@ -77,12 +77,12 @@ class ChangingHome(Home):
         return made, (Crossing(source, edge, made), 0)
 
     def whole_pass(self, root: Node, place: int, seed: Kind) -> Pass | None:
-        """Returns the backward pass from a result as one application; `None`: what computes at once gains nothing."""
+        """Returns the backward pass from a result as one application; `None` here, since it would gain nothing."""
         return None
 
     @abstractmethod
     def wrap(self, value: Value, edge: Edge | None) -> Array:
-        """Returns a tensor of a value."""
+        """Returns a tensor with a value."""
 
     def alias(self, x: Array) -> Array:
         """Returns another tensor with the value of `x`; see `Home.alias`."""
@@ -90,27 +90,27 @@ class ChangingHome(Home):
         return self.wrap(value, edge if is_grad_enabled() else None)
 
     def share(self, x: Array, view: Array) -> None:
-        """Notes that a tensor is a view of `x`; see `Home.share`."""
+        """Records that a tensor is a view of `x`; see `Home.share`."""
         storage = self.operand(x)[0].shared()
         value: Value = live(view).value
         if value.storage is not storage:
             value.storage, value.version = storage, storage.version
 
     def update(self, x: Array) -> None:
-        """Brings a view, or what shares the memory of a tensor, up to date after a change in place."""
+        """Updates a view, or a tensor that shares memory with others, after an in-place change."""
         own = live(x)
         storage = own.value.storage
         if own.view is None:
             own.value = storage.value
             return
         _check_certain(own.view, x)
-        with recording(own.view.is_recorded):  # whoever looks at it first
+        with recording(own.view.is_recorded):  # regardless of the mode in which it is first read
             found = own.view.again(own.view.parent)
             own.value, own.edge = self.operand(found)
         own.value.storage, own.value.version = storage, storage.version
 
     def assign(self, x: Array, what: str, value: Any) -> None:
-        """Gives a tensor, and all that shares its memory, another value; see `Home.assign`."""
+        """Assigns another value to a tensor and everything that shares its memory; see `Home.assign`."""
         trace = current_trace()
         if trace is not None:
             raise TraceError(
@@ -136,12 +136,12 @@ class ChangingHome(Home):
             self.update(x)
 
     def take(self, x: Array, value: Value, line: tuple[str, int]) -> None:
-        """Gives a tensor a new value, which no other tensor has; what is recorded for its gradient stays.
+        """Assigns a new value that no other tensor has; the graph of the tensor's gradient is kept.
 
         Args:
-            x: Lives here.
-            value: Of its shape and dtype.
-            line: Where that is done.
+            x: A tensor that lives here.
+            value: A value of its shape and dtype.
+            line: The user's line.
         """
         own = live(x)
         if own.view is not None:
@@ -164,7 +164,7 @@ class ChangingHome(Home):
             one = None if view is None else view.parent
 
     def _fitting(self, x: Array, what: str, value: Any) -> Array:
-        """Returns a new value with the shape and dtype of a tensor."""
+        """Returns the new value with the shape and dtype of a tensor."""
         new = as_tensor(value, x.dtype if isinstance(value, bool | int | float) else None)
         if broadcast_shapes(new.shape, x.shape, what=what) != x.shape:
             raise ShapeError(f"{user_line()}: {what}: shape {new.shape} does not broadcast to {x.shape}")
@@ -175,7 +175,7 @@ class ChangingHome(Home):
         return found if found.home is self else self.wrap(*self.operand(found))
 
     def require_gradient(self, x: Array, required: bool) -> None:
-        """Makes a tensor a leaf that gathers its gradient, or one that doesn't."""
+        """Makes a tensor a leaf that accumulates its gradient, or one that doesn't."""
         target, own = self._target(x), live(x)
         if isinstance(target, Node):
             raise GradientError(
@@ -195,7 +195,7 @@ class ChangingHome(Home):
         create_graph: bool,
         inputs: Array | Sequence[Array] | None,
     ) -> None:
-        """Adds the gradients of a tensor to its leaves."""
+        """Accumulates the gradients of a tensor in its leaves."""
         value, edge = self.operand(x)
         if edge is None:
             raise GradientError(
@@ -213,7 +213,7 @@ class ChangingHome(Home):
         Backward(self, retain, create_graph, only).run(edge, seed)
 
     def _seed(self, kind: Kind, gradient: Any) -> Operand:
-        """Returns what gradients are multiplied by."""
+        """Returns the cotangent that the pass starts from."""
         given = as_tensor(gradient, kind.dtype)
         if given.shape != kind.shape:
             raise ShapeError(f"{user_line()}: backward: the gradient has shape {given.shape}, the tensor {kind.shape}")
@@ -222,7 +222,7 @@ class ChangingHome(Home):
         return self.operand(seed)
 
     def detached(self, x: Array) -> Array:
-        """Returns a tensor that shares the memory of `x`, and through which no derivative goes."""
+        """Returns a tensor that shares the memory of `x`, and does not propagate derivatives."""
         value, _ = self.operand(x)
         value.shared()
         found = self.wrap(value, None)
@@ -232,11 +232,11 @@ class ChangingHome(Home):
         return found
 
     def cloned(self, x: Array) -> Array:
-        """Returns a copy, through which derivatives go."""
+        """Returns a copy that propagates derivatives."""
         return self.wrap(*self.copy(self.operand(x)))
 
     def add_hook(self, x: Array, hook: Any) -> Callable[[], None]:
-        """Has a function called with the gradient of `x` in each backward pass; returns what removes it."""
+        """Registers a function called with the gradient of `x` in each backward pass; returns what removes it."""
         edge = self.operand(x)[1]
         if edge is None:
             raise GradientError(f"{user_line()}: register_hook: the tensor requires no gradient")
@@ -247,7 +247,7 @@ class ChangingHome(Home):
         return lambda: hooks.pop(number, None) and None
 
     def retain_gradient(self, x: Array) -> None:
-        """Has the gradient of a tensor that is not a leaf kept in `grad`."""
+        """Keeps the gradient of a non-leaf tensor in `grad`."""
         edge = self.operand(x)[1]
         if edge is None:
             raise GradientError(f"{user_line()}: retain_grad: the tensor requires no gradient")
@@ -256,11 +256,11 @@ class ChangingHome(Home):
             target.retained.setdefault(place, Leaf()).gathers = True
 
     def edge(self, x: Array) -> Edge | None:
-        """Returns where a derivative by a tensor goes, if anything asks for one."""
+        """Returns the edge of a tensor's derivative, if one is needed."""
         return self.operand(x)[1]
 
     def is_leaf(self, x: Array) -> bool:
-        """Returns whether no recorded op made a tensor."""
+        """Returns whether a tensor is not the result of a recorded op."""
         return not isinstance(self._target(x), Node)
 
     def _target(self, x: Array) -> Node | Leaf | None:
@@ -268,16 +268,16 @@ class ChangingHome(Home):
         return None if edge is None else edge[0]
 
     def _kept(self, x: Array) -> Leaf | None:
-        """Returns where the gradient of a tensor is gathered."""
+        """Returns the accumulator of a tensor's gradient."""
         own = live(x)
-        edge: Edge | None = own.edge if own.view is None else self.edge(x)  # which a view gets by an update
+        edge: Edge | None = own.edge if own.view is None else self.edge(x)  # an update sets that of a view
         if edge is None:
             return own.leaf
         target, place = edge
         return target if isinstance(target, Leaf) else target.retained.get(place)
 
     def gradient(self, x: Array) -> Array | None:
-        """Returns the gradient that a tensor has gathered."""
+        """Returns the accumulated gradient of a tensor."""
         kept = self._kept(x)
         return None if kept is None else kept.grad
 
@@ -300,7 +300,7 @@ class ChangingHome(Home):
 
 
 def live(x: Array) -> Live:
-    """Returns what a tensor that lives on a device is there."""
+    """Returns the device side of a tensor that lives on a device."""
     assert x.live is not None
     return x.live
 
@@ -327,7 +327,7 @@ def _check_certain(view: View, x: Tensor) -> None:
 
 
 def _put(view: View, new: Tensor, what: str) -> Tensor:
-    """Returns the tensor that a view is of, with other values where the view has them."""
+    """Returns the base tensor of a view, with the elements that the view covers replaced."""
     parent = view.parent
     places = np.asarray(view.again(Array(np.arange(parent.size, dtype=np.int32).reshape(parent.shape)))).reshape(-1)
     if len(np.unique(places)) < len(places):

@@ -1,4 +1,4 @@
-"""Backward passes as one application: graphs of one structure share a template that goes through all their nodes."""
+"""Backward passes as one application: graphs of one structure share a template that covers all their nodes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value
 
 Target: TypeAlias = tuple[int, int]
-"""Where a cotangent goes, by number: a node, or a leaf, which counts from -1 down; and which of its results."""
+"""The target of a cotangent: the number of a node, or of a leaf, counting down from -1; and the index of its result."""
 
 
 def nodes_behind(root: Node) -> Iterator[Node]:
-    """Yields the nodes of a graph, each once, the last one first."""
+    """Yields the nodes of a graph, each once, in reverse order of application."""
     waiting, seen = [root], {root}
     while waiting:
         node = heapq.heappop(waiting)
@@ -34,15 +34,15 @@ def nodes_behind(root: Node) -> Iterator[Node]:
 
 @dataclass
 class Graph:
-    """What a plain backward pass goes through.
+    """The graph that a plain backward pass traverses.
 
     Attributes:
-        nodes: The last one first.
-        numbers: What targets call each node.
-        targets: For each node, where the cotangents of its operands go.
-        leaves: By number: the first one is -1.
-        root: Which result of the first node the pass begins with.
-        values: What the derivatives take, in order.
+        nodes: The nodes, in reverse order of application.
+        numbers: The number of each node, used in targets.
+        targets: For each node, the targets of its operands' cotangents.
+        leaves: The leaves by number: the first one is -1.
+        root: The index of the result of the first node that the pass starts from.
+        values: The values that the derivatives use, in order.
     """
 
     nodes: list[Node]
@@ -54,16 +54,16 @@ class Graph:
 
     @property
     def key(self) -> Hashable:
-        """Equal for graphs that one template goes through."""
+        """Equal for graphs that share a template."""
         derivatives = tuple([node.derivative for node in self.nodes])
         return self.root, derivatives, tuple(self.numbers), tuple(self.targets)
 
     @staticmethod
     def behind(root: Node, place: int) -> Graph | None:
-        """Returns the graph behind a result of a node.
+        """Returns the graph that leads to a result of a node.
 
-        It is `None` where the pass has to stop on its way: it goes on on another device, or someone looks at a
-        gradient, or has to be told of a value that is there no more.
+        It is `None` if the pass has to be interrupted: it continues on another device, a hook or a retained gradient
+        observes it, or a value that is needed is gone, which must be reported.
         """
         graph = Graph([], [], [], [], place, [])
         numbers: dict[Node | Leaf, int] = {root: 0}
@@ -101,13 +101,13 @@ class Graph:
 
 @dataclass(frozen=True)
 class Pass:
-    """A backward pass that is one application.
+    """A backward pass as one application.
 
     Attributes:
-        template: Takes the cotangent of the root, then `values`; gives the gradients of `leaves`.
-        nodes: What it goes through.
-        values: What their derivatives take.
-        leaves: Whose gradients it gives.
+        template: Takes the cotangent of the root, then `values`; returns the gradients of `leaves`.
+        nodes: The nodes that it covers.
+        values: The values that their derivatives use.
+        leaves: The leaves whose gradients it returns.
     """
 
     template: Template
@@ -118,27 +118,27 @@ class Pass:
 
 @dataclass(frozen=True)
 class Folded:
-    """The backward pass through graphs of one structure.
+    """The backward pass over graphs of one structure.
 
     Attributes:
-        template: Takes the cotangent of the root, then the graph's values; gives the gradients of leaves.
-        leaves: Whose gradients these are.
+        template: Takes the cotangent of the root, then the graph's values; returns the gradients of leaves.
+        leaves: The leaves of these gradients.
     """
 
     template: Template
     leaves: tuple[int, ...]
 
     def through(self, graph: Graph) -> Pass:
-        """Returns the pass through a graph of the structure."""
+        """Returns the pass over a graph of the structure."""
         return Pass(self.template, graph.nodes, graph.values, [graph.leaves[number] for number in self.leaves])
 
 
 def folded(graph: Graph, seed: Kind) -> Folded:
-    """Returns the backward pass through a graph.
+    """Returns the backward pass over a graph.
 
     Args:
-        graph: What it goes through.
-        seed: The type of the cotangent that it begins with.
+        graph: The graph.
+        seed: The type of the cotangent that it starts from.
     """
     block = Block(arg_types=[seed.type, *(value.kind.type for value in graph.values)])
     builder = TensorBuilder(block)
@@ -171,18 +171,18 @@ def _cotangent(found: SSAValue | None, kind: Kind, builder: TensorBuilder) -> SS
 
 
 def known_pass(graph: Graph, folded: Folded, recording: Recording) -> KnownPass | None:
-    """Returns what is known of the pass through a graph; `None` where that is not of the recorded block alone."""
+    """Returns the reusable description of a graph's pass; `None` if it is not confined to the recorded block."""
     numbers = {node: number for number, node in enumerate(recording.nodes) if node is not None}
     leaves = [recording.target((leaf, 0)) for leaf in graph.leaves]
     if any(node not in numbers for node in graph.nodes):
         return None
     known = [number for number in leaves if number is not None]
-    assert len(known) == len(leaves)  # an op of the block has them
+    assert len(known) == len(leaves)  # an op of the block uses each of them
     return KnownPass(folded.template, [numbers[node] for node in graph.nodes], known, folded.leaves)
 
 
 def known_again(known: KnownPass, recording: Recording) -> Pass | None:
-    """Returns a pass through a block of the same structure; `None` where it has to stop on its way, as in `Graph`."""
+    """Returns a pass over a block of the same structure; `None` if it has to be interrupted, as in `Graph`."""
     edges = recording.edges()
     leaves: list[Leaf] = []
     for number in known.leaves:

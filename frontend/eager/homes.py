@@ -1,4 +1,4 @@
-"""Devices that eager tensors live on: NumPy, which computes at once, and others, which record and compile blocks."""
+"""Homes of eager tensors: NumPy, which computes immediately, and devices, which record and compile blocks."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ _UNKNOWN: Any = object()
 _log = logging.getLogger("tensorgrad")
 
 MOST_PROGRAMS = 128
-"""For how many structures of blocks a device keeps programs, and of graphs templates."""
+"""How many block structures a device keeps programs for, and graphs it keeps templates for."""
 
 MOST_TEMPLATES = 4096
-"""How many ops and functions a device keeps; one that comes again after so many others is another one."""
+"""How many ops and functions a device keeps; an evicted one is treated as new when it recurs."""
 
 MOST_QUICK = 8192
-"""How many ops are known by the identities of their properties."""
+"""How many ops are cached by the identities of their properties."""
 
 LONGEST = 1000
-"""After how many ops a block is computed, though nobody has looked at a value."""
+"""The number of ops after which a block is computed even though no value has been read."""
 
 
 class EagerHome(ChangingHome):
@@ -68,7 +68,7 @@ class EagerHome(ChangingHome):
 
     Args:
         device: Its name.
-        lacks: The dtypes that it has no elements of.
+        lacks: The dtypes that it does not support.
     """
 
     def __init__(self, device: str, lacks: frozenset[DType] = frozenset()):
@@ -76,11 +76,11 @@ class EagerHome(ChangingHome):
         self._lacks = lacks
         self._templates: OrderedDict[Hashable, Template] = OrderedDict()
         self._numbers: dict[tuple[DType, float], Value] = {}
-        # By the identities of properties, which are kept with it: to hash an attribute takes longer than the rest.
+        # Keyed by the identities of properties, which the entry keeps alive: hashing attributes dominates otherwise.
         self._quick: dict[tuple[object, ...], tuple[Template, Mapping[str, Attribute]]] = {}
 
     def template(self, kind: type[TensorOp], operands: Sequence[Kind], properties: Mapping[str, Attribute]) -> Template:
-        """Returns an op on operands of these types."""
+        """Returns the template of an op on operands of these types."""
         quick = (kind, *operands, *map(id, properties.values()))
         known = self._quick.get(quick)
         if known is not None:
@@ -104,7 +104,7 @@ class EagerHome(ChangingHome):
             self._quick.clear()
 
     def operand(self, x: Array) -> Operand:
-        """Returns a tensor's present value, and where its derivative goes.
+        """Returns a tensor's current value, and the edge of its derivative.
 
         Raises:
             ArgumentError: It lives on another device.
@@ -124,7 +124,7 @@ class EagerHome(ChangingHome):
         return value, own.edge
 
     def computed(self, x: Array) -> NumpyArray | OutputHandle:
-        """Returns the numbers of a tensor that lives here, wherever they are."""
+        """Returns the values of a tensor that lives here, wherever they are stored."""
         return self.operand(x)[0].compute()
 
     def _from_host(self, source: Any) -> Value:
@@ -140,14 +140,14 @@ class EagerHome(ChangingHome):
         return self.run(self.template(BroadcastOp, [single.kind], properties), [single], None)[0][0]
 
     def full(self, kind: Kind, number: float) -> Operand:
-        """Returns a number in all places: one of those that backward passes begin with."""
+        """Returns a tensor filled with a number that seeds backward passes."""
         single = self._numbers.get((kind.dtype, number))
         if single is None:
             single = self._numbers[kind.dtype, number] = constant_of(np.array(number, kind.dtype))
         return (self._splat(single, kind.shape) if kind.shape else single), None
 
     def applied(self, template: Template, operands: Sequence[Operand]) -> list[Operand]:
-        """Applies a template, and puts that on the tape where a derivative goes through it."""
+        """Applies a template, and records it on the tape if derivatives flow through it."""
         edges = None
         if is_grad_enabled():
             edges = [edge for _, edge in operands]
@@ -156,16 +156,16 @@ class EagerHome(ChangingHome):
         return [(result, None) for result in results] if made is None else list(zip(results, made, strict=True))
 
     def sum(self, x: Operand, y: Operand) -> Operand:
-        """Returns the sum of two tensors of one type."""
+        """Returns the sum of two tensors of the same type."""
         return self.applied(self.template(AddOp, [x[0].kind, y[0].kind], {}), [x, y])[0]
 
     def copy(self, x: Operand) -> Operand:
-        """Returns the same values, as the value of another tensor."""
+        """Returns the same values, as a distinct value."""
         kind = x[0].kind
         return self.applied(self.template(ReshapeOp, [kind], {"shape": ints(kind.shape)}), [x])[0]
 
     def wrap(self, value: Value, edge: Edge | None) -> Array:
-        """Returns a tensor of a value."""
+        """Returns a tensor with a value."""
         return Array.eager(value, self, edge)
 
     def apply(self, kind: type[TensorOp], operands: Sequence[Array], properties: Mapping[str, Attribute]) -> Array:
@@ -175,7 +175,7 @@ class EagerHome(ChangingHome):
         return self.wrap(*self.applied(template, given)[0])
 
     def _function(self, function: FuncOp, key: Hashable) -> Template:
-        """Returns a traced function."""
+        """Returns the template of a traced function."""
         template = self._templates.get(key)
         if template is None:
             template = Template.of_function(function)
@@ -200,7 +200,7 @@ class EagerHome(ChangingHome):
             self.take(x, value, line)
 
     def _present(self, x: Array) -> Value:
-        """Returns a tensor's present value, as `operand` does."""
+        """Returns a tensor's current value, as `operand` does."""
         own = x.live
         if own is None or own.home is not self:
             return self.operand(x)[0]
@@ -209,28 +209,28 @@ class EagerHome(ChangingHome):
         return value if storage is None or storage.version == value.version else self.operand(x)[0]
 
     def output(self, source: OutputHandle | NumpyArray) -> Array:
-        """Returns what a program on this device has put out as a tensor."""
+        """Returns the output of a program on this device as a tensor."""
         return self.wrap(Value(kind_of(source.shape, source.dtype), source), None)
 
     def made(self, array: NumpyArray, what: str = "tensor") -> Array:
-        """Returns a new tensor with the numbers of an array, whose memory it takes.
+        """Returns a new tensor that takes over an array and its memory.
 
         Args:
-            array: The numbers.
-            what: The function that messages name.
+            array: The array.
+            what: The function's name in error messages.
 
         Raises:
-            DTypeError: The device has no elements of that dtype.
+            DTypeError: The device does not support its dtype.
         """
         self._check_has(array.dtype, what)
         return self.wrap(value_of(array), None)
 
     def moved(self, x: Array) -> Array:
-        """Returns a copy of a tensor of another device, through which derivatives go.
+        """Returns a copy of another device's tensor that propagates derivatives.
 
         Raises:
-            DTypeError: The device has no elements of that dtype.
-            TensorgradError: What the compiler or the other device reported.
+            DTypeError: The device does not support its dtype.
+            TensorgradError: The compiler or the other device reported an error.
         """
         source = x.home
         assert isinstance(source, EagerHome)
@@ -238,7 +238,7 @@ class EagerHome(ChangingHome):
         return self.wrap(*self.arrived(source.operand(x), source))
 
     def has(self, dtype: DType) -> bool:
-        """Returns whether the device has elements of a dtype."""
+        """Returns whether the device supports a dtype."""
         return dtype not in self._lacks
 
     def _check_has(self, dtype: DType, what: str) -> None:
@@ -247,14 +247,14 @@ class EagerHome(ChangingHome):
 
 
 class NumpyHome(EagerHome):
-    """NumPy: the reference, which computes each op at once."""
+    """NumPy: the reference, which computes each op immediately."""
 
     def __init__(self) -> None:
         super().__init__("numpy")
         self._functions: WeakKeyDictionary[Template, Callable[..., Any]] = WeakKeyDictionary()
 
     def synchronize(self) -> None:
-        """Does nothing: all is computed."""
+        """Does nothing: everything has been computed."""
 
     def run(
         self, template: Template, operands: Sequence[Value], edges: Sequence[Edge | None] | None
@@ -279,7 +279,7 @@ class NumpyHome(EagerHome):
 
 
 def _by_numpy(template: Template) -> Callable[..., Sequence[Any]]:
-    """Returns what computes a template on arrays."""
+    """Returns a function that computes a template on arrays."""
     if template.op is not None:
         evaluate = template.op.prepare()
         return lambda *arrays: (evaluate(*arrays),)
@@ -300,7 +300,7 @@ def _module_of(template: Template) -> ModuleOp:
 
 
 def _compute_alone(recording: Recording, value: Value, error: TensorgradError | None) -> None:
-    """Computes a value of a block by NumPy, or gives it an error."""
+    """Computes a value of a block by NumPy, or sets its error."""
     value.recording = None
     if error is None:
         try:
@@ -318,16 +318,16 @@ def _never(module: ModuleOp) -> Run:
 
 
 class RecordingHome(EagerHome):
-    """A device that computes blocks of ops, each by a program of its own.
+    """A device that computes blocks of ops, each with a program of its own.
 
     Args:
         device: Its name.
         load: Compiles a block and loads it.
-        compiled_at: How often a block comes until it is compiled; before that it is interpreted by NumPy.
-        lacks: The dtypes that it has no elements of.
+        compiled_at: How many times a block must occur before it is compiled; until then NumPy interprets it.
+        lacks: The dtypes that it does not support.
 
     Attributes:
-        flushes: How many blocks it has computed.
+        flushes: The number of blocks it has computed.
     """
 
     def __init__(self, device: str, load: Load, compiled_at: int, lacks: frozenset[DType] = frozenset()):
@@ -392,7 +392,7 @@ class RecordingHome(EagerHome):
         return None if template.results[0].dtype in self._lacks else (template, traced.allows)
 
     def whole_pass(self, root: Node, place: int, seed: Kind) -> Pass | None:
-        """Returns the backward pass from a result as one application; it is one for all graphs of a structure."""
+        """Returns the backward pass from a result as one application, shared by all graphs of a structure."""
         recording = self._recording
         number = recording.target((root, place))
         known = None if number is None else recording.structure.passes.get(number)
@@ -408,24 +408,24 @@ class RecordingHome(EagerHome):
         return found.through(graph)
 
     def synchronize(self) -> None:
-        """Computes what is recorded.
+        """Runs all recorded computations.
 
         Raises:
-            TensorgradError: A value can't be had.
+            TensorgradError: A value could not be computed.
         """
         for value in self._flushed():
             if value.error is not None:
                 raise value.error
 
     def flush(self) -> None:
-        """Computes everything that is recorded and that someone may still look at.
+        """Computes everything recorded that is still reachable.
 
-        What the compiler or the device reports about a value is raised to who looks at it.
+        An error of the compiler or the device about a value is raised when that value is read.
         """
         self._flushed()
 
     def _flushed(self) -> list[Value]:
-        """Computes what is recorded, as `flush` says; returns the values."""
+        """Computes what is recorded, as `flush` does; returns the values."""
         with self._lock:
             recording = self._recording
             if self._root.total > MOST_STRUCTURES:
@@ -438,13 +438,13 @@ class RecordingHome(EagerHome):
             try:
                 self._compute(recording, alive)
             except BaseException:
-                self._recording = recording  # interrupted: all is still to be computed
+                self._recording = recording  # interrupted: everything is still to be computed
                 raise
             self.flushes += 1
             return alive
 
     def _compute(self, recording: Recording, alive: Sequence[Value]) -> None:
-        """Computes values; where the device can't, NumPy does each by itself, so that those which can be had are."""
+        """Computes values; if the device fails, NumPy computes each separately, so only failing ones are lost."""
         program = self._program(recording, alive)
         try:
             found = program.run(recording)
@@ -466,7 +466,7 @@ class RecordingHome(EagerHome):
 
 
 def _kept(cache: OrderedDict[Hashable, Made], key: Hashable, make: Callable[[], Made]) -> Made:
-    """Returns what a device keeps for a structure, which is made where there is none; the one used last goes last."""
+    """Returns the cached object of a structure, creating it on a miss, and moves it to the end (LRU)."""
     found = cache.get(key)
     if found is None:
         found = cache[key] = make()

@@ -1,4 +1,4 @@
-"""Blocks of recorded ops: what was applied to what, until someone looks at a value."""
+"""Blocks of recorded ops, which are computed once a value is read."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tensorgrad.eager.templates import Derivative, Template
 from tensorgrad.eager.values import Recorder, Value, kind_of
 
 Numbers: TypeAlias = tuple[int, ...]
-"""What an op is applied to: results count from 0 up, inputs of the block from -1 down."""
+"""The operands of an op: results count up from 0, inputs of the block down from -1."""
 
 Targets: TypeAlias = "tuple[int | None, ...]"
-"""Where derivatives by operands go: the numbers of edges, in the order in which a block came upon them, or `None`.
+"""The targets of operands' derivatives: the numbers of edges in the order in which a block met them, or `None`.
 
-Edges of its own ops are counted when they are made, so that blocks of one structure have the same graph.
+Edges of the block's own ops are numbered on creation, so that blocks of one structure have the same graph.
 """
 
 FIXED_BYTES = 8
-"""Arrays of the host of at most so many bytes are taken for constants, until another one comes in their place."""
+"""Host arrays of at most this many bytes are assumed to be constants, until a different one occurs in their place."""
 
 MOST_STRUCTURES = 50_000
-"""How many structures a device knows; after that it begins anew."""
+"""How many structures a device keeps before it starts over."""
 
 
 @dataclass(frozen=True)
 class KnownPass:
-    """A backward pass through ops of a block, for all blocks of its structure.
+    """A backward pass over ops of a block, reusable for all blocks of its structure.
 
     Attributes:
-        template: Takes the cotangent that the pass begins with, then what the derivatives of `nodes` take.
-        nodes: The numbers of the ops that it goes through.
-        leaves: The numbers of the edges to the leaves that it ends at.
-        answered: For each result of the template, which of these leaves it is the gradient by.
+        template: Takes the cotangent that the pass starts from, then the values that the derivatives of `nodes` use.
+        nodes: The numbers of the ops that it covers.
+        leaves: The numbers of the edges to its leaves.
+        answered: For each result of the template, the index of the leaf whose gradient it is.
     """
 
     template: Template
@@ -48,15 +48,15 @@ class KnownPass:
 
 
 class Structure:
-    """What was applied to what in a block so far. Blocks of one structure have the same object.
+    """The ops of a block so far and their operands. Blocks of one structure share this object.
 
-    Structures form a tree, whose root is the empty block: to record an op is to go to a child, so that a block that
-    comes again is recognized as it is recorded, and what is known of it is found without a look at its ops.
+    Structures form a trie whose root is the empty block: recording an op moves to a child. A recurring block is thus
+    recognized while it is being recorded, and what is cached for it is found without inspecting its ops.
 
     Attributes:
-        count: How many results there are.
-        size: How many ops of `tg` there are in all.
-        passes: What is known of backward passes from here, by the number of the edge that they begin with.
+        count: The number of results.
+        size: The total number of `tg` ops.
+        passes: Cached backward passes from here, by the number of the edge that they start from.
     """
 
     __slots__ = ("_children", "_total", "count", "passes", "size")
@@ -68,7 +68,7 @@ class Structure:
         self._total = [1]
 
     def then(self, template: Template, operands: Numbers, targets: Targets | None) -> Entry:
-        """Returns the structure of the block with another op at its end."""
+        """Returns the structure of the block with another op appended."""
         key = (template, operands, targets)
         found = self._children.get(key)
         if found is None:
@@ -77,11 +77,11 @@ class Structure:
 
     @property
     def total(self) -> int:
-        """How many structures there are in the tree."""
+        """The number of structures in the trie."""
         return self._total[0]
 
     def entries(self) -> list[Entry]:
-        """Returns the block up to each of its ops, in order."""
+        """Returns the block's prefixes up to each of its ops, in order."""
         found: list[Entry] = []
         one: Structure = self
         while isinstance(one, Entry):
@@ -91,14 +91,14 @@ class Structure:
 
 
 class Entry(Structure):
-    """A block that ends in an op.
+    """A block whose last op is this one.
 
     Attributes:
         before: The block without it.
         template: The op.
-        operands: What it is applied to.
+        operands: Its operands.
         first: The number of its first result.
-        derivative: The derivative by the operands that have targets, where it has one.
+        derivative: The derivative with respect to the operands that have targets, if it has one.
     """
 
     __slots__ = ("before", "derivative", "first", "operands", "template")
@@ -122,11 +122,11 @@ class Recording:
     """A block of ops that are not computed yet.
 
     Attributes:
-        recorder: What computes it.
-        structure: What was applied to what.
-        inputs: What its ops take from outside the block.
-        nodes: For each op, what it has put on the tape. They are held only until the block is computed.
-        results: What its ops give.
+        recorder: The home that computes it.
+        structure: Its structure.
+        inputs: The values from outside the block that its ops use.
+        nodes: For each op, its node on the tape; held only until the block is computed.
+        results: The results of its ops.
     """
 
     def __init__(self, recorder: Recorder, root: Structure):
@@ -143,15 +143,15 @@ class Recording:
     def record(
         self, template: Template, operands: Sequence[Value], edges: Sequence[Edge | None] | None
     ) -> tuple[list[Value], list[Edge | None] | None]:
-        """Adds an application.
+        """Records an application.
 
         Args:
-            template: What is applied.
-            operands: To what.
-            edges: Where derivatives by the operands go; `None` where no derivative is recorded.
+            template: The template.
+            operands: Its operands.
+            edges: The edges of the operands' derivatives; `None` if no derivative is recorded.
 
         Returns:
-            Its results, which are yet to be computed, and their edges, if any have one.
+            Its results, which are not computed yet, and their edges, if any have one.
         """
         known = self._numbers.get
         numbers = tuple([one.number if one.recording is self else known(one) or self._input(one) for one in operands])
@@ -183,7 +183,7 @@ class Recording:
         return number
 
     def target(self, edge: Edge) -> int | None:
-        """Returns the number of an edge, if the block has had to do with it and passes through it may be known."""
+        """Returns the number of an edge, if it occurs in the block and passes through it may be cached."""
         return None if self._has_ended else self._targets.get(edge)
 
     def edges(self) -> list[Edge]:
@@ -191,22 +191,22 @@ class Recording:
         return list(self._targets)
 
     def end(self) -> list[Value]:
-        """Lets go of what the tape alone holds; returns the results that someone may still look at, in order.
+        """Releases what only the tape holds; returns the results that are still reachable, in order.
 
-        More may be recorded afterwards, where they could not be computed yet; but the edges are counted anew then.
+        More may be recorded afterwards, if they could not be computed yet, but the edges are then renumbered.
         """
         self.nodes, self._targets, self._has_ended = [], {}, True
         values = [reference() for reference in self.results]
         return [value for value in values if value is not None]
 
     def key(self, alive: Sequence[Value]) -> Hashable:
-        """Returns what is equal for blocks that one program computes, whatever the numbers."""
+        """Returns a key that is equal for blocks that one program computes, regardless of the numbers."""
         return self.structure, tuple(self._constants), tuple([value.number for value in alive])
 
     def period(self) -> int:
-        """Returns after how many ops the block repeats itself at its end, or 0 where it doesn't.
+        """Returns the period of the ops at the end of the block, or 0 if they don't repeat.
 
-        A block that is cut at a multiple of it is followed by blocks of the same structure.
+        If a block is cut at a multiple of it, the following blocks have the same structure.
         """
         entries = self.structure.entries()
         names = [id(one.template) for one in entries]
@@ -217,19 +217,19 @@ class Recording:
 
 
 def constant_of(array: NumpyArray) -> Value:
-    """Returns a small array of the host as a value that is a constant of blocks."""
+    """Returns a small host array as a value that is a constant of blocks."""
     value = Value(kind_of(array.shape, array.dtype), array)
     value.is_constant = True
     return value
 
 
 def is_constant(array: NumpyArray) -> bool:
-    """Returns whether an array of the host is taken for a constant."""
+    """Returns whether a host array is treated as a constant."""
     return array.nbytes <= FIXED_BYTES
 
 
 def splat_of(array: NumpyArray) -> NumpyArray | None:
-    """Returns the only element of an array that repeats it without holding it more than once, or `None`."""
+    """Returns the single element of an array that broadcasts it (stride 0), or `None`."""
     if array.ndim and array.size > 1 and not any(array.strides):
         return np.asarray(array[(0,) * array.ndim])
     return None

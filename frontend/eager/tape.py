@@ -1,4 +1,4 @@
-"""What was applied to tensors that require gradients."""
+"""The tape: applications on tensors that require gradients."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tensorgrad.tracing.tensor import Array
 
 Hook: TypeAlias = Callable[[Array], "Array | None"]
 Edge: TypeAlias = "tuple[Node | Leaf, int]"
-"""Where the derivative by a value goes: what made the value, and which of its results it is."""
+"""Where the derivative of a value flows: its producer, and the index of the value among its results."""
 Operand: TypeAlias = "tuple[Value, Edge | None]"
 
 
 _numbers = count()
 
 WITHIN = 4
-"""How many callers of a new node are ours at least: what applies a template, and what is called to do so."""
+"""The minimum number of internal callers of a new node: the one that applies a template, and its caller."""
 
 
 class Leaf:
-    """Where a derivative ends: a tensor that the user made, with its gradient.
+    """The end of a derivative: a tensor created by the user, with its gradient.
 
     Attributes:
-        grad: The sum of the gradients so far.
-        hooks: What is called with each gradient.
-        gathers: Whether passes add to it that don't name it.
+        grad: The accumulated gradient.
+        hooks: The functions called with each gradient.
+        gathers: Whether passes accumulate in it unless they name other leaves.
     """
 
     __slots__ = ("gathers", "grad", "hooks")
@@ -44,21 +44,21 @@ class Node:
     """One application on the tape.
 
     Attributes:
-        number: Grows with each application.
+        number: Increases with each application.
         results: The types of its results.
-        derivative: What computes the cotangents of its operands.
-        edges: Where those go.
-        values: What the derivative takes, with `None` for cotangents; nothing at all once that was let go.
+        derivative: Computes the cotangents of its operands.
+        edges: The edges of these operands.
+        values: The values that the derivative uses, with `None` for cotangents; empty once freed.
         line: The user's line.
-        hooks: For each result, what is called with its gradient.
-        retained: For some results, where their gradient is kept.
+        hooks: For each result, the functions called with its gradient.
+        retained: For some results, the accumulator of their gradient.
         crosses: Whether it is a copy from another device.
 
     Args:
-        derivative: What computes the cotangents of the operands that have an edge.
-        edges: Where derivatives by the operands go.
-        operands: What was applied to.
-        results: What that gave.
+        derivative: Computes the cotangents of the operands that have an edge.
+        edges: The edges of the operands' derivatives.
+        operands: The operands.
+        results: The results.
     """
 
     __slots__ = ("derivative", "edges", "hooks", "line", "number", "results", "retained", "values")
@@ -78,12 +78,12 @@ class Node:
         self.retained: dict[int, Leaf] = {}
 
     def made(self) -> list[Edge | None]:
-        """Returns the edge of each result, where it depends on an operand with an edge."""
+        """Returns the edge of each result that depends on an operand with an edge."""
         return [(self, i) if active else None for i, active in enumerate(self.derivative.active)]
 
     def let_go(self) -> None:
-        """Lets go of what only a backward pass needs, and of the graph behind it."""
+        """Frees what only a backward pass needs, and the graph it depends on."""
         self.values, self.edges = None, ()
 
     def __lt__(self, other: Node) -> bool:
-        return self.number > other.number  # the last one is the first of a heap
+        return self.number > other.number  # the latest one is the first of a heap

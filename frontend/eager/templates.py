@@ -1,4 +1,4 @@
-"""What is recorded as one unit, an op or a traced function, and its derivative as another one."""
+"""Templates: ops or traced functions that are recorded as one unit, and their derivatives."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Template:
     """A function of tensors that is recorded as one unit. Equal ones are the same object.
 
     Attributes:
-        name: What messages call it.
+        name: Its name in error messages.
         body: Its ops, in one block that ends in `tg.return`.
-        operands: The types that it takes.
-        results: The types that it gives.
-        op: The op, where it is a single one on the operands as they come.
-        size: How many ops it has.
+        operands: The operand types.
+        results: The result types.
+        op: The op, if it is a single one on the operands in order.
+        size: The number of ops.
     """
 
     def __init__(self, name: str, block: Block):
@@ -47,10 +47,10 @@ class Template:
 
     @classmethod
     def of_op(cls, kind: type[TensorOp], operands: Sequence[Kind], properties: Mapping[str, Attribute]) -> Template:
-        """Returns an op.
+        """Returns the template of an op.
 
         Raises:
-            VerifyException: The operands don't fit it.
+            VerifyException: The operands are invalid for it.
         """
         block = Block(arg_types=[operand.type for operand in operands])
         result = TensorBuilder(block).emit(kind, list(block.args), **properties)
@@ -59,7 +59,7 @@ class Template:
 
     @classmethod
     def of_function(cls, function: FuncOp) -> Template:
-        """Returns a traced function."""
+        """Returns the template of a traced function."""
         block = copied(function.body)
         last = block.last_op
         assert last is not None
@@ -70,14 +70,14 @@ class Template:
         return cls(function.sym_name.data, block)
 
     def inlined(self, operands: Sequence[SSAValue], builder: TensorBuilder) -> list[SSAValue]:
-        """Copies the ops to where the builder stands; returns the results."""
+        """Inlines the ops at the builder's insertion point; returns the results."""
         return inlined(self.body, operands, builder)
 
     def derivative(self, wanted: tuple[bool, ...]) -> Derivative:
-        """Returns what computes the cotangents of operands from those of the results.
+        """Returns the derivative, which computes the cotangents of operands from those of the results.
 
         Args:
-            wanted: The operands whose cotangents are asked for.
+            wanted: The operands whose cotangents are requested.
         """
         found = self._derivatives.get(wanted)
         if found is None:
@@ -90,12 +90,12 @@ class Derivative:
     """The derivative of a template.
 
     Attributes:
-        template: Computes the cotangents that are not zero; `None` where all of them are.
-        uses: What it takes, in order.
-        pieces: For each operand, which of its results is the cotangent, or `None` for zero.
-        active: The results that depend on a wanted operand differentiably.
+        template: Computes the cotangents that are not zero; `None` if all are zero.
+        uses: Its arguments, in order.
+        pieces: For each operand, the index of the result that is its cotangent, or `None` for zero.
+        active: The results that depend differentiably on a wanted operand.
         results: The types of the results.
-        taken: The same as `uses`, as places in a list of all operands and results; `None` for cotangents.
+        taken: Like `uses`, as indices into a list of all operands and results; `None` for cotangents.
     """
 
     template: Template | None
@@ -107,7 +107,7 @@ class Derivative:
 
     @property
     def has_any(self) -> bool:
-        """Whether anything is to be put on the tape for it."""
+        """Whether it has to be recorded on the tape."""
         return self.template is not None and True in self.active
 
 

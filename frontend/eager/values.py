@@ -1,4 +1,4 @@
-"""Values of ops that were recorded: immutable, and computed once someone looks at them."""
+"""Values of recorded ops: immutable, and computed on first access."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorgrad.tracing.dtypes import DType
 
 
 class Kind:
-    """A tensor type, with its parts read once; there is one for each type.
+    """A tensor type with its parts precomputed; one object per type.
 
     Attributes:
         type: The type in the IR.
@@ -34,7 +34,7 @@ _kinds: dict[tuple[tuple[int, ...], DType], Kind] = {}
 
 
 def kind_of(shape: tuple[int, ...], dtype: DType) -> Kind:
-    """Returns the only `Kind` of a shape and dtype."""
+    """Returns the unique `Kind` of a shape and dtype."""
     found = _kinds.get((shape, dtype))
     if found is None:
         found = _kinds[shape, dtype] = Kind(tensor(shape, ELEMENT_TYPES[dtype]))
@@ -42,12 +42,12 @@ def kind_of(shape: tuple[int, ...], dtype: DType) -> Kind:
 
 
 class Storage:
-    """The memory that tensors share: one tensor, its views, and what was detached from it.
+    """Memory shared by tensors: a tensor, its views, and detached tensors.
 
     Attributes:
-        value: The present value of the whole.
-        version: How often it was changed in place.
-        line: Where that was done last: a file, and the number of a line.
+        value: The current value of the whole.
+        version: The number of in-place changes.
+        line: The user's line of the last one: a file and a line number.
     """
 
     __slots__ = ("line", "value", "version")
@@ -58,14 +58,14 @@ class Storage:
         self.line = ("", 0)
 
     def replace(self, value: Value, line: tuple[str, int]) -> None:
-        """Takes another value, which no other tensor has."""
+        """Replaces the value by one that no other tensor has."""
         self.version += 1
         self.value, self.line = value, line
         value.storage, value.version = self, self.version
 
 
 class Recorder(Protocol):
-    """What computes recorded values."""
+    """A home that computes recorded values."""
 
     def flush(self) -> None:
         """Computes everything that is recorded and still reachable."""
@@ -77,22 +77,22 @@ class InRecording(Protocol):
 
     @property
     def recorder(self) -> Recorder:
-        """What computes it."""
+        """The home that computes it."""
         ...
 
 
 class Value:
-    """What an op gave. It is recorded or computed, and never changes.
+    """The result of an op. It is recorded or computed, and immutable.
 
     Attributes:
         kind: Its type.
         recording: The block that it is recorded in; `None` once it is computed.
-        number: Its place in that block.
-        source: The numbers, once they are computed.
-        error: Why they could not be computed.
-        is_constant: Whether blocks may take the numbers for a part of their program.
-        storage: What tensors that share the memory have in common, once there are several or one was changed in place.
-        version: Which version of the storage this value is of.
+        number: Its number in that block.
+        source: The array or handle, once it is computed.
+        error: Why it could not be computed.
+        is_constant: Whether blocks may embed it in their program as a constant.
+        storage: The shared memory, once several tensors share it or one was changed in place.
+        version: The version of the storage that this value belongs to.
     """
 
     __slots__ = ("__weakref__", "error", "is_constant", "kind", "number", "recording", "source", "storage", "version")
@@ -109,11 +109,11 @@ class Value:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the tensor of this value was changed in place since."""
+        """Whether the tensor of this value has been changed in place since."""
         return self.storage is not None and self.storage.version != self.version
 
     def shared(self) -> Storage:
-        """Returns the storage, which is made here where there is none yet."""
+        """Returns the storage, creating it if there is none yet."""
         if self.storage is None:
             self.storage, self.version = Storage(self), 0
         return self.storage
@@ -129,19 +129,19 @@ class Value:
         return self.kind.dtype
 
     def compute(self) -> NumpyArray | OutputHandle:
-        """Returns the numbers, wherever they are.
+        """Computes the value if needed, and returns its array or handle.
 
         Raises:
-            TensorgradError: What the compiler or the device reported.
+            TensorgradError: The compiler or the device reported an error.
         """
         source = self.known()
         return self.settled() if isinstance(source, tuple) else source
 
     def known(self) -> Source:
-        """Returns the numbers as they are, once they are computed.
+        """Returns the array or handle of a computed value.
 
         Raises:
-            TensorgradError: What the compiler or the device reported.
+            TensorgradError: The compiler or the device reported an error.
         """
         if self.recording is not None:
             self.recording.recorder.flush()
@@ -151,18 +151,18 @@ class Value:
         return self.source
 
     def settled(self) -> NumpyArray:
-        """Returns the numbers as an array of its own, which from now on is all that the value has."""
+        """Returns the numbers as a separate array, which replaces all that the value holds."""
         found = self.source = array_of(self.known())
         return found
 
     def numpy(self) -> NumpyArray:
-        """Returns the numbers as a read-only array of the host."""
+        """Returns the numbers as a read-only host array."""
         source = self.source if isinstance(self.source, np.ndarray) else self.compute()
         return source if isinstance(source, np.ndarray) else source.numpy()
 
 
 def read_only(array: NumpyArray) -> NumpyArray:
-    """Returns an array that can't be written to."""
+    """Returns a read-only array."""
     if array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
@@ -170,7 +170,7 @@ def read_only(array: NumpyArray) -> NumpyArray:
 
 
 def value_of(array: NumpyArray) -> Value:
-    """Returns an array of the host as a value, which shares its memory."""
+    """Returns a host array as a value that shares its memory."""
     return Value(kind_of(array.shape, array.dtype), read_only(array))
 
 
