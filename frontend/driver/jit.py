@@ -239,8 +239,8 @@ def jit(
             function is compiled for each value.
         device: "auto" for a hardware adapter if there is one, else the CPU; "wgpu" for any adapter; "cpu" for native
             code; "numpy" for the reference.
-        precision: "f16" stores what depends on matrix products as half floats between kernels, see `tg.compile`; then
-            no derivative may be taken inside.
+        precision: "f16" stores what depends on products, convolutions or attention as half floats between kernels, see
+            `tg.compile`; then no derivative may be taken inside.
         on_device_lost: "raise" raises a `DeviceLostError` when the device is lost. "restart" continues on a new device:
             the inputs of unread results are kept in host memory, and the results recomputed.
 

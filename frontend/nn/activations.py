@@ -115,7 +115,7 @@ class Tanhshrink(Activation):
 
 
 class Hardshrink(Activation):
-    """`x` where it is further from 0 than `lambd`, else 0; see `tg.hard_shrink`."""
+    """`x` where its magnitude exceeds `lambd`, else 0; see `tg.hard_shrink`."""
 
     function, options = "hard_shrink", ("lambd",)
 
@@ -125,7 +125,7 @@ class Hardshrink(Activation):
 
 
 class Softshrink(Activation):
-    """`x` moved towards 0 by `lambd`, 0 where it is nearer; see `tg.soft_shrink`."""
+    """`x` shrunk towards 0 by `lambd`, and 0 below it; see `tg.soft_shrink`."""
 
     function, options = "soft_shrink", ("lambd",)
 

@@ -70,7 +70,7 @@ def split_heads(x: Any, num_heads: int) -> Any:
     """Reshapes `[..., length, features]` to `[..., num_heads, length, features / num_heads]`.
 
     Args:
-        x: A tensor whose last axis has the features of all heads, one after the other.
+        x: A tensor whose last axis contains the concatenated features of all heads.
         num_heads: The number of heads; it must divide the features.
 
     Raises:
@@ -122,7 +122,7 @@ def scaled_dot_product_attention(
 ) -> Any:
     """`softmax(query @ key.T * scale) @ value`, for each head.
 
-    If there are fewer heads of keys than of queries, neighbouring query heads share one (grouped-query attention).
+    If there are fewer heads of keys than of queries, neighboring query heads share one (grouped-query attention).
 
     Args:
         query: `[..., heads, queries, features]`.
@@ -139,7 +139,7 @@ def scaled_dot_product_attention(
         `[..., heads, queries, value features]`.
 
     Raises:
-        ShapeError: The shapes don't fit each other.
+        ShapeError: The shapes don't match.
         DTypeError: The mask is neither bool nor float.
     """
 
@@ -210,7 +210,7 @@ class MultiHeadAttention(Module):
         q, k, v, out: The projections, `Linear`.
 
     Raises:
-        ShapeError: An extent is not a positive integer, or the heads don't divide what they must.
+        ShapeError: An extent is not a positive integer, or the heads don't divide an extent that they must.
         OptionError: `dropout` or `rotary` is out of range.
     """
 
@@ -278,7 +278,7 @@ class MultiHeadAttention(Module):
             `[..., queries, embed_dim]`.
 
         Raises:
-            ShapeError: The shapes don't fit each other.
+            ShapeError: The shapes don't match.
             DTypeError: The mask is neither bool nor float.
         """
         key = query if key is None else key

@@ -1,4 +1,4 @@
-"""Recurrent cells: one step of a recurrent layer, for loops that a model writes itself."""
+"""Recurrent cells: single steps of recurrent layers, for hand-written loops."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tensorgrad.tracing.location import user_line
 
 
 class _Cell(Module):
-    """What the cells share.
+    """The base of all cells.
 
-    Parameters have PyTorch's names and layouts and start as there, uniform within `1 / sqrt(hidden_size)` of zero:
+    Parameters have PyTorch's names, layouts and initialization, uniform within `1 / sqrt(hidden_size)` of zero:
     `weight_ih` `[gates * hidden_size, input_size]`, `weight_hh` `[gates * hidden_size, hidden_size]`, `bias_ih` and
     `bias_hh` `[gates * hidden_size]`.
     """
@@ -59,7 +59,7 @@ class _Cell(Module):
             state: `[batch, hidden_size]` or `[hidden_size]`, for an LSTM a pair of these; zeros by default.
 
         Raises:
-            ShapeError: The shapes don't fit each other.
+            ShapeError: The shapes don't match.
         """
         name = type(self).__name__
         tensor = trailing(name, x, (self.input_size,))
@@ -93,10 +93,10 @@ class RNNCell(_Cell):
         hidden_size: The features of the state.
         bias: Whether there are biases.
         nonlinearity: "tanh" or "relu".
-        dtype: Of the parameters.
-        init: What the weights of the input start from, as for `Recurrent`.
-        recurrent_init: What the weights of the state start from.
-        bias_init: What the biases start from.
+        dtype: The dtype of the parameters.
+        init: The initial input weights, as for `Recurrent`.
+        recurrent_init: The initial recurrent weights.
+        bias_init: The initial biases.
 
     Raises:
         ShapeError: An extent is not a positive integer.
@@ -117,7 +117,7 @@ class RNNCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """A step of `GRU`, whose formulas it has; arguments are those of `RNNCell` but for `nonlinearity`."""
+    """One step of `GRU`, with its formulas; the arguments are those of `RNNCell` except `nonlinearity`."""
 
     GATES = 3
 
@@ -127,7 +127,7 @@ class GRUCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """A step of `LSTM`, whose formulas it has; its state is a pair. Arguments are those of `GRUCell`."""
+    """One step of `LSTM`, with its formulas; its state is a pair. The arguments are those of `GRUCell`."""
 
     GATES = 4
     STATES = 2

@@ -115,7 +115,7 @@ class _ConvTranspose(_Convolution):
         """Applies the layer to `[batch, in_channels, spatial...]`.
 
         Raises:
-            ShapeError: `x` has a different number of axes or channels, or nothing is left of the result.
+            ShapeError: `x` has a different number of axes or channels, or the result would be empty.
         """
         images = channelled(type(self).__name__, x, self.in_channels, self.spatial)
         settings = (self.stride, self.padding, self.output_padding, self.dilation, self.groups)
@@ -131,9 +131,9 @@ class Conv1d(_Conv):
         in_channels: The channels of the input.
         out_channels: The channels of the result.
         kernel_size: The extents of the window.
-        stride: Elements between neighbouring windows.
+        stride: The distance between neighboring windows, in elements.
         padding: Zeros around the input: a number, a pair (before, after) for each axis, "same" or "valid".
-        dilation: Elements between neighbours in a window.
+        dilation: The distance between neighboring elements of a window.
         groups: The number of independent convolutions; it must divide both numbers of channels.
         bias: Whether there is a bias.
         dtype: The dtype of the parameters.
@@ -172,12 +172,12 @@ class ConvTranspose1d(_ConvTranspose):
         in_channels: The channels of the input.
         out_channels: The channels of the result.
         kernel_size: The extents of the window.
-        stride: Elements between neighbouring windows in the result.
+        stride: The distance between neighboring windows in the result, in elements.
         padding: Elements cropped from the borders of the result.
         output_padding: Elements added at the end of the result.
         groups: The number of independent convolutions; it must divide both numbers of channels.
         bias: Whether there is a bias.
-        dilation: Elements between neighbours in a window.
+        dilation: The distance between neighboring elements of a window.
         dtype: The dtype of the parameters.
         init: The initial weight: an initializer, a number or an array, as for `tg.nn.param`.
         bias_init: The initial bias.
@@ -218,7 +218,7 @@ class _Columns(Module):
 
 
 class Unfold(_Columns):
-    """The windows over images as columns; see `tg.im2col`, whose arguments these are, in PyTorch's order."""
+    """The windows of images as columns; see `tg.im2col`, which has the same arguments, but in PyTorch's order here."""
 
     def __call__(self, x: Any) -> tg.Tensor:
         """Returns the columns, `[batch, channels * window, windows]`.
@@ -230,9 +230,9 @@ class Unfold(_Columns):
 
 
 class Fold(_Columns):
-    """Images of the extents `output_size` to which each column adds its window; see `tg.col2im`.
+    """Images of the extents `output_size`, summed from columns of windows; see `tg.col2im`.
 
-    One number is the height and the width, as in PyTorch.
+    A single number is both the height and the width, as in PyTorch.
     """
 
     def __init__(
@@ -250,6 +250,6 @@ class Fold(_Columns):
         """Returns the images, `[batch, channels, *output_size]`.
 
         Raises:
-            ShapeError: The shape is not that of such columns.
+            ShapeError: The shape does not match such columns.
         """
         return tg.col2im(x, self.output_size, self.kernel_size, self.stride, self.padding, self.dilation)

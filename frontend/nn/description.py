@@ -1,4 +1,4 @@
-"""Models as people read them: a tree of modules with shapes and counts, as text and as HTML."""
+"""Human-readable descriptions of models: a tree of modules with shapes and counts, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class Entry:
     """A module, a container or a parameter.
 
     Attributes:
-        label: Its name, and what it is.
+        label: Its name and kind.
         is_module: Whether it is a module.
-        shared: The path that it was found at before, if it was.
-        count: How many numbers its parameters have, without those found before.
-        children: What is in it.
+        shared: The path under which it was found before, if it was.
+        count: The number of elements of its parameters, excluding those found before.
+        children: The entries in it.
     """
 
     label: str
@@ -26,17 +26,17 @@ class Entry:
 
     @property
     def line(self) -> str:
-        """What it is called, how large it is, and where else it is."""
+        """The entry's label with its size, or with the path it is shared with."""
         if self.shared is not None:
             return f"{self.label} (shared with {self.shared or 'the model itself'})"
         return f"{self.label} ({self.count:,})" if self.is_module and self.count else self.label
 
     def text(self) -> str:
-        """Returns the tree, a line for each entry."""
+        """Returns the tree with one line per entry."""
         return "\n".join([self.line, *("  " + line for child in self.children for line in child.text().split("\n"))])
 
     def html(self) -> str:
-        """Returns the tree as nested elements that fold."""
+        """Returns the tree as nested collapsible elements."""
         line = html.escape(self.line)
         if not self.children:
             return f"<div>{line}</div>"

@@ -1,4 +1,4 @@
-"""Initializers: how `tg.compile` draws a declared parameter from its key.
+"""Initializers: how `tg.compile` samples a declared parameter from its key.
 
 An initializer is any function of a key, a shape and a dtype that returns a numpy array. Those here know the fan-in and
 fan-out of a matrix `[in, out]` and of a convolution's weight `[out, in / groups, window...]`.
@@ -116,7 +116,7 @@ class truncated_normal:
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """Returns the values."""
         low, high = (math.erf(self._deviations(bound) / math.sqrt(2)) for bound in (self.low, self.high))
-        # In f64, so that the tails keep their share, and from the middle of the steps, so that none is infinite.
+        # In f64, so that the tails keep their probability, and from the middle of each step, so that none is infinite.
         unit = np.asarray(random.uniform(key, shape)).astype(np.float64) + 2.0**-24
         inverse = np.asarray(random.erfinv(array(low + unit * (high - low), "f64")))
         drawn = inverse * (math.sqrt(2) * self.standard_deviation)

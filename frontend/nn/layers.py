@@ -103,7 +103,7 @@ class Embedding(Module):
 
     Args:
         num_embeddings: The number of rows.
-        embedding_dim: Their length.
+        embedding_dim: The length of a row.
         padding_idx: A row that is initially zero and gets no gradient, or None; negative ones count from the end.
         init: The initial table: an initializer, a number or an array, as for `tg.nn.param`.
         dtype: The dtype of the table.
@@ -146,7 +146,7 @@ class Embedding(Module):
         places, row = tg.array(indices), self.padding_idx
         places = places if places.dtype.itemsize >= 4 else tg.cast(places, "i32")
         is_padding = tg.equal(places, row)
-        if places.dtype.kind == "i":  # which may count from the end
+        if places.dtype.kind == "i":  # negative indices count from the end
             is_padding = tg.logical_or(is_padding, tg.equal(places, row - self.weight.shape[0]))
         return tg.where(tg.expand_dims(is_padding, -1), tg.stop_gradient(rows), rows)
 
@@ -193,7 +193,7 @@ class Dropout(Module):
 
         Raises:
             OptionError: `key` is not a key.
-            DTypeError: `x` has no floats.
+            DTypeError: `x` is not a float tensor.
         """
         return x if key is None else tg.random.dropout(key, x, self.p)
 
@@ -203,7 +203,7 @@ class Dropout(Module):
 
 
 class _ChannelDropout(Dropout):
-    """Drops whole channels: what the layers below share."""
+    """The base of layers that drop whole channels."""
 
     spatial: ClassVar[int]
 
@@ -212,12 +212,12 @@ class _ChannelDropout(Dropout):
 
         Args:
             x: A tensor of floats.
-            key: A random key, another one for each layer and step; None at inference, which leaves `x` as it is.
+            key: A random key, different for each layer and step; None at inference, which returns `x` unchanged.
 
         Raises:
             ShapeError: `x` has another number of axes.
             OptionError: `key` is not a key.
-            DTypeError: `x` holds no floats.
+            DTypeError: `x` is not a float tensor.
         """
         tensor = as_tensor(x)
         if tensor.ndim != self.spatial + 2:
@@ -256,16 +256,16 @@ class Dropout3d(_ChannelDropout):
 class Bilinear(Module):
     """`y[k] = x1 @ weight[k] @ x2 + bias[k]`, over the last axes.
 
-    Parameters start as in PyTorch: uniform within `1 / sqrt(in1_features)` of zero.
+    Parameters are initialized as in PyTorch: uniform within `1 / sqrt(in1_features)` of zero.
 
     Args:
         in1_features: The extent of the last axis of `x1`.
         in2_features: The extent of the last axis of `x2`.
         out_features: The extent of the last axis of the result.
         bias: Whether there is a bias.
-        dtype: Of the parameters.
-        init: What the weight starts from instead: an initializer, a number or an array, as for `tg.nn.param`.
-        bias_init: What the bias starts from instead.
+        dtype: The dtype of the parameters.
+        init: The initial weight: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: The initial bias.
 
     Attributes:
         weight: Parameter of shape `[out_features, in1_features, in2_features]`.
@@ -297,7 +297,7 @@ class Bilinear(Module):
         """Applies the layer to `[..., in1_features]` and `[..., in2_features]` of the same leading axes.
 
         Raises:
-            ShapeError: The shapes don't fit.
+            ShapeError: The shapes don't match.
         """
         left, right = (trailing("Bilinear", x, (n,)) for x, n in zip((x1, x2), self.weight.shape[1:], strict=True))
         if left.shape[:-1] != right.shape[:-1]:
@@ -401,7 +401,7 @@ class MLP(Module):
 
     Raises:
         ShapeError: An extent is not a positive integer.
-        OptionError: `dropout` is not a number between 0 and 1, or `activation` no function.
+        OptionError: `dropout` is not a number between 0 and 1, or `activation` is not a function.
     """
 
     key_argument: ClassVar[str] = "key"

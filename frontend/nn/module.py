@@ -50,7 +50,7 @@ class Module:
         InputError: An assigned array has values too large for f32, or requires a gradient.
     """
 
-    leaf_role: ClassVar[str] = "parameter"  # of its leaves, where it is an argument of a traced function
+    leaf_role: ClassVar[str] = "parameter"  # the role of its leaves as arguments of a traced function
     _binding: Binding | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -76,7 +76,7 @@ class Module:
         meant = "; name its forward __call__: that is what model(...) calls" if hasattr(self, "forward") else ""
         raise ArgumentError(f"{name} is called, but defines no __call__{meant}")
 
-    if not TYPE_CHECKING:  # a type checker finds such names by itself
+    if not TYPE_CHECKING:  # type checkers report such names themselves
 
         def __getattr__(self, name: str) -> NoReturn:
 
@@ -143,7 +143,7 @@ class Module:
         would update them, such as batch norm, have to be called as `tg.nn.inference(model)`.
 
         Args:
-            seed: The seed from which parameters and buffers are drawn, each with its path, as `tg.compile` does.
+            seed: The seed from which parameters and buffers are sampled, each with its path, as `tg.compile` does.
             values: Arrays by path to use instead, such as `training.state_dict(parts="model")`.
             device: The device of parameters and buffers, as for `tg.tensor`; `None` makes constants.
 
@@ -183,7 +183,7 @@ class Module:
 
         Raises:
             ParameterError: A pattern matches no parameter (the error names the nearest), or this is inside a trace.
-                Then nothing has changed.
+                Nothing is changed then.
         """
         for parameter in self._matching("freeze", patterns):
             parameter.trainable = False
@@ -196,7 +196,7 @@ class Module:
 
         Raises:
             ParameterError: A pattern matches no parameter (the error names the nearest), or this is inside a trace.
-                Then nothing has changed.
+                Nothing is changed then.
         """
         for parameter in self._matching("trainable", patterns):
             parameter.trainable = True
@@ -276,7 +276,7 @@ def _located(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(self, *args, **kwargs)
         path = "" if self._binding is None else self._binding.path
         around = current_call()
-        if not path or (around is not None and around.path == path):  # of a base class, from its own
+        if not path or (around is not None and around.path == path):  # called by a subclass's `__call__`
             return function(self, *args, **kwargs)
         calls = trace.outermost.calls
         calls[path] += 1
@@ -389,7 +389,7 @@ def walk(root: Module, is_leaf: Callable[[Any], bool]) -> Iterator[tuple[str, An
     return _walk("", root, is_leaf, set())
 
 
-# Not a nested function: one that calls itself is a reference cycle, which every step would leave to the collector.
+# Not a nested function: a recursive closure is a reference cycle, left to the garbage collector on every step.
 def _walk(path: str, node: Any, is_leaf: Callable[[Any], bool], seen: set[int]) -> Iterator[tuple[str, Any]]:
     if id(node) in seen:
         return

@@ -108,7 +108,7 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Standardizes each group of neighbouring channels of each example, then applies a weight and bias per channel.
+    """Standardizes each group of neighboring channels of each example, then applies a weight and bias per channel.
 
     One group normalizes all channels together; as many groups as channels normalize each channel on its own.
 
@@ -184,7 +184,7 @@ class _InstanceNorm(Module):
         """Applies the layer to `[batch, num_features, spatial...]`.
 
         Raises:
-            ShapeError: `x` has other axes or channels.
+            ShapeError: `x` has a different number of axes or channels.
         """
         tensor = channelled(type(self).__name__, x, self.num_features, self.spatial)
         return tg.group_norm(tensor, self.num_features, self.weight, self.bias, self.eps)
@@ -196,20 +196,20 @@ class InstanceNorm1d(_InstanceNorm):
     D. Ulyanov, A. Vedaldi and V. Lempitsky, Instance Normalization, 2016. There are no running statistics.
 
     Args:
-        num_features: How many channels.
-        eps: Is added to the variance.
+        num_features: The number of channels.
+        eps: Added to the variance.
         affine: Whether there are parameters.
-        dtype: Of the parameters.
-        init: What the weight starts from instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
-        bias_init: What the bias starts from instead of 0.
+        dtype: The dtype of the parameters.
+        init: The initial weight, instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: The initial bias, instead of 0.
 
     Attributes:
-        weight: Parameter of shape `[num_features]`, 1 at first, or None.
-        bias: Parameter of shape `[num_features]`, 0 at first, or None.
+        weight: Parameter of shape `[num_features]`, initially 1, or None.
+        bias: Parameter of shape `[num_features]`, initially 0, or None.
 
     Raises:
         ShapeError: `num_features` is not a positive integer.
-        OptionError: `eps` is negative or no number.
+        OptionError: `eps` is negative or not a number.
     """
 
     spatial = 1
@@ -228,13 +228,13 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class LocalResponseNorm(Module):
-    """Divides each element by a power of the mean square of its channel's neighbours; see `tg.local_response_norm`.
+    """Divides each element by a power of the mean square of neighboring channels; see `tg.local_response_norm`.
 
     Args:
-        size: How many channels.
-        alpha: Of the formula.
-        beta: Of the formula.
-        k: Of the formula.
+        size: The number of channels.
+        alpha: See the formula.
+        beta: See the formula.
+        k: See the formula.
 
     Raises:
         ShapeError: `size` is not a positive integer.

@@ -1,4 +1,4 @@
-"""Parameters and buffers: how a model declares them, and how their values are drawn."""
+"""Parameters and buffers: their declaration, and the sampling of their values."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tensorgrad.tracing.tensor import Traced
 
 @dataclass(eq=False, repr=False, slots=True)
 class Parameter(Declared):
-    """A declared parameter: a shape, a dtype and an initializer, but no values. `tg.compile` draws them.
+    """A declared parameter: a shape, a dtype and an initializer, but no values. `tg.compile` samples them.
 
     Attributes:
         shape: The extents.
         dtype: The numpy dtype of the elements.
-        initializer: What draws the values from a key.
+        initializer: Samples the values from a key.
         trainable: Whether programs compiled from now on train it; `Module.freeze` changes it.
     """
 
@@ -56,9 +56,9 @@ def param(shape: int | Sequence[int], init: Init, dtype: object = "f32") -> Para
         dtype: A floating-point dtype.
 
     Raises:
-        ShapeError: The shape is not a shape.
+        ShapeError: The shape is invalid.
         DTypeError: The dtype is not a floating-point one.
-        OptionError: `init` is none of those, or an array of a different shape.
+        OptionError: `init` is none of these, or an array of a different shape.
     """
     wanted = spec(shape, dtype)
     if not is_float(wanted.dtype):
@@ -76,7 +76,7 @@ class Buffer(Declared):
     Attributes:
         shape: The extents.
         dtype: The numpy dtype of the elements.
-        initializer: What draws the values from a key.
+        initializer: Samples the values from a key.
     """
 
     kind: ClassVar[str] = "buffer"
@@ -110,8 +110,8 @@ def buffer(shape: int | Sequence[int], init: Init = 0.0, dtype: object = "f32") 
         dtype: Any but bool.
 
     Raises:
-        ShapeError: The shape is not a shape.
-        DTypeError: The dtype is none of those.
+        ShapeError: The shape is invalid.
+        DTypeError: The dtype is not supported.
         OptionError: `init` is not an initializer, number or array, or an array of another shape.
     """
     wanted = spec(shape, dtype)
@@ -121,7 +121,7 @@ def buffer(shape: int | Sequence[int], init: Init = 0.0, dtype: object = "f32") 
 
 
 def as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
-    """Returns the initializer that `param` makes of its `init`.
+    """Returns the initializer for the `init` of `param`.
 
     Raises:
         OptionError: It is not an initializer, number or array, or an array of another shape.
@@ -148,7 +148,7 @@ def is_float_array(value: object) -> bool:
 
     if isinstance(value, Traced):
         return False
-    dtype = str(getattr(value, "dtype", ""))  # numpy's and others' name it alike: float32, torch.float32
+    dtype = str(getattr(value, "dtype", ""))  # similar for numpy and others: float32, torch.float32
     return "float" in dtype
 
 
@@ -170,7 +170,7 @@ def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict
 
 
 def drawing(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the path and the initial value of parameters and buffers, one after the other; see `drawn`."""
+    """Yields the path and the initial value of parameters and buffers, one at a time; see `drawn`."""
     for path, parameter in parameters.items():
         yield path, _draw(path, parameter, key)
 

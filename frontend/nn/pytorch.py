@@ -1,4 +1,4 @@
-"""PyTorch's state dicts: their names and layouts, to and from parameters and buffers by path.
+"""PyTorch's state dicts: conversion of names and layouts to and from parameters and buffers by path.
 
 | Layer | in PyTorch | here |
 |---|---|---|
@@ -7,12 +7,12 @@
 | `BatchNorm1d` … `BatchNorm3d`, buffers included | the same | the same |
 | `RNN`, `GRU`, `LSTM` | the same | the same |
 | `MultiHeadAttention` | `in_proj_weight`, `in_proj_bias` | each `weight` of `q`, `k`, `v`, transposed; each `bias` |
-| … with `kdim` or `vdim` | `q_proj_weight`, `k_…`, `v_…`, `in_proj_bias` | the same, but one by one |
+| … with `kdim` or `vdim` | `q_proj_weight`, `k_…`, `v_…`, `in_proj_bias` | the same, but separately |
 | … its result | `out_proj.weight`, `out_proj.bias` | `out.weight`, transposed; `out.bias` |
 | … with `num_kv_heads` | it has none | `q`, `k`, `v` and `out` are four `Linear` |
 | `Sequential`, lists, dicts, own modules | attribute paths | the same |
 
-A parameter that several paths lead to has each of their names in PyTorch's dict, and the first of them here.
+A parameter that is reachable by several paths has each of these names in PyTorch's dict, and the first one here.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Stored:
     """One of PyTorch's tensors.
 
     Attributes:
-        name: Its name, below the module's.
-        parts: Ours, by path below the module, which it has stacked along its first axis.
-        transposed: Whether each of them has its two axes the other way round.
+        name: Its name, relative to the module.
+        parts: Our parameters, by path relative to the module, which it stacks along its first axis.
+        transposed: Whether the two axes of each part are swapped.
     """
 
     name: str
@@ -66,12 +66,12 @@ def _attention(module: MultiHeadAttention) -> list[Stored]:
 
 
 RULES: dict[type[Module], Callable[[Any], list[Stored]]] = {Linear: _linear, MultiHeadAttention: _attention}
-"""The layers whose names or layouts differ, each with what PyTorch stores of it; all else is stored as it is."""
+"""The layers whose names or layouts differ, each with its PyTorch tensors; all others are stored unchanged."""
 
 
 @dataclass(frozen=True)
 class _Tensor:
-    """One of PyTorch's tensors, by the name that it has in all; its parts are declared parameters."""
+    """One of PyTorch's tensors, by its full name; its parts are declared parameters."""
 
     name: str
     parts: tuple[Parameter | Buffer, ...]
@@ -87,22 +87,22 @@ class _Tensor:
         if len(self.parts) == 1:
             pieces = [value]
         else:
-            extents = [part.shape[-1] for part in self.parts]  # the first axis of what is transposed, or the only one
+            extents = [part.shape[-1] for part in self.parts]  # the first axis of a transposed tensor, or the only one
             pieces = np.split(value, np.cumsum(extents)[:-1])
         return [np.asarray(piece.T if self.transposed else piece, order="C") for piece in pieces]
 
     def join(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """Returns PyTorch's tensor, made of our parts."""
+        """Returns PyTorch's tensor, joined from our parts."""
         turned = [value.T if self.transposed else value for value in values]
         return np.asarray(np.concatenate(turned) if len(turned) > 1 else turned[0], order="C")
 
 
 class Converted(dict[str, np.ndarray]):
-    """Arrays by path, and what `from_torch` did without.
+    """Arrays by path, and the mismatches that `from_torch` tolerated.
 
     Attributes:
-        missing: The paths of parameters and buffers that PyTorch's dict has nothing for.
-        unexpected: PyTorch's names that have nothing to correspond to here, but for those that were ignored.
+        missing: The paths of parameters and buffers that are not in PyTorch's dict.
+        unexpected: PyTorch's names without a counterpart here, except ignored ones.
     """
 
     missing: tuple[str, ...] = ()
@@ -118,25 +118,25 @@ def from_torch(
 ) -> Converted:
     """Returns a model's parameters and buffers from PyTorch's `state_dict()` of the same; see `tensorgrad.nn.pytorch`.
 
-    `training.load_parameters(tg.nn.from_torch(model, torch_model.state_dict()))` trains on from there.
+    `training.load_parameters(tg.nn.from_torch(model, torch_model.state_dict()))` continues training from there.
 
     Args:
         model: The model.
         state_dict: PyTorch's tensors, or arrays, by name.
-        names: Where PyTorch's model has other attributes: the path of a module or parameter here, to its name there.
-            The longest path counts.
-        ignore: Patterns of PyTorch's names that have nothing to correspond to here.
-        strict: Whether every parameter and buffer must be there, and no other name. Otherwise `missing` and
-            `unexpected` of the result list what was done without; `training.load_parameters(values, strict=False)`
-            takes the rest.
+        names: If PyTorch's model has different attribute names: maps the path of a module or parameter here to its
+            name there. The longest matching path applies.
+        ignore: Patterns of PyTorch's names that have no counterpart here.
+        strict: Whether every parameter and buffer must be given, and no other name. Otherwise `missing` and
+            `unexpected` of the result list the mismatches; `training.load_parameters(values, strict=False)` loads the
+            rest.
 
     Returns:
         An array for each parameter and buffer, by path, in its own dtype.
 
     Raises:
         InputError: With `strict`, names are missing or unexpected; or shapes differ (lists all); a value doesn't fit
-            the parameter's dtype; or what is one parameter here has two values there.
-        OptionError: A path in `names` or a pattern in `ignore` fits nothing.
+            the parameter's dtype; or one parameter here has two different values there.
+        OptionError: A path in `names` or a pattern in `ignore` matches nothing.
     """
     if not isinstance(state_dict, Mapping):
         raise InputError(f"from_torch: takes a state_dict, got {type(state_dict).__name__}")
@@ -176,12 +176,11 @@ def from_torch(
 
 
 def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
-    """Returns what `load_state_dict` of the same model in PyTorch takes, once `torch.from_numpy` has made tensors of
-    it.
+    """Returns arrays for the `load_state_dict` of the same model in PyTorch, after `torch.from_numpy` of each.
 
     Args:
         model: The model.
-        values: Arrays by path, such as `training.state_dict()`; or `training.parameters()`, where there are no buffers.
+        values: Arrays by path, such as `training.state_dict()`; or `training.parameters()`, if there are no buffers.
         names: As for `from_torch`.
 
     Returns:
@@ -189,7 +188,7 @@ def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] 
 
     Raises:
         InputError: Paths are missing or unexpected, or shapes differ.
-        OptionError: A path in `names` fits nothing.
+        OptionError: A path in `names` matches nothing.
     """
     parameters = declarations(model)
     arrays = _checked(parameters, {name: _array(name, value) for name, value in values.items() if "/" not in name})
@@ -198,7 +197,7 @@ def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] 
     return {tensor.name: tensor.join([by_parameter[id(part)] for part in tensor.parts]) for tensor in tensors}
 
 
-# What a layer needs to be declared is light; that which follows is imported when values are there.
+# Declaring layers must stay lightweight; the imports below are only needed once there are values.
 
 
 def _mistake(message: str, kind: type[TensorgradError] = InputError) -> TensorgradError:
@@ -207,7 +206,7 @@ def _mistake(message: str, kind: type[TensorgradError] = InputError) -> Tensorgr
 
 
 def _checked(parameters: Mapping[str, Parameter | Buffer], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Values in the parameters' shapes and dtypes."""
+    """Returns values in the parameters' shapes and dtypes."""
 
     slots = {path: slot_of(path, Spec(found.shape, found.dtype)) for path, found in parameters.items()}
     return check_inputs(slots, values, what="parameter")
@@ -229,7 +228,7 @@ def _skipped(given: Mapping[str, Any], patterns: Sequence[str]) -> set[str]:
 
 
 def _tensors(model: Module, names: Mapping[str, str] | None) -> list[_Tensor]:
-    """Returns all of PyTorch's tensors, those that are under several names under each."""
+    """Returns all of PyTorch's tensors; those with several names appear under each."""
     found = [
         _Tensor(f"{path}.{stored.name}" if path else stored.name, parts, stored.transposed)
         for path, stored, parts in _visited("", model, ())
@@ -255,7 +254,7 @@ def _renamed(name: str, names: Mapping[str, str]) -> str:
 def _visited(
     path: str, node: Any, above: tuple[int, ...]
 ) -> Iterator[tuple[str, Stored, tuple[Parameter | Buffer, ...]]]:
-    """Yields what PyTorch stores of a node, with the path of the module and the parts; shared nodes come each time."""
+    """Yields a node's PyTorch tensors, with the path of the module and the parts; shared nodes each time."""
     if id(node) in above:
         return
     rule = next((RULES[kind] for kind in type(node).__mro__ if kind in RULES), None)

@@ -14,7 +14,7 @@ from tensorgrad.tracing.location import user_line
 
 
 class _Pad(Module):
-    """Pads the last axes: what the layers below share."""
+    """The base of layers that pad the last axes."""
 
     spatial: ClassVar[int]
     mode: ClassVar[str]
@@ -25,7 +25,7 @@ class _Pad(Module):
         given = [padding] * (2 * self.spatial) if isinstance(padding, int) else list(padding)
         if len(given) != 2 * self.spatial or any(isinstance(n, bool) or not isinstance(n, int) for n in given):
             raise ShapeError(f"{name}: padding must be one integer or {2 * self.spatial}, got {padding!r}")
-        # As PyTorch has them: the last axis first, each before and behind.
+        # In PyTorch's order: the last axis first, each as (before, after).
         self.padding = [(given[2 * i], given[2 * i + 1]) for i in reversed(range(self.spatial))]
 
     def __call__(self, x: Any) -> tg.Tensor:
@@ -58,19 +58,19 @@ class _ConstantPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad):
-    """Pads the last axis by a number: `padding` elements at both ends, or `(before, behind)`."""
+    """Pads the last axis with a number: `padding` elements at both ends, or `(before, after)`."""
 
     spatial = 1
 
 
 class ConstantPad2d(_ConstantPad):
-    """Pads the last two axes by a number: `padding` elements on all sides, or `(left, right, top, bottom)`."""
+    """Pads the last two axes with a number: `padding` elements on all sides, or `(left, right, top, bottom)`."""
 
     spatial = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """Pads the last three axes by a number: `padding` on all sides, or `(left, right, top, bottom, front, back)`."""
+    """Pads the last three axes with a number: `padding` on all sides, or `(left, right, top, bottom, front, back)`."""
 
     spatial = 3
 
@@ -80,19 +80,19 @@ class _ZeroPad(_Pad):
 
 
 class ZeroPad1d(_ZeroPad):
-    """Pads the last axis by zeros; `padding` as for `ConstantPad1d`."""
+    """Pads the last axis with zeros; `padding` as for `ConstantPad1d`."""
 
     spatial = 1
 
 
 class ZeroPad2d(_ZeroPad):
-    """Pads the last two axes by zeros; `padding` as for `ConstantPad2d`."""
+    """Pads the last two axes with zeros; `padding` as for `ConstantPad2d`."""
 
     spatial = 2
 
 
 class ZeroPad3d(_ZeroPad):
-    """Pads the last three axes by zeros; `padding` as for `ConstantPad3d`."""
+    """Pads the last three axes with zeros; `padding` as for `ConstantPad3d`."""
 
     spatial = 3
 
@@ -102,19 +102,19 @@ class _ReflectionPad(_Pad):
 
 
 class ReflectionPad1d(_ReflectionPad):
-    """Pads the last axis by its reflection at its ends; `padding` as for `ConstantPad1d`."""
+    """Pads the last axis by reflection at its ends; `padding` as for `ConstantPad1d`."""
 
     spatial = 1
 
 
 class ReflectionPad2d(_ReflectionPad):
-    """Pads the last two axes by their reflection at the edges; `padding` as for `ConstantPad2d`."""
+    """Pads the last two axes by reflection at the edges; `padding` as for `ConstantPad2d`."""
 
     spatial = 2
 
 
 class ReflectionPad3d(_ReflectionPad):
-    """Pads the last three axes by their reflection at the faces; `padding` as for `ConstantPad3d`."""
+    """Pads the last three axes by reflection at the faces; `padding` as for `ConstantPad3d`."""
 
     spatial = 3
 
@@ -124,19 +124,19 @@ class _ReplicationPad(_Pad):
 
 
 class ReplicationPad1d(_ReplicationPad):
-    """Pads the last axis by its outermost elements; `padding` as for `ConstantPad1d`."""
+    """Pads the last axis by repeating its outermost elements; `padding` as for `ConstantPad1d`."""
 
     spatial = 1
 
 
 class ReplicationPad2d(_ReplicationPad):
-    """Pads the last two axes by their outermost elements; `padding` as for `ConstantPad2d`."""
+    """Pads the last two axes by repeating their outermost elements; `padding` as for `ConstantPad2d`."""
 
     spatial = 2
 
 
 class ReplicationPad3d(_ReplicationPad):
-    """Pads the last three axes by their outermost elements; `padding` as for `ConstantPad3d`."""
+    """Pads the last three axes by repeating their outermost elements; `padding` as for `ConstantPad3d`."""
 
     spatial = 3
 
@@ -146,31 +146,32 @@ class _CircularPad(_Pad):
 
 
 class CircularPad1d(_CircularPad):
-    """Pads the last axis by its other end; `padding` as for `ConstantPad1d`."""
+    """Pads the last axis circularly; `padding` as for `ConstantPad1d`."""
 
     spatial = 1
 
 
 class CircularPad2d(_CircularPad):
-    """Pads the last two axes by their other ends; `padding` as for `ConstantPad2d`."""
+    """Pads the last two axes circularly; `padding` as for `ConstantPad2d`."""
 
     spatial = 2
 
 
 class CircularPad3d(_CircularPad):
-    """Pads the last three axes by their other ends; `padding` as for `ConstantPad3d`."""
+    """Pads the last three axes circularly; `padding` as for `ConstantPad3d`."""
 
     spatial = 3
 
 
 class Upsample(Module):
-    """Resizes all axes but the first two; see `tg.resize`, whose methods `mode` names.
+    """Resizes all axes but the first two; see `tg.resize`.
 
     Args:
         size: The new extents, or one number for all.
-        scale_factor: The new extents over the old ones, in the place of `size`.
-        mode: How new elements are made. "nearest" is PyTorch's "nearest-exact"; they are the same for whole factors.
-        align_corners: Whether the centres of the first and last elements stay where they are; of weighted elements.
+        scale_factor: The ratio of new to old extents, instead of `size`.
+        mode: The method of `tg.resize`. "nearest" is PyTorch's "nearest-exact"; they agree for integer factors.
+        align_corners: Whether the centers of the first and last elements keep their positions; for methods that weight
+            elements.
 
     Raises:
         OptionError: Not exactly one of `size` and `scale_factor` is given.
@@ -189,7 +190,7 @@ class Upsample(Module):
         self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
 
     def __call__(self, x: Any) -> tg.Tensor:
-        """Applies the layer to `[batch, channels, spatial...]`; raises what `tg.resize` raises."""
+        """Applies the layer to `[batch, channels, spatial...]`; raises the errors of `tg.resize`."""
         return tg.resize(x, self.size, self.mode, self.align_corners, self.scale_factor)
 
 
@@ -202,7 +203,7 @@ class PixelShuffle(Module):
         self.upscale_factor = upscale_factor
 
     def __call__(self, x: Any) -> tg.Tensor:
-        """Applies the function; raises what it raises."""
+        """Applies the function; raises its errors."""
         return tg.pixel_shuffle(x, self.upscale_factor)
 
 
@@ -215,7 +216,7 @@ class PixelUnshuffle(Module):
         self.downscale_factor = downscale_factor
 
     def __call__(self, x: Any) -> tg.Tensor:
-        """Applies the function; raises what it raises."""
+        """Applies the function; raises its errors."""
         return tg.pixel_unshuffle(x, self.downscale_factor)
 
 
@@ -228,12 +229,12 @@ class ChannelShuffle(Module):
         self.groups = groups
 
     def __call__(self, x: Any) -> tg.Tensor:
-        """Applies the function; raises what it raises."""
+        """Applies the function; raises its errors."""
         return tg.channel_shuffle(x, self.groups)
 
 
 class Unflatten(Module):
-    """Divides the axis `dim` into several; see `tg.unflatten`."""
+    """Splits the axis `dim` into several; see `tg.unflatten`."""
 
     def __init__(self, dim: int, unflattened_size: int | Sequence[int]):
         super().__init__()
@@ -241,5 +242,5 @@ class Unflatten(Module):
         self.unflattened_size = (unflattened_size,) if isinstance(unflattened_size, int) else tuple(unflattened_size)
 
     def __call__(self, x: Any) -> tg.Tensor:
-        """Applies the function; raises what it raises."""
+        """Applies the function; raises its errors."""
         return tg.unflatten(x, self.dim, self.unflattened_size)

@@ -1,4 +1,4 @@
-"""Recurrent layers, as loops: their programs don't grow with the length of the sequence."""
+"""Recurrent layers as loops: the size of their programs is independent of the sequence length."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ACTIVATIONS = ("tanh", "relu")
 
 
 class Recurrent(Module):
-    """What recurrent layers share: stacks of layers, directions, layouts.
+    """The base of recurrent layers: stacked layers, directions and layouts.
 
-    Parameters have PyTorch's names and layouts, for each layer `k` (and with `_reverse` behind for the second
+    Parameters have PyTorch's names and layouts, for each layer `k` (with the suffix `_reverse` for the second
     direction): `weight_ih_lk` `[gates * hidden_size, inputs]`, `weight_hh_lk` `[gates * hidden_size, hidden_size]`,
-    `bias_ih_lk` and `bias_hh_lk` `[gates * hidden_size]`. They start as in PyTorch: uniform within
+    `bias_ih_lk` and `bias_hh_lk` `[gates * hidden_size]`. They are initialized as in PyTorch: uniform within
     `1 / sqrt(hidden_size)` of zero.
 
     Args:
@@ -37,13 +37,13 @@ class Recurrent(Module):
         num_layers: The number of layers, each on the output of the previous one.
         bias: Whether there are biases.
         batch_first: Whether `x` and the output are `[batch, length, features]`, not `[length, batch, features]`.
-        dropout: The probability of dropping an output of a layer that another layer reads, if there is a key.
-        bidirectional: Whether each layer also runs from the end of the sequence, with parameters of its own.
+        dropout: The probability of dropping an output that a layer passes to the next, if there is a key.
+        bidirectional: Whether each layer also runs over the reversed sequence, with separate parameters.
         dtype: The dtype of the parameters.
-        init: What the weights of inputs start from instead: an initializer, which draws `[inputs, hidden_size]` for
-            each gate, so that fans are those of a gate; a number; or an array.
-        recurrent_init: What the weights of the state start from instead, likewise; such as `orthogonal()`.
-        bias_init: What the biases start from instead.
+        init: The initial input weights: an initializer, which samples `[inputs, hidden_size]` for each gate, so that
+            the fans are those of one gate; a number; or an array.
+        recurrent_init: The initial recurrent weights, likewise; such as `orthogonal()`.
+        bias_init: The initial biases.
 
     Raises:
         ShapeError: An extent is not a positive integer.
@@ -51,10 +51,10 @@ class Recurrent(Module):
     """
 
     GATES: ClassVar[int] = 1
-    """How many linear maps of the input and of the state there are."""
+    """The number of gates: linear maps of the input and of the state."""
 
     STATES: ClassVar[int] = 1
-    """How many tensors make up the state."""
+    """The number of tensors of the state."""
 
     key_argument: ClassVar[str] = "dropout_key"
 
@@ -98,38 +98,38 @@ class Recurrent(Module):
 
         Args:
             inputs: The linear map of the input, `[batch, gates * hidden_size]`, with its bias.
-            hidden: That of the state's first tensor.
+            hidden: The linear map of the state's first tensor.
             state: The state, each tensor `[batch, hidden_size]`.
         """
 
     def __call__(
         self, x: Any, state: Any = None, dropout_key: Any = None, *, lengths: Any = None, mask: Any = None
     ) -> tuple[tg.Tensor, Any]:
-        """Runs the layers over a sequence, or over sequences of several lengths that are padded to one.
+        """Runs the layers over a sequence, or over a batch of padded sequences.
 
-        With `lengths` or `mask`, padding takes no part, whatever `x` holds there, as in PyTorch's packed sequences: the
-        state passes it unchanged, so that the second direction starts at the last element that counts and the last
+        With `lengths` or `mask`, padding is ignored, whatever `x` contains there, as in PyTorch's packed sequences: the
+        state passes through it unchanged, so that the second direction starts at the last valid element, and the final
         state is that after the last one; outputs there are 0.
 
         Args:
             x: `[length, batch, input_size]` (see `batch_first`), or `[length, input_size]`.
-            state: What the layers begin with, zeros by default: `[num_layers * directions, batch, hidden_size]`,
-                without the batch where `x` has none. For an LSTM a pair of these.
+            state: The initial state, zeros by default: `[num_layers * directions, batch, hidden_size]`, without the
+                batch axis if `x` has none. For an LSTM a pair of these.
             dropout_key: A random key for dropout, or None at inference.
-            lengths: How many elements of each sequence count, from its first: integers `[batch]`, or a scalar where `x`
-                has no batch. 0 leaves the state as it was.
-            mask: Which elements count, in place of `lengths`: booleans of the shape of `x` without its features. Those
-                that don't may lie anywhere.
+            lengths: The number of valid elements of each sequence, from its start: integers `[batch]`, or a scalar if
+                `x` has no batch axis. 0 leaves the state unchanged.
+            mask: The valid elements, instead of `lengths`: booleans of the shape of `x` without its features. Invalid
+                ones may be anywhere.
 
         Returns:
             `(output, state)`: the outputs of the last layer, `[length, batch, directions * hidden_size]` in the layout
-            of `x`, and the last state of every layer and direction, like `state`.
+            of `x`, and the final state of every layer and direction, like `state`.
 
         Raises:
-            ShapeError: The shape of `x`, of the state, of the lengths or of the mask doesn't fit.
-            DTypeError: The lengths are not integers, or the mask holds no booleans.
-            InputError: A length that is known while tracing is negative, or more than the sequences have.
-            OptionError: `dropout_key` is not a key, or there are both lengths and a mask.
+            ShapeError: The shape of `x`, of the state, of the lengths or of the mask is wrong.
+            DTypeError: The lengths are not integers, or the mask is not boolean.
+            InputError: A length that is known during tracing is negative, or exceeds that of the sequences.
+            OptionError: `dropout_key` is not a key, or both lengths and a mask are given.
         """
 
         rows = as_tensor(x)
@@ -145,7 +145,7 @@ class Recurrent(Module):
         keys = self._keys(dropout_key)
         counted = self._counted(lengths, mask, (rows.shape[0], rows.shape[1]), batched)
         if counted is not None:
-            rows = tg.where(counted, rows, 0)  # so that no NaN in the padding reaches a gradient, as 0 * NaN
+            rows = tg.where(counted, rows, 0)  # so that NaN in the padding doesn't reach gradients as 0 * NaN
         last: list[tuple[Any, ...]] = []
         for layer in range(self.num_layers):
             found = [self._direction(rows, counted, layer, direction, states) for direction in range(self.directions)]
@@ -163,8 +163,9 @@ class Recurrent(Module):
     def _direction(
         self, rows: Any, counted: Any, layer: int, direction: int, states: tuple[Any, ...]
     ) -> tuple[Any, tuple[Any, ...]]:
-        """Runs one layer in one direction; returns its outputs and last state. Inputs are mapped for all positions at
-        once.
+        """Runs one layer in one direction; returns its outputs and final state.
+
+        Inputs are mapped for all positions in one product.
         """
         place, number = _suffix(layer, direction), layer * self.directions + direction
         inputs = rows @ tg.transpose(getattr(self, f"weight_ih{place}"))
@@ -187,7 +188,7 @@ class Recurrent(Module):
         return outputs, last
 
     def _counted(self, lengths: Any, mask: Any, extents: tuple[int, int], batched: bool) -> Any:
-        """Returns which elements count, `[length, batch, 1]`, or None where all do."""
+        """Returns a mask of the valid elements, `[length, batch, 1]`, or None if all are valid."""
 
         length, batch = extents
         if lengths is None and mask is None:
@@ -207,7 +208,7 @@ class Recurrent(Module):
         return tg.less(tg.reshape(tg.arange(length), (length, 1, 1)), tg.reshape(counts, (1, batch, 1)))
 
     def _lengths(self, lengths: Any, shape: tuple[int, ...], most: int) -> Any:
-        """Lengths as an i32 tensor; those that are known are checked."""
+        """Returns lengths as an i32 tensor; known values are checked."""
 
         given = as_tensor(lengths)
         if given.shape != shape:
@@ -221,7 +222,7 @@ class Recurrent(Module):
         return tg.cast(given, "i32")
 
     def _states(self, state: Any, rows: Any, batched: bool) -> tuple[Any, ...]:
-        """Returns the state to begin with, each tensor `[num_layers * directions, batch, hidden_size]`."""
+        """Returns the initial state, each tensor `[num_layers * directions, batch, hidden_size]`."""
 
         count, batch = self.num_layers * self.directions, rows.shape[1]
         if state is None:
@@ -248,14 +249,14 @@ class Recurrent(Module):
 
 @dataclass(frozen=True)
 class Starts:
-    """What the parameters of a recurrent layer or cell start from."""
+    """The initial values of the parameters of a recurrent layer or cell."""
 
     hidden_size: int
     gates: int
     dtype: object
 
     def declared(self, start: Init | None, *shape: int) -> Parameter:
-        """Returns a parameter that starts from what a user gave, else uniform within `1 / sqrt(hidden_size)` of 0."""
+        """Returns a parameter with the user's initial value, or else uniform within `1 / sqrt(hidden_size)` of 0."""
         if callable(start) and len(shape) == 2:
             return param(shape, _by_gate(cast("Initializer", start), self.gates), self.dtype)
         bound = 1 / math.sqrt(self.hidden_size)
@@ -263,7 +264,7 @@ class Starts:
 
 
 def _by_gate(initializer: Initializer, gates: int) -> Initializer:
-    """Draws the weight of each gate on its own, as `[inputs, hidden_size]`, which is where initializers have fans."""
+    """Samples the weight of each gate separately, as `[inputs, hidden_size]`, a shape whose fans initializers know."""
 
     def drawn(key: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         rows, inputs = shape
@@ -278,7 +279,7 @@ def _suffix(layer: int, direction: int) -> str:
 
 
 def gates(x: Any, count: int) -> list[Any]:
-    """Returns the parts of a linear map, `[batch, count * hidden_size]`, that belong to each gate."""
+    """Returns the slices of a linear map, `[batch, count * hidden_size]`, that belong to each gate."""
     size = x.shape[-1] // count
     return [x[:, i * size : (i + 1) * size] for i in range(count)]
 

@@ -1,4 +1,4 @@
-"""Transformers: attention and a perceptron, each with a residual connection and layer normalization.
+"""Transformers: attention and a feed-forward network, each with a residual connection and layer normalization.
 
 A. Vaswani et al., Attention Is All You Need, 2017.
 """
@@ -20,7 +20,7 @@ from tensorgrad.nn.parameters import Init
 
 
 class _Layer(Module):
-    """What the two kinds of layers share: the perceptron, dropout, and where normalization goes."""
+    """The base of both kinds of layers: the feed-forward network, dropout, and the placement of normalization."""
 
     key_argument: ClassVar[str] = "key"
 
@@ -83,26 +83,27 @@ class _Layer(Module):
 
 
 def _keys(key: Any) -> Callable[[int], Any]:
-    """Returns what gives a key of its own to each use in a layer; None at inference."""
+    """Returns a function that makes a separate key for each use in a layer; None at inference."""
     return lambda use: None if key is None else tg.random.fold_in(key, use)
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention, then a perceptron of two layers.
+    """Self-attention, followed by a feed-forward network of two layers.
 
     Args:
         d_model: Features of the input and of the result.
-        nhead: How many heads; divides `d_model`.
-        dim_feedforward: Features between the perceptron's layers.
-        dropout: The probability of dropout: of attention weights, of each block's result, and inside the perceptron.
+        nhead: The number of heads; it must divide `d_model`.
+        dim_feedforward: Features between the layers of the feed-forward network.
+        dropout: The probability of dropout: of attention weights, of each block's result, and inside the feed-forward
+            network.
         activation: A function of one tensor; `tg.relu` by default.
-        layer_norm_eps: Is added to variances.
+        layer_norm_eps: Added to variances.
         norm_first: Whether blocks normalize their inputs (pre-norm) rather than sums with their results (post-norm).
         bias: Whether linear layers and normalization have biases.
-        causal: Whether a position attends to none behind it.
-        dtype: Of the parameters.
-        init: What the weights of `Linear` layers start from instead of their own, those of attention included.
-        bias_init: What their biases start from instead.
+        causal: Whether a position can't attend to later ones.
+        dtype: The dtype of the parameters.
+        init: The initial weights of `Linear` layers, including those of attention.
+        bias_init: Their initial biases.
 
     Attributes:
         self_attn: `MultiHeadAttention`.
@@ -111,7 +112,7 @@ class TransformerEncoderLayer(_Layer):
 
     Raises:
         ShapeError: An extent is not a positive integer, or the heads don't divide `d_model`.
-        OptionError: `dropout` is not a number between 0 and 1, or `activation` no function.
+        OptionError: `dropout` is not a number between 0 and 1, or `activation` is not a function.
     """
 
     def __call__(self, x: Any, key: Any = None, *, mask: Any = None) -> tg.Tensor:
@@ -123,7 +124,7 @@ class TransformerEncoderLayer(_Layer):
             mask: As for `MultiHeadAttention`.
 
         Raises:
-            ShapeError: The shapes don't fit each other.
+            ShapeError: The shapes don't match.
         """
         keys = _keys(key)
 
@@ -135,13 +136,13 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to a memory, then a perceptron of two layers.
+    """Self-attention, attention to a memory, and a feed-forward network of two layers.
 
     Arguments, attributes and errors are those of `TransformerEncoderLayer`; self-attention is causal by default.
 
     Attributes:
         multihead_attn: Attention to the memory, `MultiHeadAttention`.
-        norm3: The perceptron's `LayerNorm`; `norm2` is that of attention to the memory.
+        norm3: The `LayerNorm` of the feed-forward network; `norm2` is that of attention to the memory.
     """
 
     def __init__(
@@ -184,11 +185,11 @@ class TransformerDecoderLayer(_Layer):
             x: `[..., length, d_model]`.
             memory: `[..., memory length, d_model]`, such as an encoder's result.
             key: A random key for dropout, or None at inference.
-            mask: Of self-attention, as for `MultiHeadAttention`.
-            memory_mask: Of attention to the memory.
+            mask: The mask of self-attention, as for `MultiHeadAttention`.
+            memory_mask: The mask of attention to the memory.
 
         Raises:
-            ShapeError: The shapes don't fit each other.
+            ShapeError: The shapes don't match.
         """
         keys = _keys(key)
 
@@ -204,12 +205,12 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """Encoder layers one after another.
+    """A stack of encoder layers.
 
     Args:
         layer: A function that makes a layer, called once for each: `lambda: tg.nn.TransformerEncoderLayer(64, 4)`.
-        num_layers: How many.
-        norm: What is applied to the result, such as a `LayerNorm` behind pre-norm layers; or None.
+        num_layers: The number of layers.
+        norm: A module applied to the result, such as a `LayerNorm` after pre-norm layers; or None.
 
     Attributes:
         layers: The layers.
@@ -235,7 +236,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Decoder layers one after another, each attending to the same memory; arguments as for `TransformerEncoder`."""
+    """A stack of decoder layers that all attend to the same memory; arguments as for `TransformerEncoder`."""
 
     key_argument: ClassVar[str] = "key"
 

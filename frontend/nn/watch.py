@@ -1,4 +1,4 @@
-"""Notices whether a module tree holds other objects than before, so that a step need not look for its parameters."""
+"""Detects changes of the objects in a module tree, so that a step need not collect its parameters again."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tensorgrad.nn.module import Module, is_container
 
 
 class Watch:
-    """What a module tree held when it was last looked at."""
+    """A snapshot of the objects in a module tree."""
 
     def __init__(self, root: Module):
         self._root = root
         self.renew()
 
     def renew(self) -> None:
-        """Takes what the tree holds now for unchanged."""
+        """Takes a new snapshot."""
         nodes = list(_containers(self._root))
         self._modules = [node for node in nodes if isinstance(node, Module)]
         self._attributes = [vars(module) for module in self._modules]
         named = [*self._attributes, *(node for node in nodes if isinstance(node, dict))]
         self._named: list[dict[str, Any]] = named
-        # A dict's view of its values shows what it holds at any time.
+        # A dict's view of its values always reflects the current ones.
         self._held: list[Collection[Any]] = [one.values() for one in named]
         self._held += [node for node in nodes if not isinstance(node, Module | dict)]
         self._lengths = list(map(len, self._held))
@@ -34,7 +34,7 @@ class Watch:
     def is_unchanged(self) -> bool:
         """Returns whether every module and container of the tree has the same names for the same objects.
 
-        Each step asks that, so all loops are the standard library's.
+        Called on each step, so all loops are in C.
         """
         return (
             list(map(len, self._held)) == self._lengths
@@ -45,7 +45,7 @@ class Watch:
 
 
 def _containers(root: Module) -> Iterator[Any]:
-    """Returns every module and container of a tree, each once."""
+    """Yields every module and container of a tree, each once."""
     seen: set[int] = set()
     pending: list[Any] = [root]
     while pending:
