@@ -1,1 +1,1 @@
-"""Functions of tensors, by family; methods and operators are bound to them by name."""
+"""Functions of tensors, grouped by family; methods and operators are bound to them by name."""

@@ -1,7 +1,8 @@
 """Activation functions of neural networks.
 
-Each is finite, with finite derivatives, at every finite f32, and has its limits as values at infinities. Where a piece
-of a composition is not chosen, its argument is held in range, so that no infinite slope meets a cotangent of 0.
+Each is finite, with finite derivatives, at every finite f32, and has its limits as values at infinities. In
+compositions, the argument of an unselected branch is clamped, so that no infinite slope is multiplied by a cotangent of
+0.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from tensorgrad.tracing.tracer import emit
 
 
 def _gated(x: Any, limit: float) -> tuple[Tensor, Tensor]:
-    """`x` not below `-limit`, and that not above `limit`: the factor and the gate's argument in `x * gate(x)`.
+    """Returns `x` clamped below at `-limit`, and that also clamped above: the factor and the argument in `x * gate(x)`.
 
-    Beyond the limit the gate is 0 or 1 in every dtype, and neither infinity meets its slope.
+    Beyond the limit the gate is 0 or 1 in every dtype, and its slope is never multiplied by an infinity.
     """
     tensor = as_float(x)
     factor = where(less(tensor, -limit), -limit, tensor)
@@ -69,7 +70,7 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
 
     Args:
         x: A tensor.
-        approximate: "none" for the exact form, by erfc, so that its tail is not a difference; "tanh" for
+        approximate: "none" for the exact form, by erfc, to avoid cancellation in the tail; "tanh" for
             `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))`, computed as a sigmoid for the same reason.
 
     Raises:
@@ -96,10 +97,10 @@ def softplus(x: Any, beta: float = 1.0, threshold: float | None = None) -> Tenso
     """`log(1 + exp(beta * x)) / beta`, without overflow; its derivative is the sigmoid of `beta * x`, 0.5 at 0.
 
     Args:
-        x: A tensor; integers and booleans are taken as f32.
-        beta: How sharp the bend is.
-        threshold: Where `beta * x` is above it, the result is `x`. PyTorch has 20, where f32 can't tell; None, which is
-            exact everywhere, is none.
+        x: A tensor; integers and booleans are converted to f32.
+        beta: The sharpness of the bend.
+        threshold: The result is `x` if `beta * x` is above it. PyTorch's default is 20, where f32 shows no difference;
+            None, which is exact everywhere, means no threshold.
 
     Raises:
         OptionError: `beta` is 0.
@@ -128,20 +129,20 @@ def mish(x: Any) -> Tensor:
 
 
 def hard_tanh(x: Any) -> Tensor:
-    """`x` held between -1 and 1; its derivative at both is 0."""
+    """`x` clamped to `[-1, 1]`; its derivative at both bounds is 0."""
     tensor = as_float(x)
     return where(less_equal(tensor, -1), -1, where(greater_equal(tensor, 1), 1, tensor))
 
 
 def hard_sigmoid(x: Any) -> Tensor:
-    """`x / 6 + 1 / 2` held between 0 and 1; its derivative is 0 from 3 on, and up to -3."""
+    """`x / 6 + 1 / 2` clamped to `[0, 1]`; its derivative is 0 from 3 on, and up to -3."""
     tensor = as_float(x)
     line = multiply(tensor, 1 / 6) + 0.5
     return where(less_equal(tensor, -3), 0, where(greater_equal(tensor, 3), 1, line))
 
 
 def relu6(x: Any) -> Tensor:
-    """`x` clamped to `[0, 6]`; its derivative at both is 0."""
+    """`x` clamped to `[0, 6]`; its derivative at both bounds is 0."""
     tensor = as_float(x)
     return where(less_equal(tensor, 0), 0, where(greater_equal(tensor, 6), 6, tensor))
 
@@ -158,7 +159,7 @@ def hard_swish(x: Any) -> Tensor:
 
 
 def softsign(x: Any) -> Tensor:
-    """`x / (1 + |x|)`, which goes to -1 and 1 at the infinities."""
+    """`x / (1 + |x|)`, which is -1 and 1 at the infinities."""
     tensor = as_float(x)
     magnitude = absolute(tensor)
     is_large = greater(magnitude, 1e30)
@@ -182,13 +183,13 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
 
 
 def hard_shrink(x: Any, threshold: float = 0.5) -> Tensor:
-    """`x` where it is further from 0 than the threshold, else 0."""
+    """`x` where its magnitude exceeds the threshold, else 0."""
     tensor = as_float(x)
     return where(less_equal(absolute(tensor), threshold), 0, tensor)
 
 
 def soft_shrink(x: Any, threshold: float = 0.5) -> Tensor:
-    """`x` moved towards 0 by the threshold, 0 where it is nearer: the proximal operator of the absolute value.
+    """`x` shrunk towards 0 by the threshold, and 0 below it: the proximal operator of the absolute value.
 
     Raises:
         OptionError: The threshold is negative.

@@ -1,8 +1,8 @@
-"""Values of all processes of a group: what the process of a rank computes with those of the others.
+"""Collectives: values combined across all processes of a group.
 
-These are for functions that each process runs on values of its own, such as one that `tg.jit` compiles. A step that
-`tg.compile` divides among processes has none of them: it sees the whole batch, and exchanges what it needs by itself.
-Every process has to call the same collectives in the same order.
+They are for functions that each process runs on its own values, such as one that `tg.jit` compiles. A step that
+`tg.compile` divides among processes needs none of them: it sees the whole batch, and communicates by itself. Every
+process has to call the same collectives in the same order.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ REDUCTIONS = (*collective.COMBINERS, MEAN)
 
 
 def all_reduce(x: Any, reduction: str = "sum") -> Tensor:
-    """Returns `x` of all processes combined, element by element; the same bits in every process.
+    """Returns `x` reduced over all processes, element by element; bit-identical in every process.
 
-    Sums are taken in the order of ranks. The derivative is that of the sum of what all processes compute.
+    Sums are computed in rank order. The derivative is that of the sum of the results of all processes.
 
     Args:
         x: A tensor of numbers, of the same shape in every process.
@@ -56,14 +56,14 @@ def all_reduce(x: Any, reduction: str = "sum") -> Tensor:
 
 
 def reduce_scatter(x: Any, axis: int = 0) -> Tensor:
-    """Returns this process's part of the sum of `x` over all processes: of as many equal parts, the one of its rank.
+    """Returns this process's part of the sum of `x` over all processes, which is divided equally in rank order.
 
     Args:
         x: A tensor of numbers, of the same shape in every process.
-        axis: The axis that is cut.
+        axis: The axis to divide.
 
     Raises:
-        ShapeError: There is no such axis, or it has no equal parts.
+        ShapeError: There is no such axis, or it can't be divided equally.
         DTypeError: The elements are booleans.
     """
     tensor, size = as_tensor(x), current_group().size
@@ -78,11 +78,11 @@ def reduce_scatter(x: Any, axis: int = 0) -> Tensor:
 
 
 def all_gather(x: Any, axis: int = 0) -> Tensor:
-    """Returns `x` of all processes behind each other along an axis, in the order of ranks.
+    """Returns `x` of all processes concatenated along an axis, in rank order.
 
     Args:
         x: A tensor, of the same shape in every process.
-        axis: The axis along which they are joined.
+        axis: The axis to concatenate along.
 
     Raises:
         ShapeError: There is no such axis.
@@ -97,7 +97,7 @@ def broadcast_from(x: Any, root: int = 0) -> Tensor:
 
     Args:
         x: A tensor, of the same shape in every process.
-        root: Whose it is.
+        root: The rank of the source process.
 
     Raises:
         OptionError: There is no such rank.

@@ -1,4 +1,4 @@
-"""Windows as axes of their own or as columns of a matrix, and columns added up to images again."""
+"""Windows as separate axes or as columns of a matrix, and images summed from such columns."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def unfold(x: Any, axis: int, size: int, step: int) -> Tensor:
 
     Args:
         x: A tensor of one axis or more.
-        axis: The axis; in the result it counts windows.
-        size: The windows' extent, which is that of a new last axis.
-        step: Elements between the starts of neighbouring windows. A rest that fills no window is left out.
+        axis: The axis; in the result it enumerates the windows.
+        size: The extent of the windows, and of a new last axis.
+        step: The distance between the starts of neighboring windows. A remainder that fills no window is dropped.
 
     Raises:
         ShapeError: The axis is out of range, no window fits, or `size` or `step` is not a positive integer.
@@ -51,7 +51,7 @@ def _windows(x: Tensor, axes: list[int], size: list[int], stride: list[int], dil
 
 
 class _Grid:
-    """The windows over the spatial axes of images of known extents."""
+    """The windows over the spatial axes of images with given extents."""
 
     def __init__(self, what: str, extents: Sequence[int], size: Any, stride: Any, padding: Any, dilation: Any) -> None:
         count = len(extents)
@@ -76,13 +76,13 @@ def im2col(x: Any, size: Sizes, stride: Sizes = 1, padding: Padding = 0, dilatio
 
     Args:
         x: `[batch, channels, spatial...]`.
-        size: The windows' extents: one number, or one for each spatial axis, like all that follows.
+        size: The windows' extents: one number, or one for each spatial axis, as for the following arguments.
         stride: Elements between neighbouring windows.
         padding: Zeros around the images, as in `conv`.
         dilation: Elements between neighbours in a window.
 
     Returns:
-        `[batch, channels * window, windows]`: the elements of a window below each other, channel by channel.
+        `[batch, channels * window, windows]`: each column has the elements of a window, channel by channel.
 
     Raises:
         ShapeError: `x` has no spatial axis, or no window fits.
@@ -101,21 +101,21 @@ def im2col(x: Any, size: Sizes, stride: Sizes = 1, padding: Padding = 0, dilatio
 def col2im(
     x: Any, output_size: Sequence[int], size: Sizes, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1
 ) -> Tensor:
-    """Returns images to which each column adds its window, as `torch.nn.functional.fold`: the transpose of `im2col`.
+    """Returns images summed from columns of windows, as `torch.nn.functional.fold`: the transpose of `im2col`.
 
     Args:
         x: `[batch, channels * window, windows]`, as `im2col` returns it.
         output_size: The images' spatial extents, one for each axis.
-        size: The windows' extents, like all that follows as in `im2col`.
+        size: The windows' extents; this and the following arguments are as in `im2col`.
         stride: Elements between neighbouring windows.
-        padding: What was added around the images; windows' elements that lie there are dropped.
+        padding: The padding added around the images; window elements that lie there are dropped.
         dilation: Elements between neighbours in a window.
 
     Returns:
-        `[batch, channels, *output_size]`, 0 where no window reaches.
+        `[batch, channels, *output_size]`, 0 where there is no window.
 
     Raises:
-        ShapeError: The shape is not that of such columns, or no window fits.
+        ShapeError: The shape does not match such columns, or no window fits.
         DTypeError: The elements are bool.
     """
     tensor = numbers("col2im", x)[0]

@@ -1,4 +1,4 @@
-"""Contractions by labels or axes: `einsum`, `tensordot`, `outer`. All become `tg.dot_general`."""
+"""Contractions by labels or axes: `einsum`, `tensordot`, `outer`. All are lowered to `tg.dot_general`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tensorgrad.tracing.tracer import emit
 def contracted(
     left: Tensor, right: Tensor, batch: tuple[Sequence[int], Sequence[int]], inner: tuple[Sequence[int], Sequence[int]]
 ) -> Tensor:
-    """Returns the sum of products over `inner`, side by side along `batch`; then the free axes of both, in order."""
+    """Returns the sum of products over `inner`, batched over `batch`, followed by the free axes of both, in order."""
     return emit(
         contract.DotGeneralOp,
         [left, right],
@@ -35,7 +35,7 @@ def contracted(
 
 
 def numbers(what: str, *operands: Any) -> list[Tensor]:
-    """Operands as tensors of one dtype, which is not a bool.
+    """Returns operands as tensors of one common dtype, which is not bool.
 
     Raises:
         DTypeError: They have no common dtype, or it is bool.
@@ -56,7 +56,7 @@ def whole(value: Any, what: str) -> int:
     """Returns a Python integer.
 
     Raises:
-        ShapeError: It is none.
+        ShapeError: It is not an integer.
     """
     try:
         return operator.index(value)
@@ -109,13 +109,13 @@ class _Term:
 def einsum(subscripts: str, *operands: Any) -> Tensor:
     """Sums products by Einstein's convention, as `numpy.einsum`.
 
-    `"ij,jk->ik"` is a matrix product: a label that the output lacks is summed over. A label twice in one operand takes
-    its diagonal. `...` stands for further axes that broadcast; where the output lacks it they are summed over, as in
+    `"ij,jk->ik"` is a matrix product: a label that the output lacks is summed over. A repeated label in one operand
+    takes its diagonal. `...` stands for further axes that broadcast; if the output lacks it they are summed over, as in
     PyTorch. Without `->` the output has the labels that occur once, in alphabetical order. Two operands become one
-    `tg.dot_general`, more are contracted pair by pair, the pair with the smallest result first.
+    `tg.dot_general`; more are contracted pairwise, the pair with the smallest result first.
 
     Raises:
-        ShapeError: The subscripts are malformed or don't fit the operands.
+        ShapeError: The subscripts are malformed or don't match the operands.
         DTypeError: The operands have no common dtype, or it is bool.
     """
     if not isinstance(subscripts, str):
@@ -139,7 +139,7 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
 
 
 def _parsed(subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """Returns the labels of all operands and of the output; axes under `...` are `...1`, `...2` from the last."""
+    """Returns the labels of all operands and of the output; axes under `...` are `...1`, `...2`, from the last on."""
     text = subscripts.replace(" ", "")
     given, arrow, wanted = text.partition("->")
     parts = given.split(",")
@@ -171,7 +171,7 @@ def _spelled(part: str, hidden: int) -> tuple[str, ...]:
 
 
 def _sizes(subscripts: str, tensors: Sequence[Tensor], inputs: Sequence[tuple[str, ...]]) -> dict[str, int]:
-    """Returns the extent of each label; 1 gives way to any other."""
+    """Returns the extent of each label; 1 broadcasts to any other."""
     sizes: dict[str, int] = {}
     for tensor, labels in zip(tensors, inputs, strict=True):
         own = dict(zip(labels, tensor.shape, strict=True))
@@ -189,7 +189,7 @@ def _sizes(subscripts: str, tensors: Sequence[Tensor], inputs: Sequence[tuple[st
 
 
 def _diagonal(tensor: Tensor, labels: tuple[str, ...], sizes: dict[str, int]) -> _Term:
-    """Returns the operand with each label once: diagonals of repeated ones, and no axis that would only repeat it."""
+    """Returns the operand with unique labels: diagonals of repeated ones, and without axes that only broadcast."""
     kept = [i for i, label in enumerate(labels) if tensor.shape[i] == sizes[label]]
     tensor = reshape(tensor, [tensor.shape[i] for i in kept])
     names = [labels[i] for i in kept]
@@ -222,7 +222,7 @@ def _next_pair(terms: Sequence[_Term], output: Sequence[str], sizes: dict[str, i
 
 
 def _summed(term: _Term, needed: set[str]) -> _Term:
-    """Sums over the labels that nothing else needs."""
+    """Sums over the labels that are not needed elsewhere."""
     gone = [i for i, label in enumerate(term.labels) if label not in needed]
     if not gone:
         return term
@@ -231,7 +231,7 @@ def _summed(term: _Term, needed: set[str]) -> _Term:
 
 
 def _pair(first: _Term, second: _Term, needed: set[str]) -> _Term:
-    """Contracts two terms; `needed` are the labels that the output or another term has."""
+    """Contracts two terms, keeping the labels in `needed`, which the output or another term has."""
     left = _summed(first, needed | set(second.labels))
     right = _summed(second, needed | set(left.labels))
     shared = [label for label in left.labels if label in right.labels]
@@ -247,7 +247,7 @@ def _pair(first: _Term, second: _Term, needed: set[str]) -> _Term:
 
 
 def _arranged(term: _Term, output: tuple[str, ...], sizes: dict[str, int]) -> Tensor:
-    """Returns the last term in the output's order, repeated along labels of which only axes of extent 1 were left."""
+    """Returns the last term in the output's order, broadcast along labels whose axes all had extent 1."""
     term = _summed(term, set(output))
     present = [label for label in output if label in term.labels]
     moved = transpose(term.tensor, [term.labels.index(label) for label in present]) if present else term.tensor

@@ -32,7 +32,7 @@ def _conv_operands(what: str, x: Any, w: Any, spatial: int | None) -> tuple[Tens
 
 
 def _check_groups(what: str, groups: Any, channels: int, taken: int, outputs: int) -> int:
-    """Returns the number of groups, when it splits the channels as the weights take them."""
+    """Returns the number of groups, after checking that it divides the channels to match the weights."""
     number = whole(groups, f"{what}: groups")
     if number < 1 or channels != number * taken or outputs % number:
         raise ShapeError(
@@ -82,23 +82,23 @@ def _conv(
 def conv(
     x: Any, w: Any, bias: Any = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1
 ) -> Tensor:
-    """Returns the convolution of images with windows of weights, as neural networks mean it: nothing is reversed.
+    """Returns the convolution of images with weights, as in neural networks: the window is not flipped.
 
     Args:
         x: `[batch, channels, spatial...]`.
-        w: `[outputs, channels / groups, window...]`, with as many spatial axes.
+        w: `[outputs, channels / groups, window...]`, with the same number of spatial axes.
         bias: `[outputs]`, added to each output, or None.
         stride: Elements between neighbouring windows; one number, or one for each spatial axis.
-        padding: Zeros around the images: a number, one for each axis, a pair (before, behind) for each, `"valid"` for
-            none, or `"same"` for as many as give `ceil(extent / stride)` positions (the odd one behind).
-        dilation: Elements between neighbours in a window.
-        groups: How many separate convolutions lie side by side; with as many groups as channels it is depthwise.
+        padding: Zeros around the images: a number, one for each axis, a pair (before, after) for each, `"valid"` for
+            none, or `"same"` for `ceil(extent / stride)` positions (an odd one is added after).
+        dilation: The distance between neighboring elements of a window.
+        groups: The number of independent convolutions; with as many groups as channels it is depthwise.
 
     Returns:
         `[batch, outputs, spatial'...]`.
 
     Raises:
-        ShapeError: The shapes don't fit each other, or a window does not fit into the padded images.
+        ShapeError: The shapes don't match, or a window does not fit into the padded images.
         DTypeError: The operands have no common dtype, or it is bool.
     """
     return _conv("conv", None, x, w, bias, stride, padding, dilation, groups)
@@ -135,26 +135,26 @@ def conv_transpose(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Returns the transposed convolution: what `conv` with these settings does to its input, backwards.
+    """Returns the transposed convolution: the derivative of `conv` with these settings with respect to its input.
 
-    Each element of `x` adds its multiple of the window to the result, the windows `stride` apart.
+    Each element of `x` adds its multiple of the window to the result, at a distance of `stride`.
 
     Args:
         x: `[batch, channels, spatial...]`.
-        w: `[channels, outputs / groups, window...]`, as PyTorch has them.
+        w: `[channels, outputs / groups, window...]`, as in PyTorch.
         bias: `[outputs]`, or None.
         stride: Elements between neighbouring windows in the result.
-        padding: Elements cut off around the result: as in `conv`; `"same"` leaves `extent * stride`.
-        output_padding: Elements more behind the result, which few or no windows reach.
-        dilation: Elements between neighbours in a window.
-        groups: How many separate convolutions lie side by side.
+        padding: Elements cropped from the borders of the result: as in `conv`; `"same"` leaves `extent * stride`.
+        output_padding: Elements added at the end of the result, which few or no windows reach.
+        dilation: The distance between neighboring elements of a window.
+        groups: The number of independent convolutions.
 
     Returns:
         `[batch, outputs, spatial'...]` of extents
-        `(extent - 1) * stride + dilation * (window - 1) + 1 + output_padding - padding before - padding behind`.
+        `(extent - 1) * stride + dilation * (window - 1) + 1 + output_padding - padding before - padding after`.
 
     Raises:
-        ShapeError: The shapes don't fit each other, or nothing is left of the result.
+        ShapeError: The shapes don't match, or the result would be empty.
         DTypeError: The operands have no common dtype, or it is bool.
     """
     what = "conv_transpose"
@@ -190,7 +190,7 @@ def conv_transpose(
 
 
 def _transposed_padding(padding: Any, totals: Sequence[int], what: str) -> tuple[list[int], list[int]]:
-    """As `paddings`; `"same"` may cut off less than nothing, where the stride is wider than the window."""
+    """Like `paddings`, but `"same"` may crop a negative amount, if the stride is wider than the window."""
     if padding != "same":
         return paddings(padding, totals, what)
     return [total // 2 for total in totals], [total - total // 2 for total in totals]

@@ -1,4 +1,4 @@
-"""Running sums, products, extremes and logarithms of sums along an axis, in blocks; and differences of neighbours."""
+"""Blocked scans along an axis (running sums, products, extrema, and logsumexp), and differences of neighbors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.custom_vjp import custom_vjp
 
 BLOCK = 32
-"""Elements of a block that are folded on their own; the folds of blocks are scanned."""
+"""The number of elements of a block that is folded directly; the folds of blocks are scanned."""
 
 Fold: TypeAlias = Callable[[Tensor, int], Tensor]
 Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -43,7 +43,7 @@ Parts: TypeAlias = tuple[Tensor, ...]
 
 
 def _prepared(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
-    """Returns the tensor, flattened if there is no axis, with the axis moved to the end, and where the axis was."""
+    """Returns the tensor, flattened if there is no axis, with the axis moved to the end, and its old position."""
     tensor = as_tensor(x)
     if axis is None:
         tensor, axis = reshape(tensor, (-1,)), 0
@@ -52,21 +52,21 @@ def _prepared(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
 
 
 def _sums(x: Tensor, axis: int) -> Tensor:
-    """Returns sums in the dtype of what is added."""
+    """Returns sums in the dtype of the summands."""
     return total(x, axis, dtype=x.dtype)
 
 
 def _multiplied(x: Tensor, axis: int) -> Tensor:
-    """Returns products in the dtype of what is multiplied."""
+    """Returns products in the dtype of the factors."""
     return product(x, axis, dtype=x.dtype)
 
 
 def cumsum(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
     """Running sums along `axis` (of the flattened tensor if `None`).
 
-    Blocks of 32 elements are summed at once, and the sums of blocks the same way: two kernels for each power of 32 in
-    the extent, each element read 32 times from nearby. Each sum has the error of one that is summed in blocks. Integers
-    of 8 and 16 bits are added as i32 or u32; with `dtype` elements are converted to that first.
+    Blocks of 32 elements are summed directly, and the sums of blocks in the same way: two kernels for each power of 32
+    in the extent, each element being read 32 times from nearby. Rounding errors are those of blocked summation.
+    Integers of 8 and 16 bits are added as i32 or u32; with `dtype` elements are converted to that first.
 
     Raises:
         DTypeError: `dtype` is bool.
@@ -79,9 +79,9 @@ def cumsum(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
 def cumprod(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
     """Running products along `axis` (of the flattened tensor if `None`); the derivative is exact where elements are 0.
 
-    In blocks, as `cumsum`: each product has the error of one that is multiplied in blocks. The derivative divides by
-    nothing: it is the product of the elements before each one and a linear recurrence from behind, in blocks too.
-    Integers of 8 and 16 bits are multiplied as i32 or u32; with `dtype` elements are converted to that first.
+    It is blocked like `cumsum`, with the rounding errors of blocked products. The derivative involves no division: it
+    is the product of the preceding elements and a reversed linear recurrence, also blocked. Integers of 8 and 16 bits
+    are multiplied as i32 or u32; with `dtype` elements are converted to that first.
 
     Raises:
         DTypeError: `dtype` is bool.
@@ -94,15 +94,15 @@ def cumprod(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
 
 
 def cummax(x: Any, axis: int | None = None) -> tuple[Tensor, Tensor]:
-    """Running maxima along `axis` (of the flattened tensor if `None`), and their positions along it, as PyTorch's pair.
+    """Running maxima along `axis` (of the flattened tensor if `None`), and their positions along it, as in PyTorch.
 
     Args:
         x: Floats, integers or booleans.
-        axis: The axis that is walked along.
+        axis: The axis to scan along.
 
     Returns:
-        The largest element up to each one, in `x`'s dtype, and its position as i32: that of the last of equals. From a
-        NaN on it is NaN, at the position of the last NaN. The cotangent goes to the element at the position.
+        The largest element so far, in `x`'s dtype, and its position as i32, the last one among equals. From a NaN on it
+        is NaN, at the position of the last NaN. The cotangent flows to the element at the position.
 
     Raises:
         ShapeError: The axis is out of range.
@@ -111,15 +111,15 @@ def cummax(x: Any, axis: int | None = None) -> tuple[Tensor, Tensor]:
 
 
 def cummin(x: Any, axis: int | None = None) -> tuple[Tensor, Tensor]:
-    """Running minima along `axis` (of the flattened tensor if `None`), and their positions along it, as PyTorch's pair.
+    """Running minima along `axis` (of the flattened tensor if `None`), and their positions along it, as in PyTorch.
 
     Args:
         x: Floats, integers or booleans.
-        axis: The axis that is walked along.
+        axis: The axis to scan along.
 
     Returns:
-        The smallest element up to each one, in `x`'s dtype, and its position as i32: that of the last of equals. From a
-        NaN on it is NaN, at the position of the last NaN. The cotangent goes to the element at the position.
+        The smallest element so far, in `x`'s dtype, and its position as i32, the last one among equals. From a NaN on
+        it is NaN, at the position of the last NaN. The cotangent flows to the element at the position.
 
     Raises:
         ShapeError: The axis is out of range.
@@ -128,19 +128,19 @@ def cummin(x: Any, axis: int | None = None) -> tuple[Tensor, Tensor]:
 
 
 def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
-    """Returns the differences of neighbours along `axis`, taken `n` times: of booleans, whether they differ.
+    """Returns the differences of neighbors along `axis`, taken `n` times; for booleans, whether they differ.
 
     Args:
         x: Any tensor.
-        n: How often; each time the axis becomes shorter by one.
+        n: How many times; each time the axis becomes shorter by one.
         axis: The axis.
-        prepend: What stands in front of `x` along `axis`: a tensor, or a number. The result has the dtype that the two
-            have in common: a float in front of integers makes floats of them.
-        append: What stands behind, in the same way.
+        prepend: A tensor or number to put before `x` along `axis`. The result has the common dtype of both: a float
+            before integers converts them to floats.
+        append: A tensor or number to put after `x`, in the same way.
 
     Raises:
-        ShapeError: The axis is out of range, `n` is negative, or what is added does not fit.
-        DTypeError: What is added has no dtype in common with `x`.
+        ShapeError: The axis is out of range, `n` is negative, or the shape of `prepend` or `append` doesn't match.
+        DTypeError: `prepend` or `append` has no common dtype with `x`.
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "diff")
@@ -156,7 +156,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def _extremes(x: Any, axis: int | None, what: str, fold: Fold, combine: Combine, sign: int) -> tuple[Tensor, Tensor]:
-    """Returns running extremes, of which there is none beyond `sign` times infinity, and their positions."""
+    """Returns running extrema, where `sign` times infinity is the most extreme value, and their positions."""
     rows, place = _prepared(x, axis, what)
     order = positions(rows.shape, rows.ndim - 1, NAMES["i32"])
     if rows.size:
@@ -169,7 +169,7 @@ def _extremes(x: Any, axis: int | None, what: str, fold: Fold, combine: Combine,
 
 
 def farthest(x: Tensor, sign: int) -> float:
-    """Returns the largest number of a tensor's dtype, or the smallest where `sign` is -1."""
+    """Returns the largest number of a tensor's dtype, or the smallest if `sign` is -1."""
     if is_float(x.dtype):
         return sign * math.inf
     bounds = np.iinfo(x.dtype)
@@ -180,12 +180,12 @@ def farthest(x: Tensor, sign: int) -> float:
 def logcumsumexp(x: Any, axis: int | None = None) -> Tensor:
     """`log(cumsum(exp(x)))` along `axis` (of the flattened tensor if `None`), without overflow.
 
-    In blocks, as `cumsum`. Of elements that are all `-inf` it is `-inf`, with derivative 0. The derivative takes
-    exponentials of nothing above 0: it is a linear recurrence from behind, as that of `cumprod`.
+    It is blocked like `cumsum`. For elements that are all `-inf` it is `-inf`, with derivative 0. The derivative takes
+    exponentials of nonpositive numbers only: it is a reversed linear recurrence, like that of `cumprod`.
 
     Args:
-        x: Floats; integers and booleans are taken as f32, and f16 is computed in f32 and rounded once.
-        axis: The axis that is walked along.
+        x: Floats; integers and booleans are converted to f32, and f16 is computed in f32 and rounded once.
+        axis: The axis to scan along.
 
     Raises:
         ShapeError: The axis is out of range.
@@ -195,7 +195,7 @@ def logcumsumexp(x: Any, axis: int | None = None) -> Tensor:
 
 
 def _folds(rows: Tensor, behind: int, fold: Fold, combine: Combine, neutral: float) -> Tensor:
-    """For each element, the fold of those before it, and of itself where `behind` is 0 (not 1)."""
+    """Returns for each element the fold of those before it, including itself if `behind` is 0 (not 1)."""
     *lead, count = rows.shape
     if count <= 2 * BLOCK:
         seen = expand_dims(arange(count), 1) >= arange(count) + behind
@@ -208,7 +208,7 @@ def _folds(rows: Tensor, behind: int, fold: Fold, combine: Combine, neutral: flo
 
 
 def _in_blocks(rows: Tensor, fill: float) -> Tensor:
-    """Returns the rows in blocks, the last of which is filled up."""
+    """Returns the rows split into blocks, the last of which is padded with `fill`."""
     *lead, count = rows.shape
     blocks = -(-count // BLOCK)
     edges = [*([(0, 0)] * len(lead)), (0, blocks * BLOCK - count)]
@@ -217,7 +217,7 @@ def _in_blocks(rows: Tensor, fill: float) -> Tensor:
 
 
 def _joined(apart: Tensor, count: int) -> Tensor:
-    """Returns the first elements of blocks side by side."""
+    """Returns the blocks joined and cut to `count` elements."""
     *lead, blocks, width = apart.shape
     return reshape(apart, (*lead, blocks * width))[..., :count]
 
@@ -234,7 +234,7 @@ def _products_kept(rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
 
 
 def _products_cotangent(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
-    """Of x_i: (the product of all before it) times s_i, where s_i = g_i + x_{i+1} s_{i+1}."""
+    """Returns for x_i: (the product of all before it) times s_i, where s_i = g_i + x_{i+1} s_{i+1}."""
     rows, products = kept
     edge = full((*rows.shape[:-1], 1), 1, rows.dtype)
     before = concat([edge, products[..., :-1]], -1)
@@ -247,7 +247,7 @@ _products.defvjp(_products_kept, _products_cotangent)
 
 @custom_vjp
 def _reached(rows: Tensor, order: Tensor) -> Tensor:
-    """The elements at positions that never fall, each of which is its own from its first on."""
+    """Gathers at nondecreasing positions, each of which equals its own index at its first occurrence."""
     return take_along_axis(rows, order, -1)
 
 
@@ -256,7 +256,7 @@ def _reached_kept(rows: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _reached_cotangent(order: Tensor, cotangent: Tensor) -> tuple[Tensor, None]:
-    """Of x_i: s_i where i is its own position, where s_i = g_i + s_{i+1} if i + 1 is not its own."""
+    """Returns for x_i: s_i if i is its own position, where s_i = g_i + s_{i+1} unless i + 1 is its own position."""
     own = equal(order, positions(order.shape, order.ndim - 1, order.dtype))
     edge = full((*own.shape[:-1], 1), True, "bool")
     goes_on = where(concat([own[..., 1:], edge], -1), full((), 0, cotangent.dtype), 1)
@@ -285,7 +285,7 @@ def _logarithms_kept(rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
 
 
 def _logarithms_cotangent(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
-    """Of x_i: `exp(x_i - y_i) s_i`, where s_i = g_i + exp(y_i - y_{i+1}) s_{i+1}; y never falls."""
+    """Returns for x_i: `exp(x_i - y_i) s_i`, where s_i = g_i + exp(y_i - y_{i+1}) s_{i+1}; y is nondecreasing."""
     rows, logarithms = kept
     here, after = logarithms[..., :-1], logarithms[..., 1:]
     rises = where(isfinite(here), here - after, 0.0)
@@ -307,17 +307,17 @@ def _recurrence(factors: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def associative_scan(combine: Callable[[Parts, Parts], Parts], parts: Parts, neutral: tuple[float, ...]) -> Parts:
-    """Running folds of tuples along the last axis, by doubling within blocks, then among the blocks.
+    """Running folds of tuples along the last axis, by doubling within blocks, then across the blocks.
 
     G. Blelloch, Prefix Sums and Their Applications, 1990.
 
     Args:
-        combine: The fold of what is before and what follows it, which is associative.
-        parts: The tensors of the tuples, all of one shape, of which no axis is empty.
-        neutral: The tuple that changes nothing where it is before or after another.
+        combine: The associative fold of a prefix and what follows it.
+        parts: The tensors of the tuples, all of the same shape, without empty axes.
+        neutral: The identity element of the fold.
 
     Returns:
-        For each tuple, the fold of those up to it.
+        For each tuple, the fold of all tuples up to it.
     """
     count = parts[0].shape[-1]
     if count > 2 * BLOCK:
@@ -337,6 +337,6 @@ def associative_scan(combine: Callable[[Parts, Parts], Parts], parts: Parts, neu
 
 
 def _before(ends: Tensor, first: float) -> Tensor:
-    """Returns for each block the fold of the blocks before it, to be combined with each of its elements."""
+    """Returns for each block the fold of the preceding blocks, to be combined with each of its elements."""
     start = full((*ends.shape[:-1], 1), first, ends.dtype)
     return expand_dims(concat([start, ends[..., :-1]], -1), -1)

@@ -1,7 +1,7 @@
-"""Draws large arrays of random numbers from one key: in blocks that stay in caches, on all cores, by native code.
+"""Samples large arrays of random numbers from one key: in cache-sized blocks, on all cores, by native code.
 
-The numbers are those that the ops of `tensorgrad.ops.random` give one after another, to the last bit. A word depends on
-its own position alone, so blocks are independent of one another.
+The numbers are bit-identical to those of the ops of `tensorgrad.ops.random`. A word depends only on its own position,
+so blocks are independent of one another.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from tensorgrad.runtime.cpu.threads import thread_count
 
 Block: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Finish: TypeAlias = Callable[[Block, "NativeDrawing | None"], Block]
-"""Makes words the numbers wanted, by native code if there is any, and may write over the words."""
+"""Converts words to the requested numbers, by native code if available, possibly in place."""
 
 BLOCK = 1 << 15
-"""Words in a block: what a round touches stays in the second-level cache."""
+"""Words in a block: the working set of a round fits into the second-level cache."""
 
 LEAST_NATIVE = 1 << 21
-"""Native code is loaded once so many numbers were drawn: numpy draws as many in the time that loading takes."""
+"""Native code is loaded once this many numbers have been sampled, which numpy does in the time that loading takes."""
 
 
 class _Drawn:
-    """How many numbers this process has drawn."""
+    """The number of numbers that this process has sampled."""
 
     count = 0
 
     @classmethod
     def native(cls, size: int) -> NativeDrawing | None:
-        """Returns native code for so many more numbers, where it gains time and there is any."""
+        """Returns native code for sampling `size` more numbers, if it is available and saves time."""
         cls.count += size
         return native_drawing() if cls.count >= LEAST_NATIVE else None
 
 
 def bits(key: Block, shape: tuple[int, ...]) -> Block:
-    """Returns the words of one key's counters, in order, in an array of u32."""
+    """Returns the words of one key's counters, in order, as an array of u32."""
     return _draw(key, shape, np.dtype(np.uint32), lambda words, native: words)
 
 
 def uniform(key: Block, shape: tuple[int, ...], least: float, span: float) -> Block:
-    """Returns uniform f32 numbers: see `random.uniform`, whose bounds these are."""
+    """Returns uniform f32 numbers: see `random.uniform`, which has the same bounds."""
 
     def finish(words: Block, native: NativeDrawing | None) -> Block:
         return native.uniforms(words, least, span) if native else _uniform(words, least, span)
@@ -68,7 +68,7 @@ def normal(key: Block, shape: tuple[int, ...], deviation: float = 1.0, mean: flo
 
 
 def _draw(key: Block, shape: tuple[int, ...], dtype: np.dtype[Any], finish: Finish) -> Block:
-    """Returns an array of what `finish` makes, on several threads, of the words of a key's counters."""
+    """Returns an array of the results of `finish` on the words of a key's counters, computed on several threads."""
     found = np.empty(math.prod(shape), dtype)
     first, second = np.uint32(key[0]), np.uint32(key[1])
     native = _Drawn.native(found.size)
@@ -101,7 +101,7 @@ def _draw(key: Block, shape: tuple[int, ...], dtype: np.dtype[Any], finish: Fini
 
 
 def _words(first: np.uint32, second: np.uint32, start: int, end: int) -> Block:
-    """Returns the words of the counters from `start` on: both words of the encrypted pairs by exclusive or."""
+    """Returns the words of the counters from `start` on: the exclusive or of both words of each encrypted pair."""
     keys = (first, second, first ^ second ^ np.uint32(PARITY))
     y = np.arange(start, end, dtype=np.uint32)
     y += second

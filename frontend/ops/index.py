@@ -1,4 +1,4 @@
-"""Reading and changing tensors at computed places."""
+"""Reading and updating tensors at computed indices."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from tensorgrad.tracing.tracer import current_trace, emit, value_in
 def embedding(table: Any, indices: Any) -> Tensor:
     """Returns the rows of `table` at `indices`: `[*indices.shape, *table.shape[1:]]`. Only these rows are read.
 
-    An index out of range reads NaN. The derivative adds the cotangents of equal indices in rising order of their
-    position, without atomics: a stable sort of the indices and a sum over each row's segment.
+    An index out of range reads NaN. The derivative adds the cotangents of equal indices in increasing order of their
+    position, without atomics: by a stable sort of the indices and a sum over each row's segment.
 
     Raises:
         DTypeError: The indices are not integers.
@@ -48,7 +48,7 @@ def embedding(table: Any, indices: Any) -> Tensor:
 
 
 def axis_of_indices(tensor: Tensor, indices: Tensor, axis: int, what: str) -> int:
-    """Returns the axis that indices count along, from the front.
+    """Returns the axis that indices refer to, counted from the front.
 
     Raises:
         ShapeError: They differ in rank from the tensor, or are longer on another axis.
@@ -67,10 +67,10 @@ def axis_of_indices(tensor: Tensor, indices: Tensor, axis: int, what: str) -> in
 
 
 def updates_at(indices: Tensor, updates: Tensor, what: str) -> Tensor:
-    """Returns those updates that indices go with: on each axis the first ones, as PyTorch does.
+    """Returns the updates that correspond to indices: on each axis the leading ones, as in PyTorch.
 
     Raises:
-        ShapeError: There are fewer of them than indices on an axis, or they have another number of axes.
+        ShapeError: There are fewer of them than indices on an axis, or they have a different number of axes.
     """
     extents = indices.shape
     if updates.ndim != len(extents) or any(one < wanted for one, wanted in zip(updates.shape, extents, strict=True)):
@@ -81,7 +81,7 @@ def updates_at(indices: Tensor, updates: Tensor, what: str) -> Tensor:
 
 
 def gather(x: Any, axis: int, indices: Any) -> Tensor:
-    """Elements of `x` along `axis` at indices that differ by position, as PyTorch's: other axes may be shorter.
+    """Elements of `x` along `axis` at indices for each position, as in PyTorch: other axes may be shorter.
 
     `gather(x, 1, i)[a, b] = x[a, i[a, b]]`. An index out of range reads NaN (0 where the elements are not floats).
 
@@ -98,11 +98,11 @@ def gather(x: Any, axis: int, indices: Any) -> Tensor:
 
 
 def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
-    """Adds `updates` to `x` along `axis` at indices that differ by position, as PyTorch's: other axes may be shorter.
+    """Adds `updates` to `x` along `axis` at indices for each position, as in PyTorch: other axes may be shorter.
 
-    `scatter_add(x, 1, i, u)` adds `u[a, b]` to `x[a, i[a, b]]`; equal indices add up in rising order of their
-    position. An index out of range is dropped, and so are updates behind the last index of an axis. Few indices are
-    compared with every place; many are sorted, and each place sums its segment.
+    `scatter_add(x, 1, i, u)` adds `u[a, b]` to `x[a, i[a, b]]`; equal indices accumulate in increasing order of their
+    position. An index out of range is dropped, and so are updates beyond the indices of an axis. Few indices are
+    compared with every position; many are sorted, and each position sums its segment.
 
     Raises:
         DTypeError: The indices are not integers.
@@ -119,9 +119,9 @@ def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
 
 
 def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
-    """Returns a new last axis of `count` elements: 1 at the index, 0 elsewhere; all 0 where it is out of range.
+    """Returns a new last axis of `count` elements: 1 at the index, 0 elsewhere; all 0 if it is out of range.
 
-    It is a comparison with the positions: a sum or a product that reads it computes it in place.
+    It is a comparison with positions, which is fused into a sum or product that reads it.
 
     Raises:
         DTypeError: The indices are not integers.
@@ -135,9 +135,9 @@ def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
 
 
 def nonzero(x: Any) -> tuple[Tensor, ...]:
-    """Returns the indices of elements other than 0, along each axis, in row-major order, as NumPy does.
+    """Returns the indices of nonzero elements along each axis, in row-major order, as in NumPy.
 
-    How many there are depends on values, so these have to be known: it works outside a trace.
+    Their number depends on values, which therefore have to be known: it works only outside a trace.
 
     Raises:
         TraceError: The values are not known yet.
@@ -155,11 +155,11 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
 
 
 def masked_select(x: Any, mask: Any) -> Tensor:
-    """Returns the elements of `x` where a mask holds, as one axis; both broadcast, as PyTorch has it.
+    """Returns the elements of `x` where a mask is true, as one axis; both broadcast, as in PyTorch.
 
     Raises:
-        TraceError: The values of the mask are not known yet: it works outside a trace.
-        DTypeError: The mask is not of bools.
+        TraceError: The values of the mask are not known yet: it works only outside a trace.
+        DTypeError: The mask is not boolean.
         ShapeError: They don't broadcast.
     """
     tensor, chosen = as_tensor(x), as_tensor(mask)
@@ -171,7 +171,7 @@ def masked_select(x: Any, mask: Any) -> Tensor:
 
 
 class Changes:
-    """`x.at[key]`: what gives copies of a tensor with the elements at a key changed."""
+    """`x.at[key]`: returns copies of a tensor with the elements at a key changed."""
 
     def __init__(self, tensor: Tensor):
         self._tensor = tensor
@@ -181,7 +181,7 @@ class Changes:
 
 
 class Change:
-    """The elements of a tensor at a key, which is one of `x[key]`."""
+    """The elements of a tensor at a key, as in `x[key]`."""
 
     def __init__(self, tensor: Tensor, key: Any):
         self._shape = tensor.shape
@@ -193,8 +193,9 @@ class Change:
         return index(self._tensor, self._key)
 
     def add(self, values: Any) -> Tensor:
-        """Returns the tensor with `values` added at the key; equal indices add up, traced ones out of range are
-        dropped.
+        """Returns the tensor with `values` added at the key.
+
+        Equal indices accumulate, and traced ones out of range are dropped.
 
         Raises:
             ShapeError: The values do not broadcast to the shape that the key selects.
@@ -208,8 +209,9 @@ class Change:
         return reshape(self._tensor + added, self._shape)
 
     def set(self, values: Any) -> Tensor:
-        """Returns the tensor with `values` at the key; of equal indices the last wins, traced ones out of range are
-        dropped.
+        """Returns the tensor with `values` at the key.
+
+        Of equal indices the last one wins, and traced ones out of range are dropped.
 
         Raises:
             ShapeError: The values do not broadcast to the shape that the key selects.
@@ -229,7 +231,7 @@ class Change:
 
 
 def _last_of_equals(values: Tensor, found: Selection) -> tuple[Tensor, Tensor]:
-    """For each row of a selection, the values of the last index that names it, and whether one does."""
+    """Returns for each row of a selection the values of the last index that names it, and whether there is one."""
     assert found.gathered is not None
     axis, rows = found.gathered.place, found.rows
     extent, count = rows[axis], found.gathered.arrays[0].size
@@ -242,7 +244,7 @@ def _last_of_equals(values: Tensor, found: Selection) -> tuple[Tensor, Tensor]:
     ordered = take_rows(flat, order, 0)
     last = concat([ordered[:-1] != ordered[1:], full((1,), True, "bool")])
     places = where(last, ordered, full((), extent, ordered.dtype))
-    # One addend a place: the sum is that position, one higher so that 0 says that there is none.
+    # One summand per position: the sum is its index plus one, so that 0 means none.
     winner = emit(index_ops.ScatterAddOp, [order + 1, places], axis=integer(0), extent=integer(extent))
     return take_rows(reshape(values, shape_), winner - 1, axis), reshape(winner > 0, trailing)
 
@@ -261,6 +263,6 @@ def _placed(found: Selection, values: Tensor, around: Tensor, like: Tensor) -> T
     trace = current_trace()
     if trace is None:
         return emit(shape.PadOp, [result, around], **bounds)
-    # In the trace even where both are concrete: a constant of the whole shape would be stored.
+    # Traced even if both are concrete: otherwise a constant of the whole shape would be stored.
     trace.builder.location = user_location()
     return Traced(trace, trace.builder.emit(shape.PadOp, [value_in(trace, result), value_in(trace, around)], **bounds))

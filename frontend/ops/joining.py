@@ -1,4 +1,4 @@
-"""Functions that join, split, repeat and surround tensors, and take their triangles and diagonals."""
+"""Functions that join, split, repeat and pad tensors, and extract triangles and diagonals."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from tensorgrad.tracing.tracer import emit
 from tensorgrad.tracing.views import viewing
 
 PARTS_A_KERNEL = 6
-"""So many tensors are joined at a time: a kernel binds few buffers."""
+"""The number of tensors joined by one kernel, which can bind only few buffers."""
 
 PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 FOREIGN_MODES = {"replicate": "edge", "circular": "wrap", "zeros": "constant"}
-"""What other libraries call some of them."""
+"""Other libraries' names of some modes."""
 
 
 def _integer(value: Any, what: str) -> int:
@@ -51,7 +51,7 @@ def _integer(value: Any, what: str) -> int:
 
 @viewing(in_order=False)
 def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
-    """Moves the axes in `source` to the places in `destination`; the others keep their order.
+    """Moves the axes in `source` to the positions in `destination`; the others keep their order.
 
     Raises:
         ShapeError: An axis is out of range or named twice, or the two name different numbers of axes.
@@ -72,10 +72,10 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
 
 @viewing(in_order=False)
 def permute(x: Any, *axes: Any) -> Tensor:
-    """Axis `i` of the result is axis `axes[i]` of `x`: `transpose` with all axes named.
+    """Permutes the axes: axis `i` of the result is axis `axes[i]` of `x`; `transpose` with all axes given.
 
     Raises:
-        ShapeError: The axes are no permutation.
+        ShapeError: The axes are not a permutation.
     """
     tensor = as_tensor(x)
     given = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
@@ -86,7 +86,7 @@ def permute(x: Any, *axes: Any) -> Tensor:
 
 
 def _alike(what: str, tensors: Sequence[Any]) -> list[Tensor]:
-    """Tensors cast to their common dtype."""
+    """Returns tensors cast to their common dtype."""
     if isinstance(tensors, Tensor):
         tensors = list(tensors)
     parts = [as_tensor(x) for x in tensors]
@@ -102,9 +102,9 @@ def _alike(what: str, tensors: Sequence[Any]) -> list[Tensor]:
 
 
 def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
-    """Returns the tensors one behind the other along `axis`; `None` flattens them first.
+    """Concatenates tensors along `axis`; `None` flattens them first.
 
-    One kernel for each six tensors; it reads and writes every element once.
+    There is one kernel for every six tensors; it reads and writes every element once.
 
     Raises:
         ShapeError: There are none, or their shapes differ on another axis.
@@ -126,7 +126,7 @@ def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Returns the tensors, all of one shape, along a new axis.
+    """Stacks tensors of the same shape along a new axis.
 
     Raises:
         ShapeError: There are none, or their shapes differ.
@@ -151,10 +151,10 @@ def _between(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tens
 
 @viewing(in_order=False)
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
-    """Parts of `x` along `axis`: so many equal ones, or those between the positions in a list, as NumPy's.
+    """Splits `x` along `axis` into equal parts, or at the positions in a list, as in NumPy.
 
     Raises:
-        ShapeError: The axis does not divide into so many parts.
+        ShapeError: The axis can't be divided equally.
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "split")
@@ -172,9 +172,9 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
 
 @viewing(in_order=False)
 def chunk(x: Any, chunks: int, axis: int = 0) -> list[Tensor]:
-    """Parts of `x` along `axis`, at most so many, as PyTorch's: all of one extent, but the last may be shorter.
+    """Splits `x` along `axis` into at most `chunks` parts, as in PyTorch: equal ones, but the last may be shorter.
 
-    The extent is the least that needs no more than `chunks` parts, so there may be fewer.
+    The extent is the smallest for which `chunks` parts suffice, so there may be fewer.
 
     Raises:
         ShapeError: The axis is out of range, or `chunks` is not a positive integer.
@@ -191,7 +191,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> list[Tensor]:
 
 @viewing(in_order=False)
 def narrow(x: Any, axis: int, start: int, length: int) -> Tensor:
-    """`length` positions along `axis` from `start` on; a negative start counts from the end.
+    """Returns `length` positions along `axis` from `start` on; a negative start counts from the end.
 
     Raises:
         ShapeError: They are not all within the axis.
@@ -207,9 +207,9 @@ def narrow(x: Any, axis: int, start: int, length: int) -> Tensor:
 
 
 def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
-    """Moves the elements by `shift` places along `axis`; those that leave at one end come in at the other.
+    """Rolls the elements by `shift` positions along `axis`, circularly.
 
-    `None` rolls the flattened tensor; several shifts go with several axes.
+    `None` rolls the flattened tensor; several shifts correspond to several axes.
 
     Raises:
         ShapeError: An axis is out of range, or shifts and axes differ in number.
@@ -231,15 +231,15 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
 
 
 def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
-    """Repeats each element along `axis` (of the flattened tensor if `None`): all as often, or each by its own number.
+    """Repeats each element along `axis` (of the flattened tensor if `None`), by one number or by a number for each.
 
     Args:
         x: Any tensor.
-        repeats: An integer, or as many as the axis has elements: a list or an array whose values are known.
+        repeats: An integer, or one for each element of the axis: a list or an array whose values are known.
         axis: The axis that becomes longer.
 
     Raises:
-        ShapeError: A number of repeats is negative, or their list does not fit the axis.
+        ShapeError: A number of repeats is negative, or their list does not match the axis.
         TraceError: The numbers are known only when the program runs.
     """
     tensor = as_tensor(x)
@@ -265,7 +265,7 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
 
 
 def tile(x: Any, repeats: Any) -> Tensor:
-    """Repeats the whole tensor along each axis; missing axes or numbers count as 1, as NumPy's.
+    """Repeats the whole tensor along each axis; missing axes or numbers count as 1, as in NumPy.
 
     Raises:
         ShapeError: A number is negative.
@@ -302,22 +302,22 @@ def _pad_widths(width: Any, extents: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _cropped(x: Tensor, widths: Sequence[tuple[int, int]]) -> Tensor:
-    """Cuts off as much as negative widths say."""
+    """Crops by the negative widths."""
     for axis, (low, high) in enumerate(widths):
         x = _between(x, axis, builtins.max(-low, 0), x.shape[axis] - builtins.max(-high, 0))
     return x
 
 
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
-    """Surrounds `x`: `pad_width` is one number, a pair (before, after), or a pair for each axis, as NumPy's.
+    """Pads `x`: `pad_width` is one number, a pair (before, after), or a pair for each axis, as in NumPy.
 
-    Modes: `constant` writes `constant_values` (one number), `edge` repeats the last element, `reflect` mirrors at it
-    and `symmetric` behind it, `wrap` continues with the other end. Negative widths cut off so many elements, as
-    PyTorch's do: `edge`, `reflect` and `symmetric` still see them, `wrap` continues with what is left.
+    Modes: `constant` pads with `constant_values` (one number), `edge` repeats the last element, `reflect` mirrors at it
+    and `symmetric` after it, `wrap` continues with the other end. Negative widths crop, as in PyTorch: `edge`,
+    `reflect` and `symmetric` still see the cropped elements, `wrap` continues with those that are left.
 
     Raises:
-        ShapeError: The widths don't fit, or cut off more than there is; or an axis has too little to repeat: `reflect`
-            takes at most all elements but the one it mirrors at, `symmetric` and `wrap` at most all.
+        ShapeError: The widths don't match, or crop more than there is; or an axis is too short: `reflect` pads by at
+            most all elements except the one it mirrors at, `symmetric` and `wrap` by at most all.
         OptionError: The mode is unknown.
     """
     tensor = as_tensor(x)
@@ -351,8 +351,8 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
 
 
 def _surrounded(x: Tensor, axis: int, low: int, high: int, mode: str) -> Tensor:
-    """Pads one axis by its own elements, and cuts off what negative widths say."""
-    known: Any = mode  # checked by `pad`; numpy's types want each name spelled out
+    """Pads one axis with its own elements, and crops by negative widths."""
+    known: Any = mode  # checked by `pad`; numpy's type stubs require literal names
     added = (builtins.max(low, 0), builtins.max(high, 0))
     order = np.pad(np.arange(x.shape[axis]), added, known)[builtins.max(-low, 0) :]
     order = order[: len(order) - builtins.max(-high, 0)]
@@ -360,7 +360,7 @@ def _surrounded(x: Tensor, axis: int, low: int, high: int, mode: str) -> Tensor:
 
 
 def _runs(places: list[int]) -> list[tuple[int, int, int]]:
-    """Positions cut into runs that rise, fall or stay: the first position, the step and the length of each."""
+    """Splits positions into runs that rise, fall or stay: the first position, the step and the length of each."""
     runs: list[tuple[int, int, int]] = []
     for place in places:
         if runs:
@@ -386,7 +386,7 @@ def _run(x: Tensor, axis: int, first: int, step: int, length: int) -> Tensor:
 
 
 def _distance(rows: int, columns: int) -> Tensor:
-    """Returns the column less the row of each element."""
+    """Returns the column minus the row of each element."""
     return subtract(arange(columns), reshape(arange(rows), (-1, 1)))
 
 
@@ -419,7 +419,7 @@ def triu(x: Any, k: int = 0) -> Tensor:
 
 @viewing(in_order=False)
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """Returns the diagonal of two axes, `offset` above the main one, as the last axis. It is a view, no copy.
+    """Returns the diagonal of two axes, `offset` above the main one, as the last axis, as a view.
 
     Raises:
         ShapeError: `x` has fewer than two axes, or the two are the same.
@@ -445,8 +445,8 @@ def meshgrid(*axes: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
 
     Args:
         *axes: The coordinates along each axis, vectors or scalars.
-        indexing: `xy`, NumPy's default, has the first vector along the second axis and the second along the first; `ij`
-            has each along its own.
+        indexing: With `xy`, NumPy's default, the first vector is along the second axis and the second along the first;
+            with `ij` each is along its own.
 
     Raises:
         OptionError: `indexing` is neither.
@@ -475,9 +475,9 @@ def eye(rows: int, columns: int | None = None, k: int = 0, dtype: object = "f32"
 
 
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: object = "f32") -> Tensor:
-    """`num` numbers from `start` to `stop`, equally far apart; without `endpoint`, the last one stays below `stop`.
+    """`num` evenly spaced numbers from `start` to `stop`; without `endpoint`, `stop` itself is excluded.
 
-    They are computed in f64 and rounded once, to integers downwards.
+    They are computed in f64 and rounded once, down for integers.
 
     Raises:
         ShapeError: `num` is negative.

@@ -1,4 +1,4 @@
-"""What a key selects of a tensor, by NumPy's rules, and how it is read."""
+"""The selection of a tensor by a key, by NumPy's rules, and how it is read."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import emit
 
 MOST_PLACES = 2**31 - 1
-"""Indices of several axes become one, which is i32."""
+"""The limit for indices of several axes, which are combined into one i32."""
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """The part of a selection that arrays of integers choose.
+    """The part of a selection that is determined by integer arrays.
 
     Attributes:
         axes: The axes of the slice that are indexed by an array, in order.
-        arrays: For each of them, positions counted from the front; all of one shape.
-        place: Where the arrays' axes are in the result.
+        arrays: For each of them, nonnegative positions; all of one shape.
+        place: The position of the arrays' axes in the result.
     """
 
     axes: tuple[int, ...]
@@ -41,15 +41,15 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a key selects of a tensor: a slice of every axis, some of them reversed, in a new shape, and places in it.
+    """The selection of a tensor by a key: a slice of every axis, some reversed, in a new shape, and indices into it.
 
     Attributes:
         start: The first position on each axis.
         stop: The end on each axis.
         step: The distance between positions, at least 1.
         reverse: The axes that run backwards.
-        shape: The slice's extents with axes of integers dropped and those of `None` added; indexed axes are whole.
-        gathered: Which axes of that shape are indexed by arrays.
+        shape: The slice's extents without integer axes and with the new axes of `None`; indexed axes are whole.
+        gathered: The axes of that shape that are indexed by arrays.
     """
 
     start: tuple[int, ...]
@@ -66,7 +66,7 @@ class Selection:
 
     @property
     def result(self) -> tuple[int, ...]:
-        """The extents of what is selected."""
+        """The shape of the selection."""
         if self.gathered is None:
             return self.shape
         place, others = self.gathered.place, self._others()
@@ -77,20 +77,20 @@ class Selection:
         return [extent for axis, extent in enumerate(self.shape) if axis not in self.gathered.axes]
 
     def _order(self) -> list[int]:
-        """Returns the slice's axes with the indexed ones side by side, where they are in the result."""
+        """Returns the slice's axes with the indexed ones adjacent, at their position in the result."""
         assert self.gathered is not None
         others = [axis for axis in range(len(self.shape)) if axis not in self.gathered.axes]
         return [*others[: self.gathered.place], *self.gathered.axes, *others[self.gathered.place :]]
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """The extents of the slice with the indexed axes as one, at `gathered.place`."""
+        """The extents of the slice with the indexed axes merged, at `gathered.place`."""
         assert self.gathered is not None
         others, place = self._others(), self.gathered.place
         return (*others[:place], math.prod(self.shape[axis] for axis in self.gathered.axes), *others[place:])
 
     def as_rows(self, x: Tensor) -> Tensor:
-        """Returns the slice as rows that one index chooses: a view of it."""
+        """Returns a view of the slice as rows that one index selects."""
         return reshape(transpose(x, self._order()), self.rows)
 
     def from_rows(self, rows: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ class Selection:
         return transpose(apart, sorted(range(len(order)), key=order.__getitem__))
 
     def indices(self) -> Tensor:
-        """Of each place that arrays choose, the row; -1, or what is out of range anyway, where one is out of range."""
+        """Returns the row of each indexed position; -1, or another number out of range, if one of its indices is."""
         assert self.gathered is not None
         extents = [self.shape[axis] for axis in self.gathered.axes]
         if len(extents) == 1:
@@ -118,15 +118,15 @@ class Selection:
 
 
 def _within(array: Tensor, extent: int) -> Tensor | None:
-    """Returns whether positions are within an axis; `None` where that is known."""
+    """Returns whether positions are within an axis; `None` if that is known statically."""
     if isinstance(array, Array) or counts_below(array) is not None:
-        return None  # which has been checked
+        return None  # already checked
     below = less(array, extent)
     return below if array.dtype.kind == "u" else logical_and(less(-1, array), below)
 
 
 Entry: TypeAlias = "slice | int | Tensor | None"
-"""A key's entry, with the ellipsis spelled out; a tensor holds integers, or is a mask of as many axes as it has."""
+"""A key's entry, with the ellipsis expanded; a tensor holds integers, or is a mask with as many axes as it covers."""
 
 
 def selection(tensor: Tensor, key: Any) -> Selection:
@@ -173,12 +173,12 @@ def selection(tensor: Tensor, key: Any) -> Selection:
 
 
 def _gathered(axes: list[int], arrays: list[Tensor], advanced: list[tuple[int, int]], extents: list[int]) -> Gathered:
-    """Index arrays in one shape; their axes come first where something is between them or integers beside them.
+    """Returns index arrays broadcast to one shape; their axes come first unless arrays and integers are adjacent.
 
     Args:
         axes: The axes that they index.
         arrays: The arrays.
-        advanced: For each array and each integer, its position in the key, and the axes in front of it.
+        advanced: For each array and each integer, its position in the key, and the number of axes before it.
         extents: Those of the slice.
     """
     try:
@@ -205,11 +205,12 @@ def _position(entry: int, axis: int, extents: tuple[int, ...]) -> int:
 
 
 def index(x: Any, key: Any) -> Tensor:
-    """`x[key]`, as NumPy's: integers, slices with steps, `None`, `...`, arrays of integers, and known masks.
+    """`x[key]`, as in NumPy: integers, slices with steps, `None`, `...`, integer arrays, and known masks.
 
-    Several arrays broadcast against each other and choose element by element; an integer beside one counts as one.
-    Their axes are where the first of them is, or in front of all others where something is between them. A mask is as
-    many arrays as it has axes; one without axes, alone in the key, keeps everything, along a new axis, or nothing.
+    Several arrays broadcast against each other and select elementwise; an integer next to one counts as an array. Their
+    axes are at the position of the first of them, or before all others if something separates them. A mask is
+    equivalent to as many arrays as it has axes; one without axes, alone in the key, keeps everything, along a new axis,
+    or nothing.
 
     Raises:
         IndexingError: Too many indices, an integer out of range, a mask that doesn't fit, or arrays that don't
@@ -230,21 +231,21 @@ def index(x: Any, key: Any) -> Tensor:
 
 
 def by_rows(tensor: Tensor, key: Any) -> tuple[Tensor, Any]:
-    """Returns a mask without axes as the number of a tensor's only row, or of none, and the tensor with that axis."""
+    """Returns a mask without axes as the index of a tensor's only row, or of none, and the tensor with that axis."""
     if isinstance(key, (Array, np.ndarray, np.bool_)) and not key.shape and key.dtype == NAMES["bool"]:
         return reshape(tensor, (1, *tensor.shape)), Array(np.arange(int(bool(key)), dtype=np.int32))
     return tensor, key
 
 
 def is_integer(entry: Any) -> bool:
-    """Returns whether a key's entry is one integer whose value is known."""
+    """Returns whether a key's entry is a single integer of known value."""
     if isinstance(entry, (Array, np.ndarray)):
         return not entry.shape and entry.dtype.kind in "iu"
     return isinstance(entry, (int, np.integer)) and not isinstance(entry, (bool, np.bool_))
 
 
 def _expanded(keys: tuple[Any, ...], tensor: Tensor) -> list[tuple[int, Entry]]:
-    """Returns the entries of a key with their positions: `...` spelled out, masks as arrays, no axis left over."""
+    """Returns the entries of a key with their positions: `...` expanded, masks as arrays, and no axis missing."""
     known = [_entry(key) for key in keys]
     used = sum(_axes_of(entry) for entry in known)
     dots = [i for i, entry in enumerate(known) if entry is Ellipsis]
@@ -294,11 +295,11 @@ def _axes_of(entry: Any) -> int:
 
 
 def _places(mask: Tensor, axis: int, extents: tuple[int, ...]) -> list[Tensor]:
-    """For each axis of a mask, the places where it holds. One without elements holds nowhere, whatever is there.
+    """Returns for each axis of a mask the positions where it is true. A mask without elements is true nowhere.
 
     Raises:
         DTypeError: Its values are known only when the program runs.
-        IndexingError: It has another shape than the axes that it is for, or none.
+        IndexingError: Its shape differs from that of the axes it covers, or it has no axes.
     """
     if isinstance(mask, Traced):
         raise DTypeError(
@@ -315,7 +316,7 @@ def _places(mask: Tensor, axis: int, extents: tuple[int, ...]) -> list[Tensor]:
 
 
 def _bounds(entry: slice, extent: int) -> tuple[int, int, int, bool]:
-    """Returns a slice as start, stop and positive step, and whether its elements are to be reversed."""
+    """Returns a slice as start, stop and positive step, and whether its elements are reversed."""
     bounds: list[int | None] = []
     for bound in (entry.start, entry.stop, entry.step):
         if bound is not None and not is_integer(bound):

@@ -1,1 +1,1 @@
-"""Functions that work element by element."""
+"""Elementwise functions."""

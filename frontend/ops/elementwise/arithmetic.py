@@ -81,10 +81,10 @@ def divide(x: Any, y: Any) -> Tensor:
 
 @recorded_whole
 def power(x: Any, y: Any) -> Tensor:
-    """`x` to the power of `y`, as C's pow. A constant whole exponent from -16 to 16 multiplies, which is cheaper.
+    """`x` to the power of `y`, as C's pow. A constant integral exponent from -16 to 16 uses multiplications.
 
-    Integers wrap, and an exponent that is computed takes a product for each of its bits; a negative one gives 0, but
-    for bases whose size is 1. Beside a float exponent integers are f32.
+    Integers wrap, and a non-constant integer exponent costs one product for each of its bits; a negative one gives 0,
+    unless the base has magnitude 1. With a float exponent integers are converted to f32.
 
     Raises:
         DTypeError: The operands are integers and the exponent is a negative constant, or they are boolean.
@@ -122,7 +122,7 @@ def _integer_power(base: Tensor, exponent: Tensor) -> Tensor:
 
 
 def _whole_power(base: Tensor, exponent: int) -> Tensor | None:
-    """Repeated squaring: of floats for exponents from -16 to 16, of integers for 0 and more; `None` for any other."""
+    """Repeated squaring, for exponents from -16 to 16 of floats, and from 0 on of integers; `None` otherwise."""
     floats = is_float(base.dtype)
     if base.dtype == NAMES["bool"] or (not -16 <= exponent <= 16 if floats else exponent < 0):
         return None
@@ -153,18 +153,18 @@ def _extreme(what: str, kind: type[TensorOp], of_truths: type[TensorOp], x: Any,
 
 @recorded_operator
 def maximum(x: Any, y: Any) -> Tensor:
-    """Returns the larger of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
+    """Returns the larger of two elements; NaN if either is NaN. Equal elements share the derivative by halves.
 
-    Where one is NaN, both have all of it, as in PyTorch. False is smaller than True.
+    If one is NaN, each gets the whole derivative, as in PyTorch. False is smaller than True.
     """
     return _extreme("maximum", arithmetic.MaximumOp, arithmetic.OrOp, x, y)
 
 
 @recorded_operator
 def minimum(x: Any, y: Any) -> Tensor:
-    """Returns the smaller of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
+    """Returns the smaller of two elements; NaN if either is NaN. Equal elements share the derivative by halves.
 
-    Where one is NaN, both have all of it, as in PyTorch. False is smaller than True.
+    If one is NaN, each gets the whole derivative, as in PyTorch. False is smaller than True.
     """
     return _extreme("minimum", arithmetic.MinimumOp, arithmetic.AndOp, x, y)
 
@@ -174,17 +174,17 @@ def _truths(what: str, x: Any, y: Any) -> list[Tensor]:
 
 
 def logical_and(x: Any, y: Any) -> Tensor:
-    """Returns whether both elements are true; a number is true where it is not 0, so NaN is."""
+    """Returns whether both elements are true; a number is true if it is nonzero, so NaN is true."""
     return emit(arithmetic.AndOp, _truths("logical_and", x, y))
 
 
 def logical_or(x: Any, y: Any) -> Tensor:
-    """Returns whether one of two elements is true; a number is true where it is not 0, so NaN is."""
+    """Returns whether either element is true; a number is true if it is nonzero, so NaN is true."""
     return emit(arithmetic.OrOp, _truths("logical_or", x, y))
 
 
 def logical_not(x: Any) -> Tensor:
-    """Returns whether an element is false; a number is false where it is 0."""
+    """Returns whether an element is false; a number is false if it is 0."""
     return _unary(arithmetic.NotOp, cast(x, NAMES["bool"]), floats=False)
 
 
@@ -225,12 +225,12 @@ def greater_equal(x: Any, y: Any) -> Tensor:
 
 
 def where(condition: Any, x: Any, y: Any) -> Tensor:
-    """Takes each element from `x` where `condition` holds, else from `y`.
+    """Selects each element from `x` where `condition` is true, else from `y`.
 
     Both sides are computed; the derivative selects cotangents, so `where(x > 0, sqrt(x), 0)` has derivative NaN at
-    0, as in PyTorch and JAX: the untaken side's infinite slope meets a cotangent of 0.
+    0, as in PyTorch and JAX: the infinite slope of the unselected side is multiplied by a cotangent of 0.
 
-    A Python number takes the other side's dtype; two of them give what `tg.array` makes of them, f32, i32 or bool.
+    A Python number takes the other side's dtype; two of them are converted as by `tg.array`, to f32, i32 or bool.
 
     Raises:
         DTypeError: `condition` is not boolean.
@@ -244,12 +244,12 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
 
 
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
-    """`x` with `value` in the places where `mask` holds: `where(mask, value, x)`, in `x`'s shape and dtype.
+    """`x` with `value` where `mask` is true: `where(mask, value, x)`, in `x`'s shape and dtype.
 
     Args:
         x: A tensor.
         mask: Booleans that broadcast to `x`.
-        value: A number that `x`'s dtype holds, or a tensor that broadcasts to `x`, which is cast to that dtype.
+        value: A number that fits `x`'s dtype, or a tensor that broadcasts to `x`, which is cast to that dtype.
 
     Raises:
         DTypeError: `mask` is not boolean, or `value` doesn't fit.
@@ -274,7 +274,7 @@ def abs(x: Any) -> Tensor:
 
 
 def copysign(x: Any, y: Any) -> Tensor:
-    """`|x|` with the sign of `y`, zeros and NaN included, as floats; its derivative by `x` at 0 is 0, and by `y` 0.
+    """`|x|` with the sign of `y`, zeros and NaN included, as floats; the derivatives at `x = 0` and by `y` are 0.
 
     Raises:
         ShapeError: They don't broadcast.
@@ -302,14 +302,14 @@ def stop_gradient(x: Tree) -> Tree: ...
 
 
 def stop_gradient(x: Any) -> Any:
-    """`x`, a constant to derivatives.
+    """`x`, as a constant for derivatives.
 
     Args:
-        x: A tensor, or a tree of them: a dict, list, tuple, dataclass or module, such as a target network.
+        x: A tensor, or a pytree of them: a dict, list, tuple, dataclass or module, such as a target network.
 
     Returns:
-        The same tree with constants for tensors. A module computes with its parameters as they are, and is as it was
-        else.
+        The same tree with constants for tensors. A module computes with constants for its parameters, and is
+        otherwise unchanged.
     """
     leaves, rebuild = trees.flatten(x)
     return rebuild([_unary(arithmetic.StopGradientOp, leaf, floats=False) for leaf in leaves])
@@ -343,10 +343,10 @@ def sign(x: Any) -> Tensor:
 
 
 def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
-    """`x` held between `min` and `max`, each of which may be absent, a number or a tensor; NaN stays NaN.
+    """`x` clamped between `min` and `max`, each of which may be None, a number or a tensor; NaN stays NaN.
 
-    Where `min` is above `max`, it is `max`. The derivative is as PyTorch's: that of `x` between the bounds and at them,
-    else that of the bound that holds it; none where the result is NaN.
+    If `min` is above `max`, the result is `max`. The derivative is as in PyTorch: within the bounds, inclusive, it
+    flows to `x`, otherwise to the active bound; there is none if the result is NaN.
     """
     tensor = held = as_tensor(x)
     if min is not None:
@@ -359,7 +359,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
 
 
 def _with_slopes_of_clip(x: Tensor, low: Any, high: Any, held: Tensor) -> Tensor:
-    """`held`, with the derivatives of what it is equal to."""
+    """Returns `held`, with the derivatives of the operand that it equals."""
     result = held
     if isinstance(high, Tensor):
         above = greater(x, high) if low is None else logical_and(greater(x, high), equal(low, low))
@@ -374,7 +374,7 @@ def _with_slopes_of_clip(x: Tensor, low: Any, high: Any, held: Tensor) -> Tensor
 
 
 def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
-    """`x` between `min` and `max`, as `clip` does; this is PyTorch's name."""
+    """`x` between `min` and `max`, like `clip`; this is PyTorch's name."""
     return clip(x, min, max)
 
 
@@ -387,7 +387,7 @@ def lerp(x: Any, y: Any, weight: Any) -> Tensor:
 
 
 def floor_divide(x: Any, y: Any) -> Tensor:
-    """`x // y` as Python's, rounded down; integers by 0 give 0. Without derivative.
+    """`x // y` as in Python, rounded down; integer division by 0 gives 0. Without derivative.
 
     Raises:
         DTypeError: The operands are boolean, or have no common dtype.
@@ -397,7 +397,7 @@ def floor_divide(x: Any, y: Any) -> Tensor:
 
 
 def remainder(x: Any, y: Any) -> Tensor:
-    """`x % y` as Python's, with the sign of `y`; integers by 0 give 0, floats NaN.
+    """`x % y` as in Python, with the sign of `y`; modulo 0 integers give 0, floats NaN.
 
     Raises:
         DTypeError: The operands are boolean, or have no common dtype.
@@ -452,7 +452,7 @@ def bitwise_invert(x: Any) -> Tensor:
 
 
 def bitwise_left_shift(x: Any, y: Any) -> Tensor:
-    """`x << y` on integers; an amount below 0, or of as many bits as there are, gives 0.
+    """`x << y` on integers; a negative amount, or one of at least the bit width, gives 0.
 
     Raises:
         DTypeError: The operands are not integers, or of different kinds.
@@ -461,9 +461,9 @@ def bitwise_left_shift(x: Any, y: Any) -> Tensor:
 
 
 def bitwise_right_shift(x: Any, y: Any) -> Tensor:
-    """`x >> y` on integers, which keeps the sign.
+    """`x >> y` on integers, preserving the sign.
 
-    An amount below 0, or of as many bits as there are, gives 0, or -1 for a negative `x`.
+    A negative amount, or one of at least the bit width, gives 0, or -1 for a negative `x`.
 
     Raises:
         DTypeError: The operands are not integers, or of different kinds.
@@ -472,5 +472,5 @@ def bitwise_right_shift(x: Any, y: Any) -> Tensor:
 
 
 def logical_xor(x: Any, y: Any) -> Tensor:
-    """Returns whether exactly one of two elements is true; a number is true where it is not 0, so NaN is."""
+    """Returns whether exactly one of two elements is true; a number is true if it is nonzero, so NaN is true."""
     return not_equal(cast(x, "bool"), cast(y, "bool"))

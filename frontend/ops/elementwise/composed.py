@@ -1,4 +1,4 @@
-"""Elementwise functions that are composed of others, so that they need no op of their own."""
+"""Elementwise functions that are compositions of others, and need no op of their own."""
 
 from __future__ import annotations
 
@@ -50,13 +50,14 @@ def logaddexp(x: Any, y: Any) -> Tensor:
         ShapeError: They don't broadcast.
     """
     left, right = (as_float(part) for part in common("logaddexp", x, y))
-    distance = where(equal(left, right), 0.0, subtract(left, right))  # of two infinities as well
+    distance = where(equal(left, right), 0.0, subtract(left, right))  # also for equal infinities
     return add(maximum(left, right), log1p(exp(subtract(0.0, abs(distance)))))
 
 
 def hypot(x: Any, y: Any) -> Tensor:
-    """`sqrt(x * x + y * y)` as floats, without overflow; infinite where one is, even beside NaN. Its derivative at the
-    origin is 0.
+    """`sqrt(x * x + y * y)` as floats, without overflow; infinite if either is, even if the other is NaN.
+
+    Its derivative at the origin is 0.
 
     Raises:
         ShapeError: They don't broadcast.
@@ -72,7 +73,7 @@ def hypot(x: Any, y: Any) -> Tensor:
 
 
 def xlogy(x: Any, y: Any) -> Tensor:
-    """`x * log(y)` as floats, 0 where `x` is 0 and `y` is not NaN; entropies are sums of it.
+    """`x * log(y)` as floats, and 0 where `x` is 0 and `y` is not NaN, as in entropies.
 
     Its derivative where `x` is 0 is `log(y)` with respect to `x` and 0 with respect to `y`, as in PyTorch.
 
@@ -115,12 +116,12 @@ def sinc(x: Any) -> Tensor:
 
 
 def deg2rad(x: Any) -> Tensor:
-    """Returns angles given in degrees in radians, as floats."""
+    """Converts angles from degrees to radians, as floats."""
     return multiply(as_float(x), math.pi / 180)
 
 
 def rad2deg(x: Any) -> Tensor:
-    """Returns angles given in radians in degrees, as floats."""
+    """Converts angles from radians to degrees, as floats."""
     return multiply(as_float(x), 180 / math.pi)
 
 
@@ -139,7 +140,7 @@ def fmod(x: Any, y: Any) -> Tensor:
     if left.dtype.kind == "u":
         return remainder(left, right)
     if not is_float(left.dtype):
-        rest = remainder(left, right)  # of the sign of `y`; the least integer has no magnitude to divide
+        rest = remainder(left, right)  # has the sign of `y`; the least integer has no magnitude to divide
         is_other = logical_and(not_equal(rest, 0), not_equal(less(rest, 0), less(left, 0)))
         return where(is_other, rest - right, rest)
     magnitude = remainder(abs(left), abs(right))
@@ -148,13 +149,13 @@ def fmod(x: Any, y: Any) -> Tensor:
 
 
 def fmax(x: Any, y: Any) -> Tensor:
-    """Returns the larger of two elements, the other one where one is NaN; see `maximum`."""
+    """Returns the larger of two elements, or the other one if one is NaN; see `maximum`."""
     left, right = common("fmax", x, y)
     return _ignoring_nan(left, right, maximum)
 
 
 def fmin(x: Any, y: Any) -> Tensor:
-    """Returns the smaller of two elements, the other one where one is NaN; see `minimum`."""
+    """Returns the smaller of two elements, or the other one if one is NaN; see `minimum`."""
     left, right = common("fmin", x, y)
     return _ignoring_nan(left, right, minimum)
 
@@ -202,7 +203,7 @@ def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: fl
 
 
 def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Returns whether `|x - y| <= atol + rtol * |y|`, element by element; equal infinities are close.
+    """Returns whether `|x - y| <= atol + rtol * |y|`, elementwise; equal infinities are close.
 
     Args:
         x: A tensor.
@@ -225,7 +226,7 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 
 
 def signbit(x: Any) -> Tensor:
-    """Returns whether an element's sign is negative, that of a zero or NaN included; unsigned ones have none."""
+    """Returns whether an element's sign bit is set, also for zeros and NaN; unsigned elements have none."""
     tensor = as_tensor(x)
     if tensor.dtype.kind != "f":
         return less(tensor, 0) if tensor.dtype.kind == "i" else not_equal(tensor, tensor)
@@ -233,7 +234,7 @@ def signbit(x: Any) -> Tensor:
 
 
 def nextafter(x: Any, y: Any) -> Tensor:
-    """Returns the float next to `x` towards `y`, `y` where they are equal; without derivative.
+    """Returns the next float after `x` towards `y`, or `y` if they are equal; without derivative.
 
     Raises:
         ShapeError: They don't broadcast.
@@ -246,7 +247,7 @@ def nextafter(x: Any, y: Any) -> Tensor:
 
 
 def _stepped(x: Tensor, upwards: Tensor) -> Tensor:
-    """Returns the next float: the bits of floats of one sign are integers in the order of the floats."""
+    """Returns the next float: within one sign, the bits of floats are integers in the order of the floats."""
     bits = bitcast(x, NAMES[f"i{8 * x.dtype.itemsize}"])
     step = Array(np.ones((), bits.dtype))
     outwards = equal(upwards, less(0.0, x))

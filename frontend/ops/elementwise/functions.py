@@ -1,6 +1,6 @@
-"""Elementary functions, rounding and tests for finite numbers: element by element, with the Array API's names.
+"""Elementary functions, rounding and tests for finite numbers: elementwise, with the Array API's names.
 
-Functions of floats take integers and booleans as f32. The docstrings of the ops, in the module of the same name of
+Functions of floats convert integers and booleans to f32. The docstrings of the ops, in the module of the same name of
 `dialects/tg`, state error bounds.
 """
 
@@ -23,14 +23,14 @@ def _float(kind: type[TensorOp], x: Any) -> Tensor:
 
 
 def _whole(kind: type[TensorOp], x: Any) -> Tensor:
-    """Rounding, which leaves integers and booleans as they are."""
+    """Applies a rounding op; integers and booleans are returned unchanged."""
     tensor = as_tensor(x)
     return emit(kind, [tensor]) if is_float(tensor.dtype) else tensor
 
 
 @recorded_whole
 def exp(x: Any) -> Tensor:
-    """`e` to the power of `x`; 0 and infinity beyond the range."""
+    """`e` to the power of `x`; 0 or infinity beyond the range."""
     return _float(functions.ExpOp, x)
 
 
@@ -72,7 +72,7 @@ def relu(x: Any) -> Tensor:
 
 @recorded_whole
 def sigmoid(x: Any) -> Tensor:
-    """`1 / (1 + exp(-x))`, without overflow on either side."""
+    """`1 / (1 + exp(-x))`, without overflow for either sign."""
     return _float(functions.SigmoidOp, x)
 
 
@@ -168,27 +168,27 @@ def erfc(x: Any) -> Tensor:
 
 
 def floor(x: Any) -> Tensor:
-    """Returns the largest integer that is not above `x`, in `x`'s dtype; without derivative."""
+    """Returns the largest integer not above `x`, in `x`'s dtype; without derivative."""
     return _whole(functions.FloorOp, x)
 
 
 def ceil(x: Any) -> Tensor:
-    """Returns the smallest integer that is not below `x`, in `x`'s dtype; without derivative."""
+    """Returns the smallest integer not below `x`, in `x`'s dtype; without derivative."""
     return _whole(functions.CeilOp, x)
 
 
 def round(x: Any) -> Tensor:
-    """Returns the nearest integer, halves to the even one, in `x`'s dtype; without derivative."""
+    """Returns the nearest integer, ties to even, in `x`'s dtype; without derivative."""
     return _whole(functions.RoundOp, x)
 
 
 def trunc(x: Any) -> Tensor:
-    """Returns the integer next to `x` towards 0, in `x`'s dtype; without derivative."""
+    """Returns `x` rounded towards 0, in `x`'s dtype; without derivative."""
     return _whole(functions.TruncOp, x)
 
 
 def isnan(x: Any) -> Tensor:
-    """Returns whether an element is NaN; no integer is."""
+    """Returns whether an element is NaN; integers never are."""
     tensor = as_tensor(x)
     return not_equal(tensor, tensor)
 
@@ -200,7 +200,7 @@ def isfinite(x: Any) -> Tensor:
 
 
 def isinf(x: Any) -> Tensor:
-    """Returns whether an element is infinite; no integer is."""
+    """Returns whether an element is infinite; integers never are."""
     tensor = as_tensor(x)
     if not is_float(tensor.dtype):
         return not_equal(tensor, tensor)
