@@ -77,9 +77,9 @@ def im2col(x: Any, size: Sizes, stride: Sizes = 1, padding: Padding = 0, dilatio
     Args:
         x: `[batch, channels, spatial...]`.
         size: The windows' extents: one number, or one for each spatial axis, as for the following arguments.
-        stride: Elements between neighbouring windows.
+        stride: The distance between neighboring windows, in elements.
         padding: Zeros around the images, as in `conv`.
-        dilation: Elements between neighbours in a window.
+        dilation: The distance between neighboring elements of a window.
 
     Returns:
         `[batch, channels * window, windows]`: each column has the elements of a window, channel by channel.
@@ -107,9 +107,9 @@ def col2im(
         x: `[batch, channels * window, windows]`, as `im2col` returns it.
         output_size: The images' spatial extents, one for each axis.
         size: The windows' extents; this and the following arguments are as in `im2col`.
-        stride: Elements between neighbouring windows.
+        stride: The distance between neighboring windows, in elements.
         padding: The padding added around the images; window elements that lie there are dropped.
-        dilation: Elements between neighbours in a window.
+        dilation: The distance between neighboring elements of a window.
 
     Returns:
         `[batch, channels, *output_size]`, 0 where there is no window.

@@ -88,7 +88,7 @@ def conv(
         x: `[batch, channels, spatial...]`.
         w: `[outputs, channels / groups, window...]`, with the same number of spatial axes.
         bias: `[outputs]`, added to each output, or None.
-        stride: Elements between neighbouring windows; one number, or one for each spatial axis.
+        stride: The distance between neighboring windows, in elements; one number, or one for each spatial axis.
         padding: Zeros around the images: a number, one for each axis, a pair (before, after) for each, `"valid"` for
             none, or `"same"` for `ceil(extent / stride)` positions (an odd one is added after).
         dilation: The distance between neighboring elements of a window.
@@ -143,7 +143,7 @@ def conv_transpose(
         x: `[batch, channels, spatial...]`.
         w: `[channels, outputs / groups, window...]`, as in PyTorch.
         bias: `[outputs]`, or None.
-        stride: Elements between neighbouring windows in the result.
+        stride: The distance between neighboring windows, in elements in the result.
         padding: Elements cropped from the borders of the result: as in `conv`; `"same"` leaves `extent * stride`.
         output_padding: Elements added at the end of the result, which few or no windows reach.
         dilation: The distance between neighboring elements of a window.

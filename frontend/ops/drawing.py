@@ -29,7 +29,7 @@ LEAST_NATIVE = 1 << 21
 
 
 class _Drawn:
-    """The number of numbers that this process has sampled."""
+    """How many random numbers this process has sampled."""
 
     count = 0
 

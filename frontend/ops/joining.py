@@ -108,7 +108,7 @@ def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
 
     Raises:
         ShapeError: There are none, or their shapes differ on another axis.
-        DTypeError: Their dtypes have no common one.
+        DTypeError: They have no common dtype.
     """
     parts = _alike("concat", tensors)
     if axis is None:
@@ -130,7 +130,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 
     Raises:
         ShapeError: There are none, or their shapes differ.
-        DTypeError: Their dtypes have no common one.
+        DTypeError: They have no common dtype.
     """
     parts = _alike("stack", tensors)
     for part in parts:

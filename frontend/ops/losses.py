@@ -1,8 +1,8 @@
 """Losses, with PyTorch's formulas; classes are along the last axis.
 
-Connectionist temporal classification (CTC) is not among them: its recursion over alignments is a loop as long as the
-input over states as many as the longest label has, each with lengths of its own, and needs a kernel and a derivative of
-its own to be of use. A small one can be written with `tg.scan` over `tg.logsumexp`.
+Connectionist temporal classification (CTC) is not included: its recursion over alignments is a loop as long as the
+input over as many states as the longest label has, with a length for each example, and needs its own kernel and
+derivative to be practical. A small one can be written with `tg.scan` over `tg.logsumexp`.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
 REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"mean": mean, "sum": sum, "none": lambda x: x}
-"""What a loss does with the losses of the examples."""
+"""The reductions of the examples' losses."""
 
 
 def check_reduction(what: str, reduction: str, also: tuple[str, ...] = ()) -> None:
     """Checks the name of a reduction.
 
     Raises:
-        OptionError: It is none.
+        OptionError: It is unknown.
     """
     allowed = (*REDUCTIONS, *also)
     if reduction not in allowed:
@@ -58,7 +58,7 @@ def check_reduction(what: str, reduction: str, also: tuple[str, ...] = ()) -> No
 
 
 def reduced_by(what: str, losses: Callable[[], Tensor], reduction: str) -> Tensor:
-    """Returns losses, which are computed once the reduction is known to be one, reduced.
+    """Checks the reduction, then computes losses and reduces them.
 
     Raises:
         OptionError: There is no such reduction.
@@ -68,7 +68,7 @@ def reduced_by(what: str, losses: Callable[[], Tensor], reduction: str) -> Tenso
 
 
 def alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Returns two tensors of one shape; of integers and booleans, whose differences could wrap around, as floats.
+    """Returns two tensors of the same shape, with integers and booleans, whose differences could wrap, as floats.
 
     Raises:
         ShapeError: The shapes differ.
@@ -85,10 +85,10 @@ def alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def picked(what: str, scores: Tensor, labels: Tensor) -> Tensor:
-    """Returns the score of each label; NaN where the label is no class."""
+    """Returns the score of each label; NaN if the label is not a class."""
     check_range(labels, 0, scores.shape[-1] - 1, f"{what}: labels")
     places = expand_dims(as_indices(labels, what), -1)
-    # The op itself, not take_along_axis: a negative label is wrong, it doesn't count from the end.
+    # The op itself, not take_along_axis: a negative label is invalid rather than counted from the end.
     axis = integer(scores.ndim - 1)
     return squeeze(emit(index.TakeAlongAxisOp, [scores, places], axis=axis), -1)
 
@@ -103,7 +103,7 @@ def _class_weights(what: str, weight: Any, scores: Tensor) -> Tensor | None:
 
 
 class _Labels:
-    """Integer labels, with what each counts: its class's weight, 0 where it is ignored."""
+    """Integer labels with their weights: that of the class, and 0 for ignored labels."""
 
     def __init__(self, labels: Tensor, weight: Tensor | None, ignore_index: int | None):
         self.kept = None if ignore_index is None else not_equal(labels, ignore_index)
@@ -116,11 +116,11 @@ class _Labels:
         return x if self.kept is None else where(self.kept, x, 0)
 
     def weighted(self, losses: Tensor) -> Tensor:
-        """Returns the losses times the labels' weights, 0 where they are ignored."""
+        """Returns the losses times the labels' weights, 0 for ignored labels."""
         return self._dropped(losses if self.weights is None else multiply(losses, self.weights))
 
     def reduced(self, losses: Tensor, reduction: str) -> Tensor:
-        """Weighted losses, reduced; a mean is over the weights of the labels that count."""
+        """Returns the weighted losses, reduced; a mean is over the weights of the labels that are not ignored."""
         if reduction != "mean" or (self.weights is None and self.kept is None):
             return REDUCTIONS[reduction](losses)
         weights = self.weights
@@ -134,7 +134,7 @@ def check_labels(what: str, scores: Tensor, labels: Tensor) -> None:
     """Checks that there are float scores of classes along the last axis, and an integer label for each row.
 
     Raises:
-        DTypeError: The dtypes are others.
+        DTypeError: The dtypes are different.
         ShapeError: The labels' shape is not that of the scores without the last axis.
     """
     if not is_float(scores.dtype) or labels.dtype.kind not in "iu":
@@ -173,19 +173,20 @@ def cross_entropy(
 
     Args:
         logits: Unnormalized log-probabilities, `[..., classes]`.
-        labels: Integers of shape `[...]`; one outside `[0, classes)` is an error where its value is known, and else
-            gives NaN, and no neighbour's loss. Or floats of shape `[..., classes]`: the probability of each class.
+        labels: Integers of shape `[...]`; one outside `[0, classes)` is an error if its value is known, and else gives
+            NaN, for this label only. Or floats of shape `[..., classes]`: the probability of each class.
         reduction: "mean", "sum", or "none" for a loss of each label. The mean of integer labels is over the weights
             of those that are not ignored: NaN if there are none. That of probabilities is over their number.
-        weight: What each class counts, `[classes]`; 1 by default.
-        ignore_index: The integer label that counts for nothing, or None (PyTorch's default is -100).
-        label_smoothing: The share of each label that is spread evenly over all classes.
+        weight: The weight of each class, `[classes]`; 1 by default.
+        ignore_index: The integer label to ignore, or None (PyTorch's default is -100).
+        label_smoothing: The share of each label that is distributed evenly over all classes.
 
     Raises:
-        DTypeError: The logits are not floats or the labels no integers.
-        ShapeError: The labels' shape fits neither form, a known label is not a class, or the weights' shape is not the
-            classes'.
-        OptionError: Another reduction, smoothing outside `[0, 1]`, or an `ignore_index` for probabilities.
+        DTypeError: The logits are not floats, or the labels are not integers.
+        ShapeError: The labels' shape matches neither form, a known label is not a class, or the weights' shape is not
+            `[classes]`.
+        OptionError: The reduction is unknown, smoothing is outside `[0, 1]`, or `ignore_index` is given for
+            probabilities.
     """
     what = "cross_entropy"
     scores, wanted = as_tensor(logits), as_tensor(labels)
@@ -228,20 +229,20 @@ def nll(
     weight: Any = None,
     ignore_index: int | None = None,
 ) -> Tensor:
-    """Returns the negative log-likelihood of integer labels, of log-probabilities such as `tg.log_softmax` gives.
+    """Returns the negative log-likelihood of integer labels under log-probabilities, such as those of `tg.log_softmax`.
 
     Args:
         log_probabilities: `[..., classes]`.
         labels: Integers of shape `[...]`; one outside `[0, classes)` is as in `cross_entropy`.
         reduction: "mean" (over the weights of labels that are not ignored), "sum", or "none".
-        weight: What each class counts, `[classes]`; 1 by default.
-        ignore_index: The label that counts for nothing, or None.
+        weight: The weight of each class, `[classes]`; 1 by default.
+        ignore_index: The label to ignore, or None.
 
     Raises:
-        DTypeError: The log-probabilities are not floats or the labels no integers.
-        ShapeError: The labels' shape is not that of the log-probabilities without the last axis, or the weights' not
-            that of the classes.
-        OptionError: Another reduction, or an `ignore_index` that is not a label's.
+        DTypeError: The log-probabilities are not floats, or the labels are not integers.
+        ShapeError: The labels' shape is not that of the log-probabilities without the last axis, or the weights' shape
+            is not `[classes]`.
+        OptionError: The reduction is unknown, or `ignore_index` is not a valid label.
     """
     what = "nll"
     scores, wanted = as_tensor(log_probabilities), as_tensor(labels)
@@ -262,13 +263,13 @@ def binary_cross_entropy_with_logits(
         logits: A tensor of floats.
         target: Probabilities of the same shape, floats.
         reduction: "mean", "sum", or "none" for the loss of each element.
-        weight: What each loss is multiplied with; broadcasts to the logits.
-        pos_weight: What the positive part is multiplied with; broadcasts to the logits.
+        weight: A factor of each loss; broadcasts to the logits.
+        pos_weight: A factor of the positive term; broadcasts to the logits.
 
     Raises:
         ShapeError: The shapes differ, or weights don't broadcast.
         DTypeError: The operands are not floats.
-        OptionError: Another reduction.
+        OptionError: The reduction is unknown.
     """
     what = "binary_cross_entropy_with_logits"
     check_reduction(what, reduction)
@@ -287,20 +288,20 @@ def binary_cross_entropy_with_logits(
 
 @recorded_whole
 def binary_cross_entropy(probabilities: Any, target: Any, reduction: str = "mean", *, weight: Any = None) -> Tensor:
-    """`-(t * log(p) + (1 - t) * log(1 - p))`, with logarithms held above -100, as in PyTorch.
+    """`-(t * log(p) + (1 - t) * log(1 - p))`, with logarithms clamped at -100, as in PyTorch.
 
-    `binary_cross_entropy_with_logits` takes logits instead, and is exact where probabilities round to 0 or 1.
+    `binary_cross_entropy_with_logits` takes logits instead, and is accurate where probabilities round to 0 or 1.
 
     Args:
         probabilities: Floats in `[0, 1]`.
         target: Probabilities of the same shape, floats.
         reduction: "mean", "sum", or "none" for the loss of each element.
-        weight: What each loss is multiplied with; broadcasts to the probabilities.
+        weight: A factor of each loss; broadcasts to the probabilities.
 
     Raises:
         ShapeError: The shapes differ, or the weight doesn't broadcast.
         DTypeError: The operands are not floats.
-        OptionError: Another reduction.
+        OptionError: The reduction is unknown.
     """
     what = "binary_cross_entropy"
     check_reduction(what, reduction)
@@ -315,7 +316,7 @@ def binary_cross_entropy(probabilities: Any, target: Any, reduction: str = "mean
 
 
 def _held_logarithm(x: Tensor) -> Tensor:
-    """Returns the logarithm, not below -100, where its derivative is 0."""
+    """Returns the logarithm, clamped at -100, where its derivative is 0."""
     low = equal(x, 0)
     return maximum(where(low, -100.0, log(where(low, 1.0, x))), -100.0)
 
@@ -329,12 +330,12 @@ def mse(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
 
     Args:
         prediction: A tensor.
-        target: A tensor of the same shape: nothing broadcasts here.
+        target: A tensor of the same shape: no broadcasting.
         reduction: "mean", "sum", or "none" for the error of each element.
 
     Raises:
         ShapeError: The shapes differ.
-        OptionError: Another reduction.
+        OptionError: The reduction is unknown.
     """
     left, right = alike("mse", prediction, target)
     return reduced_by("mse", lambda: square(subtract(left, right)), reduction)
@@ -351,7 +352,7 @@ def l1(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
 
     Raises:
         ShapeError: The shapes differ.
-        OptionError: Another reduction.
+        OptionError: The reduction is unknown.
     """
     left, right = alike("l1", prediction, target)
     return reduced_by("l1", lambda: absolute(subtract(left, right)), reduction)
@@ -359,17 +360,17 @@ def l1(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 @recorded_whole
 def huber(prediction: Any, target: Any, reduction: str = "mean", *, delta: float = 1.0) -> Tensor:
-    """Half the squared error where it is within `delta`, and `delta * (abs(error) - delta / 2)` beyond.
+    """Half the squared error if it is within `delta`, and `delta * (abs(error) - delta / 2)` beyond.
 
     Args:
         prediction: A tensor.
         target: A tensor of the same shape.
         reduction: "mean", "sum", or "none" for the loss of each element.
-        delta: Where the parabola becomes a line.
+        delta: The error at which the parabola becomes a line.
 
     Raises:
         ShapeError: The shapes differ.
-        OptionError: Another reduction, or `delta` is not positive.
+        OptionError: The reduction is unknown, or `delta` is not positive.
     """
     left, right = alike("huber", prediction, target)
     if not 0 < delta < math.inf:
@@ -391,14 +392,14 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", *, log_target: bool
 
     Args:
         input: Log-probabilities.
-        target: Probabilities of the same shape, or their logarithms; one of 0 counts for nothing.
+        target: Probabilities of the same shape, or their logarithms; probability 0 contributes 0.
         reduction: "mean" over all elements, "batchmean" for the sum divided by the first extent (the divergence
             itself), "sum", or "none".
         log_target: Whether `target` holds logarithms.
 
     Raises:
         ShapeError: The shapes differ, or there is no first axis for "batchmean".
-        OptionError: Another reduction.
+        OptionError: The reduction is unknown.
     """
     left, right = alike("kl_div", input, target)
     check_reduction("kl_div", reduction, ("batchmean",))
@@ -425,8 +426,8 @@ def cosine_embedding(x: Any, y: Any, target: Any, reduction: str = "mean", *, ma
         margin: The cosine that vectors of different classes may have.
 
     Raises:
-        ShapeError: The shapes don't fit each other.
-        OptionError: Another reduction.
+        ShapeError: The shapes don't match.
+        OptionError: The reduction is unknown.
     """
     left, right = alike("cosine_embedding", x, y)
     kind = as_tensor(target)
@@ -437,7 +438,7 @@ def cosine_embedding(x: Any, y: Any, target: Any, reduction: str = "mean", *, ma
         )
 
     def losses() -> Tensor:
-        # PyTorch's: a vector of zeros has cosine 0 to all.
+        # As in PyTorch: a zero vector has cosine 0 with all others.
         lengths = [sqrt(sum(square(part), -1) + 1e-12) for part in (left, right)]
         cosine = divide(sum(multiply(left, right), -1), multiply(*lengths))
         apart = maximum(cosine - margin, 0)
@@ -453,7 +454,7 @@ def cosine_similarity(x: Any, y: Any, axis: int = -1, eps: float = 1e-8) -> Tens
         x: Vectors; numbers that are not floats become f32.
         y: Vectors that broadcast against `x`, before anything is summed.
         axis: The axis of the vectors in the joint shape.
-        eps: The least length that a vector is divided by.
+        eps: The minimum length that a vector is divided by.
 
     Raises:
         ShapeError: The shapes don't broadcast, or there is no such axis.
@@ -474,11 +475,11 @@ def hinge(scores: Any, target: Any, reduction: str = "mean", *, margin: float = 
         scores: A tensor.
         target: 1 or -1 for each score.
         reduction: "mean", "sum", or "none" for the loss of each element.
-        margin: The score from which a right answer costs nothing.
+        margin: The score from which a correct answer has no loss.
 
     Raises:
         ShapeError: The shapes differ.
-        OptionError: Another reduction.
+        OptionError: The reduction is unknown.
     """
     left, right = alike("hinge", scores, target)
     return reduced_by("hinge", lambda: maximum(subtract(margin, multiply(left, right)), 0), reduction)
@@ -491,16 +492,16 @@ def hinge_embedding(distances: Any, target: Any, reduction: str = "mean", *, mar
         distances: A tensor.
         target: 1 or -1 for each distance.
         reduction: "mean", "sum", or "none" for the loss of each element.
-        margin: The distance from which different things cost nothing.
+        margin: The distance from which dissimilar pairs have no loss.
 
     Raises:
         ShapeError: The shapes differ.
-        OptionError: Another reduction.
+        OptionError: The reduction is unknown.
     """
     left, right = alike("hinge_embedding", distances, target)
 
     def losses() -> Tensor:
-        # As PyTorch: a target that is neither adds both.
+        # As in PyTorch: a target that is neither adds both terms.
         near = where(equal(right, -1), 0, left)
         return near + where(equal(right, 1), 0, maximum(subtract(margin, left), 0))
 
@@ -513,21 +514,21 @@ def hinge_embedding(distances: Any, target: Any, reduction: str = "mean", *, mar
 def gaussian_nll(
     mean: Any, target: Any, variance: Any, reduction: str = "mean", *, full: bool = False, eps: float = 1e-6
 ) -> Tensor:
-    """Returns `(log(v) + (target - mean)**2 / v) / 2`, where `v` is the variance, not below `eps`.
+    """Returns `(log(v) + (target - mean)**2 / v) / 2`, where `v` is the variance, clamped at `eps`.
 
     D. A. Nix and A. S. Weigend, Estimating the mean and variance of the target probability distribution, 1994.
 
     Args:
         mean: The expected values.
-        target: Of the same shape.
-        variance: Broadcasts to the shape; must not be negative. The derivative ignores the bound by `eps`.
+        target: A tensor of the same shape.
+        variance: Broadcasts to the shape; must not be negative. The derivative ignores the clamping at `eps`.
         reduction: "mean", "sum", or "none" for the loss of each element.
         full: Whether `log(2 * pi) / 2` is added.
-        eps: The least variance.
+        eps: The minimum variance.
 
     Raises:
         ShapeError: Shapes differ, or the variance doesn't broadcast.
-        OptionError: Another reduction, or `eps` is not positive.
+        OptionError: The reduction is unknown, or `eps` is not positive.
     """
     what = "gaussian_nll"
     left, right = alike(what, mean, target)
@@ -538,7 +539,7 @@ def gaussian_nll(
         )
     if not eps > 0:
         raise OptionError(f"{user_line()}: {what}: eps must be positive, got {eps!r}")
-    # As PyTorch: the value is held, its derivative isn't.
+    # As in PyTorch: the value is clamped, its derivative isn't.
     held = spread + stop_gradient(subtract(maximum(spread, eps), spread))
 
     def losses() -> Tensor:
@@ -565,11 +566,11 @@ def poisson_nll(
         reduction: "mean", "sum", or "none" for the loss of each element.
         log_input: Whether `prediction` holds logarithms.
         full: Whether Stirling's approximation of `log(target!)` is added where the target is above 1.
-        eps: Is added to rates in the logarithm.
+        eps: Added to rates in the logarithm.
 
     Raises:
         ShapeError: The shapes differ.
-        OptionError: Another reduction.
+        OptionError: The reduction is unknown.
     """
     left, right = alike("poisson_nll", as_float(prediction), as_float(target))
 

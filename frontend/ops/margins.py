@@ -1,4 +1,4 @@
-"""Losses that ask for a margin between scores or distances, with PyTorch's formulas."""
+"""Losses with a margin between scores or distances, with PyTorch's formulas."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ def soft_margin(scores: Any, target: Any, reduction: str = "mean") -> Tensor:
 
     Raises:
         ShapeError: The shapes differ.
-        OptionError: Another reduction.
+        OptionError: The reduction is unknown.
     """
     left, right = alike("soft_margin", scores, target)
     return reduced_by("soft_margin", lambda: softplus(negative(multiply(right, left))), reduction)
 
 
 def margin_ranking(x: Any, y: Any, target: Any, reduction: str = "mean", *, margin: float = 0.0) -> Tensor:
-    """Returns `max(margin - target * (x - y), 0)`: `x` is to rank higher where the target is 1, `y` where it is -1.
+    """Returns `max(margin - target * (x - y), 0)`: `x` should rank higher if the target is 1, `y` if it is -1.
 
     Args:
         x: Scores.
         y: Scores that broadcast against `x`.
         target: 1 or -1, broadcasting against both.
         reduction: "mean", "sum", or "none" for the loss of each element.
-        margin: The distance from which a right order costs nothing.
+        margin: The distance from which a correct order has no loss.
 
     Raises:
         ShapeError: The shapes don't broadcast.
-        OptionError: Another reduction.
+        OptionError: The reduction is unknown.
     """
     left, right, sign = common("margin_ranking", as_float(x), as_float(y), as_float(target))
     return reduced_by(
@@ -83,14 +83,14 @@ def triplet_margin(
         positive: Of the anchor's class.
         negative: Of another class.
         reduction: "mean", "sum", or "none" for the loss of each triplet.
-        margin: By how much the negative is to be further away.
+        margin: By how much the negative should be further away.
         p: The order of the norm.
-        eps: Is added to each difference, which keeps roots away from 0.
-        swap: Whether the negative's distance is that to the positive, where that is smaller (V. Balntas et al., 2016).
+        eps: Added to each difference, which keeps roots away from 0.
+        swap: Whether the negative's distance is that to the positive, if that is smaller (V. Balntas et al., 2016).
 
     Raises:
         ShapeError: The shapes don't broadcast.
-        OptionError: Another reduction, or the margin is not positive.
+        OptionError: The reduction is unknown, or the margin is not positive.
     """
     what = "triplet_margin"
     if not margin > 0:
@@ -111,20 +111,20 @@ def triplet_margin(
 def multi_margin(
     scores: Any, labels: Any, reduction: str = "mean", *, p: int = 1, margin: float = 1.0, weight: Any = None
 ) -> Tensor:
-    """Returns the mean over classes of `max(margin - scores[label] + scores[class], 0) ** p`, but for the label itself.
+    """Returns the mean over classes of `max(margin - scores[label] + scores[class], 0) ** p`, without the label itself.
 
     Args:
         scores: `[..., classes]`.
         labels: Integers of shape `[...]`.
         reduction: "mean", "sum", or "none" for a loss of each label.
         p: 1 or 2.
-        margin: By how much the label's score is to be larger.
-        weight: What each class counts as a label, `[classes]`; 1 by default.
+        margin: By how much the label's score should be larger.
+        weight: The weight of each class as a label, `[classes]`; 1 by default.
 
     Raises:
-        DTypeError: The scores are not floats or the labels no integers.
+        DTypeError: The scores are not floats, or the labels are not integers.
         ShapeError: The labels' shape is not that of the scores without the last axis, or the weight's not `[classes]`.
-        OptionError: Another reduction, or `p` is neither 1 nor 2.
+        OptionError: The reduction is unknown, or `p` is neither 1 nor 2.
     """
     what = "multi_margin"
     if p not in (1, 2):
@@ -155,11 +155,11 @@ def multilabel_soft_margin(logits: Any, target: Any, reduction: str = "mean", *,
         logits: `[..., classes]`.
         target: 1 or 0 for each class, of the same shape.
         reduction: "mean", "sum", or "none" for the loss of each example.
-        weight: What each class counts, `[classes]`; 1 by default.
+        weight: The weight of each class, `[classes]`; 1 by default.
 
     Raises:
         ShapeError: The shapes differ, or there are no axes.
-        OptionError: Another reduction.
+        OptionError: The reduction is unknown.
     """
     what = "multilabel_soft_margin"
     left, right = alike(what, as_float(logits), as_float(target))

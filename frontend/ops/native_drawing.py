@@ -1,7 +1,7 @@
-"""Native code that draws random numbers: Threefry's words, and normal numbers of them.
+"""Native code that samples random numbers: Threefry words, and normal numbers derived from them.
 
-It adds, multiplies and divides as IEEE has it and fuses nothing, so every CPU gives the same bits. They are those that
-the ops give in numpy: a test compares every normal number there is.
+It uses IEEE addition, multiplication and division without fusing them, so every CPU gives the same bits. They equal
+those of the ops in numpy: a test compares every possible normal number.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.errors import DeviceError
 
 LANES = 32
-"""Numbers drawn side by side; an array that is filled holds a multiple of them."""
+"""SIMD lanes; the length of a filled array is a multiple of it."""
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class NativeDrawing:
-    """Functions that fill arrays of 32-bit elements, `LANES` or a multiple of them.
+    """Functions that fill arrays of 32-bit elements whose length is a multiple of `LANES`.
 
     Raises:
         DeviceError: There is no code generator for this CPU.
@@ -43,12 +43,12 @@ class NativeDrawing:
         self._fill("tg_words", out, first, second, start)
 
     def uniforms(self, words: Array, least: float, span: float) -> Array:
-        """Returns the numbers from `least` on that `random.uniform` makes of words, in their memory."""
+        """Returns the numbers from `least` on that `random.uniform` derives from words, in place."""
         self._fill("tg_uniforms", words, *(int(np.float32(bound).view(np.uint32)) for bound in (least, span)), 0)
         return words.view(np.float32)
 
     def normals(self, words: Array) -> Array:
-        """Returns the normal numbers that `random.normal` makes of words, in their memory."""
+        """Returns the normal numbers that `random.normal` derives from words, in place."""
         self._fill("tg_normals", words, 0, 0, 0)
         return words.view(np.float32)
 
@@ -59,7 +59,7 @@ class NativeDrawing:
 
 @cache
 def native_drawing() -> NativeDrawing | None:
-    """Returns this process's functions; None where there is no native code."""
+    """Returns this process's functions; None if there is no native code."""
     try:
         return NativeDrawing()
     except DeviceError:
@@ -67,9 +67,9 @@ def native_drawing() -> NativeDrawing | None:
 
 
 class _Lanes:
-    """Numbers side by side in code that is being built: an operator adds an instruction.
+    """A SIMD vector in code that is being built: each operator adds an instruction.
 
-    A plain number stands for as many that are equal to it.
+    A plain number is broadcast to all lanes.
     """
 
     def __init__(self, builder: Any, value: Any):
@@ -114,7 +114,7 @@ class _Lanes:
         return self._by("shl", by)._by("or_", self.shifted(32 - by))
 
     def converted(self, instruction: str, element: Any) -> _Lanes:
-        """Returns the numbers by a conversion, such as `bitcast`, of other elements."""
+        """Returns the numbers after a conversion, such as `bitcast`, to other elements."""
         from llvmlite import ir
 
         return _Lanes(self.builder, getattr(self.builder, instruction)(self.value, ir.VectorType(element, LANES)))
@@ -124,7 +124,7 @@ class _Lanes:
         return self.builder.fcmp_ordered("<", self.value, self._operand(bound))
 
     def where(self, mask: Any, other: _Lanes) -> _Lanes:
-        """Returns these numbers where a mask holds, and others elsewhere."""
+        """Returns these numbers where a mask is true, and others elsewhere."""
         return _Lanes(self.builder, self.builder.select(mask, self.value, other.value))
 
     def root(self) -> _Lanes:
@@ -136,9 +136,9 @@ class _Lanes:
         return _Lanes(self.builder, self.builder.call(sqrt, [self.value]))
 
     def polynomial(self, coefficients: Sequence[float], chains: int = 4) -> _Lanes:
-        """Returns a polynomial, of the highest power's coefficient first.
+        """Returns a polynomial, given its coefficients from the highest power down.
 
-        Each operation of Horner's rule waits for the one before it, so the powers are shared out to several chains.
+        Horner's rule is a single dependency chain, so the powers are divided among several chains.
         """
         if chains == 1:
             result = self * coefficients[0] + coefficients[1]
@@ -151,7 +151,7 @@ class _Lanes:
 
 
 def _text() -> str:
-    """Returns LLVM IR of the functions: of an array, its size, a key's two words, and the first counter."""
+    """Returns LLVM IR of the functions, which take an array, its size, a key's two words, and the first counter."""
     from llvmlite import ir
 
     module = ir.Module("tg_drawing")
@@ -186,7 +186,7 @@ def _splat(builder: Any, word: Any) -> _Lanes:
 
 
 def _words(builder: Any, pointer: Any, *key_and_counter: Any) -> Any:
-    """Returns the words of the counters from one on: both words of the encrypted pairs by exclusive or."""
+    """Returns the words of the counters from a given one on: the exclusive or of both words of each encrypted pair."""
     first, second, counter = (_splat(builder, word) for word in key_and_counter)
     kind = counter.value.type
     x, y = first, counter + _Lanes(builder, kind(list(range(LANES)))) + second
@@ -201,7 +201,7 @@ def _words(builder: Any, pointer: Any, *key_and_counter: Any) -> Any:
 
 
 def _units(builder: Any, pointer: Any) -> _Lanes:
-    """Returns the multiples of 2⁻²³ from 0 up to 1 that the words there name by their upper bits."""
+    """Returns the multiples of 2⁻²³ in [0, 1) given by the upper bits of the words at a pointer."""
     from llvmlite import ir
 
     words = _Lanes(builder, builder.load(pointer, align=4, typ=ir.VectorType(ir.IntType(32), LANES)))
@@ -209,7 +209,7 @@ def _units(builder: Any, pointer: Any) -> _Lanes:
 
 
 def _uniforms(builder: Any, pointer: Any, least: Any, span: Any, _: Any) -> Any:
-    """Returns `least` and more, uniformly by the words there, as `random.uniform`; its bounds are bits of f32."""
+    """Returns uniform numbers from the words there, as `random.uniform`; the bounds are given as bits of f32."""
     from llvmlite import ir
 
     low, extent = (_splat(builder, word).converted("bitcast", ir.FloatType()) for word in (least, span))
@@ -218,7 +218,7 @@ def _uniforms(builder: Any, pointer: Any, least: Any, span: Any, _: Any) -> Any:
 
 
 def _normals(builder: Any, pointer: Any, *_: Any) -> Any:
-    """Returns √2 erfinv(u) for u uniform between -1 and 1 by the words there, as `random.normal` and `tg.erfinv`."""
+    """Returns √2 erfinv(u) for u uniform in (-1, 1), from the words there, as `random.normal` and `tg.erfinv`."""
     from llvmlite import ir
 
     least = np.nextafter(np.float32(-1), np.float32(0))
@@ -229,7 +229,7 @@ def _normals(builder: Any, pointer: Any, *_: Any) -> Any:
 
 
 def _erfinv_over_x(w: _Lanes) -> _Lanes:
-    """Returns erfinv(x) / x from w = -log(1 - x²); what is in no lane's tail is not computed."""
+    """Returns erfinv(x) / x from w = -log(1 - x²); tails that no lane falls into are not computed."""
     from llvmlite import ir
 
     (bound, shift, coefficients), *tails = ERFINV_F64
@@ -253,7 +253,7 @@ def _erfinv_over_x(w: _Lanes) -> _Lanes:
 
 
 _HALF_ROOT = 0x3FE6A09E00000000
-"""The bits of about √½: fractions lie from there to √2."""
+"""The bits of about √½: fractions lie between it and √2."""
 
 _LN_2_HIGH, _LN_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 
@@ -270,7 +270,7 @@ _LOG = (
 
 
 def _minus_log(x: _Lanes) -> _Lanes:
-    """Returns -log(x) within 1 ulp for positive normal x, as FreeBSD's `e_log.c` and fdlibm before it.
+    """Returns -log(x) within 1 ulp for positive normal x, as in FreeBSD's `e_log.c`, originally from fdlibm.
 
     x is 2ᵏ(1 + d) and s = d / (2 + d); then log(1 + d) = d - (d²/2 - s (d²/2 + r(s²))).
     """
@@ -285,4 +285,4 @@ def _minus_log(x: _Lanes) -> _Lanes:
 
 
 _BODIES: dict[str, Callable[..., Any]] = {"tg_words": _words, "tg_uniforms": _uniforms, "tg_normals": _normals}
-"""By a function's name, what builds the numbers that go to a place: of it, two words, and the place's counter."""
+"""By function name, what builds the numbers of a vector from its pointer, two words, and its first counter."""

@@ -1,4 +1,4 @@
-"""Normalization as functions: by statistics of the last axes, of groups of channels, or of neighbouring channels."""
+"""Normalization as functions: by statistics of the last axes, of groups of channels, or of neighboring channels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def layer_norm(
         normalized_shape: The extents of the last axes: a number for one axis, or several.
         weight: `normalized_shape`, or None for 1.
         bias: `normalized_shape`, or None for 0.
-        eps: Is added to the variance.
+        eps: Added to the variance.
 
     Raises:
         ShapeError: The last axes of `x` have other extents.
@@ -72,7 +72,7 @@ def rms_norm(x: Any, normalized_shape: int | tuple[int, ...], weight: Any = None
         x: `[..., *normalized_shape]`, floats.
         normalized_shape: The extents of the last axes: a number for one axis, or several.
         weight: `normalized_shape`, or None for 1.
-        eps: Is added to the mean; None for the spacing of the dtype's numbers at 1.
+        eps: Added to the mean; None for the spacing of the dtype's numbers at 1.
 
     Raises:
         ShapeError: The last axes of `x` have other extents.
@@ -85,16 +85,16 @@ def rms_norm(x: Any, normalized_shape: int | tuple[int, ...], weight: Any = None
 
 @recorded_whole
 def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
-    """Standardizes each group of neighbouring channels of each example, then scales and shifts each channel.
+    """Standardizes each group of neighboring channels of each example, then scales and shifts each channel.
 
     Y. Wu and K. He, Group Normalization, 2018. With as many groups as channels it is instance normalization.
 
     Args:
         x: `[batch, channels, ...]`, floats.
-        num_groups: How many groups; divides the channels.
+        num_groups: The number of groups; must divide the channels.
         weight: `[channels]`, or None for 1.
         bias: `[channels]`, or None for 0.
-        eps: Is added to the variance.
+        eps: Added to the variance.
 
     Raises:
         ShapeError: There are fewer than two axes, or the groups don't divide the channels.
@@ -114,13 +114,13 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
 
 
 def normalize(x: Any, p: float = 2.0, axis: int = -1, eps: float = 1e-12) -> Tensor:
-    """Returns `x` divided by its norm along `axis`, or by `eps` where that is larger.
+    """Returns `x` divided by its norm along `axis`, or by `eps` if that is larger.
 
     Args:
-        x: Vectors; integers and booleans are taken as f32.
+        x: Vectors; integers and booleans are converted to f32.
         p: The order of the norm.
         axis: The axis of the vectors.
-        eps: The least that a vector is divided by.
+        eps: The minimum divisor.
 
     Raises:
         ShapeError: There is no such axis.
@@ -133,17 +133,17 @@ def normalize(x: Any, p: float = 2.0, axis: int = -1, eps: float = 1e-12) -> Ten
 
 
 def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """Divides each element by `(k + alpha * mean(square of size neighbouring channels)) ** beta`.
+    """Divides each element by `(k + alpha * mean(square of size neighboring channels)) ** beta`.
 
     A. Krizhevsky, I. Sutskever and G. E. Hinton, ImageNet Classification with Deep Convolutional Neural Networks, 2012.
     Channels beyond the ends count as 0.
 
     Args:
         x: `[batch, channels, ...]`, floats.
-        size: How many channels; where it is even, there is one more below than above.
-        alpha: Of the formula.
-        beta: Of the formula.
-        k: Of the formula.
+        size: The number of channels; if it is even, there is one more below than above.
+        alpha: See the formula.
+        beta: See the formula.
+        k: See the formula.
 
     Raises:
         ShapeError: There are fewer than two axes, or `size` is not a positive integer.

@@ -1,8 +1,8 @@
-"""What NumPy's functions do with tensors.
+"""NumPy's functions applied to tensors.
 
-NumPy's operators and elementwise functions (its ufuncs) become ours of the same meaning, so `np.exp(x)` and
-`np.ones(3) * x` are traced as `tg.exp(x)` and `tg.multiply` are. All others are NumPy's own on concrete tensors; on
-traced ones, which have no numbers yet, they are an error that names what to use.
+NumPy's operators and elementwise functions (ufuncs) are mapped to ours of the same meaning, so `np.exp(x)` and
+`np.ones(3) * x` are traced as `tg.exp(x)` and `tg.multiply` are. All others run NumPy's own code on concrete tensors;
+on traced ones, which have no numbers yet, they raise an error that names an alternative.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RENAMED = {
     "radians": "deg2rad",
     "rint": "round",
 }
-"""NumPy's elementwise functions that have another name here."""
+"""NumPy's elementwise functions that have a different name here."""
 
 SAME = (
     *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul", "maximum", "minimum"),
@@ -47,13 +47,13 @@ SAME = (
     *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
     *("logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"),
 )
-"""Those that have the same."""
+"""Those that have the same name."""
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "divmod": lambda x, y: (floor_divide(x, y), remainder(x, y)),
     "positive": as_tensor,
 }
-"""Those that are operators only."""
+"""Those that are only operators here."""
 
 ADVICE = {
     "amax": "max",
@@ -73,7 +73,7 @@ ADVICE = {
     "rollaxis": "moveaxis",
     "zeros_like": "zeros",
 }
-"""What to use for NumPy's other functions, where there is none of the same name."""
+"""The alternatives to NumPy's other functions, if there is none of the same name."""
 
 REDUCTIONS = {
     "add": "sum",
@@ -83,14 +83,14 @@ REDUCTIONS = {
     "logical_and": "all",
     "logical_or": "any",
 }
-"""What `reduce` of these is."""
+"""The functions that `reduce` of these is equivalent to."""
 
 
 def elementwise(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """Applies a ufunc to tensors.
 
     Raises:
-        TraceError: It has no counterpart, or is called with options or a method of ufuncs, and a tensor is traced.
+        TraceError: It has no counterpart, or is called with options or a ufunc method, and a tensor is traced.
     """
     name = ufunc.__name__
     if method == "__call__" and not options:
@@ -138,7 +138,7 @@ def _has_traced(tree: Any) -> bool:
 
 
 def _as_numpy(name: str, tree: Any) -> Any:
-    """Returns a tree with NumPy's arrays for ours.
+    """Returns a tree with our arrays converted to NumPy's.
 
     Raises:
         GradientError: One requires a gradient, which would be lost.

@@ -1,4 +1,4 @@
-"""Pooling of the last axes of tensors, in any number of dimensions."""
+"""Pooling over the last axes of tensors, in any number of dimensions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Windows(ABC):
     Attributes:
         axes: The axes.
         extents: Their extents.
-        at: For each axis, `[windows, size]`: where their elements lie; those outside of the axis are padding.
+        at: For each axis, `[windows, size]`: the positions of their elements; those outside of the axis are padding.
     """
 
     axes: list[int]
@@ -55,7 +55,7 @@ class _Windows(ABC):
     at: list[NumpyArray]
 
     def inside(self) -> list[NumpyArray]:
-        """For each axis, `[windows, size]`: whether an element is no padding."""
+        """Returns for each axis, `[windows, size]`: whether an element is not padding."""
         return [(at >= 0) & (at < extent) for at, extent in zip(self.at, self.extents, strict=True)]
 
     @abstractmethod
@@ -63,14 +63,14 @@ class _Windows(ABC):
         """Returns the windows, their own axes last; padding is `filling`."""
 
     def shaped(self, axis: int, values: NumpyArray) -> NumpyArray:
-        """Returns `[windows, size]` of an axis so that it broadcasts to the windows of all."""
+        """Returns `[windows, size]` of an axis reshaped to broadcast to the windows of all axes."""
         count = len(self.axes)
         shape = [1] * 2 * count
         shape[axis], shape[count + axis] = values.shape
         return values.reshape(shape)
 
     def places(self) -> Tensor:
-        """Returns where each element of each window lies in the plane, row by row; one behind its end for padding."""
+        """Returns the row-major position of each window element in the plane; one past the end for padding."""
         total, size = Array(np.zeros((), np.int32)), math.prod(self.extents)
         valid: Tensor = Array(np.ones((), np.bool_))
         rest = size
@@ -81,7 +81,7 @@ class _Windows(ABC):
         return where(valid, total, size)
 
     def largest(self, x: Tensor, return_indices: bool) -> Any:
-        """Returns the largest element of each window, and where it lies in its plane if that is asked for."""
+        """Returns the largest element of each window, and optionally its position in the plane."""
         lowest = -math.inf if is_float(x.dtype) else np.iinfo(x.dtype).min
         windows, rank = self.windows(x, lowest), x.ndim
         own = tuple(range(rank, rank + len(self.axes)))
@@ -95,7 +95,7 @@ class _Windows(ABC):
         return result, smallest(where(hit, self.places(), math.prod(self.extents)), own)
 
     def _without_padding(self, found: Tensor) -> Tensor:
-        """Takes the padding's share of the derivative away, which elements of -inf have in common with it."""
+        """Corrects the derivative of windows whose maximum is -inf, which is shared with their padding."""
         for axis, inside in zip(self.axes, self.inside(), strict=True):
             share = inside.shape[1] / np.maximum(inside.sum(1), 1)
             if share.max(initial=1.0) > 1:
@@ -105,7 +105,7 @@ class _Windows(ABC):
 
 
 class Pool(_Windows):
-    """The windows of a pooling: where they lie, and how much padding they need."""
+    """The windows of a pooling: their positions, and the padding that they need."""
 
     def __init__(
         self, what: str, x: Tensor, size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
@@ -127,7 +127,7 @@ class Pool(_Windows):
                     f"by {self.low[i]} and {self.high[i]}: each must hold an element, and one must fit"
                 )
             rest = (padded - span) % s
-            # A last window that is cut off counts if it starts inside, as in PyTorch.
+            # A partial last window counts if it starts inside, as in PyTorch.
             if ceil_mode and rest and padded - rest - span + s < self.low[i] + extent:
                 self.extra[i] = s - rest
         self.at = [self._along(i) for i in range(count)]
@@ -157,7 +157,7 @@ class Pool(_Windows):
         )
 
     def counts(self, count_padding: bool) -> NumpyArray:
-        """Returns how many elements each window averages over."""
+        """Returns the number of elements that each window averages over."""
         total = np.ones((), np.int64)
         for at, extent, low, high in zip(self.at, self.extents, self.low, self.high, strict=True):
             first, last = (-low, extent + high) if count_padding else (0, extent)
@@ -166,7 +166,7 @@ class Pool(_Windows):
 
 
 class _Parts(_Windows):
-    """The windows of an adaptive pooling: overlapping parts of the axes, as equal as whole numbers allow.
+    """The windows of an adaptive pooling: possibly overlapping parts of the axes, as equal as integers allow.
 
     Part `i` of `n` reaches from `floor(i * extent / n)` to before `ceil((i + 1) * extent / n)`.
     """
@@ -182,7 +182,7 @@ class _Parts(_Windows):
             self.at.append(np.where(at < behind[:, None], at, -1))
 
     def windows(self, x: Tensor, filling: float) -> Tensor:
-        """Returns the parts, their own axes last; those that are shorter end in `filling`."""
+        """Returns the parts, their own axes last; shorter ones are padded with `filling` at the end."""
         valid = np.ones((), np.bool_)
         for i, (axis, at, inside) in enumerate(zip(self.axes, self.at, self.inside(), strict=True)):
             x = moveaxis(take(x, Array(np.maximum(at, 0).astype(np.int32)), axis), axis + 1, -1)
@@ -190,7 +190,7 @@ class _Parts(_Windows):
         return x if valid.all() else where(Array(valid), x, filling)
 
     def samples(self, i: int) -> Samples:
-        """Returns what the means of the parts along an axis are made of."""
+        """Returns the samples whose weighted sums are the means of the parts along an axis."""
         (count, size), inside = self.at[i].shape, self.inside()[i]
         shared = math.gcd(self.extents[i], count)
         places = self.at[i][:, :1] + np.arange(size)
@@ -229,21 +229,21 @@ def max_pool(
 ) -> Any:
     """Returns the largest element of each window, NaN if one is NaN.
 
-    Equal maxima of a window, and several NaN, share its derivative evenly, as in `max` (PyTorch gives it to one). The
-    padding has no share.
+    Equal maxima of a window, and several NaN, share its derivative evenly, as in `max` (PyTorch gives it to one).
+    Padding gets no share.
 
     Args:
-        x: `[batch, channels, spatial...]`, or with any leading axes where `size` lists the windows' extents.
+        x: `[batch, channels, spatial...]`, or with any leading axes if `size` lists the windows' extents.
         size: The windows' extents; one number means all axes but the first two.
-        stride: Elements between neighbouring windows; as far as the windows are wide by default.
-        padding: As in `conv`, but never larger than any element: it wins nowhere.
-        dilation: Elements between neighbours in a window.
-        ceil_mode: Whether a last window that is cut off counts, if it starts inside.
-        return_indices: Whether to return, behind the elements, where they lie: i32 of the same shape, positions in the
-            flattened last axes of `x`, without padding. The first of equals, or the first NaN. `max_unpool` takes them.
+        stride: The distance between neighboring windows, in elements; the windows' extents by default.
+        padding: As in `conv`, but never larger than any element.
+        dilation: The distance between neighboring elements of a window.
+        ceil_mode: Whether a partial last window counts, if it starts inside.
+        return_indices: Whether to also return the elements' positions: i32 of the same shape, in the flattened last
+            axes of `x`, without padding. The first among equals, or the first NaN. `max_unpool` takes them.
 
     Raises:
-        ShapeError: A window fits nowhere, or would hold padding only.
+        ShapeError: No window fits, or one would contain only padding.
     """
     tensor = numbers("max_pool", x)[0]
     return Pool("max_pool", tensor, size, stride, padding, dilation, ceil_mode).largest(tensor, return_indices)
@@ -257,22 +257,22 @@ def max_unpool(
     padding: Sizes = 0,
     output_size: Sizes | None = None,
 ) -> Tensor:
-    """Returns zeros with the elements of `x` where `indices` say: the inverse of `max_pool`, as far as there is one.
+    """Returns zeros with the elements of `x` at `indices`: the partial inverse of `max_pool`.
 
-    Where several elements have one place, the last of them has it, and the derivative.
+    If several elements have the same index, the last of them is written, and gets the derivative.
 
     Args:
-        x: What `max_pool` returned: `[batch, channels, spatial...]`, or with any leading axes where `size` is a list.
+        x: A result of `max_pool`: `[batch, channels, spatial...]`, or with any leading axes if `size` is a list.
         indices: Integers of the same shape: positions in the flattened last axes of the result.
         size: The windows' extents; one number means all axes but the first two.
-        stride: Elements between neighbouring windows; as far as the windows are wide by default.
+        stride: The distance between neighboring windows, in elements; the windows' extents by default.
         padding: The padding on either side, one number, or one for each axis.
         output_size: The extents of the result's last axes, or its whole shape; by default
             `(extent - 1) * stride + size - 2 * padding`.
 
     Raises:
-        ShapeError: The shapes differ, the result would have no elements, or a known index lies outside of it.
-        DTypeError: The indices are no integers.
+        ShapeError: The shapes differ, the result would be empty, or a known index is out of range.
+        DTypeError: The indices are not integers.
     """
     tensor, where_ = numbers("max_unpool", x)[0], as_indices(indices, "max_unpool")
     if where_.shape != tensor.shape:
@@ -290,7 +290,7 @@ def max_unpool(
 
 
 def _unpooled(what: str, extents: list[int], size: Any, stride: Any, padding: Any, wanted: Any) -> list[int]:
-    """Returns the extents of what was pooled."""
+    """Returns the extents of the tensor that was pooled."""
     count = len(extents)
     sizes = listed(size, count, f"{what}: sizes")
     steps = sizes if stride is None else listed(stride, count, f"{what}: strides")
@@ -317,19 +317,19 @@ def avg_pool(
     """Returns the mean of each window; integers average as f32.
 
     Args:
-        x: As in `max_pool`, like all that follows.
+        x: As in `max_pool`, like the following arguments.
         size: The windows' extents.
-        stride: Elements between neighbouring windows.
+        stride: The distance between neighboring windows, in elements.
         padding: Zeros around `x`.
-        ceil_mode: Whether a last window that is cut off counts.
-        count_padding: Whether zeros of the padding count as elements; if not, a window averages over what it holds of
-            `x`. What `ceil_mode` adds never counts. PyTorch's name, `count_include_pad`, is taken too.
-        dilation: Elements between neighbours in a window.
-        divisor_override: What sums are divided by, in the place of the number of elements.
+        ceil_mode: Whether a partial last window counts.
+        count_padding: Whether zeros of the padding count as elements; if not, a window averages over its elements of
+            `x`. What `ceil_mode` adds never counts. PyTorch's name, `count_include_pad`, is accepted too.
+        dilation: The distance between neighboring elements of a window.
+        divisor_override: The divisor of the sums, instead of the number of elements.
 
     Raises:
-        ShapeError: A window fits nowhere, or would hold padding only.
-        OptionError: `divisor_override` is 0, or no integer.
+        ShapeError: No window fits, or one would contain only padding.
+        OptionError: `divisor_override` is 0, or not an integer.
     """
     tensor = numbers("avg_pool", x)[0]
     tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
@@ -347,7 +347,7 @@ def avg_pool(
 
 
 def _adaptive(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]:
-    """Returns the axes and how many parts each is to have; None keeps an axis as it is."""
+    """Returns the axes and the number of parts of each; None leaves an axis unchanged."""
     axes = last_axes(what, x, size)
     given = list(size) if isinstance(size, (tuple, list)) else [size] * len(axes)
     filled = [x.shape[axis] if one is None else one for axis, one in zip(axes, given, strict=True)]
@@ -357,15 +357,15 @@ def _adaptive(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]:
 
 
 def adaptive_avg_pool(x: Any, size: int | Sequence[int | None]) -> Tensor:
-    """Returns the means of parts of the last axes, so many of each; integers average as f32.
+    """Returns the means of parts of the last axes, a given number of each; integers average as f32.
 
     Part `i` of `n` holds the elements from `floor(i * extent / n)` to before `ceil((i + 1) * extent / n)`, as in
-    PyTorch: parts overlap where `n` does not divide the extent.
+    PyTorch: parts overlap if `n` does not divide the extent.
 
     Args:
-        x: `[batch, channels, spatial...]`, or with any leading axes where `size` is a list.
-        size: How many parts each axis has, the result's extents; one number means all axes but the first two. None in a
-            list keeps an axis as it is.
+        x: `[batch, channels, spatial...]`, or with any leading axes if `size` is a list.
+        size: The number of parts of each axis, the result's extents; one number means all axes but the first two. None
+            in a list leaves an axis unchanged.
 
     Raises:
         ShapeError: An axis has no elements, or there are no such axes.
@@ -389,12 +389,12 @@ def adaptive_max_pool(
     x: Any, size: int | Sequence[int | None], return_indices: Literal[True]
 ) -> tuple[Tensor, Tensor]: ...
 def adaptive_max_pool(x: Any, size: int | Sequence[int | None], return_indices: bool = False) -> Any:
-    """Returns the largest element of each part of the last axes, so many of each.
+    """Returns the largest element of each part of the last axes, a given number of each.
 
     Args:
-        x: `[batch, channels, spatial...]`, or with any leading axes where `size` is a list.
-        size: How many parts each axis has, as in `adaptive_avg_pool`.
-        return_indices: Whether to return where the elements lie too, as `max_pool` does.
+        x: `[batch, channels, spatial...]`, or with any leading axes if `size` is a list.
+        size: The number of parts of each axis, as in `adaptive_avg_pool`.
+        return_indices: Whether to also return the elements' positions, as `max_pool` does.
 
     Raises:
         ShapeError: An axis has no elements, or there are no such axes.

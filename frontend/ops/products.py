@@ -1,4 +1,4 @@
-"""Products of vectors and matrices beside contractions, and distances between points."""
+"""Products of vectors and matrices other than contractions, and distances between points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tensorgrad.tracing.tensor import Tensor
 def kron(x: Any, y: Any) -> Tensor:
     """Returns the Kronecker product: each element of `x` times all of `y`, in blocks.
 
-    The shorter shape gets axes of extent 1 in front. Axis `i` of the result has extent `x.shape[i] * y.shape[i]`.
+    The shorter shape is padded with leading axes of extent 1. Axis `i` of the result has extent `x.shape[i] *
+    y.shape[i]`.
 
     Raises:
         DTypeError: They have no common dtype.
@@ -35,7 +36,7 @@ def cross(x: Any, y: Any, axis: int = -1) -> Tensor:
     """Returns the cross product of vectors of three elements along `axis`.
 
     Raises:
-        ShapeError: They don't broadcast, or the axis has not three elements.
+        ShapeError: They don't broadcast, or the axis does not have three elements.
         DTypeError: They have no common dtype.
     """
     left, right = common("cross", x, y)
@@ -50,8 +51,8 @@ def cross(x: Any, y: Any, axis: int = -1) -> Tensor:
 def cdist(x: Any, y: Any, p: float = 2.0) -> Tensor:
     """Returns the distances between all pairs of points: `norm(x[..., i, :] - y[..., j, :], p)`.
 
-    Differences are taken before they are squared, so that near points don't cancel; their derivative where two points
-    are equal is 0.
+    Differences are taken before they are squared, to avoid cancellation for near points; their derivative for equal
+    points is 0.
 
     Args:
         x: `[..., n, features]`.
@@ -62,7 +63,7 @@ def cdist(x: Any, y: Any, p: float = 2.0) -> Tensor:
         `[..., n, m]`.
 
     Raises:
-        ShapeError: The shapes don't fit each other.
+        ShapeError: The shapes don't match.
         OptionError: `p` is not positive.
     """
     left, right = as_float(x), as_float(y)

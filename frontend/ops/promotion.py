@@ -1,4 +1,4 @@
-"""What operands become before an op takes them: tensors, of one dtype, of one shape."""
+"""Conversion of operands before an op: to tensors of a common dtype and shape."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tensorgrad.tracing.tracer import as_array, emit
 
 
 def as_tensor(x: Any, dtype: DType | None = None) -> Tensor:
-    """`x` as a tensor: itself, or what numpy makes of it (numbers of 64 bits become those of 32).
+    """`x` as a tensor: itself, or as converted by numpy (64-bit numbers become 32-bit ones).
 
     Raises:
-        DTypeError: It holds no numbers, or numbers that don't fit.
+        DTypeError: Its values are not numbers, or don't fit.
         ParameterError: It is a declared parameter, which has no values.
     """
     if isinstance(x, Tensor):
@@ -33,7 +33,7 @@ def in_dtype(x: Any, dtype: object) -> Tensor:
     """`x` as a tensor of `dtype`: a tensor is cast, and numbers have to fit.
 
     Raises:
-        DTypeError: It holds no numbers, or numbers that don't fit.
+        DTypeError: Its values are not numbers, or don't fit.
         ParameterError: It is a declared parameter, which has no values.
     """
     return cast(x if isinstance(x, Tensor) else as_tensor(x, as_dtype(dtype)), dtype)
@@ -46,7 +46,7 @@ def as_float(x: Any) -> Tensor:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...], what: str) -> tuple[int, ...]:
-    """Returns the shape that NumPy's rules give to operands of these shapes.
+    """Returns the broadcast shape of operands by NumPy's rules.
 
     Raises:
         ShapeError: They don't broadcast.
@@ -61,7 +61,7 @@ def broadcast_shapes(*shapes: tuple[int, ...], what: str) -> tuple[int, ...]:
 
 
 def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
-    """Repeats `x` along new leading axes and along axes of extent 1, to `shape_`.
+    """Broadcasts `x` along new leading axes and along axes of extent 1, to `shape_`.
 
     Raises:
         ShapeError: NumPy's rules don't allow it.
@@ -89,14 +89,14 @@ def cast(x: Any, dtype: object) -> Tensor:
 
 
 def bitcast(x: Any, dtype: object) -> Tensor:
-    """`x` with its elements' bits read as `dtype`. Nothing is rounded, and it has no derivative.
+    """`x` with its elements' bits reinterpreted as `dtype`. Nothing is rounded, and there is no derivative.
 
-    Where the two have different widths, the last axis has as many more or fewer elements, as with NumPy's and PyTorch's
-    `view`: the lowest bits come first. On WebGPU the bits of an f16 that is NaN may become those of another NaN.
+    If the widths differ, the last axis gets proportionally more or fewer elements, as with NumPy's and PyTorch's
+    `view`: the lowest bits come first. On WebGPU the bits of an f16 NaN may become those of another NaN.
 
     Raises:
-        DTypeError: One of the two is bool, which has no bits of its own.
-        ShapeError: The elements of the last axis don't make whole ones of a wider dtype, or there is no axis.
+        DTypeError: Either dtype is bool, which has no bit representation.
+        ShapeError: The elements of the last axis can't be grouped into a wider dtype, or there is no axis.
     """
     tensor, wanted = as_tensor(x), as_dtype(dtype)
     given = tensor.dtype
@@ -119,12 +119,12 @@ def _unsigned_of(dtype: DType) -> DType:
 
 
 def _bit_places(count: int, width: int, dtype: DType) -> Array:
-    """Returns at which bit of a word each of its parts begins."""
+    """Returns the bit offset of each part of a word."""
     return Array(np.arange(0, count * width, width).astype(dtype))
 
 
 def _split(words: Tensor, wanted: DType) -> Tensor:
-    """Returns unsigned integers as several of the width of `wanted` each, the lowest bits first."""
+    """Returns unsigned integers split into several of the width of `wanted`, the lowest bits first."""
     *lead, last = words.shape
     count = words.dtype.itemsize // wanted.itemsize
     apart = broadcast_to(emit(shape.ReshapeOp, [words], shape=ints([*words.shape, 1])), (*words.shape, count))
@@ -134,7 +134,7 @@ def _split(words: Tensor, wanted: DType) -> Tensor:
 
 
 def _joined(parts: Tensor, wanted: DType) -> Tensor:
-    """Returns each few unsigned integers as one of the width of `wanted`."""
+    """Returns groups of unsigned integers joined to the width of `wanted`."""
     *lead, last = parts.shape
     count = wanted.itemsize // parts.dtype.itemsize
     rows = emit(shape.ReshapeOp, [cast(parts, _unsigned_of(wanted))], shape=ints([*lead, last // count, count]))
@@ -147,7 +147,7 @@ def _is_scalar(x: Any) -> bool:
 
 
 def _scalar_dtype(scalar: float, other: DType) -> DType:
-    """Returns the dtype of a Python scalar: the other operand's, unless it is a float beside integers."""
+    """Returns the dtype of a Python scalar: the other operand's, unless it is a float next to integers."""
     if isinstance(scalar, bool):
         return other
     if isinstance(scalar, float) and not is_float(other):
@@ -156,7 +156,7 @@ def _scalar_dtype(scalar: float, other: DType) -> DType:
 
 
 def common_dtype(dtypes: Sequence[DType], scalars: Sequence[float]) -> DType:
-    """Returns the dtype of what tensors of these dtypes, and Python numbers beside them, give together.
+    """Returns the promoted dtype of tensors of these dtypes and Python numbers.
 
     Raises:
         DTypeError: There is none, or a number doesn't fit.
@@ -171,7 +171,7 @@ def common_dtype(dtypes: Sequence[DType], scalars: Sequence[float]) -> DType:
 
 
 def promoted(what: str, *operands: Any) -> list[Tensor]:
-    """Operands as tensors of one dtype; Python numbers take the tensors' where it holds them.
+    """Returns operands as tensors of one dtype; Python numbers take the tensors' dtype if they fit.
 
     Raises:
         DTypeError: They have no common dtype.
@@ -187,7 +187,7 @@ def promoted(what: str, *operands: Any) -> list[Tensor]:
 
 
 def common(what: str, *operands: Any) -> list[Tensor]:
-    """Operands as tensors of one dtype and one shape.
+    """Returns operands as tensors of one dtype and one shape.
 
     Raises:
         ShapeError: They don't broadcast.

@@ -1,12 +1,12 @@
 """Random numbers from keys: Threefry-2x32 in the layout of JAX's partitionable generator.
 
-A key is a tensor of two u32, traced or concrete. Nothing has a hidden state: the same key gives the same numbers, on
-every backend, and `fold_in` and `split` make new keys. Keys may have leading axes; what is drawn has them too. Numbers
+A key is a tensor of two u32, traced or concrete. There is no hidden state: the same key gives the same numbers on every
+backend, and `fold_in` and `split` make new keys. Keys may have leading axes, which samples then have too. Numbers
 agree with `jax.random` under `jax_threefry_partitionable=True`: bits, `uniform`, `randint`, `bernoulli` and
 `permutation` exactly, `normal` and `categorical` to rounding.
 
-With a concrete key outside a trace, numbers are drawn at once. Inside a trace they are drawn whenever the program runs,
-and the same each time unless the key is one of the program's inputs.
+With a concrete key outside a trace, numbers are sampled immediately. Inside a trace they are sampled whenever the
+program runs, and are the same each time unless the key is one of the program's inputs.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def key(seed: Any) -> Tensor:
     """Returns the key of a seed.
 
     Args:
-        seed: Any integer; its low 64 bits count. A tensor of integers works too, traced or not: a key for each.
+        seed: Any integer, of which the low 64 bits are used. Or a tensor of integers, traced or not: a key for each.
 
     Raises:
         OptionError: It is not an integer, or it is a key (u32 with a last axis of 2).
@@ -82,14 +82,14 @@ def key(seed: Any) -> Tensor:
 
 
 def fold_in(key: Key, data: Any) -> Tensor:
-    """Returns a new key from a key and a number, of which the low 32 bits count.
+    """Returns a new key from a key and a number, of which the low 32 bits are used.
 
     Args:
         key: A key.
         data: An integer, or a tensor of integers; its axes broadcast against the key's leading ones.
 
     Raises:
-        OptionError: `key` is not a key, or `data` no integer.
+        OptionError: `key` is not a key, or `data` is not an integer.
     """
     own = checked(key)
     if isinstance(data, Tensor):
@@ -97,14 +97,14 @@ def fold_in(key: Key, data: Any) -> Tensor:
     number = np.array([_integer("data", data) & WORD], np.uint32)
     if (
         isinstance(own, Array) and own.live is None and own.ndim == 1
-    ):  # every step of a training makes a key so: without the overhead of ops
+    ):  # each training step makes a key this way: avoids the overhead of ops
         words = np.asarray(own)
         return Array(np.concatenate(ops.threefry(words[:1], words[1:], np.zeros(1, np.uint32), number)))
     return _pairs(own, Array(number.reshape(())))
 
 
 def split(key: Key, count: Shape = 2) -> Tensor:
-    """Independent new keys from one, along new axes of extents `count` before the last.
+    """Returns independent new keys from one, along new axes of extents `count` before the last.
 
     Raises:
         OptionError: `key` is not a key.
@@ -131,13 +131,13 @@ def bits(key: Key, shape: Shape = ()) -> Tensor:
 def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Tensor:
     """Uniformly random f32 in `[low, high)`: multiples of 2⁻²³, scaled and shifted.
 
-    Between 0 and 1 the numbers are the same to the last bit on every backend, and as JAX's; scaled ones may differ in
-    it, because some backends round `unit * span + low` once and some twice. Rounding can reach `high` when the bounds
-    are close for their size.
+    Between 0 and 1 the numbers are bit-identical on every backend, and to JAX's; scaled ones may differ in the last
+    bit, because some backends round `unit * span + low` once and some twice. Rounding can reach `high` if the bounds
+    are close relative to their magnitude.
 
     Args:
         key: A key.
-        shape: The shape of the result, behind the key's leading axes.
+        shape: The shape of the result, after the key's leading axes.
         low: The lower bound, a number or a tensor.
         high: The upper bound, a number or a tensor.
 
@@ -149,7 +149,7 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
         return Array(drawing.uniform(np.asarray(own), extents, *_bounds(float(low), float(high))))
     words = bits(key, shape)
     kept = emit(arithmetic.AndOp, common("uniform", words, TOP_23_BITS))
-    # The words' top 23 bits as a fraction: exact, and without a look at the bits of a float.
+    # The words' top 23 bits as a fraction: exact, and without manipulating the bits of a float.
     unit = multiply(cast(kept, "f32"), 2.0**-32)
     if not (isinstance(low, Real) and isinstance(high, Real)):
         least, most = cast(low, "f32"), cast(high, "f32")
@@ -161,23 +161,22 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
 
 
 def randint(key: Key, shape: Shape, low: Any, high: Any, dtype: object = "i32") -> Tensor:
-    """Random integers in `[low, high)`, as likely as each other to within a part in 2³²; 2⁶⁴, where they have 64 bits.
+    """Random integers in `[low, high)`, equally likely to within a part in 2³², or in 2⁶⁴ for 64-bit dtypes.
 
-    Each is made of twice as many random bits as its dtype has, and of 64 at least, as JAX does it and with the same
-    results: words of two keys, of which the number that they are together is divided by `high - low`; the remainder
-    counts from `low`.
+    Each is computed from twice as many random bits as its dtype has, and from at least 64, with the same results as
+    JAX: the words of two keys form one number, whose remainder modulo `high - low` is added to `low`.
 
     Args:
         key: A key.
-        shape: The shape of the result, behind the key's leading axes.
-        low: The least integer, a number or a tensor of integers.
-        high: One more than the largest, a number or a tensor of integers. Where it is not larger than `low`, as a
-            tensor, the result is `low`.
+        shape: The shape of the result, after the key's leading axes.
+        low: The smallest integer, a number or a tensor of integers.
+        high: One more than the largest, a number or a tensor of integers. If a tensor element is not larger than `low`,
+            the result is `low`.
         dtype: A dtype of integers.
 
     Raises:
-        OptionError: `key` is not a key, a bound is no integer, or numbers are not in order or not in the dtype's range.
-        DTypeError: The dtype is not one of integers.
+        OptionError: `key` is not a key, a bound is not an integer, or numbers are out of order or of the dtype's range.
+        DTypeError: The dtype is not an integer dtype.
 
     Example:
         >>> import tensorgrad as tg
@@ -200,7 +199,7 @@ def randint(key: Key, shape: Shape, low: Any, high: Any, dtype: object = "i32") 
 
 
 def _bits_64(key: Tensor, shape: Shape) -> Tensor:
-    """Uniformly random u64, of which both words of an encryption are the halves."""
+    """Uniformly random u64, whose halves are the two words of one encryption."""
     extents = spec(shape).shape
     counters = arange(math.prod(extents), dtype="u32")
     upper, lower = (cast(_words(expand_dims(key, -2), counters, word), "u64") for word in ("first", "second"))
@@ -209,7 +208,7 @@ def _bits_64(key: Tensor, shape: Shape) -> Tensor:
 
 
 def _integer_bounds(low: Any, high: Any, kind: DType, words: DType) -> tuple[Tensor, Tensor | None]:
-    """Returns the lower bound and how many integers there are, as words; `None` where that is all words."""
+    """Returns the lower bound and the number of integers, as words; `None` if that is all words."""
     if isinstance(low, Tensor | np.ndarray) or isinstance(high, Tensor | np.ndarray):
         least, most = (as_tensor(one, kind) for one in (low, high))
         start = _integers("randint: a bound", least, words)
@@ -225,7 +224,7 @@ def _integer_bounds(low: Any, high: Any, kind: DType, words: DType) -> tuple[Ten
 
 
 def _bounds(low: float, high: float) -> tuple[float, float]:
-    """Returns the lower bound and the extent, as f32 has them."""
+    """Returns the lower bound and the extent, as rounded to f32."""
     with np.errstate(over="ignore", invalid="ignore"):
         least, most = np.float32(low), np.float32(high)
         span = most - least
@@ -264,12 +263,12 @@ def gumbel(key: Key, shape: Shape = ()) -> Tensor:
 
 
 def bernoulli(key: Key, p: Any = 0.5, shape: Shape | None = None) -> Tensor:
-    """Booleans that hold with probability `p`.
+    """Booleans that are true with probability `p`.
 
     Args:
         key: A key.
         p: The probability, a number or a tensor that broadcasts to the result.
-        shape: The shape of the result, behind the key's leading axes; that of `p` by default.
+        shape: The shape of the result, after the key's leading axes; that of `p` by default.
 
     Raises:
         OptionError: `key` is not a key, or `p` is a number outside `[0, 1]`.
@@ -281,17 +280,17 @@ def bernoulli(key: Key, p: Any = 0.5, shape: Shape | None = None) -> Tensor:
 
 
 def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = None) -> Tensor:
-    """Draws positions along `axis`, as i32, with probabilities `softmax(logits, axis)`: Gumbel noise and an argmax.
+    """Samples positions along `axis`, as i32, with probabilities `softmax(logits, axis)`: by Gumbel noise and argmax.
 
     Args:
         key: A key.
         logits: Logarithms of probabilities, up to a constant along `axis`.
-        axis: The axis that holds the alternatives.
-        shape: The shape of the result, behind the key's leading axes: that of `logits` without `axis`, possibly behind
+        axis: The axis of the alternatives.
+        shape: The shape of the result, after the key's leading axes: that of `logits` without `axis`, possibly after
             further axes.
 
     Raises:
-        OptionError: `key` is not a key, or `shape` doesn't end as that of `logits` without `axis`.
+        OptionError: `key` is not a key, or `shape` doesn't end with that of `logits` without `axis`.
         ShapeError: `axis` is out of range.
     """
     weights = as_tensor(logits)
@@ -306,19 +305,19 @@ def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = Non
 
 
 def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> Tensor:
-    """Returns a random order: of the numbers below `x`, or of what `x` holds along `axis`.
+    """Returns a random permutation: of the integers below `x`, or of the elements of `x` along `axis`.
 
-    Sorts by random words, three times the length's share of 32 bits over, as JAX does: any order is as likely as any
-    other but for collisions too rare to see.
+    Sorts by random words, repeatedly until these have three times as many bits as the length, as in JAX: all orders are
+    equally likely, except for collisions too rare to observe.
 
     Args:
         key: A key.
         x: An integer, or a tensor.
-        axis: The axis that is put in another order.
-        independent: Whether every line along `axis` gets an order of its own; otherwise whole slices move.
+        axis: The axis to permute.
+        independent: Whether each line along `axis` is permuted independently; otherwise whole slices are permuted.
 
     Returns:
-        i32 numbers, or the elements of `x`, behind the key's leading axes.
+        i32 numbers, or the elements of `x`, after the key's leading axes.
 
     Raises:
         OptionError: `key` is not a key, or `x` is a negative integer.
@@ -339,14 +338,14 @@ def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> T
     count = values.shape[place]
     order = _shuffled(own, broadcast_to(arange(count), (*batch, count)), -1, 1)
     moved = take(values, order, place)
-    # The key's axes stand where `axis` was: they go to the front.
+    # The key's axes are at the position of `axis`: move them to the front.
     first = values.ndim + place
     front = list(range(first, first + len(batch)))
     return transpose(moved, [*front, *(i for i in range(moved.ndim) if i not in front)])
 
 
 def _shuffled(key: Tensor, x: Tensor, axis: int, rank: int) -> Tensor:
-    """Sorts the last `rank` axes of `x` by random words along `axis`, as often as JAX does."""
+    """Sorts the last `rank` axes of `x` by random words along `axis`, as many times as JAX does."""
     extents = x.shape[x.ndim - rank :]
     rounds = math.ceil(3 * math.log(max(1, math.prod(extents))) / math.log(WORD))
     for _ in range(rounds):
@@ -366,7 +365,7 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
 
     Raises:
         OptionError: `key` is not a key, or `rate` is out of range.
-        DTypeError: `x` holds no floats.
+        DTypeError: `x` is not a float tensor.
     """
     if not isinstance(rate, Real) or not 0 <= rate <= 1:
         raise OptionError(f"{user_line()}: dropout: rate must be a number between 0 and 1, got {rate!r}")
@@ -385,7 +384,7 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
 
 
 def _is_drawn_at_once(key: Tensor, shape: tuple[int, ...]) -> bool:
-    """Returns whether numbers are drawn without ops: outside a trace, from one key of the host, within the counters."""
+    """Returns whether numbers are sampled without ops: outside a trace, from one host key, within the counter range."""
     return (
         isinstance(key, Array)
         and key.live is None
@@ -396,7 +395,7 @@ def _is_drawn_at_once(key: Tensor, shape: tuple[int, ...]) -> bool:
 
 
 def _words(key: Tensor, counters: Tensor, word: str) -> Tensor:
-    """Encrypts counters by keys whose leading axes broadcast against them."""
+    """Encrypts counters with keys whose leading axes broadcast against them."""
     extents = broadcast_shapes(key.shape[:-1], counters.shape, what="random keys")
     operands = [key[..., 0], key[..., 1], _word(0), counters]
     return emit(ops.ThreefryOp, [broadcast_to(x, extents) for x in operands], word=StringAttr(word))
@@ -407,7 +406,7 @@ def _pairs(key: Tensor, counters: Tensor) -> Tensor:
 
 
 def _paired(first: Tensor, second: Tensor) -> Tensor:
-    """Returns the words of keys side by side; concrete words make concrete keys, in a trace too."""
+    """Returns the words of keys stacked in pairs; concrete words make concrete keys, even in a trace."""
     concrete = isinstance(first, Array) and isinstance(second, Array)
     numbers = Array(np.arange(2, dtype=np.int32)) if concrete else arange(2)
     return where(equal(numbers, 0), expand_dims(first, -1), expand_dims(second, -1))
@@ -427,7 +426,7 @@ def _integer(what: str, value: Any) -> int:
 
 
 def _integers(what: str, value: Tensor, words: DType = NAMES["u32"]) -> Tensor:
-    """Returns integers as words, those of more bits as their low ones."""
+    """Returns integers as words, keeping the low bits of wider ones."""
     if value.dtype.kind not in "iu":
         raise OptionError(f"{user_line()}: {what} must be an integer, got {SHORT[value.dtype]}")
     return cast(value, words)
@@ -437,7 +436,7 @@ def checked(key: Any) -> Tensor:
     """Returns a key as a tensor.
 
     Raises:
-        OptionError: It is no key.
+        OptionError: It is not a key.
     """
     if isinstance(key, (Tensor, np.ndarray)) and key.dtype == NAMES["u32"] and key.shape[-1:] == (2,):
         return as_tensor(key)

@@ -1,4 +1,4 @@
-"""Functions that merge, divide and reorder axes, stack tensors, and build diagonals."""
+"""Functions that merge, split and reorder axes, stack tensors, and build diagonals."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def flatten(x: Any, start_axis: int = 0, end_axis: int = -1) -> Tensor:
 
 
 def unflatten(x: Any, axis: int, extents: Sequence[int]) -> Tensor:
-    """Returns `x` with one axis divided into several, the inverse of `flatten`.
+    """Returns `x` with one axis split into several, the inverse of `flatten`.
 
     Args:
         x: A tensor.
-        axis: The axis to divide.
-        extents: The extents of the new axes; one of them may be -1, which the others determine.
+        axis: The axis to split.
+        extents: The extents of the new axes; one of them may be -1, and is inferred.
 
     Raises:
-        ShapeError: There is no such axis, or the extents don't multiply to its own.
+        ShapeError: There is no such axis, or the product of the extents is not its own.
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "unflatten")
@@ -70,11 +70,11 @@ def unbind(x: Any, axis: int = 0) -> list[Tensor]:
 
 
 def hstack(tensors: Sequence[Any]) -> Tensor:
-    """Returns tensors joined along their second axis, vectors along their only one.
+    """Concatenates tensors along their second axis, vectors along their only one.
 
     Raises:
         ShapeError: There are none, or their shapes differ on another axis.
-        DTypeError: Their dtypes have no common one.
+        DTypeError: They have no common dtype.
     """
     parts = [as_tensor(part) for part in tensors]
     parts = [part if part.ndim else reshape(part, (1,)) for part in parts]
@@ -82,18 +82,18 @@ def hstack(tensors: Sequence[Any]) -> Tensor:
 
 
 def vstack(tensors: Sequence[Any]) -> Tensor:
-    """Returns tensors joined along their first axis; vectors are rows.
+    """Concatenates tensors along their first axis; vectors become rows.
 
     Raises:
         ShapeError: There are none, or their shapes differ on another axis.
-        DTypeError: Their dtypes have no common one.
+        DTypeError: They have no common dtype.
     """
     parts = [as_tensor(part) for part in tensors]
     return concat([part if part.ndim > 1 else reshape(part, (1, -1)) for part in parts], 0)
 
 
 def array_split(x: Any, sections: int, axis: int = 0) -> list[Tensor]:
-    """Returns `sections` parts of `x` along `axis`, of extents that differ by at most one, the longer ones first.
+    """Splits `x` into `sections` parts along `axis`, whose extents differ by at most one, the longer ones first.
 
     Raises:
         ShapeError: There is no such axis, or `sections` is not a positive integer.
@@ -129,7 +129,7 @@ def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
 
 
 def _divided(what: str, x: Any, factor: int, power: int, axes: Sequence[int]) -> Tensor:
-    """Returns `[..., channels, height, width]` whose extents along `axes` are multiples of a power of the factor."""
+    """Returns `[..., channels, height, width]`, after checking that a power of the factor divides `axes`."""
     tensor = as_tensor(x)
     if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
         raise ShapeError(f"{user_line()}: {what}: the factor must be a positive integer, got {factor!r}")
@@ -196,7 +196,7 @@ def diag(x: Any, k: int = 0) -> Tensor:
     """Returns the `k`-th diagonal of a matrix, or the matrix that has a vector there and 0 elsewhere.
 
     Raises:
-        ShapeError: `x` is neither a vector nor a matrix, or `k` is no integer.
+        ShapeError: `x` is neither a vector nor a matrix, or `k` is not an integer.
     """
     tensor = as_tensor(x)
     if tensor.ndim == 2:
@@ -211,13 +211,13 @@ def diag_embed(x: Any, k: int = 0) -> Tensor:
 
     Args:
         x: `[..., n]`.
-        k: Which diagonal: above the main one where positive, below it where negative.
+        k: Which diagonal: above the main one if positive, below it if negative.
 
     Returns:
         `[..., n + |k|, n + |k|]`.
 
     Raises:
-        ShapeError: `x` has no axes, or `k` is no integer.
+        ShapeError: `x` has no axes, or `k` is not an integer.
     """
     tensor = as_tensor(x)
     if isinstance(k, bool) or not isinstance(k, int):

@@ -1,4 +1,4 @@
-"""Functions that eager tensors record as one application each: traced once for operands of given types."""
+"""Functions that eager tensors record as a single application each: traced once per operand types."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tensorgrad.tracing.tracer import as_array, current_trace, trace_call
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 STATIC = (bool, int, str, type(None))
-"""What arguments are that a function is traced for anew when they differ; floats would be too many."""
+"""The types of arguments whose values specialize a trace; floats would cause too many traces."""
 
 
 def recorded_whole(function: Function) -> Function:
-    """Has eager tensors record a function of tensors as one application, where users call it.
+    """Makes eager tensors record a function of tensors as a single application when users call it.
 
-    It gives one tensor, whose type depends on the types of tensors and on the other arguments alone.
+    It must return one tensor, whose type depends only on the types of tensors and on the other arguments.
     """
     marked: Any = function
     marked.__whole__ = _Whole(function, takes_numbers=False)
@@ -37,9 +37,9 @@ def recorded_whole(function: Function) -> Function:
 
 
 def recorded_operator(function: Function) -> Function:
-    """Does as `recorded_whole` for a function of two operands, one of which may be a Python number.
+    """Like `recorded_whole`, for a function of two operands, one of which may be a Python number.
 
-    A number is an operand, so that another one is no other function.
+    The number is an operand, so that a different one does not retrace the function.
     """
     marked: Any = function
     marked.__whole__ = _Whole(function, takes_numbers=True)
@@ -47,7 +47,7 @@ def recorded_operator(function: Function) -> Function:
 
 
 class _Whole:
-    """What records a function whole.
+    """Records a function as a single application.
 
     Args:
         function: The function.
@@ -58,13 +58,13 @@ class _Whole:
         self._function, self._takes_numbers = function, takes_numbers
 
     def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Array | None:
-        """Returns what a call gives; `None` where the function is to be called as it is."""
+        """Returns the result of a call; `None` if the function has to be called normally."""
         if current_trace() is not None:
             return None
         home = None
         operands: list[Array] = []
-        # An operand is its type in the key, by the object that all tensors of a device have for it or as a shape and
-        # dtype; another argument is a pair of a class and a value.
+        # In the key an operand is its type, as the object shared by all tensors of that type on a device or as a shape
+        # and dtype; another argument is a pair of a class and a value.
         key: list[Hashable] = [self, len(args), *kwargs]
         for one in (*args, *kwargs.values()) if kwargs else args:
             kind = type(one)
@@ -96,7 +96,7 @@ class _Whole:
     def _traced(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], operands: Sequence[Array]
     ) -> TracedFunction | None:
-        """Returns the function for operands of such types; `None` where it is more than a function of these.
+        """Returns the function for operands of such types; `None` if its result depends on anything else.
 
         Args:
             args: The arguments by position.
@@ -104,7 +104,7 @@ class _Whole:
             operands: The operands among them, in order.
         """
         if any(0 in one.shape for one in operands):
-            return None  # there are warnings about those
+            return None  # these cause warnings
 
         def function(*tensors: Any) -> Any:
             rest = iter(tensors)
@@ -117,7 +117,7 @@ class _Whole:
         try:
             made, result = trace_call(self._function.__name__, function, specs, slots, ranges.append)
         except TensorgradError:
-            return None  # the function itself says what is wrong
+            return None  # calling the function itself raises the error
         if result != 0 or not ranges[0].is_complete or not _computes(made):
             return None
         return TracedFunction(made, None if ranges[0].is_empty else _Checked(ranges[0]))
@@ -127,7 +127,7 @@ class _Whole:
 
 
 def _number_beside(args: Sequence[Any], number: float) -> Array | None:
-    """Returns a Python number as the operand that it is beside a tensor."""
+    """Returns a Python number as an operand next to a tensor."""
     others = [one for one in args if isinstance(one, Array)]
     if len(args) != 2 or len(others) != 1:
         return None
@@ -138,7 +138,7 @@ def _number_beside(args: Sequence[Any], number: float) -> Array | None:
 
 
 def _computes(function: FuncOp) -> bool:
-    """Returns whether the result is that of an op on something: neither an argument as it is, nor a constant."""
+    """Returns whether the result is computed by an op with operands: neither an argument itself, nor a constant."""
     last = function.body.block.last_op
     assert last is not None
     (value,) = last.operands
@@ -146,10 +146,10 @@ def _computes(function: FuncOp) -> bool:
 
 
 class _Checked:
-    """Says whether no index in operands is out of range. Those of the last call need no second look.
+    """Checks that all indices in operands are in range. Those of the last call are not checked again.
 
     Args:
-        ranges: What is asked of the operands, which are called x0, x1, ….
+        ranges: The ranges required of the operands, which are called x0, x1, ….
     """
 
     def __init__(self, ranges: IndexRanges):
@@ -158,7 +158,7 @@ class _Checked:
         self._last: Sequence[weakref.ref[NumpyArray]] = ()
 
     def __call__(self, operands: Sequence[Any]) -> bool:
-        """Returns whether these may be used; their arrays never change."""
+        """Returns whether the operands are valid; their arrays are immutable."""
         sources = [operands[place].source for place in self._places]
         arrays = [one if isinstance(one, np.ndarray) else one.numpy() for one in sources]
         if self._last and all(one is last() for one, last in zip(arrays, self._last, strict=True)):

@@ -1,4 +1,4 @@
-"""Reductions, contractions, and what is composed of them."""
+"""Reductions, contractions, and functions composed of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _reduce(what: str, kind: type[reduce.ReduceOp], x: Any, axis: Any, keepdims:
 
 
 def in_full(function: Statistic) -> Statistic:
-    """Computes a statistic of f16 in f32 and rounds it once: sums and squares leave the range of f16 early."""
+    """Computes a statistic of f16 in f32 and rounds it once: sums and squares easily exceed the range of f16."""
 
     @functools.wraps(function)
     def wide(x: Any, *args: Any, **kwargs: Any) -> Tensor:
@@ -52,10 +52,10 @@ def in_full(function: Statistic) -> Statistic:
 
 
 def numbers(x: Any, dtype: object, what: str, floats: bool = False) -> Tensor:
-    """Returns `x` in the dtype that a reduction is to compute in; where that is `None`, its own.
+    """Returns `x` in the dtype that a reduction computes in; its own if that is `None`.
 
     Raises:
-        DTypeError: The dtype is bool, or none of floats where the result is one.
+        DTypeError: The dtype is bool, or not a float dtype if the result is one.
     """
     if dtype is None:
         return as_tensor(x)
@@ -67,9 +67,9 @@ def numbers(x: Any, dtype: object, what: str, floats: bool = False) -> Tensor:
 
 
 def counted(x: Any, dtype: object, what: str) -> Tensor:
-    """Returns `x` in the dtype that a sum or a product is in: booleans count as i32, and integers have 32 bits or more.
+    """Returns `x` in the dtype of its sum or product: booleans become i32, and integers have 32 bits or more.
 
-    That is what the Array API standard says for i32 as the default integer.
+    This follows the Array API standard, with i32 as the default integer.
 
     Raises:
         DTypeError: The dtype is bool.
@@ -94,8 +94,9 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = Non
 
 @recorded_whole
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns the largest element along `axis`, NaN if any is NaN; equal maxima, or all NaN, share the derivative
-    evenly. False is smaller than True.
+    """Returns the largest element along `axis`, NaN if any is NaN. False is smaller than True.
+
+    Equal maxima, or all NaN, share the derivative evenly.
 
     Raises:
         ShapeError: A reduced axis is empty.
@@ -105,8 +106,9 @@ def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 @recorded_whole
 def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns the smallest element along `axis`, NaN if any is NaN; equal minima, or all NaN, share the derivative
-    evenly. False is smaller than True.
+    """Returns the smallest element along `axis`, NaN if any is NaN. False is smaller than True.
+
+    Equal minima, or all NaN, share the derivative evenly.
 
     Raises:
         ShapeError: A reduced axis is empty.
@@ -126,7 +128,7 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = No
     With `dtype` elements are converted to it first. The mean of nothing is NaN, with an `EmptyAxisWarning`.
 
     Raises:
-        DTypeError: `dtype` is not of floats.
+        DTypeError: `dtype` is not a float dtype.
     """
     tensor = numbers(x, dtype, "mean", floats=True)
     axes, share = _share("mean", tensor, axis)
@@ -136,14 +138,15 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = No
 @in_full
 def _scaled_sum(x: Tensor, axes: list[int], keepdims: bool, share: float) -> Tensor:
     total = sum(x, axes, keepdims)
-    # Shader compilers make 0 of the 0 that is the sum of nothing times anything.
+    # Shader compilers fold the product of anything and an empty sum to 0.
     return total * share if _count(x, axes) else full(total.shape, math.nan, total.dtype)
 
 
 def _share(what: str, x: Tensor, axis: Any, correction: float = 0) -> tuple[list[int], float]:
-    """Returns axes, and one over the number of elements along them less a correction.
+    """Returns axes, and the reciprocal of the number of elements along them minus a correction.
 
-    Where none is left that is infinite, with a warning. It is for public functions, whose callers the warning names.
+    If that is not positive, the result is infinite, with a warning. For public functions, whose callers the warning
+    names.
     """
     axes = normalized_axes(axis, x.ndim, what)
     count = _count(x, axes) - correction
@@ -161,8 +164,7 @@ def _count(x: Tensor, axes: list[int]) -> int:
 
 @recorded_whole
 def matmul(x: Any, y: Any) -> Tensor:
-    """Returns the matrix product, by NumPy's rules: leading axes are batches and broadcast, vectors are rows or
-    columns.
+    """Returns the matrix product by NumPy's rules: leading axes are batches and broadcast, vectors are rows or columns.
 
     Raises:
         ShapeError: An operand has no axes, or the inner extents differ.
@@ -206,7 +208,7 @@ def _dot(left: Tensor, right: Tensor, batch: int) -> Tensor:
 
 @recorded_whole
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Tensor:
-    """`log(sum(exp(x)))` along `axis`, without overflow, of the elements where `where` holds. Of none it is `-inf`.
+    """`log(sum(exp(x)))` along `axis`, without overflow, where `where` is true; `-inf` if nowhere.
 
     Raises:
         ShapeError: `where` does not broadcast to `x`'s shape.
@@ -229,13 +231,13 @@ def _mask(where: Any, x: Tensor) -> Tensor:
 
 
 def _finite_top(x: Tensor, axes: Any) -> Tensor:
-    """Returns the largest elements along `axes`, as constants to derivatives; 0 where they are infinite or NaN."""
+    """Returns the largest elements along `axes`, as constants for derivatives; 0 if they are infinite or NaN."""
     top = _top(x, axes)
     return choose(isfinite(top), top, 0.0)
 
 
 def _top(x: Tensor, axes: Any) -> Tensor:
-    """Returns the largest elements along `axes`, as constants to derivatives; 0 where there are none."""
+    """Returns the largest elements along `axes`, as constants for derivatives; 0 if there are none."""
     places = normalized_axes(axes, x.ndim, "max")
     if 0 in [x.shape[axis] for axis in places]:
         return full([1 if axis in places else extent for axis, extent in enumerate(x.shape)], 0.0, x.dtype)
@@ -243,9 +245,9 @@ def _top(x: Tensor, axes: Any) -> Tensor:
 
 
 def _masked_powers(x: Tensor, axis: Any, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """`x` less its largest element, the exponentials, and their sum, 1 where nothing counts.
+    """Returns `x` minus its largest element, the exponentials, and their sum, or 1 if all elements are masked.
 
-    No NaN comes from masked elements, whatever they are, nor from the other side of a choice by a derivative.
+    Masked elements cause no NaN, whatever their values, also in the derivative of the selection.
     """
     shifted = choose(mask, x - _finite_top(choose(mask, x, -math.inf), axis), 0.0)
     powers = choose(mask, exp(shifted), 0.0)
@@ -261,9 +263,9 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
 
     Args:
         x: A tensor of floats.
-        axis: The axes that the sum goes over.
-        where: Booleans that broadcast to `x`: an element outside is 0 and counts for nothing, and a row without any
-            inside (or with `-inf` alone) is 0 throughout. `causal_mask` makes one for attention.
+        axis: The axes of the sum.
+        where: Booleans that broadcast to `x`: an element where it is false is 0 and is ignored, and a row that is false
+            throughout (or true only at `-inf`) is all 0. `causal_mask` makes one for attention.
 
     Raises:
         ShapeError: `where` does not broadcast to `x`'s shape.
@@ -279,12 +281,12 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
 
 @recorded_whole
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
-    """Returns the logarithm of `softmax`, without overflow, and as exact for large elements as for small ones.
+    """Returns the logarithm of `softmax`, without overflow, and accurate for large elements as well as for small ones.
 
     Args:
         x: A tensor of floats.
-        axis: The axes that the sum goes over.
-        where: Booleans that broadcast to `x`: an element outside is `-inf` and counts for nothing.
+        axis: The axes of the sum.
+        where: Booleans that broadcast to `x`: an element where it is false is `-inf` and is ignored.
 
     Raises:
         ShapeError: `where` does not broadcast to `x`'s shape.
@@ -302,11 +304,11 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
 def causal_mask(queries: int, keys: int | None = None) -> Tensor:
     """Returns which of `keys` positions each of `queries` positions may attend to: itself and those before it.
 
-    The last query is at the last key, as when keys of earlier steps are kept. Compares positions: nothing is stored.
+    The last query is at the last key, as with cached keys of earlier steps. It compares positions: nothing is stored.
 
     Args:
         queries: The number of rows.
-        keys: The number of columns; as many as rows unless said otherwise.
+        keys: The number of columns; by default the number of rows.
 
     Returns:
         Booleans of shape `[queries, keys]`.
@@ -317,8 +319,10 @@ def causal_mask(queries: int, keys: int | None = None) -> Tensor:
 
 
 def prod(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
-    """Returns the product along `axis`, 1 where it is empty; its derivative is exact where elements are 0. Booleans
-    count, and integers of 8 and 16 bits are multiplied as i32 or u32. With `dtype` elements are converted to it first.
+    """Returns the product along `axis`, 1 if it is empty; its derivative is exact where elements are 0.
+
+    Booleans count, and integers of 8 and 16 bits are multiplied as i32 or u32. With `dtype` elements are converted to
+    it first.
 
     Raises:
         DTypeError: `dtype` is bool.
@@ -331,17 +335,17 @@ def _truth(x: Any) -> Tensor:
 
 
 def any(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns whether any element along `axis` is not 0 (NaN is not); False where it is empty."""
+    """Returns whether any element along `axis` is nonzero (NaN is); False if it is empty."""
     return sum(_truth(x), axis, keepdims) != 0
 
 
 def all(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns whether every element along `axis` is not 0 (NaN is not); True where it is empty."""
+    """Returns whether every element along `axis` is nonzero (NaN is); True if it is empty."""
     return sum(1 - _truth(x), axis, keepdims) == 0
 
 
 def _root(x: Tensor) -> Tensor:
-    """Returns the square root, whose derivative at 0 is 0 here."""
+    """Returns the square root, with derivative 0 at 0."""
     zero = x == 0.0
     return where(zero, x, sqrt(where(zero, 1.0, x)))
 
@@ -350,13 +354,13 @@ def _root(x: Tensor) -> Tensor:
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Returns the variance along `axis`: the mean of the squared distances from the mean; integers and booleans as f32.
 
-    In two passes, so exact where the mean is large beside the spread. Where there are no more elements than the
-    correction takes off it is NaN, or infinite where elements differ, with an `EmptyAxisWarning`.
+    It takes two passes, and is thus accurate if the mean is large relative to the spread. If the correction is not less
+    than the number of elements, it is NaN, or infinite if elements differ, with an `EmptyAxisWarning`.
 
     Args:
         x: The samples.
         axis: One axis, several, or all (None).
-        correction: What is taken off the number of elements; 1 gives the unbiased estimate.
+        correction: Subtracted from the number of elements; 1 gives the unbiased estimate.
         keepdims: Whether reduced axes stay, with extent 1.
     """
     tensor = as_tensor(x)
@@ -374,7 +378,7 @@ def _spread(x: Tensor, axes: list[int], share: float, keepdims: bool) -> Tensor:
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Returns the standard deviation along `axis`, the root of `var`; its derivative is 0 where all elements are equal.
 
-    Where there are no more elements than the correction takes off it is as `var` says, with an `EmptyAxisWarning`.
+    If the correction is not less than the number of elements it is as in `var`, with an `EmptyAxisWarning`.
     """
     tensor = as_tensor(x)
     return _rooted_spread(as_float(tensor), *_share("std", tensor, axis, correction), keepdims)
@@ -389,7 +393,7 @@ def _rooted_spread(x: Tensor, axes: list[int], share: float, keepdims: bool) -> 
 def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Returns the vector norm over all axes in `axis`: `sum(|x|^ord)^(1/ord)`; its derivative at 0 is 0.
 
-    `ord` may be infinite (the largest or smallest magnitude) or 0 (the number of elements that are not 0).
+    `ord` may be infinite (the largest or smallest magnitude) or 0 (the number of nonzero elements).
 
     Raises:
         ShapeError: `ord` is infinite and an axis is empty.
@@ -430,7 +434,7 @@ def _extreme_position(what: str, kind: Any, x: Any, axis: int | None, keepdims: 
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Returns the position of the largest element along `axis` (of the flattened tensor if `None`), as i32.
 
-    The first of equals; the first NaN where there is one.
+    The first among equals; the first NaN if there is one.
 
     Raises:
         ShapeError: The axis is empty.
@@ -441,7 +445,7 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Returns the position of the smallest element along `axis` (of the flattened tensor if `None`), as i32.
 
-    The first of equals; the first NaN where there is one.
+    The first among equals; the first NaN if there is one.
 
     Raises:
         ShapeError: The axis is empty.

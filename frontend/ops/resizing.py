@@ -21,30 +21,30 @@ from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
 FINEST_FACTOR = 10**9
-"""A scale factor is the nearest fraction of a denominator up to this: 1.2 is 6/5, not the float below it."""
+"""Scale factors are rounded to the nearest fraction with a denominator up to this: 1.2 is 6/5, not the float below."""
 
 CUBIC = -0.75
 """The parameter of Keys' convolution kernel, PyTorch's."""
 
 SMOOTH_CUBIC = -0.5
-"""The same where elements are averaged, as PyTorch and Pillow have it then."""
+"""The same with antialiasing, as in PyTorch and Pillow."""
 
 
 @dataclass(frozen=True)
 class _Line:
-    """Where new elements lie among the old ones: element `i` at `(slope * i + start) / unit`."""
+    """The positions of new elements among the old ones: element `i` is at `(slope * i + start) / unit`."""
 
     slope: int
     start: int
     unit: int
 
     def at(self, wanted: int) -> tuple[NumpyArray, NumpyArray]:
-        """Returns the old elements at or before the new ones, and how far behind these they lie, in [0, 1)."""
+        """Returns the old elements at or before the new ones, and the new ones' offsets from them, in [0, 1)."""
         numerators = self.slope * np.arange(wanted, dtype=np.int64) + self.start
         return numerators // self.unit, numerators % self.unit / self.unit
 
     def period(self, wanted: int) -> tuple[int, int]:
-        """Returns after how many new elements how many old ones have gone by exactly."""
+        """Returns the smallest numbers of new and of old elements that span exactly the same distance."""
         if not self.slope:
             return wanted, 1
         shared = math.gcd(self.slope, self.unit)
@@ -68,14 +68,14 @@ def _keys(parameter: float) -> Callable[[NumpyArray], NumpyArray]:
 
 @dataclass(frozen=True)
 class _Method:
-    """How new elements are made: of the old one at a place, or of those around it by their distance.
+    """How new elements are computed: from the old one at a position, or from those around it by distance.
 
     Attributes:
-        offsets: Where the old elements lie, from the one at or before the place.
-        weight: Their weights by their distances from the place; None takes the one element as it is.
-        smooth: The kernel by which `antialias` weighs elements; it is 0 from the distance of the last offset on.
-        centred: Whether places are centres of elements.
-        keeps: Whether an axis of the same extent stays as it is, whatever the scale factor.
+        offsets: The offsets of the old elements, from the one at or before the position.
+        weight: Their weights by their distances from the position; None copies a single element.
+        smooth: The kernel by which `antialias` weights elements; it is 0 from the distance of the last offset on.
+        centred: Whether positions are centers of elements.
+        keeps: Whether an axis of unchanged extent is copied, whatever the scale factor.
     """
 
     offsets: Sequence[int] = (0,)
@@ -106,32 +106,34 @@ def resize(
 ) -> Tensor:
     """Returns the tensor with its last axes stretched or shrunk, as `torch.nn.functional.interpolate` does.
 
-    Element centres lie at half positions, unless `align_corners` says otherwise. Coordinates are computed without
-    rounding; only elements that have a weight are looked at, so NaN and infinities don't spread further than that.
+    Element centers are at half-integer positions, unless `align_corners` says otherwise. Coordinates are computed
+    without rounding; only elements with a nonzero weight are read, so NaN and infinities don't spread further than
+    that.
 
     Args:
         x: A tensor whose last axes are resized: as many as `size` or `scale_factor` lists, or all but the first two for
             one number.
-        size: The new extents; or None, where `scale_factor` gives them.
-        method: `"nearest"`: the element under the new element's centre (PyTorch's `nearest-exact`, which is taken
-            too); whole factors cost nothing. `"nearest-floor"`: the element at `floor(i * extent / size)` (PyTorch's
-            `nearest`). `"linear"`, `"bilinear"` or `"trilinear"`, which are one: along each axis the two elements
-            around it, weighted by closeness. `"cubic"` or `"bicubic"`: along each axis the four around it, by Keys'
-            kernel with -0.75. Integers become f32 where elements are weighted.
-        align_corners: Whether the centres of the first and last elements stay where they are; of weighted elements.
-        scale_factor: The new extents over the old ones, which are rounded down: one number, or one for each axis. New
-            elements are `1 / scale_factor` apart, even where rounding changed the extents; but linear methods, and all
+        size: The new extents; or None, if `scale_factor` determines them.
+        method: `"nearest"`: the element under the new element's center (PyTorch's `nearest-exact`, which is accepted
+            too); integer factors cost nothing. `"nearest-floor"`: the element at `floor(i * extent / size)` (PyTorch's
+            `nearest`). `"linear"`, `"bilinear"` or `"trilinear"`, which are equivalent: along each axis the two
+            elements around it, weighted by closeness. `"cubic"` or `"bicubic"`: along each axis the four around it, by
+            Keys' kernel with -0.75. Integers become f32 if elements are weighted.
+        align_corners: Whether the centers of the first and last elements keep their positions; for methods that weight
+            elements.
+        scale_factor: The ratio of new to old extents, which are rounded down: one number, or one for each axis. New
+            elements are `1 / scale_factor` apart, even if rounding changed the extents; but linear methods, and all
             with `antialias`, copy an axis whose extent stays the same.
-        recompute_scale_factor: Whether they are `extent / size` apart instead, with the sizes that were rounded.
-        antialias: Whether the kernel is stretched where the tensor shrinks, so that each new element is an average of
-            all that it stands for, as in Pillow; of weighted elements. Only those inside the tensor count, and Keys'
-            kernel is that with -0.5. With `align_corners` new elements are as far apart as those of the corners, but
-            the first lies at half that distance from the border.
+        recompute_scale_factor: Whether they are `extent / size` apart instead, with the rounded sizes.
+        antialias: Whether the kernel is stretched when downscaling, so that each new element averages all the elements
+            that it covers, as in Pillow; for methods that weight elements. Only elements inside the tensor count, and
+            Keys' kernel is the one with -0.5. With `align_corners` the spacing of new elements is that of the corners,
+            but the first lies at half that distance from the border.
 
     Raises:
         ShapeError: An extent is 0, or there are no such axes.
-        OptionError: There is no such method; `align_corners` or `antialias` of a method that takes one element; or not
-            exactly one of `size` and `scale_factor`, or a factor that is not positive.
+        OptionError: There is no such method; `align_corners` or `antialias` is given for a method that copies elements;
+            or not exactly one of `size` and `scale_factor` is given, or a factor is not positive.
     """
     tensor = as_tensor(x)
     found = _METHODS.get(method)
@@ -153,7 +155,7 @@ def resize(
 
 
 def _extents(x: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[list[int], list[int], list[Fraction]]:
-    """Returns the axes, their new extents, and how many old elements lie between two new ones."""
+    """Returns the axes, their new extents, and the spacing of new elements in old elements."""
     if (size is None) == (factor is None):
         raise OptionError(f"{user_line()}: resize: takes size= or scale_factor=, one of them")
     if recompute and factor is None:
@@ -181,7 +183,7 @@ def _factors(value: Any, count: int) -> list[float]:
 
 
 def _between_corners(extent: int, wanted: int) -> Fraction:
-    """Returns how far new elements are apart that reach from the centre of the first old one to that of the last."""
+    """Returns the spacing of new elements from the center of the first old one to that of the last."""
     return Fraction(extent - 1, wanted - 1) if wanted > 1 else Fraction(0)
 
 
@@ -209,7 +211,7 @@ def _along(x: Tensor, axis: int, wanted: int, line: _Line, method: _Method) -> T
 
 
 def _averaged(x: Tensor, axis: int, wanted: int, ratio: Fraction, method: _Method) -> Tensor:
-    """Weighs the old elements by a kernel that is as wide as new ones are apart, and at least as old ones are."""
+    """Weights the old elements by a kernel as wide as the spacing of new ones, and at least as that of old ones."""
     extent = x.shape[axis]
     if wanted == extent:
         return x

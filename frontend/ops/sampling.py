@@ -1,4 +1,4 @@
-"""Sums of few elements along an axis, at places and with weights that are known: interpolation, and means of ranges."""
+"""Weighted sums of few elements along an axis, at static positions and with static weights: interpolation and means."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
 WIDEST_WINDOW = 8
-"""Windows of at most so many elements are read as such; wider ones, where nothing repeats soon, are gathered."""
+"""The widest windows that are read as windows; wider ones, without a short period, are gathered."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What each new element along an axis is made of.
+    """The sources of each new element along an axis.
 
     Attributes:
-        places: `[new, taps]`, the old elements; those before the first are the first, those behind the last the last.
-        weights: `[new, taps]`, by which they are multiplied; one with the weight 0 is not looked at.
-        period: After so many new elements the weights are the same again, and the places `step` higher.
-        step: How many old elements lie between periods.
+        places: `[new, taps]`, the old elements; positions are clamped to the axis.
+        weights: `[new, taps]`, their weights; elements with weight 0 are not read.
+        period: The number of new elements after which the weights repeat, and the positions increase by `step`.
+        step: The number of old elements per period.
     """
 
     places: NumpyArray
@@ -38,7 +38,7 @@ class Samples:
 
 
 def taken(x: Tensor, axis: int, places: NumpyArray) -> Tensor:
-    """Returns the elements at known places: a slice or a repetition where they lie regularly, which cost nothing."""
+    """Returns the elements at static positions: a slice or a repetition if they are regular, which costs nothing."""
     count, extent = len(places), x.shape[axis]
     steps = np.unique(np.diff(places))
     if count and len(steps) <= 1:
@@ -53,7 +53,7 @@ def taken(x: Tensor, axis: int, places: NumpyArray) -> Tensor:
 
 
 def sampled(x: Tensor, axis: int, samples: Samples) -> Tensor:
-    """Returns the sums that make up the new elements: from windows where they are narrow, else gathered."""
+    """Returns the new elements as weighted sums: from windows if these are narrow, else gathered."""
     places, weights = samples.places, samples.weights
     period = min(samples.period, len(places))
     own = places[:period][weights[:period] != 0]
@@ -65,7 +65,7 @@ def sampled(x: Tensor, axis: int, samples: Samples) -> Tensor:
 
 
 def _weighted(x: Tensor, weights: NumpyArray, axis: int, taps: int) -> Tensor:
-    """Sums over the axis `taps`, with the weights of each position of `axis`; what has none is not looked at."""
+    """Sums over the axis `taps`, with the weights of each position of `axis`; elements with weight 0 are ignored."""
     shape = [1] * x.ndim
     shape[axis], shape[taps] = weights.shape
     terms = multiply(x, Array(weights.astype(x.dtype).reshape(shape)))

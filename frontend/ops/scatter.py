@@ -1,4 +1,4 @@
-"""Writing to computed places along an axis: the last of equal ones, or what they fold to."""
+"""Scatters to computed positions along an axis: the last of equal indices wins, or they are reduced."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from tensorgrad.tracing.tracer import emit
 from tensorgrad.transforms.custom_vjp import custom_vjp
 
 EXTREMES: dict[str, tuple[Combine, int]] = {"amax": (maximum, -1), "amin": (minimum, 1)}
-"""The larger or smaller of two, and the sign of the number that changes nothing."""
+"""The larger or smaller of two elements, and the sign of the identity element."""
 
 REDUCTIONS = ("sum", "prod", "mean", *EXTREMES)
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """What is written where, with the axis last.
+    """Updates and their positions, with the axis last.
 
     Attributes:
-        into: What is written into, as long on other axes as the updates.
-        updates: What is written.
-        places: Where along the last axis, counted from the front as i32; the extent where that is out of range.
+        into: The tensor written to, of the same extents on other axes as the updates.
+        updates: The updates.
+        places: Nonnegative positions along the last axis, as i32; the extent if they are out of range.
     """
 
     into: Tensor
@@ -56,23 +56,23 @@ class _Lines:
 
 
 def scatter(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
-    """`x` with `updates` along `axis` at indices that differ by position, as PyTorch's: other axes may be shorter.
+    """`x` with `updates` along `axis` at indices for each position, as in PyTorch: other axes may be shorter.
 
     `scatter(x, 1, i, u)` writes `u[a, b]` to `x[a, i[a, b]]`. Of equal indices the last along the axis wins; one out of
-    range is dropped. The cotangent of each place goes to the update that is there, or to `x` where there is none. The
-    indices are sorted: ceil(log2 n) kernels, and a few more.
+    range is dropped. The cotangent of each position flows to the update that was written there, or to `x` if there is
+    none. The indices are sorted: ceil(log2 n) kernels, and a few more.
 
     Args:
         x: Any tensor.
         axis: The axis that the indices count along.
         indices: Integers, of as many axes as `x`; negative ones count from the end.
-        updates: An element for each index, or one number for all, cast to `x`'s dtype. Where they are longer than the
-            indices on an axis, those at its end are left out, as PyTorch does.
+        updates: An element for each index, or one number for all, cast to `x`'s dtype. If they are longer than the
+            indices on an axis, the excess is ignored, as in PyTorch.
 
     Raises:
         DTypeError: The indices are not integers.
-        ShapeError: Updates are shorter than the indices, or these are longer than `x` on another axis; or an index
-            is out of range whose value is known.
+        ShapeError: Updates are shorter than the indices, or these are longer than `x` on another axis; or a known index
+            is out of range.
     """
     tensor = as_tensor(x)
     place, lines = _lines(tensor, axis, indices, updates, "scatter")
@@ -84,29 +84,29 @@ def scatter(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
 
 
 def scatter_reduce(x: Any, axis: int, indices: Any, updates: Any, reduce: str, include_self: bool = True) -> Tensor:
-    """`x` with what `updates` fold to along `axis`, at indices that differ by position, as PyTorch's.
+    """`x` with `updates` reduced along `axis`, at indices for each position, as in PyTorch.
 
-    Places that no index names keep their elements. An index out of range is dropped. Sums and means are `scatter_add`s;
-    products, maxima and minima sort the indices and scan the updates in that order, in blocks.
+    Positions that no index names keep their elements. An index out of range is dropped. Sums and means are
+    `scatter_add`s; products, maxima and minima sort the indices and scan the updates in that order, in blocks.
 
     Args:
         x: A tensor of numbers. f16 is reduced in f32 and rounded once.
         axis: The axis that the indices count along.
         indices: Integers, of as many axes as `x`; other axes may be shorter, and negative ones count from the end.
-        updates: An element for each index, or one number for all, cast to `x`'s dtype. Where they are longer than the
-            indices on an axis, those at its end are left out, as PyTorch does.
+        updates: An element for each index, or one number for all, cast to `x`'s dtype. If they are longer than the
+            indices on an axis, the excess is ignored, as in PyTorch.
         reduce: `sum`, `prod`, `mean` (of integers rounded down), `amax` or `amin`.
-        include_self: Whether the elements of `x` that are written to take part.
+        include_self: Whether the elements of `x` at these positions are included.
 
     Returns:
-        A tensor like `x`. The derivative of products is exact where elements are 0; equal extremes share it evenly, and
-        `x`'s own is among them only where it takes part.
+        A tensor like `x`. The derivative of products is exact where elements are 0; equal extrema share it evenly,
+        including `x`'s own only if that is included.
 
     Raises:
-        OptionError: `reduce` is another name.
+        OptionError: `reduce` is unknown.
         DTypeError: The indices are not integers, or `x` is boolean.
-        ShapeError: Updates are shorter than the indices, or these are longer than `x` on another axis; or an index
-            is out of range whose value is known.
+        ShapeError: Updates are shorter than the indices, or these are longer than `x` on another axis; or a known index
+            is out of range.
     """
     if reduce not in REDUCTIONS:
         raise OptionError(f"{user_line()}: scatter_reduce: reduce {reduce!r} is not one of {', '.join(REDUCTIONS)}")
@@ -123,7 +123,7 @@ def scatter_reduce(x: Any, axis: int, indices: Any, updates: Any, reduce: str, i
 
 
 def _wide(dtype: DType, reduce: str) -> DType:
-    """Returns the dtype in which elements are combined: a mean of few bits has a sum and a count of more."""
+    """Returns the dtype in which elements are combined: a narrow mean needs a wider sum and count."""
     if dtype == NAMES["f16"]:
         return NAMES["f32"]
     if reduce == "mean" and dtype.itemsize < 4:
@@ -132,7 +132,7 @@ def _wide(dtype: DType, reduce: str) -> DType:
 
 
 def _lines(x: Tensor, axis: int, indices: Any, updates: Any, what: str) -> tuple[int, _Lines | None]:
-    """Returns the axis from the front, and what is written; nothing where there are no indices or no places."""
+    """Returns the nonnegative axis and the updates; None if there are no indices or no positions."""
     given, parts = as_tensor(indices), in_dtype(updates, x.dtype)
     place = axis_of_indices(x, given, axis, what)
     if not parts.ndim:
@@ -154,28 +154,28 @@ def _lines(x: Tensor, axis: int, indices: Any, updates: Any, what: str) -> tuple
 
 
 def _changed(x: Tensor, place: int, written: Tensor, values: Tensor) -> Tensor:
-    """Returns `x` with the values where something is written; both have the axis last, and may be shorter on others."""
+    """Returns `x` with values where `written` is true; both have the axis last, and may be shorter on others."""
     written, values = moveaxis(written, -1, place), moveaxis(values, -1, place)
     widths = [(0, whole - part) for whole, part in zip(x.shape, values.shape, strict=True)]
     return where(pad(written, widths), pad(values, widths), x)
 
 
 def _added(updates: Tensor, lines: _Lines) -> Tensor:
-    """Returns the sum of the updates at each place."""
+    """Returns the sum of the updates at each position."""
     axis, extent = updates.ndim - 1, lines.into.shape[-1]
     kind = index_ops.ScatterAddAlongAxisOp
     return emit(kind, [updates, lines.places], axis=integer(axis), extent=integer(extent))
 
 
 def _read(rows: Tensor, places: Tensor) -> Tensor:
-    """Returns what stands at places; anything where they are out of range."""
+    """Returns the elements at positions; arbitrary ones if they are out of range."""
     return take_along_axis(rows, minimum(places, rows.shape[-1] - 1), -1)
 
 
 def _runs(lines: _Lines) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the order that sorts the updates by place, which are first of their place, and where each place ends.
+    """Returns the order that sorts updates by position, which come first at theirs, and the ends of positions.
 
-    The end of a place is one higher than the position of its last update in that order, and 0 where it has none.
+    The end of a position is one past its last update in that order, and 0 if there is none.
     """
     order = argsort(lines.places)
     ordered = take_along_axis(lines.places, order, -1)
@@ -187,12 +187,12 @@ def _runs(lines: _Lines) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _at(rows: Tensor, ends: Tensor) -> Tensor:
-    """Returns what stands at the end of each place; anything where it has none."""
+    """Returns the elements at the ends of positions; arbitrary ones if there is no update."""
     return take_along_axis(rows, maximum(ends - 1, 0), -1)
 
 
 def _folded(lines: _Lines, combine: Combine, neutral: float) -> Tensor:
-    """Returns the fold of the updates at each place; anything where there are none."""
+    """Returns the fold of the updates at each position; arbitrary if there are none."""
 
     def since_first(before: Parts, here: Parts) -> Parts:
         return where(here[1], here[0], combine(before[0], here[0])), logical_or(before[1], here[1])
@@ -242,7 +242,7 @@ def _shared_kept(
 def _shared_cotangent(
     include_self: bool, name: str, kept: Parts, cotangent: Tensor
 ) -> tuple[Tensor, Tensor, None, None]:
-    """Each of the elements that are the extreme of their place has as much of its cotangent."""
+    """Divides the cotangent of each position evenly among the elements that equal its extremum."""
     into, updates, places, count, found = kept
     lines = _Lines(into, updates, places)
     own = _same(into, found) if include_self else logical_not(count > 0)

@@ -1,4 +1,4 @@
-"""Searching in sorted vectors, and what is counted or told apart by it."""
+"""Binary search in sorted vectors, and counting and membership tests based on it."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ SIDES = ("left", "right")
 
 
 def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns how many elements along `axis` are not 0, as i32; NaN is not."""
+    """Returns the number of nonzero elements along `axis`, as i32; NaN is nonzero."""
     return total(cast(not_equal(stop_gradient(as_tensor(x)), 0), NAMES["i32"]), axis, keepdims)
 
 
 def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) -> Tensor:
-    """Returns where values would be put into a sorted vector so that it stays sorted, as i32.
+    """Returns the insertion positions of values in a sorted vector, as i32.
 
-    NaN counts as larger than every number, as `sort` has it. One gather for each power of two in the vector's extent.
+    NaN counts as larger than every number, as in `sort`. One gather for each power of two in the vector's extent.
 
     Args:
-        x: A vector in rising order.
+        x: A vector in increasing order.
         values: What to search for, of any shape.
-        side: In front of the elements that are equal (`left`) or behind them (`right`).
-        sorter: The positions that sort `x`, where it is not sorted.
+        side: Before the elements that are equal (`left`) or after them (`right`).
+        sorter: The positions that sort `x`, if it is not sorted.
 
     Raises:
         ShapeError: `x` is not a vector.
@@ -74,7 +74,7 @@ def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) ->
 
 
 def _is_before(element: Tensor, value: Tensor, side: str) -> Tensor:
-    """Returns whether an element stays in front of a value that is put into its vector."""
+    """Returns whether an element precedes the insertion position of a value."""
     element, value = common("searchsorted", element, value)
     before = (less if side == "left" else less_equal)(element, value)
     if not is_float(element.dtype):
@@ -84,7 +84,7 @@ def _is_before(element: Tensor, value: Tensor, side: str) -> Tensor:
 
 
 def _holdable(values: Any, dtype: DType) -> Tensor:
-    """Returns values as a tensor; integers beside integers without those that the dtype doesn't hold: none is equal."""
+    """Returns values as a tensor; integers that `dtype` can't hold are dropped, since they equal no element."""
     if isinstance(values, Tensor):
         return values
     given = to_numpy(values, "isin: values")
@@ -95,7 +95,7 @@ def _holdable(values: Any, dtype: DType) -> Tensor:
 
 
 def _isin_of_other_sign(element: Tensor, wanted: Tensor, invert: bool) -> Tensor:
-    """Returns `isin` of 64-bit integers, one with a sign and one without, which have no dtype in common."""
+    """Returns `isin` of signed and unsigned 64-bit integers, which have no common dtype."""
     if element.dtype.kind == "u":
         found, fits = isin(cast(element, NAMES["i64"]), wanted), less_equal(element, np.iinfo(np.int64).max)
     else:
@@ -105,7 +105,7 @@ def _isin_of_other_sign(element: Tensor, wanted: Tensor, invert: bool) -> Tensor
 
 
 def isin(x: Any, values: Any, invert: bool = False) -> Tensor:
-    """Returns whether each element is one of the values, or none of them with `invert`; NaN is none.
+    """Returns whether each element is among the values, or not among them with `invert`; NaN never is.
 
     Raises:
         DTypeError: They have no common dtype.

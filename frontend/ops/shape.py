@@ -1,4 +1,4 @@
-"""Functions that reshape, index and make tensors."""
+"""Functions that reshape, index and create tensors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def normalized_axis(axis: Any, rank: int, what: str) -> int:
 
 
 def normalized_axes(axes: Any, rank: int, what: str) -> list[int]:
-    """Axes counted from the front, in order; `None` means all.
+    """Returns axes counted from the front, in order; `None` means all.
 
     Raises:
         ShapeError: One is out of range, or named twice.
@@ -58,7 +58,7 @@ def normalized_axes(axes: Any, rank: int, what: str) -> list[int]:
 
 
 def array(x: Any, dtype: object = None) -> Tensor:
-    """Returns a tensor of the given numbers; those of 64 bits become those of 32, unless `dtype` asks for more.
+    """Returns a tensor of the given numbers; 64-bit ones are converted to 32 bits, unless `dtype` requests more.
 
     Raises:
         DTypeError: Values that don't fit.
@@ -69,17 +69,17 @@ def array(x: Any, dtype: object = None) -> Tensor:
 
 
 def from_dlpack(x: Any, *, copy: bool | None = None) -> Tensor:
-    """Returns a tensor of the numbers that another library's array holds, over DLPack: a copy, as `array` makes.
+    """Returns a tensor of another library's array, over DLPack: a copy, as `array` makes.
 
-    With `copy=False` it shares the array's memory, which nobody may change from then on, as long as the tensor is in
-    use: ops, also those whose results are not computed yet, and programs read it when they run.
+    With `copy=False` it shares the array's memory, which must not be changed as long as the tensor is in use: ops,
+    including those whose results are not computed yet, and programs read it when they run.
 
     Args:
         x: Anything with `__dlpack__` on the CPU, such as a tensor of PyTorch or an array of JAX or CuPy's host memory.
         copy: `False` shares the memory.
 
     Raises:
-        DTypeError: It has no `__dlpack__`, is on another device, records a gradient, or holds values that don't fit.
+        DTypeError: It has no `__dlpack__`, is on another device, requires a gradient, or holds values that don't fit.
         OptionError: `copy` is `False`, and the memory can't be shared: the array is not contiguous, not aligned, of a
             dtype that would be converted, or its library refuses.
     """
@@ -109,7 +109,7 @@ def full(shape_: int | Sequence[int], value: float, dtype: object = None) -> Ten
 
 
 def _filled(what: str, value: int, shape_: tuple[Any, ...], dtype: object) -> Tensor:
-    """Returns a tensor of a shape that is given in one piece, behind which a dtype may stand, or as extents."""
+    """Returns a filled tensor whose shape is given as one argument, optionally followed by a dtype, or as extents."""
     if len(shape_) == 2 and (isinstance(shape_[1], type) or not hasattr(shape_[1], "__index__")):
         if dtype is not None:
             raise ArgumentError(f"{what}() got the dtype twice: {shape_[1]!r} and dtype={dtype!r}")
@@ -148,7 +148,7 @@ def empty(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
 @overload
 def empty(*shape_: int, dtype: object = None) -> Tensor: ...
 def empty(*shape_: Any, dtype: object = None) -> Tensor:
-    """Returns zeros, as `zeros` does: NumPy and PyTorch leave the numbers of `empty` undefined."""
+    """Returns zeros, like `zeros`: in NumPy and PyTorch the values of `empty` are undefined."""
     return _filled("empty", 0, shape_, dtype)
 
 
@@ -169,13 +169,12 @@ def ones_like(x: Any, dtype: object = None) -> Tensor:
 
 
 def empty_like(x: Any, dtype: object = None) -> Tensor:
-    """Returns zeros of the shape of `x`, as `empty` does."""
+    """Returns zeros of the shape of `x`, like `empty`."""
     return full_like(x, 0, dtype)
 
 
 def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = None) -> Tensor:
-    """Returns the numbers `start, start + step, …` below `stop` (or from 0 to `start`); i32, or f32 if one of them is a
-    float.
+    """Returns the numbers `start, start + step, …` below `stop` (or from 0 to `start`); i32, or f32 if any is a float.
 
     Floats are computed in f64, as NumPy does, and rounded once.
 
@@ -201,10 +200,10 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
 
 
 def fitted(numbers: NumpyArray, dtype: DType, what: str) -> NumpyArray:
-    """Numbers in another dtype, cut off where that is an integer one.
+    """Returns numbers in another dtype, truncated if it is an integer dtype.
 
     Raises:
-        DTypeError: One is out of range, or is to be an integer and is not finite.
+        DTypeError: One is out of range, or is not finite and the dtype is an integer dtype.
     """
     try:
         return converted(numbers, dtype, SHORT[dtype], what)
@@ -236,10 +235,10 @@ def reshape(x: Any, *shape_: Any) -> Tensor:
 
 @viewing(in_order=False)
 def transpose(x: Any, *axes: Any) -> Tensor:
-    """Permutes the axes; reverses them when none are given.
+    """Permutes the axes; reverses them if none are given.
 
     Raises:
-        ShapeError: The axes are no permutation.
+        ShapeError: The axes are not a permutation.
     """
     tensor = as_tensor(x)
     given = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
@@ -254,7 +253,7 @@ def transpose(x: Any, *axes: Any) -> Tensor:
 
 @viewing(in_order=False)
 def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
-    """Repeats `x` along new leading axes and along axes of extent 1, to `shape_`.
+    """Broadcasts `x` along new leading axes and along axes of extent 1, to `shape_`.
 
     Raises:
         ShapeError: NumPy's rules don't allow it.
@@ -264,7 +263,7 @@ def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
 
 @viewing(in_order=False)
 def swapaxes(x: Any, first: int, second: int) -> Tensor:
-    """Exchanges two axes."""
+    """Swaps two axes."""
     tensor = as_tensor(x)
     order = list(range(tensor.ndim))
     i, j = (normalized_axis(axis, tensor.ndim, "swapaxes") for axis in (first, second))
@@ -274,7 +273,7 @@ def swapaxes(x: Any, first: int, second: int) -> Tensor:
 
 @viewing(in_order=True)
 def expand_dims(x: Any, axis: Any) -> Tensor:
-    """Adds axes of extent 1 at the places in `axis` of the result."""
+    """Adds axes of extent 1 at the positions in `axis` of the result."""
     tensor = as_tensor(x)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     places = normalized_axes(axis, tensor.ndim + count, "expand_dims")
@@ -283,19 +282,19 @@ def expand_dims(x: Any, axis: Any) -> Tensor:
 
 
 def atleast_1d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
-    """Returns scalars as vectors of one element, all others as they are: one tensor for one, else a tuple."""
+    """Returns scalars as vectors of one element, all others unchanged: one tensor for one argument, else a tuple."""
     return _with_axes(tensors, lambda shape_: shape_ or (1,))
 
 
 def atleast_2d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
-    """Returns vectors as `[1, n]`, scalars as `[1, 1]`, all others as they are: one tensor for one, else a tuple."""
+    """Returns vectors as `[1, n]`, scalars as `[1, 1]`, others unchanged: one tensor for one argument, else a tuple."""
     return _with_axes(tensors, lambda shape_: (1,) * (2 - len(shape_)) + shape_)
 
 
 def atleast_3d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
-    """Returns matrices as `[m, n, 1]`, vectors as `[1, n, 1]`, scalars as `[1, 1, 1]`, and all others as they are.
+    """Returns matrices as `[m, n, 1]`, vectors as `[1, n, 1]`, scalars as `[1, 1, 1]`, and all others unchanged.
 
-    One tensor for one, else a tuple.
+    One tensor for one argument, else a tuple.
     """
     wide = {0: lambda shape_: (1, 1, 1), 1: lambda shape_: (1, *shape_, 1), 2: lambda shape_: (*shape_, 1)}
     return _with_axes(tensors, lambda shape_: wide[len(shape_)](shape_) if len(shape_) in wide else shape_)
@@ -310,12 +309,12 @@ def _with_axes(
 
 @viewing(in_order=True)
 def unsqueeze(x: Any, axis: Any) -> Tensor:
-    """Adds axes of extent 1, as `expand_dims` does; this is PyTorch's name."""
+    """Adds axes of extent 1, like `expand_dims`; this is PyTorch's name."""
     return expand_dims(x, axis)
 
 
 def numel(x: Any) -> int:
-    """Returns the number of elements, as `x.size` has it."""
+    """Returns the number of elements, like `x.size`."""
     return as_tensor(x).size
 
 
@@ -344,11 +343,11 @@ def flip(x: Any, axis: Any = None) -> Tensor:
 
 
 def counted_from_front(indices: Any, extent: int, what: str) -> Tensor:
-    """Indices of an axis; negative ones count from the end, as in NumPy.
+    """Returns indices of an axis, converting negative ones, which count from the end, as in NumPy.
 
     Raises:
         DTypeError: They are not integers.
-        ShapeError: Their values are known, and one is out of range.
+        ShapeError: A known index is out of range.
     """
     given = as_tensor(indices)
     places, unsigned = as_indices(given, what), given.dtype.kind == "u"
@@ -359,7 +358,7 @@ def counted_from_front(indices: Any, extent: int, what: str) -> Tensor:
 
 
 def as_indices(indices: Any, what: str) -> Tensor:
-    """Returns indices as integers of 32 bits or more: narrower ones number fewer places than an axis may have.
+    """Returns indices as integers of 32 bits or more: narrower ones can't address every position of an axis.
 
     Raises:
         DTypeError: They are not integers.
@@ -371,7 +370,7 @@ def as_indices(indices: Any, what: str) -> Tensor:
 
 
 def counts_below(x: Tensor) -> int | None:
-    """Returns what the integers of a traced tensor stay below, if it is known to count from 0 as `arange` does."""
+    """Returns an exclusive bound of a traced tensor's integers, if it is known to count from 0 as `arange` does."""
     if not isinstance(x, Traced):
         return None
     found = x.value.owner
@@ -381,7 +380,7 @@ def counts_below(x: Tensor) -> int | None:
 
 
 def check_range(indices: Tensor, low: int, high: int, what: str) -> None:
-    """Checks indices: now where they are known, else as `note_range` says.
+    """Checks indices: immediately if they are known, else by `note_range`.
 
     Raises:
         ShapeError: One is out of range.
@@ -398,23 +397,22 @@ def check_range(indices: Tensor, low: int, high: int, what: str) -> None:
 
 
 def note_range(indices: Tensor, low: int, high: int, what: str) -> None:
-    """Says what traced indices must be: constants are checked when the trace ends, inputs by `checks=True`."""
+    """Records the valid range of traced indices: constants are checked when the trace ends, inputs by `checks=True`."""
     trace = current_trace()
     if isinstance(indices, Traced) and trace is not None:
         trace.notes.append(Note(indices.value, low, high, what, user_line()))
 
 
 def take_rows(x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """Slices of `x` along `axis` at positions counted from the front; NaN, or 0, at one out of range."""
+    """Returns slices of `x` along `axis` at nonnegative positions; NaN, or 0, if out of range."""
     return emit(index_ops.TakeOp, [x, indices], axis=integer(axis))
 
 
 def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
-    """Slices of `x` along `axis` at `indices`, whose axes take the place of `axis`.
+    """Returns slices of `x` along `axis` at `indices`, whose axes replace `axis`.
 
-    Negative indices count from the end. An index out of range is an error where its value is known; where only the
-    program knows it, it reads NaN (0 where the elements are not floats) and has no derivative. Only the named slices
-    are read.
+    Negative indices count from the end. An index out of range is an error if its value is known; otherwise it reads NaN
+    (0 if the elements are not floats) and has no derivative. Only the selected slices are read.
 
     Raises:
         DTypeError: The indices are not integers.
@@ -426,9 +424,9 @@ def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
 
 
 def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
-    """Elements of `x` along `axis`, at indices that differ by position; other axes broadcast.
+    """Returns elements of `x` along `axis`, at indices for each position; other axes broadcast.
 
-    Negative indices count from the end; an index out of range is as in `take`.
+    Negative indices count from the end; an index out of range is treated as in `take`.
 
     Raises:
         DTypeError: The indices are not integers.

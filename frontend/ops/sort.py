@@ -1,4 +1,4 @@
-"""Sorting, and the largest few."""
+"""Sorting, and top-k."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def argsort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
     """Returns the positions that sort `x` along `axis` (flattened if `None`), as i32.
 
     Stable in both directions; NaN counts as larger than every number. Any length: ceil(log2 n) kernels that merge
-    sorted runs, each element with at most log2 n comparisons a kernel.
+    sorted runs, with at most log2 n comparisons per element and kernel.
 
     Raises:
         ShapeError: The axis is out of range.
@@ -41,9 +41,9 @@ def argsort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
 
 
 def sort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
-    """`x` sorted along `axis` (flattened if `None`): what stands at the positions of `argsort`.
+    """`x` sorted along `axis` (flattened if `None`): the elements at the positions of `argsort`.
 
-    The cotangent of each result goes to the element that it came from.
+    The cotangent of each result flows to the element that it came from.
 
     Raises:
         ShapeError: The axis is out of range.
@@ -53,10 +53,9 @@ def sort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
 
 
 def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """Returns the `k` largest elements along `axis` (the smallest, if not `largest`), in order, and their positions as
-    i32.
+    """Returns the `k` largest elements along `axis` (or the smallest), in order, and their positions as i32.
 
-    The first of equals comes first; NaN counts as largest. It costs as much as `argsort`.
+    The first among equals comes first; NaN counts as largest. It costs as much as `argsort`.
 
     Raises:
         ShapeError: The axis has fewer than `k` elements.

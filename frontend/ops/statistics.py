@@ -42,7 +42,7 @@ INTERPOLATIONS: dict[str, Callable[[float], tuple[int, int, float]]] = {
     "midpoint": lambda place: (math.floor(place), math.ceil(place), 0.0 if place == math.floor(place) else 0.5),
     "nearest": lambda place: (round(place), round(place), 0.0),
 }
-"""Between which two positions of a sorted row a quantile lies, and how far from the first."""
+"""The two positions of a sorted row that a quantile lies between, and its distance from the first."""
 
 
 def allclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
@@ -57,14 +57,14 @@ def allclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: 
 
 
 def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False, *, method: str = "linear") -> Tensor:
-    """Returns quantiles along `axis`: one axis, several, or all (None). NaN where a row has a NaN.
+    """Returns quantiles along `axis`: one axis, several, or all (None). NaN if a row contains NaN.
 
     Args:
-        x: The samples; integers and booleans are taken as f32.
-        q: A number in `[0, 1]`, or a list of them, which then are the first axis of the result.
-        axis: The axes that samples lie along.
-        keepdims: Whether reduced axes stay, with extent 1.
-        method: What is taken between two samples: "linear" interpolates, "lower", "higher" and "nearest" are one of
+        x: The samples; integers and booleans are converted to f32.
+        q: A number in `[0, 1]`, or a list of them, which become the first axis of the result.
+        axis: The axes of the samples.
+        keepdims: Whether reduced axes are kept, with extent 1.
+        method: The value between two samples: "linear" interpolates, "lower", "higher" and "nearest" select one of
             them, "midpoint" is their mean.
 
     Raises:
@@ -85,9 +85,9 @@ def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False, *, method
 
 
 def median(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns the median along `axis`, as NumPy does: the mean of the middle two of an even number of samples.
+    """Returns the median along `axis`, as in NumPy: the mean of the middle two of an even number of samples.
 
-    NaN where a row has a NaN; integers and booleans are taken as f32.
+    NaN if a row contains NaN; integers and booleans are converted to f32.
 
     Raises:
         ShapeError: There are no samples.
@@ -122,12 +122,12 @@ def _quantiles(what: str, x: Tensor, axes: Sequence[int], wanted: Sequence[float
 
 
 def nansum(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns the sum along `axis` of the elements that are not NaN, whose derivative alone is not 0."""
+    """Returns the sum along `axis` of the elements that are not NaN, which alone have a nonzero derivative."""
     return sum(_without_nan(as_tensor(x)), axis, keepdims)
 
 
 def nanmean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns the mean along `axis` of the elements that are not NaN; NaN where there are none."""
+    """Returns the mean along `axis` of the elements that are not NaN; NaN if there are none."""
     tensor = as_float(x)
     count = sum(cast(equal(tensor, tensor), tensor.dtype), axis, keepdims)
     return divide(sum(_without_nan(tensor), axis, keepdims), count)
@@ -141,11 +141,11 @@ def cov(x: Any, correction: int = 1) -> Tensor:
     """Returns the covariances of variables: the variance of a vector, a matrix for the rows of a matrix.
 
     Args:
-        x: `[samples]` or `[variables, samples]`; integers and booleans are taken as f32.
-        correction: Is subtracted from the number of samples that sums are divided by; 1 gives the unbiased estimate.
+        x: `[samples]` or `[variables, samples]`; integers and booleans are converted to f32.
+        correction: Subtracted from the number of samples in the divisor; 1 gives the unbiased estimate.
 
     Raises:
-        ShapeError: There are more than two axes, or no more samples than the correction.
+        ShapeError: There are more than two axes, or the number of samples does not exceed the correction.
     """
     tensor = as_float(x)
     if tensor.ndim not in (1, 2):
@@ -173,20 +173,20 @@ def corrcoef(x: Any) -> Tensor:
 
 
 def bincount(x: Any, length: int, weights: Any = None) -> Tensor:
-    """Returns how often each of the integers from 0 to `length - 1` occurs, others counting nowhere.
+    """Returns the number of occurrences of each integer from 0 to `length - 1`; others are ignored.
 
-    NumPy's `minlength` makes the result longer where a value is; here its length is given.
+    NumPy's `minlength` extends the result to the largest value; here its length is fixed.
 
     Args:
         x: Integers, of any shape.
         length: The extent of the result.
-        weights: What each element counts instead of 1, of the shape of `x`.
+        weights: The weight of each element instead of 1, of the shape of `x`.
 
     Returns:
         `[length]`: i32, or the dtype of the weights.
 
     Raises:
-        DTypeError: `x` is not of integers.
+        DTypeError: `x` is not an integer tensor.
         ShapeError: The weights have another shape.
         OptionError: `length` is not a positive integer.
     """
@@ -206,14 +206,14 @@ def bincount(x: Any, length: int, weights: Any = None) -> Tensor:
 
 
 def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None) -> tuple[Tensor, Tensor]:
-    """Returns how many elements lie in each bin, and the edges of the bins.
+    """Returns the number of elements in each bin, and the edges of the bins.
 
-    A bin contains its lower edge, the last one its upper edge too. NaN, and what lies outside, count nowhere.
+    A bin contains its lower edge, the last one its upper edge too. NaN, and values outside, are ignored.
 
     Args:
         x: Numbers, of any shape.
-        bins: How many bins of equal width; or their edges, in rising order.
-        range: The outer edges, where `bins` is a number; by default the least and the largest element.
+        bins: The number of bins of equal width; or their edges, in increasing order.
+        range: The outer edges, if `bins` is a number; by default the smallest and the largest element.
 
     Returns:
         Counts of shape `[bins]`, i32, and edges of shape `[bins + 1]`. Neither has a derivative with respect to `x`.

@@ -1,4 +1,4 @@
-"""What convolutions, pooling and resizing share: settings for each axis, and windows."""
+"""Shared by convolutions, pooling and resizing: settings for each axis, and windows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Padding: TypeAlias = "int | str | Sequence[int] | Sequence[tuple[int, int]]"
 
 
 def listed(value: Any, count: int, what: str, least: int = 1) -> list[int]:
-    """Returns a number for each of `count` axes, from one or from as many."""
+    """Returns a number for each of `count` axes, from a single one or from a sequence of `count`."""
     given = list(value) if isinstance(value, (tuple, list)) else [value] * count
     try:
         found = [operator.index(number) for number in given]
@@ -27,7 +27,7 @@ def listed(value: Any, count: int, what: str, least: int = 1) -> list[int]:
 
 
 def paddings(value: Any, totals: Sequence[int], what: str) -> tuple[list[int], list[int]]:
-    """Returns the padding before and behind each axis; `totals` is what `"same"` needs of both together."""
+    """Returns the padding before and after each axis; `totals` are the sums of both that `"same"` needs."""
     if isinstance(value, str):
         if value not in ("same", "valid"):
             raise ShapeError(f"{user_line()}: {what}: the padding is 'same', 'valid' or integers, not {value!r}")
@@ -52,7 +52,7 @@ def same_padding(extents: Sequence[int], sizes: Sequence[int], stride: Sequence[
 
 
 def last_axes(what: str, x: Tensor, given: Any) -> list[int]:
-    """Returns the last axes of `x`, as many as `given` lists numbers for; all but the first two for one number."""
+    """Returns the last axes of `x`: one for each number in `given`, or all but the first two for a single number."""
     count = len(given) if isinstance(given, (tuple, list)) else x.ndim - 2
     if not 0 < count <= x.ndim:
         raise ShapeError(f"{user_line()}: {what}: {x.shape} has no spatial axes for {given!r}")

@@ -92,7 +92,7 @@ def logit(x: Any, eps: float | None = None) -> Tensor:
     """Returns `log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside.
 
     Args:
-        x: Probabilities; integers and booleans are taken as f32.
+        x: Probabilities; integers and booleans are converted to f32.
         eps: If given, `x` is first clamped to `[eps, 1 - eps]`.
 
     Raises:
