@@ -1,1 +1,1 @@
-"""The training loop: fit, its callbacks, data, logs and the state of a run."""
+"""The training loop: `fit`, its callbacks, data, logs and the state of a run."""

@@ -1,4 +1,4 @@
-"""Callbacks of a training run: early stopping, checkpoints, logs, a plot of the loss.
+"""Callbacks of a training run: early stopping, checkpoints, logs, and loss plots.
 
 A callback is a `Callback` with some of its methods overridden. State that it keeps between steps belongs in its
 `state_dict`, so that a resumed run equals an uninterrupted one.
@@ -92,7 +92,7 @@ class EarlyStop(Callback):
         return self.monitor
 
     def on_start(self, run: Run) -> None:
-        """Ends a run at once if it had been stopped before it was resumed."""
+        """Ends a run immediately if it had been stopped before it was resumed."""
         self._check(run)
 
     def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
@@ -213,7 +213,7 @@ class Checkpoints(Callback):
         self._prune()
 
     def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
-        """Notes whether this evaluation is the best."""
+        """Records whether this evaluation is the best."""
         if self.best is None:
             return
         value = watched("Checkpoints", self.best, metrics)
@@ -222,12 +222,12 @@ class Checkpoints(Callback):
             self.best_value, self.best_step, self._improved = value, run.step, True
 
     def on_step(self, run: Run) -> None:
-        """Saves where it is time, or the best."""
+        """Saves if a checkpoint is due, or if this is the best."""
         if self._improved or (self.every is not None and run.steps_done % self.every == 0):
             self._save(run)
 
     def on_epoch(self, run: Run) -> None:
-        """Saves where it is time, or the best."""
+        """Saves if a checkpoint is due, or if this is the best."""
         if self._improved or self.every is None:
             self._save(run)
 
@@ -343,7 +343,7 @@ class TensorBoard(Callback):
         self._writer: Any = None
 
     def on_start(self, run: Run) -> None:
-        """Begins a file, which replaces others from the next step on."""
+        """Starts a file, which supersedes others from the next step on."""
         self.close()
         self._writer = self._writers.EventFileWriter(os.fspath(self.folder))
         start = self._events.SessionLog(status=self._events.SessionLog.START)
@@ -362,7 +362,7 @@ class TensorBoard(Callback):
         self._writer.flush()
 
     def close(self) -> None:
-        """Ends the file."""
+        """Closes the file."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None

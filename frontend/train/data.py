@@ -1,4 +1,4 @@
-"""Batches to train on: from arrays, from functions or from any iterable, prefetched while the previous step runs.
+"""Training batches: from arrays, functions or any iterable, prefetched while the previous step runs.
 
 A training run takes any iterable of dicts that have an array for each input; one pass over it is an epoch. `batches`
 and `generated` know their position, so that a run can be resumed: a batch depends only on the epoch and on its number
@@ -40,7 +40,7 @@ class Seekable(Protocol):
         """Restores the position of a state.
 
         Raises:
-            InputError: It belongs to different batches. Then nothing has changed.
+            InputError: It belongs to different batches. Nothing is changed then.
         """
         ...
 
@@ -59,7 +59,7 @@ class Placed(abc.ABC):
 
     @abc.abstractmethod
     def at(self, epoch: int, index: int) -> Batch:
-        """Returns a batch."""
+        """Returns a batch by its epoch and number."""
 
     def part_at(self, epoch: int, index: int, names: Collection[str], rank: int, size: int) -> Batch:
         """Returns a batch, with only this process's part of some inputs if that is cheaper than the whole.
@@ -109,7 +109,7 @@ class Placed(abc.ABC):
         """Restores the position at which `state_dict` was taken.
 
         Raises:
-            InputError: The state belongs to different data; lists the differences. Then nothing has changed.
+            InputError: The state belongs to different data; lists the differences. Nothing is changed then.
         """
         if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
             raise InputError(f"{user_line()}: the data's place must be a dict by name, got {state!r}")

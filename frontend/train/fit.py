@@ -1,4 +1,4 @@
-"""`tg.fit`: the training loop, with evaluations, checkpoints, a log, and resumption after a kill."""
+"""`tg.fit`: the training loop, with evaluations, checkpoints, a log, and resumption after being killed."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class _Run(Run):
         """Resumes from a checkpoint.
 
         Raises:
-            InputError: It belongs to a different run. Then the training and the data are unchanged.
+            InputError: It belongs to a different run. The training and the data are unchanged then.
         """
         where = f"{user_line()}: {path}"
         state, run = self._together(lambda: self._checked(path, where))
@@ -326,13 +326,13 @@ def fit(
     the data and the position in it, callbacks, and the log, which is truncated to the checkpoint.
 
     A run ends when its loss becomes NaN or infinite, unless `on_nan` says otherwise. That is noticed when losses are
-    read anyway, so some dozens of further steps may run; no checkpoint is written after that step, so the last one is
-    from before.
+    read, so some dozens of further steps may run; no checkpoint is written after that step, so the last one precedes
+    it.
 
-    If the training has a `group`, every process makes the same call, with the same data: `tg.data` gives each process
-    the part of every batch that it needs, in the order that a single process has, so that a run resumes from its
-    checkpoint with any number of processes. The first process writes files and shows progress. All processes end
-    together, whichever is interrupted. A callback for the first process alone is given to all, with `first_only` true.
+    If the training has a `group`, every process makes the same call, with the same data: `tg.data` provides each
+    process with its part of every batch, in the order of a single process, so that a run can resume from its checkpoint
+    with any number of processes. The first process writes files and shows progress. All processes end together,
+    whichever is interrupted. A callback for the first process alone is passed to all, with `first_only` true.
 
     Args:
         training: A training, as `tg.compile` returns it.
@@ -359,11 +359,11 @@ def fit(
 
     Raises:
         OptionError: A setting is out of range.
-        InputError: The data ends early or doesn't fit, the folder holds another run's checkpoints, or the checkpoint
+        InputError: The data ends early or doesn't match, the folder holds another run's checkpoints, or the checkpoint
             doesn't belong to this run: a different model, optimizer, schedule, data or callbacks, or data without a
-            position. Then nothing is loaded.
+            position. Nothing is loaded then.
         DivergenceError: The loss was NaN or infinite, and `on_nan` is "raise".
-        GroupError: Processes were given different arguments, or one did not come.
+        GroupError: Processes were given different arguments, or one did not join.
         TraceError: This is inside a trace.
         OSError: A file can't be read or written.
     """
@@ -497,7 +497,7 @@ def _known_steps(training: Training, data: Batches, steps: int | None, epochs: i
 def _length(data: Batches) -> int | None:
     try:
         return len(data) if isinstance(data, Sized) else None
-    except TypeError:  # of what knows its length only at times
+    except TypeError:  # its length is not known at the moment
         return None
 
 
@@ -541,7 +541,7 @@ def _walk(data: Batches, resumed: bool, training: Training) -> Iterator[_Item]:
             yield _Item(batch, place())
         if not count and not (first and seekable):
             raise InputError("fit: there are no batches in the data")
-        # Data may stand behind an epoch's last batch: the end counts where this run had the batches.
+        # The data may be positioned at the end of an epoch: it counts only if this run had its batches.
         if count or resumed:
             yield _Item(None, place())
         first = False

@@ -33,7 +33,7 @@ class Log(Callback):
         path: The file. A new run replaces it; a resumed one first truncates it to the checkpoint.
 
     Raises:
-        OptionError: Its suffix is neither.
+        OptionError: The suffix is neither.
     """
 
     first_only = True
@@ -63,7 +63,7 @@ class Log(Callback):
         self._rows = rows
 
     def state_dict(self) -> dict[str, Any]:
-        """Flushes the rows to the disk, and returns their number."""
+        """Flushes the rows to disk, and returns their number."""
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -103,7 +103,7 @@ class Log(Callback):
         return [line + "\n" for line in self.path.read_text("utf-8").split("\n")[:-1]]
 
     def _replace(self, lines: Sequence[str]) -> None:
-        """Replaces the file with a new one that begins with the given lines, and opens it."""
+        """Replaces the file with a new one that starts with the given lines, and opens it."""
         self.close()
         aside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         aside.write_text("".join(lines), "utf-8", newline="")

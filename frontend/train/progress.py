@@ -11,13 +11,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from tensorgrad.train.run import Callback, Record, Run, numbers
 
 LINES = 10
-"""How many lines a run of known length writes where there is no terminal, besides one an evaluation."""
+"""The number of lines that a run of known length prints without a terminal, besides one per evaluation."""
 STEPS_A_LINE = 1000
-"""After how many steps a run of unknown length writes one."""
+"""The number of steps per line of a run of unknown length."""
 
 
 class ProgressBar(Callback):
-    """Shows the step, the loss, the rate and the remaining time."""
+    """Shows the step, the loss, the speed and the remaining time."""
 
     first_only = True
 

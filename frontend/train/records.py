@@ -45,7 +45,7 @@ def _scalar(value: Any) -> Any:
 def scalars(result: Any) -> tuple[Any, dict[str, Any]]:
     """Returns the loss of a step and its scalar metrics by path."""
     loss, metrics = result if isinstance(result, tuple) else (result, {})
-    if isinstance(loss, Mapping):  # of several parts: what is told is their sum, and each by its name
+    if isinstance(loss, Mapping):  # several parts: reports their sum, and each by its name
         metrics = {**metrics, "loss": loss}
         loss = sum(_scalar(one) for one in loss.values())
     leaves = zip(trees.paths(metrics), trees.flatten(metrics)[0], strict=True)

@@ -16,7 +16,7 @@ from tensorgrad.runtime.group.agreement import by_first
 
 
 def numbers(metrics: Mapping[str, float]) -> str:
-    """Metrics in a line."""
+    """Returns metrics formatted as one line."""
     return ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
 
 
@@ -129,7 +129,7 @@ class Run(ABC):
     def stop(self, reason: str) -> None:
         """Ends the run after this step.
 
-        The processes of a group end it together, whichever asks for it: after the next callback, or when losses are
+        The processes of a group end it together, whichever requests it: after the next callback, or when losses are
         read at the latest.
         """
         self.reason = self.reason or reason
@@ -147,7 +147,7 @@ class Run(ABC):
     def save(self, path: str | os.PathLike[str]) -> bool:
         """Writes a checkpoint of everything that the run needs to resume, unless it has diverged.
 
-        The loss of a step is computed before its update, so parameters may be NaN although the loss isn't: they are
+        The loss of a step is computed before its update, so parameters may be NaN even if the loss isn't: they are
         checked too, unless `on_nan` is "ignore".
 
         Returns:
@@ -206,7 +206,7 @@ class Callback:
         """Called when the run is over or interrupted, but not when it fails."""
 
     def close(self) -> None:
-        """Called last, whatever has happened."""
+        """Called last, whatever happened."""
 
     def watches(self) -> str | None:
         """Returns the evaluation metric that the callback needs, if any; `tg.fit` checks that it exists."""

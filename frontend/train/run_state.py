@@ -15,7 +15,7 @@ from tensorgrad.tracing.location import user_line
 
 LOSSES = checkpoints.RUN + "losses"
 MOST = 2**53
-"""Counts beyond are none."""
+"""Counts above this are invalid."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ def _integer(array: np.ndarray) -> int:
 
 
 def count(value: Any) -> int:
-    """Returns a number from 0.
+    """Returns a count: a nonnegative integer.
 
     Raises:
-        ValueError: This is none.
+        ValueError: It is not one.
     """
     if not is_integer(value, 0) or value > MOST:
         raise ValueError(f"{value!r} is not a count")
@@ -105,7 +105,7 @@ def number(value: Any) -> float:
     """Returns a number.
 
     Raises:
-        ValueError: This is none.
+        ValueError: It is not one.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or (abs(value) > MOST and isinstance(value, int)):
         raise ValueError(f"{value!r} is not a number")
