@@ -1,1 +1,1 @@
-"""Passes on kernels: lowering to each device's dialect, its text, and the program made of it."""
+"""Kernel passes: lowering to each device's dialect, emission of kernel text, and assembly of the program."""

@@ -1,4 +1,4 @@
-"""From a module whose kernels are `wgsl.kernel`s to a `Program`."""
+"""Builds a `Program` from a lowered module."""
 
 from __future__ import annotations
 
@@ -77,28 +77,28 @@ from tensorgrad.runtime.target import Target
 def build_program(
     module: ModuleOp, target: Target, name: str | None = None, kernels: Mapping[str, Kernel] | None = None
 ) -> Program:
-    """Returns the program of a module's function, as data.
+    """Returns the program for a function of a module, as plain data.
 
     Args:
-        module: Behind `lower-buf-to-wgsl`: kernels, and one function of arenas, views, dispatches and copies.
+        module: After `lower-buf-to-wgsl`: kernels, and a function of arenas, views, dispatches and copies.
         target: What the program is compiled for.
-        name: The function; may be absent where there is only one.
-        kernels: Those that are written as text already, by name.
+        name: The function's name; optional if there is only one.
+        kernels: Kernels that have already been emitted, by name.
 
     Raises:
-        DiagnosticException: The module is at another level.
+        DiagnosticException: The module is not at this level.
     """
     return _Builder(module, target, name, kernels or {}).build()
 
 
 def native_kernel(function: llvm.FuncOp) -> Kernel:
-    """Returns a kernel of native code, as data."""
+    """Returns a native kernel as plain data."""
     scratch = cast("IntegerAttr[Any]", function.attributes[SCRATCH]).value.data
     return Kernel("llvm", function.sym_name.data, emit_function(function), (1, 1, 1), scratch)
 
 
 class _Builder:
-    """Collects a program's parts."""
+    """Accumulates the parts of a program."""
 
     def __init__(self, module: ModuleOp, target: Target, name: str | None, written: Mapping[str, Kernel]):
         self.written = written
@@ -147,7 +147,7 @@ class _Builder:
         return program
 
     def _steps(self, block: Block, loops: tuple[RepeatOp, ...]) -> tuple[Step, ...]:
-        """Returns the steps of a block that some loops run."""
+        """Returns the steps of a block nested in `loops`."""
         steps: list[Step] = []
         for op in block.ops:
             if isinstance(op, ArenaOp):
@@ -175,7 +175,7 @@ class _Builder:
             self.buffers.append(Buffer(op.label.data, op.size, op.role.data))
 
     def _counter(self, size: int) -> bytearray:
-        """Returns the numbers from 0 on, each where a binding can start."""
+        """Returns the integers from 0 up, each at an offset aligned for a binding."""
         words = self.target.min_storage_buffer_offset_alignment // 4
         numbers = np.zeros((size // 4 // words, words), np.uint32)
         numbers[:, 0] = np.arange(len(numbers))
@@ -234,7 +234,7 @@ class _Builder:
         return Kernel("wgsl", kernel.sym_name.data, code, (x, y, z), _workgroup_storage(kernel))
 
     def _binding(self, value: SSAValue, access: str, loops: tuple[RepeatOp, ...]) -> Binding:
-        """Returns a binding; that of a row has a byte stride for each loop."""
+        """Returns a binding; one to a row has a byte stride for each enclosing loop."""
         row = value.owner if isinstance(value.owner, RowOp) else None
         view = cast(ViewOp, value.owner) if row is None else row.base
         size = -(-buffer_bytes(cast("MemRefType[Attribute]", value.type)) // 4) * 4
@@ -250,7 +250,7 @@ class _Builder:
         return Binding(self.arena_index[view.arena], start, size, access, tuple(strides))
 
     def _exchange(self, kernel: KernelOp, op: CollectiveOp) -> Collective | Wait:
-        """Returns the step that runs a collective, or starts it, or waits for its end."""
+        """Returns the step that runs a collective, starts it, or waits for its completion."""
         if op.is_wait:
             self.costs.append([0, 0])
             return Wait(self.requests[kernel.inputs[-1]])
@@ -282,7 +282,7 @@ class _Builder:
         )
 
     def _whole(self, value: SSAValue) -> ViewOp:
-        """Returns the view that a collective's operand is."""
+        """Returns the view that defines a collective's operand."""
         if not isinstance(value.owner, ViewOp):
             raise DiagnosticException(
                 f"a collective takes a whole buffer, not a slice that moves in a loop: {value.type}"
@@ -310,7 +310,7 @@ DTYPES: dict[Attribute, str] = {
 
 
 def _wait_for(start: KernelOp) -> KernelOp:
-    """Returns the kernel that ends an exchange."""
+    """Returns the kernel that waits for an exchange to complete."""
     users = (use.operation for use in start.outputs[0].uses if use.operation is not start)
     found = next((one for one in users if isinstance(one, KernelOp)), None)
     if found is None:
@@ -324,13 +324,13 @@ def _count(op: DispatchOp, name: str) -> int:
 
 
 def _access(kernel: wgsl.KernelOp | llvm.FuncOp) -> list[str]:
-    """Returns how a kernel accesses each binding."""
+    """Returns the access mode of each of a kernel's bindings."""
     modes = kernel.access if isinstance(kernel, wgsl.KernelOp) else kernel.attributes[ACCESS]
     return [mode.data for mode in cast("ArrayAttr[StringAttr]", modes)]
 
 
 def _workgroup_storage(kernel: wgsl.KernelOp) -> int:
-    """Returns how many bytes a workgroup shares."""
+    """Returns the size in bytes of a kernel's workgroup memory."""
     shared = (op.memref.type for op in kernel.walk() if isinstance(op, wgsl.WorkgroupAllocOp))
     return sum(_shared_bytes(kind) for kind in shared)
 

@@ -1,12 +1,12 @@
-"""`expand-math`: elementary functions as polynomials and bit tests, where WGSL's builtins promise too little.
+"""`expand-math`: expands elementary functions to polynomials and bit tests, where WGSL's builtins guarantee too little.
 
 The error bounds below are in units in the last place (ulp) of f32, against float64, measured on a Vulkan
-device over every 4099th bit pattern and dense samples of the interesting ranges. The method of each is Cephes'
+device over every 4099th bit pattern and dense samples of the interesting ranges. The methods are Cephes'
 (S. Moshier, single-precision library: expf, logf, sinf, tanf, tanhf, asinf, atanf, sinhf, asinhf, acoshf, atanhf,
 ndtrf), and for `powf` that of fdlibm's e_powf.c (I. Taylor).
 
-A shader compiler may reassociate sums: `(a + b) - a` becomes `b`. Where a rounding error is computed, the sum
-goes through a mask on its bits, which no compiler sees through.
+A shader compiler may reassociate sums: `(a + b) - a` becomes `b`. Where a rounding error is computed, the sum is masked
+bitwise, which no compiler sees through.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 INFINITY_BITS = 0x7F800000
 NEAREST = 12582912.0
-"""1.5 * 2**23: the last bits of what it is added to are an integer."""
+"""1.5 * 2**23: the low mantissa bits of a sum with it are an integer."""
 LARGEST_EXPONENT = 88.722840
-"""The least f32 whose exponential overflows."""
+"""The smallest f32 whose exponential overflows."""
 LOG2_E = 1.4426950408889634
 LN_2 = 0.6931471805599453
-# ln 2 in two parts, the first of so few bits that its product with an exponent is exact.
+# ln 2 in two parts, the first with few enough bits that its product with an exponent is exact.
 LN_2_HIGH, LN_2_LOW = 0.693359375, -2.12194440e-4
 
 EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
@@ -70,7 +70,7 @@ TAN = (
 ASINH = (2.0122003309e-2, -4.2699340972e-2, 7.4847586088e-2, -1.6666288134e-1)
 ACOSH = (1.7596881071e-3, -7.5272886713e-3, 2.6454905019e-2, -1.1784741703e-1, 1.4142135263)
 ATANH = (1.81740078349e-1, 8.24370301058e-2, 1.46691431730e-1, 1.99782164500e-1, 3.33337300303e-1)
-# The bits of 2/pi behind 32 zeros.
+# The bits of 2/pi, preceded by 32 zeros.
 TWO_OVER_PI = (0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB)
 ERF = (
     7.853861353153693e-5,
@@ -81,7 +81,7 @@ ERF = (
     -3.761262582423300e-1,
     1.128379165726710,
 )
-# ln(erfc(x)) for x from 1 to 4, where 1 - erfc(x) needs fewer and fewer bits of it; a minimax fit.
+# ln(erfc(x)) for x from 1 to 4, where 1 - erfc(x) needs ever fewer bits of it; a minimax fit.
 LOG_ERFC = (
     -2.169761501e-5,
     4.414726613e-4,
@@ -145,15 +145,15 @@ def _exp_times(f: Formula, x: Value, doublings: int) -> Value:
 
 
 def exp(f: Formula, x: Value) -> Value:
-    """e**x within 2 ulp; beyond the range infinity or zero, through the subnormals."""
+    """e**x within 2 ulp; infinity or zero out of range, with gradual underflow."""
     return _native_exp(f, x) if f.native else _exp_times(f, x, 0)
 
 
 def _native_exp(f: Formula, x: Value) -> Value:
-    """The same in two thirds of the instructions, for code that keeps NaN and infinities.
+    """As `exp` in two thirds of the instructions, for targets that preserve NaN and infinities.
 
-    The exponent is added to the bits of e**r. Where the result may be subnormal, it is 32 too high, and a product with
-    2**-32 rounds once.
+    The exponent is added to the bits of e**r. Where the result may be subnormal, it is biased by 32, and the product
+    with 2**-32 rounds once.
     """
     clamped = f.select(x < -105.0, -105.0, x)
     shifted = f.fused(clamped, LOG2_E, NEAREST)
@@ -165,7 +165,7 @@ def _native_exp(f: Formula, x: Value) -> Value:
     tiny = clamped < -87.0
     exponent = (shifted.bits() << 23) + f.select(tiny, 32 << 23, 0)
     value = (power.bits() + exponent).as_real() * f.select(tiny, 2.0**-32, 1.0)
-    # e**88.7228394 overflows; what is not below, NaN too, becomes itself plus infinity.
+    # e**88.7228394 overflows; anything not below, including NaN, becomes x + infinity.
     return f.select(x < LARGEST_EXPONENT, value, x + inf)
 
 
@@ -178,7 +178,7 @@ def exp2(f: Formula, x: Value) -> Value:
 
 
 def expm1(f: Formula, x: Value) -> Value:
-    """e**x - 1 within 2 ulp, near zero too."""
+    """e**x - 1 within 2 ulp, also near zero."""
     n, r = _reduced(_clamped(f, x, -20.0, 20.0))
     scale = _power_of_two(n)
     near = scale * _exp_minus_one(f, r) + (scale - 1.0)
@@ -224,7 +224,7 @@ def erf(f: Formula, x: Value) -> Value:
 
 
 def _split(f: Formula, x: Value) -> tuple[Value, Value]:
-    """k and m with x = m * 2**k and m in [sqrt(1/2), sqrt(2)), for positive finite x."""
+    """Returns k and m with x = m * 2**k and m in [sqrt(1/2), sqrt(2)), for positive finite x."""
     subnormal = x.bits().compare("slt", 0x00800000)
     normal = f.select(subnormal, x * 2.0**23, x)
     offset = normal.bits() - 0x3F3504F3
@@ -246,7 +246,7 @@ def _log_or_special(f: Formula, x: Value, value: Value) -> Value:
 
 
 def log(f: Formula, x: Value) -> Value:
-    """Returns the natural logarithm within 1 ulp, near one too."""
+    """Returns the natural logarithm within 1 ulp, also near one."""
     k, m = _split(f, x)
     d, exponent = m - 1.0, k.to_real()
     tail = _log_tail(f, d) + exponent * LN_2_LOW - 0.5 * (d * d)
@@ -263,7 +263,7 @@ def log2(f: Formula, x: Value) -> Value:
 
 
 def log1p(f: Formula, x: Value) -> Value:
-    """ln(1 + x) within 3 ulp, near zero too."""
+    """ln(1 + x) within 3 ulp, also near zero."""
     near = _log_tail(f, x) - 0.5 * (x * x) + x
     inside = (x > -0.29289) & (x < 0.41421)
     value = f.select(inside, near, log(f, x + 1.0))
@@ -274,7 +274,7 @@ def log1p(f: Formula, x: Value) -> Value:
 
 
 def _log2_in_two(f: Formula, x: Value) -> tuple[Value, Value]:
-    """log2 of a positive finite x in two parts, the first of 12 bits: about 34 bits together."""
+    """log2 of a positive finite x as a sum of two floats, the first with 12 bits: about 34 bits in total."""
     subnormal = x.bits().compare("slt", 0x00800000)
     bits = f.select(subnormal, x * 2.0**24, x).bits()
     fraction = bits & 0x7FFFFF
@@ -327,11 +327,11 @@ def _exp2_of_product(f: Formula, y: Value, high: Value, low: Value) -> Value:
 
 
 def powf(f: Formula, x: Value, y: Value) -> Value:
-    """x**y within 2 ulp, as C's pow: an integer y takes negative x, x**0 and 1**y are 1 even for NaN."""
+    """x**y within 2 ulp, as C's pow: x may be negative if y is an integer; x**0 and 1**y are 1 even for NaN."""
     size, size_bits, y_bits = abs(x), x.magnitude_bits(), y.magnitude_bits()
     value = _exp2_of_product(f, y, *_log2_in_two(f, size))
 
-    # Zero and infinity, on either side.
+    # x is zero or infinite.
     grows = y > 0.0
     huge_or_zero = size_bits.equals(0) | size_bits.equals(INFINITY_BITS)
     up = f.select(grows, inf, 0.0)
@@ -339,7 +339,7 @@ def powf(f: Formula, x: Value, y: Value) -> Value:
     above_one = size > 1.0
     value = f.select(huge_or_zero | y_bits.equals(INFINITY_BITS), f.select(above_one, up, down), value)
 
-    # The sign, and the powers that are no real numbers.
+    # The sign, and powers that are not real.
     half = y * 0.5
     integer = y.floor().equals(y)
     odd = integer & half.floor().differs(half) & (abs(y) < 2.0**24)
@@ -357,7 +357,7 @@ def powf(f: Formula, x: Value, y: Value) -> Value:
 
 
 def _high_product(x: Value, y: Value) -> Value:
-    """Returns the upper 32 of the 64 bits of an unsigned product, for x below 2**24."""
+    """Returns the high 32 bits of a 64-bit unsigned product, for x below 2**24."""
     x_high, x_low = x >> 16, x & 0xFFFF
     y_high, y_low = y >> 16, y & 0xFFFF
     one, other = x_high * y_low, x_low * y_high
@@ -374,10 +374,10 @@ def _word(f: Formula, place: Value, first: int) -> Value:
 
 
 def _quarter_turns(f: Formula, size: Value) -> tuple[Value, Value]:
-    """n modulo 4 and r with `size` = n pi/2 + r and |r| <= pi/4, for positive finite numbers, by integers alone.
+    """Returns n modulo 4 and r with `size` = n pi/2 + r, |r| <= pi/4, for positive finite `size`, by integers alone.
 
-    The method is M. Payne's and R. Hanek's: of 2/pi, only the bits matter whose product with the mantissa is neither
-    a multiple of four turns' quarters nor too small.
+    The method is M. Payne's and R. Hanek's: only those bits of 2/pi matter whose product with the mantissa is neither a
+    multiple of 4 nor too small.
     """
     bits = size.bits()
     mantissa = (bits & 0x7FFFFF) | 0x800000
@@ -385,7 +385,7 @@ def _quarter_turns(f: Formula, size: Value) -> tuple[Value, Value]:
     place, shift = offset >> 5, offset & 31
     words = [_word(f, place, first) for first in range(4)]
     first, second, third = ((high << shift) | (low >> 1 >> (shift ^ 31)) for high, low in pairwise(words))
-    # The product modulo 4, as a fixed-point number: 2 bits before the point, 62 behind it.
+    # The product modulo 4, as a fixed-point number: 2 integer bits, 62 fraction bits.
     middle = mantissa * second
     low = middle + _high_product(mantissa, third)
     carry = f.select(low < middle, 1, 0)
@@ -409,7 +409,7 @@ def _cosine(f: Formula, square: Value) -> Value:
 
 
 def _wave(f: Formula, x: Value, quarter: int, negative: Value | None) -> Value:
-    """Returns the sine of |x| and `quarter` quarter turns, negated where asked for; NaN for infinities."""
+    """Returns the sine of |x| plus `quarter` quarter turns, negated where `negative`; NaN for infinities."""
     n, r = _quarter_turns(f, abs(x))
     n, square = n + quarter, r * r
     value = f.select((n & 1).equals(0), _sine(f, r, square), _cosine(f, square))
@@ -420,17 +420,17 @@ def _wave(f: Formula, x: Value, quarter: int, negative: Value | None) -> Value:
 
 
 def sin(f: Formula, x: Value) -> Value:
-    """Returns the sine within 3 ulp, for numbers of any size."""
+    """Returns the sine within 3 ulp, for numbers of any magnitude."""
     return _wave(f, x, 0, x.bits().compare("slt", 0))
 
 
 def cos(f: Formula, x: Value) -> Value:
-    """Returns the cosine within 3 ulp, for numbers of any size."""
+    """Returns the cosine within 3 ulp, for numbers of any magnitude."""
     return _wave(f, x, 1, None)
 
 
 def tan(f: Formula, x: Value) -> Value:
-    """Returns the tangent within 5 ulp, for numbers of any size."""
+    """Returns the tangent within 5 ulp, for numbers of any magnitude."""
     n, r = _quarter_turns(f, abs(x))
     square = r * r
     value = f.polynomial(square, TAN) * square * r + r
@@ -494,7 +494,7 @@ def asinh(f: Formula, x: Value) -> Value:
     """Asinh within 4 ulp."""
     size, square = abs(x), x * x
     small = f.polynomial(square, ASINH) * square * size + size
-    # From 1500 on, sqrt(x * x + 1) is x, and its square would overflow.
+    # From 1500 on, sqrt(x * x + 1) rounds to x, and x * x may overflow.
     huge = size > 1500.0
     grown = f.select(huge, size, size + (square + 1.0).sqrt())
     large = log(f, grown) + f.select(huge, LN_2, 0.0)
@@ -547,11 +547,11 @@ EXPANSIONS: dict[type[Operation], Callable[..., Value]] = {
     math.AtanhOp: atanh,
     math.Atan2Op: atan2,
 }
-"""What replaces each op: a function from a formula and the operands to the result."""
+"""The expansion of each op: a function from a formula and the operands to the result."""
 
 
 def expand(op: Operation, native: bool = False) -> None:
-    """Replaces one op of `EXPANSIONS`, on f32 or, through f32, on f16; `native` says that it becomes native code."""
+    """Expands an op of `EXPANSIONS` on f32 or, through f32, on f16; `native` selects the expansion for CPUs."""
     type_ = op.results[0].type
     formula = Formula(op.location, native)
     operands = [formula.value(operand) for operand in op.operands]
@@ -566,16 +566,15 @@ def expand(op: Operation, native: bool = False) -> None:
 
 @dataclass(frozen=True)
 class ExpandMathPass(LevelPass):
-    """Replaces the `math` ops whose WGSL builtin is less accurate than is promised here, by `arith`.
+    """Expands the `math` ops whose WGSL builtin is less accurate than guaranteed here to `arith`.
 
-    Expects scalar f32 and f16 ops, anywhere in the module. Guarantees that none of `EXPANSIONS` is left, that
-    each result is within the bound its function's docstring states where the device keeps subnormals, that
-    NaN, infinities and zeros of either sign come out as in C, and that the new ops carry the location of the
-    old one.
-    Left to the builtins: sqrt, rsqrt, floor and the like. In native code, f64 is left to the C library.
+    Expects scalar f32 and f16 ops, anywhere in the module. Guarantees that none of `EXPANSIONS` is left, that each
+    result is within the bound stated in its function's docstring where the device keeps subnormals, that NaN,
+    infinities and signed zeros are as in C, and that the new ops have the location of the old one. Left to the
+    builtins: sqrt, rsqrt, floor and the like. In native code, f64 is left to the C library.
 
     Attributes:
-        target: A device, or a CPU.
+        target: A device or a CPU.
     """
 
     name = "expand-math"
@@ -584,10 +583,10 @@ class ExpandMathPass(LevelPass):
     target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        """Expand every op of the table in `op`.
+        """Expands every op of `EXPANSIONS` in `op`.
 
         Raises:
-            PassFailedException: one is on a type that is neither f32 nor f16; nothing has changed then.
+            PassFailedException: one has a type other than f32 and f16; the module is unchanged then.
         """
         found = [inner for inner in operations(op.body.block) if type(inner) in EXPANSIONS]
         if self.target.native:

@@ -1,9 +1,9 @@
-"""`keep-ieee`: arithmetic that shader compilers fold as if there were no NaN, no infinity and no rounding.
+"""`keep-ieee`: protects arithmetic that shader compilers fold as if there were no NaN, infinity or rounding.
 
-WGSL allows them to, and Mesa's do: `x * 0` becomes 0, `x - x` too, `(x + 1e20) - 1e20` becomes x, and the NaN that a
-training should have stopped at is gone. They fold what they see through: a constant operand, one value on both sides of
-an op. Such ops are rare in programs, and are written here by the bits of their operand, or with an inner value that
-passes through an integer op which changes no number; all others stay as they are.
+WGSL allows it, and Mesa does it: `x * 0` becomes 0, so does `x - x`, `(x + 1e20) - 1e20` becomes x, and the NaN that
+training should have stopped at is lost. Compilers fold what they can see: a constant operand, or the same value on both
+sides of an op. Such ops are rare in programs. They are rewritten here on the bits of their operand, or with an inner
+value that passes through an integer identity op; all others are unchanged.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from tensorgrad.passes.scalars import Formula, Value
 
 SIGN, INFINITY, NAN = 0x80000000, 0x7F800000, 0x7FC00000
 LARGEST_BITS = 0xFFFFFFFE
-"""The bits of a NaN; those of one other NaN are more."""
+"""The bits of a NaN; only one other NaN has larger bits."""
 
 Written: TypeAlias = Callable[[Formula, Value], Value]
-"""A result by one operand."""
+"""Builds a result from one operand."""
 
 SUMS = (arith.AddfOp, arith.SubfOp)
 PRODUCTS = (arith.MulfOp, arith.DivfOp)
 
 
 def opaque(f: Formula, x: Value) -> Value:
-    """x, but no compiler knows that."""
+    """Returns x, opaquely to compilers."""
     return x.bits().at_most(LARGEST_BITS).as_real()
 
 
 def _signed(f: Formula, x: Value, magnitude: int, negated: bool) -> Value:
-    """Returns the bits of a number of x's sign, or of the other."""
+    """Returns the bits of a number with x's sign, or the opposite."""
     bits = x.bits() ^ SIGN if negated else x.bits()
     return (bits & SIGN) | magnitude if magnitude else bits & SIGN
 
 
 def times_zero(negated: bool) -> Written:
-    """x * 0: zero of x's sign, NaN for infinities and NaN."""
+    """x * 0: zero with x's sign, NaN for infinities and NaN."""
 
     def write(f: Formula, x: Value) -> Value:
         special = x.magnitude_bits() >= INFINITY
@@ -56,7 +56,7 @@ def times_zero(negated: bool) -> Written:
 
 
 def zero_over(negated: bool) -> Written:
-    """0 / x: zero of x's sign, NaN for zeros and NaN."""
+    """0 / x: zero with x's sign, NaN for zeros and NaN."""
 
     def write(f: Formula, x: Value) -> Value:
         size = x.magnitude_bits()
@@ -67,7 +67,7 @@ def zero_over(negated: bool) -> Written:
 
 
 def over_zero(negated: bool) -> Written:
-    """x / 0: infinity of x's sign, NaN for zeros and NaN."""
+    """x / 0: infinity with x's sign, NaN for zeros and NaN."""
 
     def write(f: Formula, x: Value) -> Value:
         size = x.magnitude_bits()
@@ -84,11 +84,11 @@ def less_itself(f: Formula, x: Value) -> Value:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What becomes of an op.
+    """The rewrite of an op.
 
     Attributes:
-        operand: The operand that it depends on, or that is made opaque.
-        write: The result by that operand; `None` where the op stays and takes the operand opaquely.
+        operand: The operand that the result depends on, or that is made opaque.
+        write: Builds the result from that operand; `None` if the op stays and takes the operand opaquely.
     """
 
     operand: int
@@ -107,7 +107,7 @@ def _is_negative(number: float) -> bool:
 
 
 def _signed_term(value: SSAValue, sign: int = 1) -> tuple[SSAValue, int]:
-    """Returns what a negation is of, or the value itself, and its sign."""
+    """Returns a negation's operand, or the value itself, and its sign."""
     while isinstance(value.owner, arith.NegfOp):
         value, sign = value.owner.operand, -sign
     return value, sign
@@ -120,7 +120,7 @@ def _terms(op: Operation, sign: int = 1) -> list[tuple[SSAValue, int]]:
 
 
 def _of_sum(op: Operation) -> Rewrite | None:
-    """x - x, and a sum less one of its terms, or with two constants: (x + y) - x, (x + 1e20) - 1e20."""
+    """x - x, and a sum minus one of its terms, or with two constants: (x + y) - x, (x + 1e20) - 1e20."""
     terms = _terms(op)
     (left, left_sign), (right, right_sign) = terms
     if left is right and left_sign != right_sign:
@@ -163,7 +163,7 @@ def _of_quotient(op: arith.DivfOp) -> Rewrite | None:
 
 
 def _leaves_range(inner: SSAValue, factor: float) -> bool:
-    """Returns whether a product's constant factor, times another, is not a normal number any more."""
+    """Returns whether a product's constant factor, times another, is no longer a normal number."""
     owner = _signed_term(inner)[0].owner
     if not isinstance(owner, PRODUCTS):
         return False
@@ -183,11 +183,11 @@ RULES: dict[type[Operation], Callable[..., Rewrite | None]] = {
     arith.MulfOp: _of_product,
     arith.DivfOp: _of_quotient,
 }
-"""What is looked at: two constant operands are not, those of programs are folded on tensors."""
+"""Ops that may be rewritten. Ops on two constants are not: those are already folded on tensors."""
 
 
 def rewrite_of(op: Operation) -> Rewrite | None:
-    """Returns the rewrite of an op that shader compilers would fold otherwise than IEEE 754; `None` keeps it."""
+    """Returns the rewrite of an op that shader compilers would fold against IEEE 754; `None` keeps it."""
     rule = RULES.get(type(op))
     if rule is None or op.results[0].type not in (f32, f16):
         return None
@@ -197,7 +197,7 @@ def rewrite_of(op: Operation) -> Rewrite | None:
 
 
 def keep(op: Operation, rewrite: Rewrite) -> None:
-    """Writes an op so that no compiler folds it; f16 is computed through f32, which holds every result."""
+    """Rewrites an op so that no compiler folds it; f16 is computed in f32, which represents every result."""
     formula, half = Formula(op.location), op.results[0].type == f16
     x = formula.value(op.operands[rewrite.operand])
     result = (rewrite.write or opaque)(formula, x.cast(arith.ExtFOp, f32) if half else x)
@@ -211,12 +211,12 @@ def keep(op: Operation, rewrite: Rewrite) -> None:
 
 
 class KeepIeeePass(LevelPass):
-    """Keeps the values of float arithmetic that shader compilers fold.
+    """Preserves the values of float arithmetic that shader compilers fold.
 
-    Expects scalar f32 and f16 ops, anywhere in the module, in front of `expand-math`, whose formulas need none of it.
+    Expects scalar f32 and f16 ops, anywhere in the module, before `expand-math`, whose formulas need none of it.
     Guarantees IEEE 754's NaN, infinities and zeros for `x * 0`, `0 / x`, `x / 0` and `x - x`, and that sums of sums
-    with a common term or a constant each, products of products with constants that leave the range together, and the
-    square of a square root are computed as they are written. Other ops are as before.
+    with a common term or two constants, products of products with constants whose product leaves the range, and the
+    square of a square root are computed as written. Other ops are unchanged.
     """
 
     name = "keep-ieee"

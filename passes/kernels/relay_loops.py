@@ -1,4 +1,4 @@
-"""The pass `relay-loops`: loops too long for one invocation run on several, one after the other."""
+"""The pass `relay-loops`: distributes loops too long for one invocation over several, which run in sequence."""
 
 from __future__ import annotations
 
@@ -47,22 +47,21 @@ from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 SHARED, INSIDE = "shared", "inside"
 NEVER = 1 << 62
-"""More iterations than there may be."""
+"""Larger than any iteration count."""
 
 
 @dataclass(frozen=True)
 class RelayLoopsPass(TargetedPass):
-    """Splits loops that are too long for one invocation over several, which run their parts one after the other.
+    """Splits loops that are too long for one invocation over several ("relays"), which run their parts in sequence.
 
-    Drivers that run kernels on a CPU end every loop of an invocation, and say nothing, once it has run some number of
-    iterations in all of its loops together (Mesa's llvmpipe: 65,535); so loops inside each other don't help, but
-    further invocations do. Expects kernels behind `lower-buf-to-wgsl`. Guarantees the same results, bit for bit, and
-    kernels none of whose invocations runs more iterations than the target allows. Kernels that never pass the limit
-    stay as they are.
+    Drivers that run kernels on a CPU silently terminate every loop of an invocation once it has run some total number
+    of iterations over all its loops (Mesa's llvmpipe: 65,535); so nesting doesn't help, but more invocations do.
+    Expects kernels after `lower-buf-to-wgsl`. Guarantees the same results, bit for bit, and that no invocation of a
+    kernel runs more iterations than the target allows. Kernels that never exceed the limit are unchanged.
 
-    A kernel that may pass it gets larger workgroups: `relays` times the invocations, along x. All of them run the same
-    code, but only the first stores results. A shared loop is run by one relay after the other, each in its range of the
-    iterations; carried values pass through workgroup memory:
+    A kernel that may exceed it gets larger workgroups: `relays` times the invocations, along x. All of them run the
+    same code, but only the first stores results. The relays run a shared loop one after another, each in its range of
+    the iterations; carried values are passed through workgroup memory:
 
     ```
     for relay in 0 .. relays:
@@ -70,13 +69,15 @@ class RelayLoopsPass(TargetedPass):
       barrier
     ```
 
-    Conditions around such a loop that differ between invocations, as that which ends invocations behind the last
+    Conditions around such a loop that differ between invocations, such as the bounds guard of the last workgroup, are
+    sunk to the stores: barriers must be reached by every invocation.
     element, move to the stores: barriers need every invocation.
 
     Attributes:
-        target: The device: the limit on iterations, and those on workgroups.
-        relays: How many invocations share every loop, however short, where the target has room; 0 goes by the limit.
-        inner: With `relays`: whether they share the innermost loops that they can, and not the outermost.
+        target: The device, with its limits on iterations and workgroups.
+        relays: The number of invocations that share every loop, however short, if the target permits; 0 derives it from
+            the limit.
+        inner: With `relays`, whether they share the innermost shareable loops rather than the outermost.
     """
 
     name = "relay-loops"
@@ -87,7 +88,7 @@ class RelayLoopsPass(TargetedPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         found = level_of(op)
-        # Where nothing is computed, a lowered module holds what a planned one does.
+        # Without kernels, a lowered module looks like a planned one.
         if found in (Level.TG, Level.BUF) or any(
             isinstance(one, BufKernelOp) and one.collective is None for one in op.walk()
         ):
@@ -110,7 +111,7 @@ class RelayLoopsPass(TargetedPass):
         return None if limit is None else plan_relays(kernel, self.target, limit)
 
 
-# How many relays, and in which loops
+# Planning: how many relays, in which loops
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,9 @@ class Plan:
     """How a kernel's loops are relayed.
 
     Attributes:
-        relays: How many invocations run a loop.
-        loops: For each loop that isn't run by all of them: whether they share it, or loops inside of it.
-        iterations: What each of them runs then at most.
+        relays: The number of invocations that share a loop.
+        loops: For each loop that isn't run by all relays: whether it is shared itself, or nested loops are.
+        iterations: The most iterations that any of them runs then.
     """
 
     relays: int
@@ -132,7 +133,7 @@ def plan_relays(kernel: wgsl.KernelOp, target: Target, limit: int) -> Plan | Non
     """Returns the fewest relays, a power of two, that keep a kernel below a limit; `None` if it needs none.
 
     Raises:
-        DiagnosticException: There is no number of relays that does, or the target has no room for them.
+        DiagnosticException: No number of relays does, or it exceeds the target's limits.
     """
     needed = kernel_iterations(kernel)
     if needed <= limit:
@@ -149,7 +150,7 @@ def plan_relays(kernel: wgsl.KernelOp, target: Target, limit: int) -> Plan | Non
 
 
 def _room(kernel: wgsl.KernelOp, target: Target) -> int:
-    """Returns how many relays a workgroup has room for; invocations of one vector are counted together."""
+    """Returns the most relays that fit in a workgroup; the driver counts a vector of invocations as one."""
     width, *others = kernel.workgroup_size.get_values()
     if width % (target.subgroup_size or 1):
         return 1
@@ -166,7 +167,7 @@ def _too_long(kernel: wgsl.KernelOp, target: Target, problem: str) -> Diagnostic
 
 
 def _planned(block: Block, relays: int, loops: dict[Operation, str], updated: set[SSAValue]) -> int:
-    """Returns the iterations of a block that each relay runs at most; notes what is done with each loop."""
+    """Returns the most iterations of a block that a relay runs; records how each loop is handled."""
 
     def count(op: Operation) -> int:
         if isinstance(op, scf.ForOp):
@@ -177,7 +178,7 @@ def _planned(block: Block, relays: int, loops: dict[Operation, str], updated: se
 
 
 def _planned_loop(loop: scf.ForOp, relays: int, loops: dict[Operation, str], updated: set[SSAValue]) -> int:
-    """Returns a loop is run by all relays, shared, or shared inside: whatever leaves each the fewest iterations."""
+    """Decides whether all relays run a loop, share it, or share nested loops, to minimize each one's iterations."""
     trips, inside, masked = most_trips(loop), iterations(loop.body.block), masked_iterations(loop)
     options: list[tuple[int, dict[Operation, str]]] = []
     if not any(isinstance(op, memref.StoreOp) and op.memref in updated for op in operations(loop.body.block)):
@@ -196,7 +197,7 @@ def _planned_loop(loop: scf.ForOp, relays: int, loops: dict[Operation, str], upd
 
 
 def _all_shared(block: Block, inner: bool) -> Iterator[tuple[Operation, str]]:
-    """Yields what is done with each loop that can be shared, when all are."""
+    """Yields how each shareable loop is handled if all are shared."""
     for op in block.ops:
         if not isinstance(op, scf.ForOp):
             for region in op.regions:
@@ -231,21 +232,21 @@ def _check_memory(kernel: wgsl.KernelOp, loops: dict[Operation, str], target: Ta
 
 
 def _kinds_held(loop: Operation, size: int) -> list[wgsl.Memref]:
-    """Returns the arrays that what a loop carries is passed on in: one element for each invocation."""
+    """Returns the types of the arrays that pass on carried values: one element per invocation."""
     kinds = [i32 if isinstance(result.type, IndexType) else result.type for result in loop.results]
     return [MemRefType(kind, [size]) for kind in kinds]
 
 
-# The code
+# Rewriting
 
 
 @dataclass(frozen=True)
 class _Guard:
-    """What has to hold where a store runs.
+    """The conditions under which a store runs.
 
     Attributes:
-        first: For what all relays run through: that this is the first one, and what else was asked for.
-        inside: What was asked for; `None` if nothing.
+        first: For code that all relays run: that this is the first relay, and the original condition.
+        inside: The original condition; `None` if there is none.
     """
 
     first: SSAValue
@@ -253,7 +254,7 @@ class _Guard:
 
 
 class _Code(ScalarBuilder):
-    """Inserts ops in front of another; what is new gets the location of the one behind it."""
+    """Inserts ops before another one, with that op's location."""
 
     def __init__(self, anchor: Operation):
         super().__init__(cast(Block, anchor.parent))
@@ -277,7 +278,7 @@ _PLACES = (wgsl.LocalIdOp, wgsl.LocalIndexOp, wgsl.GlobalIdOp)
 
 
 class _Relays:
-    """Rewrites a kernel by a plan."""
+    """Rewrites a kernel according to a plan."""
 
     def __init__(self, kernel: wgsl.KernelOp, plan: Plan):
         self.kernel, self.plan = kernel, plan
@@ -285,7 +286,7 @@ class _Relays:
         self.size = math.prod(kernel.workgroup_size.get_values())
         self.arrays: dict[wgsl.Memref, list[SSAValue]] = {}
         self.read: set[SSAValue] = set()
-        """The memory that relays may have read since the last barrier."""
+        """Memory that relays may have read since the last barrier."""
 
     def write(self) -> None:
         """Rewrites the kernel in place."""
@@ -334,7 +335,7 @@ class _Relays:
             if self.plan.loops.get(inner) == SHARED:
                 self.read.update(self._held(cast(scf.ForOp, inner)))
         self._rewrite(list(loop.body.block.ops), guard)
-        self.read |= before  # there may be no iteration, and then none of the barriers inside
+        self.read |= before  # with no iterations, none of the nested barriers runs
 
     def _narrowed(self, guard: _Guard, code: _Code, condition: SSAValue, wanted: bool) -> _Guard:
         met = code.value(condition) if wanted else code.value(condition) ^ 1
@@ -342,7 +343,7 @@ class _Relays:
         return _Guard((code.value(guard.first) & met).ssa, both(inside, met).ssa)
 
     def _open(self, op: scf.IfOp, guard: _Guard) -> None:
-        """A condition around a shared loop: it stays if all invocations agree on it; else both sides run."""
+        """Rewrites an `if` around a shared loop: it stays if its condition is uniform; else both branches run."""
         regions = [region for region in (op.true_region, op.false_region) if region.blocks]
         if is_uniform(op.cond):
             before, after = self.read, set(self.read)
@@ -350,7 +351,7 @@ class _Relays:
                 self.read = set(before)
                 self._rewrite(list(region.block.ops), guard)
                 after |= self.read
-            # Of kernels that share a dispatch, a workgroup runs one.
+            # A workgroup runs only one of the kernels that share a dispatch.
             self.read = before if EXCLUSIVE in op.attributes else after
             return
         code, ends = _Code(op), list[scf.YieldOp]()
@@ -373,7 +374,7 @@ class _Relays:
         op.erase()
 
     def _run_by_all(self, op: Operation, guard: _Guard) -> None:
-        """An op that all relays run: only the first stores, when all have read what is there."""
+        """Rewrites an op that all relays run: only the first one stores, once all have read the old values."""
         fenced = any(isinstance(one, memref.StoreOp) and one.memref in self.updated for one in op.walk())
         after = op.next_op
         if fenced:
@@ -389,11 +390,11 @@ class _Relays:
     # Loops
 
     def _share(self, loop: scf.ForOp, guard: _Guard) -> None:
-        """Runs the relays one after the other, each in its range of a loop's iterations."""
+        """Runs the relays one after another, each in its range of a loop's iterations."""
         code, held, trips = _Code(loop), self._held(loop), -(-most_trips(loop) // self.plan.relays)
         if not self.read.isdisjoint([*held, *_stored(loop)]):
             code.append(wgsl.BarrierOp(storage=True))
-        if held:  # the first relay takes them itself, in the first turn
+        if held:  # the first relay reads the initial values itself
             begin = Block()
             with code.within(begin):
                 self._put(code, held, loop.iter_args)
@@ -422,7 +423,7 @@ class _Relays:
         loop.erase()
 
     def _held(self, loop: scf.ForOp) -> list[SSAValue]:
-        """Returns the arrays that pass a loop's carried values on; loops reuse them."""
+        """Returns the arrays that pass on a loop's carried values; loops reuse them."""
         taken, found = dict[wgsl.Memref, int](), list[SSAValue]()
         top = self.kernel.body.block.first_op
         assert top is not None
@@ -435,14 +436,14 @@ class _Relays:
         return found
 
     def _put(self, code: _Code, held: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
-        """Leaves values for the next invocation, and ends the block."""
+        """Stores values for the next relay, and terminates the block."""
         for memory, value in zip(held, code.values(values), strict=True):
             stored = value.cast(arith.IndexCastOp, i32) if isinstance(value.type, IndexType) else value
             code.append(memref.StoreOp.get(stored.ssa, memory, [self.place]))
         code.append(scf.YieldOp())
 
     def _taken(self, code: _Code, held: Sequence[SSAValue], loop: scf.ForOp) -> list[Value]:
-        """Returns what the invocation before has left."""
+        """Returns the values that the previous relay stored."""
         found = [code.add(memref.LoadOp.get(memory, [self.place])) for memory in held]
         return [
             value.as_index() if isinstance(result.type, IndexType) else value
@@ -451,19 +452,19 @@ class _Relays:
 
 
 def _loaded(op: Operation) -> set[SSAValue]:
-    """Returns the memory that an op reads, or ops in it do."""
+    """Returns the memory that an op or its nested ops read."""
     return {one.memref for one in op.walk() if isinstance(one, memref.LoadOp)}
 
 
 def _stored(op: Operation) -> set[SSAValue]:
-    """Returns the memory that an op writes, or ops in it do."""
+    """Returns the memory that an op or its nested ops write."""
     return {one.memref for one in op.walk() if isinstance(one, memref.StoreOp)}
 
 
 def _guard_stores(op: Operation, condition: SSAValue | None) -> None:
-    """Runs the stores in an op, but for those into what is an invocation's own, only where a condition holds.
+    """Guards the stores in an op by a condition, except for those into an invocation's private memory.
 
-    So do branches that store and leave nothing else behind: their loads would race with the stores.
+    A branch whose only effects are stores is guarded as a whole: its loads would race with the stores.
     """
     if condition is None:
         return
@@ -493,7 +494,7 @@ def _is_own(store: memref.StoreOp) -> bool:
 
 
 def _only_stores(op: scf.IfOp) -> bool:
-    """Returns whether a condition without an else has stores of its own kernel's memory for its only effects."""
+    """Returns whether the only effects of an `if` without `else` are stores to memory that isn't private."""
     stores = [one for one in op.walk() if isinstance(one, memref.StoreOp)]
     others = op.results or op.false_region.blocks or holds(op, wgsl.BarrierOp)
     return bool(stores) and not others and not any(map(_is_own, stores))

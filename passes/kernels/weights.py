@@ -1,4 +1,4 @@
-"""What scalar ops cost on processors, relative to an addition."""
+"""The costs of scalar ops, relative to an addition."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ WEIGHTS: dict[type[Operation], float] = {
     math.SqrtOp: 6.0,
     math.RsqrtOp: 10.0,
 }
-"""Ops that take more than an addition, or nothing; those of `EXPANSIONS` take what they are expanded to."""
+"""Ops that cost more than an addition, or nothing; those of `EXPANSIONS` cost what they expand to."""
 
 
 @cache
 def weight(kind: type[Operation]) -> float:
-    """Returns about how many additions an op of a kind takes as long as, without what its regions hold."""
+    """Returns the approximate cost of an op in additions, without its regions."""
     if kind in EXPANSIONS:
         formula = Formula(UnknownLoc())
         block = Block(arg_types=[f32] * (2 if kind in (math.PowFOp, math.Atan2Op) else 1))
@@ -35,5 +35,5 @@ def weight(kind: type[Operation]) -> float:
 
 
 def weight_of(ops: Iterable[Operation]) -> float:
-    """Returns about how many additions ops take as long as."""
+    """Returns the approximate cost of ops in additions."""
     return sum(weight(type(op)) for op in ops)

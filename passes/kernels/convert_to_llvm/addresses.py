@@ -1,9 +1,10 @@
-"""Splits addresses by the loops that they change in.
+"""Splits address computations by the loops they vary in.
 
-LLVM turns a sum into a bitwise `or` where it sees that no bit is in both terms, such as a row's start and a column. The
-loop vectorizer then does not see that the address advances by one, and gathers single elements. So what changes in
-fewer loops is added to the address first, by an instruction of its own. Constants come last: addresses that differ by
-them, such as those of a block in registers, have the rest in common, and CPUs add a constant where they access memory.
+LLVM turns a sum into a bitwise `or` if it can prove that the terms have no bits in common, such as a row's start and a
+column index. The loop vectorizer then fails to see that the address advances by one, and emits gathers. So the terms
+that vary in outer loops are added to the address first, by a separate instruction. Constants come last: addresses that
+differ only by a constant, such as those in a register block, share everything else, and CPUs fold a constant into the
+addressing mode.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from xdsl.ir import Block, Operation, SSAValue
 
 @dataclass(frozen=True)
 class Index:
-    """An index into memory as a sum.
+    """A memory index, as a sum.
 
     Attributes:
-        groups: Its terms, together where they change in the same loop, the outermost first.
-        constant: The sum of its constants.
-        is_split: Whether it is added to an address in several steps, so that nothing needs its own value.
+        groups: Its terms, grouped by the loop they vary in, outermost first.
+        constant: The sum of its constant terms.
+        is_split: Whether it is added to an address in several steps, so that the sum itself is not needed.
     """
 
     groups: tuple[tuple[SSAValue, ...], ...]
@@ -33,10 +34,10 @@ class Index:
 
 
 class Indices:
-    """The indices of a kernel's accesses.
+    """The indices of a kernel's memory accesses.
 
     Args:
-        body: The kernel's.
+        body: The kernel's body.
     """
 
     def __init__(self, body: Block):
@@ -46,15 +47,15 @@ class Indices:
         self._look(body)
 
     def of(self, value: SSAValue) -> Index:
-        """Returns a value that accesses are indexed by as a sum."""
+        """Returns an index of memory accesses as a sum."""
         return self._indices[value]
 
     def is_unneeded(self, op: Operation) -> bool:
-        """Returns whether an op is a sum that only makes indices which are added to addresses part by part."""
+        """Returns whether an op is a sum used only in indices that are added to addresses in parts."""
         return op in self._unneeded
 
     def _look(self, block: Block) -> None:
-        """Looks at the ops of a block, and of those in it, from the last to the first: users before what they use."""
+        """Visits the ops of a block and its nested blocks in reverse order: users before definitions."""
         op = block.last_op
         while op is not None:
             for region in op.regions:
@@ -70,7 +71,7 @@ class Indices:
             op = op.prev_op
 
     def _is_apart(self, user: Operation, value: SSAValue) -> bool:
-        """Returns whether a user of a sum takes its terms."""
+        """Returns whether a user of a sum takes its terms separately."""
         if user in self._unneeded:
             return True
         return indices_of(user) == [value] and user.operands.count(value) == 1 and self._indices[value].is_split
@@ -87,10 +88,10 @@ class Indices:
         return Index(tuple(tuple(groups[depth]) for depth in sorted(groups)), constant, steps > 1)
 
     def _depth(self, value: SSAValue) -> int:
-        """Returns how many loops are around the innermost one whose index, or carried values, a value is made of.
+        """Returns the depth of the innermost loop on whose induction variable or carried values a value depends.
 
-        A load counts as computed from its index: the tables of indices that kernels have don't change in the loops that
-        read them. Where memory changes, only the order of the sum is not the best.
+        A load counts as if computed from its index: the index tables of kernels don't change in the loops that read
+        them. If the memory does change, only the order of the sum is suboptimal.
         """
         found = self._depths.get(value)
         if found is None:
@@ -104,11 +105,11 @@ class Indices:
 
 
 ACCESSES: Mapping[type[Operation], int] = {memref.LoadOp: 1, vector.LoadOp: 1, memref.StoreOp: 2, vector.StoreOp: 2}
-"""The accesses, and how many operands each has in front of its indices."""
+"""Memory accesses, and the number of operands that precede the indices of each."""
 
 
 def indices_of(op: Operation) -> list[SSAValue]:
-    """Returns the values that an access is indexed by; none of another op."""
+    """Returns the indices of a memory access; none for any other op."""
     first = ACCESSES.get(type(op))
     return [] if first is None else list(op.operands[first:])
 

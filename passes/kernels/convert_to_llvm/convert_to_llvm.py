@@ -47,30 +47,30 @@ from tensorgrad.runtime.program import fault_name
 from tensorgrad.runtime.target import CPU, Target
 
 ACCESS, SCRATCH, LOOP = "cpu.access", "cpu.scratch", "cpu.loop"
-"""Attributes of a function: how it accesses each buffer, and the bytes of its scratch memory; of the branch back of a
-parallel loop, and of the accesses in it: the loop's number."""
+"""Attributes of a function: its access to each buffer, and the size in bytes of its scratch memory. `LOOP` marks the
+back edge of a parallel loop, and the accesses in it, with the loop's number."""
 
 FAULT = llvm.LLVMArrayType(2, i64)
-"""Where indices are checked: see `fault_name`."""
+"""The fault record of bounds checks: see `fault_name`."""
 
 ALIGNED_WORD: Properties = {"ordering": integer_attribute(0, i64), "alignment": integer_attribute(8, i64)}
 
 LINE = 64
-"""Arrays in scratch memory start at cache lines."""
+"""The alignment in bytes of arrays in scratch memory: a cache line."""
 
 
 @dataclass(frozen=True)
 class ConvertToLlvmPass(LevelPass):
-    """Writes each `cpu.kernel` as an `llvm.func` of its buffers' addresses, scratch memory, and a range of tasks.
+    """Converts each `cpu.kernel` to an `llvm.func` of its buffers' addresses, scratch memory, and a range of tasks.
 
-    Expects f32 and f16 without functions of `expand-math`. Guarantees functions of branches and scalar or vector
-    instructions. An i1 in memory is a 32-bit word. Arrays of a kernel lie in the scratch memory, whose size is the
-    attribute `cpu.scratch`; functions of f64 are calls of the C library. Constants stand at the function's start, once.
-    Where the target has `check_bounds`, an index outside of its memory is noted in the kernel's `.fault`, and the first
-    element is taken.
+    Expects f32 and f16 code after `expand-math`. Guarantees functions of branches and scalar or vector instructions. An
+    i1 in memory is a 32-bit word. Arrays local to a kernel are allocated in scratch memory, whose size is the attribute
+    `cpu.scratch`; functions of f64 are calls to the C library. Constants are materialized once, in the entry block. If
+    the target has `check_bounds`, an out-of-bounds index is recorded in the kernel's `.fault`, and element 0 is
+    accessed instead.
 
     Attributes:
-        target: The CPU.
+        target: The target CPU.
     """
 
     name = "convert-to-llvm"
@@ -143,7 +143,7 @@ class _Function(Builder):
 
     @staticmethod
     def _argument_attributes(count: int) -> ArrayAttr[DictionaryAttr]:
-        """Scratch memory is nobody else's; buffers may be, where a kernel works in place."""
+        """Scratch memory is `noalias`; buffers may alias, since kernels may work in place."""
         none, alone = DictionaryAttr({}), DictionaryAttr({"llvm.noalias": UnitAttr()})
         return ArrayAttr([*[none] * (count - 3), alone, none, none])
 
@@ -199,7 +199,7 @@ class _Function(Builder):
         return address if index.constant == 0 else self._moved(address, index.constant, stored)
 
     def _moved(self, address: SSAValue, terms: tuple[SSAValue, ...] | int, stored: Attribute) -> SSAValue:
-        """Returns an address moved by a sum or a constant, which is the same value wherever a block needs it."""
+        """Returns an address offset by a sum or a constant; the value is reused within a block."""
         found = self.addresses.get((address, terms))
         if found is None:
             if isinstance(terms, int):
@@ -212,7 +212,7 @@ class _Function(Builder):
         return found
 
     def _checked(self, memory: SSAValue, at: SSAValue, lanes: int) -> SSAValue:
-        """Returns an index, or 0 where `lanes` elements from it on are not all in the memory, which is noted."""
+        """Returns an index, or 0 if `lanes` elements from it are not all in bounds, which is recorded."""
         kind = memory.type
         assert isinstance(kind, MemRefType)
         extent = cast("MemRefType[Attribute]", kind).element_count()
@@ -250,15 +250,15 @@ class _Function(Builder):
         self.add(op)
 
     def _access(self, memory: SSAValue) -> Properties:
-        """Returns the properties of an access: elements are aligned to their size."""
+        """Returns the properties of an access; elements are naturally aligned."""
         return _aligned(element_of(memory))
 
     def _mark(self, op: Operation) -> None:
-        """Says that an access belongs to the parallel loops around it."""
+        """Marks an access as belonging to its enclosing parallel loops."""
         if self.loops:
             op.attributes[LOOP] = IntegerAttr(self.loops[-1], i64)
 
-    # Control
+    # Control flow
 
     def _branch(self, block: Block, values: Sequence[SSAValue]) -> llvm.BrOp:
         op = llvm.BrOp.create(operands=values, successors=(block,))
@@ -266,7 +266,7 @@ class _Function(Builder):
         return op
 
     def _choose(self, condition: SSAValue, then: Block, otherwise: Block, values: Sequence[SSAValue] = ()) -> None:
-        """Branches on a condition; the values go to the second block."""
+        """Emits a conditional branch; `values` are passed to `otherwise`."""
         sizes = {SEGMENTS: short_ints([1, 0, len(values)])}
         self.add(llvm.CondBrOp.create(operands=(condition, *values), successors=(then, otherwise), properties=sizes))
 
@@ -276,7 +276,7 @@ class _Function(Builder):
         self.addresses = {}
 
     def _body(self, block: Block) -> list[SSAValue]:
-        """Converts the ops of a block; gives what it yields."""
+        """Converts the ops of a block; returns the values it yields."""
         for op in block.ops:
             if isinstance(op, scf.YieldOp):
                 return [self.env[operand] for operand in op.operands]

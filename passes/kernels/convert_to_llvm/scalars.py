@@ -1,4 +1,4 @@
-"""What each scalar or vector op becomes in LLVM's dialect."""
+"""Conversion of scalar and vector ops to the LLVM dialect."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ BY_INDEX: Properties = {
     "rawConstantIndices": short_ints([llvm.GEP_USE_SSA_VAL]),
     "noWrapFlags": IntegerAttr(0, i32),
 }
-"""An address of an element whose index is a value."""
+"""Properties of a GEP whose index is a value."""
 CALL: Properties = {"fastmathFlags": llvm.FastMathAttr(None), "op_bundle_sizes": short_ints([])}
 SEGMENTS = "operandSegmentSizes"
 INBOUNDS: Properties = {"inbounds": UnitAttr()}
 WRAPS: Properties = {"overflowFlags": IntegerAttr(0, i32)}
-"""An integer instruction wraps around."""
+"""Properties of an integer instruction that wraps around."""
 CAST_FLAGS: Mapping[type[Operation], Properties] = {llvm.TruncOp: {"overflowFlags": llvm.OverflowAttr(None)}}
 NO_WRAP: Properties = {
     "overflowFlags": IntegerAttr(llvm.OverflowAttr([llvm.OverflowFlag.NO_SIGNED_WRAP]).to_int(), i32)
@@ -64,23 +64,23 @@ NAMES: dict[Attribute, str] = {
     i32: "i32",
     i64: "i64",
 }
-"""What an intrinsic calls a type."""
+"""Type suffixes in the names of intrinsics."""
 
 
 LIBRARY_PREFIX = "libm."
-"""What stands in front of the names of C's functions in a module, where a function of the user's may have that name."""
+"""The prefix of C library functions in a module, where a user's function may have the same name."""
 
 
 class Builder:
     """Appends instructions to a block.
 
     Attributes:
-        block: Where instructions go.
-        entry: The function's first block, where constants go.
+        block: The insertion block.
+        entry: The function's entry block, where constants go.
         constants: The constants by value and type.
-        env: The value that each value of the kernel became.
-        declared: The functions of the C library that are called, by name.
-        location: What new instructions are made for.
+        env: The converted value of each value of the kernel.
+        declared: The called C library functions, by name.
+        location: The location of new instructions.
     """
 
     def __init__(self, block: Block, declared: dict[str, llvm.FuncOp]):
@@ -94,7 +94,7 @@ class Builder:
         self.location: Any = UnknownLoc()
 
     def add(self, op: Operation) -> SSAValue:
-        """Appends an instruction; gives its result, if it has one."""
+        """Appends an instruction; returns its result, if any."""
         op.location = self.location
         self.block.add_op(op)
         return op.results[0] if op.results else cast(SSAValue, None)
@@ -102,19 +102,19 @@ class Builder:
     def make(
         self, kind: type[Operation], operands: Sequence[SSAValue], type_: Attribute, properties: Properties = NONE
     ) -> SSAValue:
-        """Appends an instruction by its parts; gives its result.
+        """Builds an instruction from its parts and appends it; returns its result.
 
-        Constructors of xDSL's ops take several times as long as this, and kernels have thousands of instructions.
+        The constructors of xDSL's ops take several times as long, and kernels have thousands of instructions.
         """
         return self.add(kind.create(operands=operands, result_types=(type_,), properties=properties))
 
     @staticmethod
     def type_of(type_: Attribute) -> Attribute:
-        """Returns the type that values of a type have: an index is 64 bits wide."""
+        """Returns the converted type; an index is 64 bits wide."""
         return i64 if type_ == INDEX else type_
 
     def _insert_first(self, op: Operation) -> None:
-        """Inserts a constant after the others at the start of the function."""
+        """Inserts a constant after the others in the entry block."""
         first = self.entry.first_op
         if self._last_constant is not None:
             self.entry.insert_op_after(op, self._last_constant)
@@ -135,7 +135,7 @@ class Builder:
         return self.constant(integer_attribute(wrapped, cast(IntegerType, type_)), type_)
 
     def constant(self, value: Attribute, type_: Attribute) -> SSAValue:
-        """Returns a constant, which is the same value wherever it is needed."""
+        """Returns a uniqued constant."""
         key = (value, type_)
         found = self.constants.get(key)
         if found is None:
@@ -145,7 +145,7 @@ class Builder:
         return found
 
     def number(self, value: int) -> SSAValue:
-        """Returns a constant of 64 bits."""
+        """Returns a 64-bit integer constant."""
         found = self._numbers.get(value)
         if found is None:
             found = self._numbers[value] = self.integer(value, i64)
@@ -160,15 +160,15 @@ class Builder:
         return self.make(kind, (value,), type_, CAST_FLAGS.get(kind, NONE))
 
     def compare(self, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
-        """Returns a comparison of integers."""
+        """Returns an integer comparison."""
         return self.make(llvm.ICmpOp, (x, y), i1, _comparison(predicate))
 
     def intrinsic(self, name: str, operands: Sequence[SSAValue], result: Attribute) -> SSAValue:
-        """Returns the call of an intrinsic by its full name."""
+        """Returns a call to an intrinsic, given its full name."""
         return self.make(llvm.CallIntrinsicOp, operands, result, _call_of(name, len(operands)))
 
     def library(self, name: str, operands: Sequence[SSAValue]) -> SSAValue:
-        """Returns the call of a function of the C library on f64."""
+        """Returns a call to a C library function on f64."""
         symbol = LIBRARY_PREFIX + name
         if symbol not in self.declared:
             kind = llvm.LLVMFunctionType([f64] * len(operands), f64)
@@ -178,7 +178,7 @@ class Builder:
         return self.add(llvm.CallOp(symbol, *operands, return_type=f64))
 
 
-# Properties that many instructions have alike.
+# Properties shared by many instructions.
 
 
 @cache
@@ -200,7 +200,7 @@ Rule: TypeAlias = Callable[[Builder, Operation, Sequence[SSAValue]], SSAValue]
 
 
 def suffix(type_: Attribute) -> str:
-    """Returns what an intrinsic calls a type, vectors included."""
+    """Returns an intrinsic's suffix for a scalar or vector type."""
     if isinstance(type_, VectorType):
         kind = cast("VectorType[Attribute]", type_)
         return f"v{kind.element_count()}{NAMES[kind.element_type]}"
@@ -213,7 +213,7 @@ def _binary(kind: type[Operation], properties: Properties = NONE) -> Rule:
 
 @cache
 def fast_math(names: tuple[FastMathFlag, ...]) -> llvm.FastMathAttr:
-    """Returns flags of an instruction on floats."""
+    """Returns fast-math flags."""
     return llvm.FastMathAttr(list(names) or None)
 
 
@@ -223,7 +223,7 @@ def _fast_math_properties(names: tuple[FastMathFlag, ...]) -> Properties:
 
 
 def _float(kind: type[Operation]) -> Rule:
-    """Returns an instruction on floats, which keeps the flags of the op, and may be fused as `_is_fused` says."""
+    """Returns a rule for a float instruction; it keeps the op's flags, and allows contraction if `_is_fused`."""
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         flags = cast("arith.FastMathFlagsAttr | None", op.properties.get("fastmath"))
@@ -236,10 +236,10 @@ def _float(kind: type[Operation]) -> Rule:
 
 
 def _is_fused(op: Operation) -> bool:
-    """Returns whether an op is the product or the sum of `x * y + c`, for a constant, as a polynomial has them.
+    """Returns whether an op is the product or the sum in `x * y + c` with a constant c, as in polynomials.
 
-    A CPU that multiplies and adds at once rounds once there, which is no less accurate. Nothing cancels with a constant
-    that is equal but for rounding, as the equal products of `a * b - c * d` would.
+    A fused multiply-add rounds once there, which is no less accurate. Unlike the equal products of `a * b - c * d`, a
+    product and a constant don't cancel to a mere rounding error.
     """
     if isinstance(op, arith.MulfOp):
         users = [use.operation for use in op.result.uses]
@@ -255,7 +255,7 @@ def _adds_constant(op: Operation) -> bool:
 
 
 def _intrinsic(name: str) -> Rule:
-    """Returns an intrinsic that is overloaded on its result."""
+    """Returns a rule for an intrinsic overloaded on its result type."""
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         type_ = b.type_of(op.results[0].type)
@@ -265,7 +265,7 @@ def _intrinsic(name: str) -> Rule:
 
 
 def _with_flag(name: str) -> Rule:
-    """Returns an intrinsic with a further operand, which says that zero, or the least integer, has a result too."""
+    """Returns a rule for an intrinsic with a flag operand: zero, or the minimum integer, is not poison."""
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         type_ = b.type_of(op.results[0].type)
@@ -275,7 +275,7 @@ def _with_flag(name: str) -> Rule:
 
 
 def _library(name: str) -> Rule:
-    """Returns a function of f64 that LLVM has no intrinsic for."""
+    """Returns a rule for an f64 function that LLVM has no intrinsic for."""
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         if op.results[0].type != f64:
@@ -314,7 +314,7 @@ def _width(type_: Attribute) -> int:
 
 
 def _resized(kind: type[Operation]) -> Rule:
-    """Returns an integer in another width; wider ones are filled as `kind` does."""
+    """Returns a rule that resizes an integer; `kind` says how it is extended."""
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         type_, value = b.type_of(op.results[0].type), operands[0]
@@ -334,9 +334,9 @@ def _signed_to_float(b: Builder, op: Operation, operands: Sequence[SSAValue]) ->
 
 
 def _unsigned_to_float(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-    """Returns the float of an unsigned integer; of 32 bits from its halves, so that only their sum rounds.
+    """Converts an unsigned integer to float; a 32-bit one by halves, so that only their sum rounds.
 
-    Conversions from 64 bits have no vector instruction before AVX-512, and the dialect has none of unsigned integers.
+    Conversions from 64 bits have no vector instruction before AVX-512, and the dialect has none for unsigned integers.
     """
     value, type_ = operands[0], op.results[0].type
     if value.type == i64:
@@ -353,9 +353,9 @@ def _unsigned_to_float(b: Builder, op: Operation, operands: Sequence[SSAValue]) 
 
 
 def _unsigned_word_to_float(b: Builder, value: SSAValue, type_: Attribute) -> SSAValue:
-    """Returns the float of 64 bits without a sign: where the first is set, twice that of half of it.
+    """Converts an unsigned 64-bit integer to float: if the top bit is set, as twice the float of half of it.
 
-    The bit that halving drops is kept by an or, since all that matters of it is whether the half lies on a tie.
+    The bit that halving drops is ORed back in, since all that matters is whether the half lies on a tie.
     """
     dropped = b.add(llvm.AndOp(value, b.number(1)))
     half = b.add(llvm.OrOp(b.add(llvm.LShrOp(value, b.number(1))), dropped))
@@ -366,7 +366,7 @@ def _unsigned_word_to_float(b: Builder, value: SSAValue, type_: Attribute) -> SS
 
 
 def _to_integer(name: str) -> Rule:
-    """Returns a conversion that saturates, and makes 0 of NaN."""
+    """Returns a rule for a saturating conversion, which maps NaN to 0."""
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         type_ = op.results[0].type
@@ -385,7 +385,7 @@ def _bitcast(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValu
 
 
 def is_integer(type_: Attribute) -> bool:
-    """Returns whether a type is one of integers."""
+    """Returns whether a type is a scalar integer type."""
     return type_ in (i1, i8, i16, i32, i64)
 
 
@@ -394,7 +394,7 @@ def _negate(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue
 
 
 def _broadcast(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-    """Returns a vector of one number: it is inserted as the first element, and that is shuffled to all."""
+    """Broadcasts a scalar: inserts it as element 0, and shuffles that to all lanes."""
     type_ = cast("VectorType[Attribute]", op.results[0].type)
     empty = b.make(llvm.UndefOp, (), type_)
     one = b.make(llvm.InsertElementOp, (empty, operands[0], b.number(0)), type_)
@@ -423,7 +423,7 @@ INTEGERS: Mapping[type[Operation], type[Operation]] = {
 }
 
 WRAPPING = (llvm.AddOp, llvm.SubOp, llvm.MulOp, llvm.ShlOp)
-"""The instructions that may say that they don't overflow."""
+"""Instructions that take overflow flags."""
 
 FLOATS: Mapping[type[Operation], type[Operation]] = {
     arith.AddfOp: llvm.FAddOp,
@@ -459,7 +459,7 @@ INTRINSICS: Mapping[type[Operation], str] = {
     math.CosOp: "cos",
     math.PowFOp: "pow",
 }
-"""Ops that an intrinsic has the meaning of. The last ones are calls of the C library, on f64 alone."""
+"""Ops with an equivalent intrinsic. The last ones become C library calls, and only take f64."""
 
 LIBRARY: Mapping[type[Operation], str] = {
     math.ExpM1Op: "expm1",
@@ -477,7 +477,7 @@ LIBRARY: Mapping[type[Operation], str] = {
     math.AtanhOp: "atanh",
     math.Atan2Op: "atan2",
 }
-"""Functions of f64 in C's library."""
+"""C library functions on f64."""
 
 RULES: Mapping[type[Operation], Rule] = {
     **{kind: _binary(made, WRAPS if made in WRAPPING else NONE) for kind, made in INTEGERS.items()},
@@ -507,4 +507,4 @@ RULES: Mapping[type[Operation], Rule] = {
     vector.BroadcastOp: _broadcast,
     vector.ShuffleOp: _shuffle,
 }
-"""What each op becomes. Integers wrap around, and floats follow IEEE 754, as everywhere."""
+"""The conversion of each op. Integers wrap around and floats follow IEEE 754, as everywhere."""

@@ -1,4 +1,4 @@
-"""LLVM IR as text, from functions in LLVM's dialect."""
+"""Emission of LLVM IR text from functions in the LLVM dialect."""
 
 from tensorgrad.passes.kernels.emit_llvm.printer import LlvmTarget, emit_function, functions_of, line_origins
 

@@ -1,6 +1,6 @@
 """Prints functions of the `llvm` dialect as LLVM IR.
 
-xDSL's own conversion goes through objects of llvmlite, which the compiler need not have installed, and has no loop
+xDSL's own conversion goes through llvmlite objects, which the compiler need not have installed, and has no loop
 metadata.
 """
 
@@ -39,10 +39,10 @@ from tensorgrad.passes.kernels.convert_to_llvm.scalars import LIBRARY_PREFIX
 FLOATS: Mapping[Attribute, str] = {f16: "half", f32: "float", f64: "double"}
 
 PREDICATED = '!{!"llvm.loop.vectorize.predicate.enable", i1 true}'
-"""Lets LLVM use a masked vector for the last iterations of a loop, which it does one by one otherwise."""
+"""Lets LLVM fold the tail of a loop by masking; it emits a scalar epilogue otherwise."""
 
 WIDEST = 512
-"""The bits of the widest vectors that a CPU of ours has."""
+"""The width in bits of the widest vectors of any supported CPU."""
 
 BINARY: Mapping[type[Operation], str] = {
     llvm.AddOp: "add",
@@ -95,7 +95,7 @@ ICMP = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 
 def type_text(type_: Attribute) -> str:
-    """Returns LLVM's name of a type.
+    """Returns a type as LLVM IR text.
 
     Raises:
         DiagnosticException: LLVM has no such type.
@@ -118,7 +118,7 @@ def type_text(type_: Attribute) -> str:
 
 
 def _float_text(number: float, type_: Attribute) -> str:
-    """Returns a float by its bits, as LLVM wants them: those of a half, or of the double of equal value."""
+    """Returns a float as hexadecimal bits, as LLVM IR takes them: of a half, or of the equal double."""
     if type_ == f16:
         return f"0xH{int(np.float16(number).view(np.uint16)):04X}"
     with np.errstate(over="ignore"):
@@ -139,7 +139,7 @@ def _constant_text(value: Attribute, type_: Attribute) -> str:
 
 
 class FunctionPrinter:
-    """Prints one function. Its text stands alone: it declares what it calls."""
+    """Prints one function as a self-contained module, which declares what it calls."""
 
     def __init__(self, function: llvm.FuncOp):
         self.function = function
@@ -152,7 +152,7 @@ class FunctionPrinter:
         self.metadata: list[str] = []
 
     def lines(self) -> list[tuple[str, Operation | None]]:
-        """Returns the declarations, the function and its metadata, each instruction with the op that it is."""
+        """Returns the declarations, the function and its metadata; each instruction is paired with its op."""
         self._name_values()
         lines: list[tuple[str, Operation | None]] = [(self._signature() + " {", None)]
         for block in self.function.body.blocks:
@@ -163,7 +163,7 @@ class FunctionPrinter:
         return [*((line, None) for line in declared), *lines, *((line, None) for line in ends)]
 
     def _name_values(self) -> None:
-        """Names values, and finds what comes into each block from where."""
+        """Names values, and collects the incoming values of each block."""
         count = 0
         for block in self.function.body.blocks:
             for argument in block.args:
@@ -182,13 +182,13 @@ class FunctionPrinter:
                 self._comes(op.else_block, block, op.else_arguments)
 
     def _in_place(self, op: Operation) -> str:
-        """Returns what stands for the result of an op that is no instruction, wherever it is used."""
+        """Returns the text of an op that is not an instruction, printed where its result is used."""
         if isinstance(op, llvm.ConstantOp):
             return _constant_text(op.value, op.result.type)
         return self._global(op) if isinstance(op, llvm.AddressOfOp) else "poison"
 
     def _global(self, op: llvm.AddressOfOp) -> str:
-        """Returns the name of the function's own memory, which starts at zero, and defines it."""
+        """Returns the name of a zero-initialized global of this function, and defines it."""
         name = f"@{op.global_name.root_reference.data}"
         self.declared[name] = f"{name} = global {type_text(FAULT)} zeroinitializer"
         return name
@@ -206,11 +206,11 @@ class FunctionPrinter:
         return f"define void @{self.function.sym_name.data}({', '.join(arguments)}) noinline{self._wide()}"
 
     def _wide(self) -> str:
-        """Returns attributes by which LLVM uses vectors as wide as the CPU has, and does not split wider ones.
+        """Returns attributes that make LLVM use the CPU's full vector width, and not split wider vectors.
 
-        By itself, it prefers half of what AVX-512 has: some CPUs run it at a lower frequency.
+        By default, it prefers half the width of AVX-512, which runs at a lower frequency on some CPUs.
         """
-        # Attributes take long to hash: one object stands for most of those that are equal.
+        # Attributes are slow to hash, and most equal ones are the same object: dedupe by identity.
         kinds = {id(value.type): value.type for value in self.names}.values()
         vectors = [cast("VectorType[Attribute]", kind) for kind in kinds if isinstance(kind, VectorType)]
         bits = max((one.element_count() * cast(Any, one.element_type).bitwidth for one in vectors), default=0)
@@ -248,7 +248,7 @@ class FunctionPrinter:
         return f"{self.names[op.results[0]]} = "
 
     def _type(self, type_: Attribute) -> str:
-        """Returns LLVM's name of a type, which the function holds, so that no other one has its identity."""
+        """Returns a type as text, cached by identity; the function keeps the type alive."""
         found = self.types.get(id(type_))
         if found is None:
             found = self.types[id(type_)] = type_text(type_)
@@ -267,7 +267,7 @@ class FunctionPrinter:
         return f"{self._set(op)}{' '.join([name, *words])} {self._typed(left)}, {self.names[right]}"
 
     def _loop(self, op: Operation) -> tuple[str, str, str] | None:
-        """Returns the metadata of the parallel loop that an op belongs to: of its accesses, that, and its own."""
+        """Returns the metadata of an op's parallel loop: its access group, parallel accesses, and loop ID."""
         number = op.attributes.get(LOOP)
         if not isinstance(number, IntegerAttr):
             return None
@@ -330,7 +330,7 @@ class FunctionPrinter:
         return f"{self._set(op)}{name} {self._typed(left)}, {self.names[right]}"
 
     def select(self, op: llvm.SelectOp) -> str:
-        """Prints a selection."""
+        """Prints a select."""
         return f"{self._set(op)}select {', '.join(map(self._typed, op.operands))}"
 
     def call(self, op: llvm.CallIntrinsicOp | llvm.CallOp) -> str:
@@ -370,7 +370,7 @@ def _mask_text(mask: DenseArrayBase[IntegerType]) -> str:
 
 
 UNPRINTED = frozenset((llvm.ConstantOp, llvm.UndefOp, llvm.AddressOfOp))
-"""The ops that are no instructions: what they give stands where it is used."""
+"""Ops that are not instructions: their results are printed where they are used."""
 
 RULES: Mapping[type[Operation], Callable[[FunctionPrinter, Any], str]] = {
     llvm.LoadOp: FunctionPrinter.load,
@@ -391,22 +391,22 @@ RULES: Mapping[type[Operation], Callable[[FunctionPrinter, Any], str]] = {
 
 
 def emit_function(function: llvm.FuncOp) -> str:
-    """Returns a function as LLVM IR that stands alone.
+    """Returns a function as self-contained LLVM IR.
 
     Raises:
-        DiagnosticException: An instruction or a type that LLVM, or this printer, doesn't have.
+        DiagnosticException: LLVM, or this printer, lacks an instruction or a type.
     """
     return "\n".join([*(line for line, _ in FunctionPrinter(function).lines()), ""])
 
 
 def line_origins(function: llvm.FuncOp) -> list[tuple[Operation, ...]]:
-    """Returns the op that each line of a function's text is; what is no instruction has none."""
+    """Returns the op of each line of a function's text; none for lines that are not instructions."""
     return [() if op is None else (op,) for _, op in FunctionPrinter(function).lines()]
 
 
 @dataclass(frozen=True)
 class LlvmTarget(Target):
-    """Prints each function of a module's kernels as LLVM IR: `tg-opt -t llvm`."""
+    """Prints each kernel function of a module as LLVM IR: `tg-opt -t llvm`."""
 
     name = "llvm"
 
@@ -414,7 +414,7 @@ class LlvmTarget(Target):
         """Writes the functions, in order.
 
         Raises:
-            DiagnosticException: There is none, or one has what LLVM doesn't have.
+            DiagnosticException: There is none, or one can't be expressed in LLVM IR.
         """
         for function in functions_of(module, self.name):
             output.write(emit_function(function))
@@ -424,7 +424,7 @@ def functions_of(module: ModuleOp, target: str) -> list[llvm.FuncOp]:
     """Returns the functions of a module that have bodies.
 
     Raises:
-        DiagnosticException: There is none; says what `target` prints.
+        DiagnosticException: There is none; the message says what `target` prints.
     """
     found = [op for op in module.ops if isinstance(op, llvm.FuncOp) and op.body.blocks]
     if not found:

@@ -1,7 +1,7 @@
-"""From `wgsl` kernels to WGSL text: a printer and nothing else.
+"""Emission of WGSL text from `wgsl` kernels: a pure printer.
 
-The text of a kernel depends on its structure only: identifiers are generated, so two kernels that differ in
-name hints and locations differ in nothing but the entry point's name.
+The text of a kernel depends on its structure only: identifiers are generated, so two kernels that differ only in name
+hints and locations differ only in the entry point's name.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ def emit_kernel(kernel: KernelOp, target: ShaderTarget | None = None) -> str:
 
     Args:
         kernel: A kernel that verifies, with linear indices.
-        target: Says whether f16, subgroups and i64 exist and how to enable them; without one all do, as in Naga.
+        target: Says whether f16, subgroups and i64 exist and how to enable them; by default all do, as in Naga.
 
     Returns:
         WGSL text: bindings `b0`, `b1`, ... in group 0, in the order of the block's arguments.
 
     Raises:
-        EmitError: an op or a type that WGSL or the target has no word for, with its location.
+        EmitError: WGSL or the target can't express an op or a type; has its location.
     """
     return kernel_text(kernel, target)
 
 
 def emit_module(module: ModuleOp, target: ShaderTarget | None = None) -> str:
-    """Returns the text of every kernel in `module`, each under a comment line with its name.
+    """Returns the text of every kernel in `module`, each below a comment with its name.
 
-    Each kernel's part is a WGSL module of its own; together they are for reading, since each has a binding 0.
+    Each kernel's part is a WGSL module of its own; the concatenation is only for reading, since each has a binding 0.
 
     Raises:
         EmitError: as `emit_kernel`.
@@ -51,7 +51,7 @@ def emit_module(module: ModuleOp, target: ShaderTarget | None = None) -> str:
 
 @dataclass(frozen=True)
 class _Assumed:
-    """A target that has everything that one of the shader dialects knows."""
+    """A target that has every feature of a shader dialect."""
 
     shader_dialect: str
     int64: bool

@@ -71,7 +71,7 @@ def _call(function: str, *types: Attribute) -> Rule:
 
 
 def _float_helper(function: str) -> Rule:
-    """Returns a helper on f32, which f16 reaches by an exact conversion there and back."""
+    """Returns a rule for a helper on f32; f16 is converted to f32, exactly, and back."""
 
     def rule(op: Operation, operands: Operands) -> Expression:
         if isinstance(_operand_type(op, (f32, f16)), Float16Type):
@@ -89,7 +89,7 @@ def _by_type(rules: Mapping[Attribute, Rule]) -> Rule:
 
 
 def _unsigned(of_unsigned: Callable[[Operation, Expression, Expression], Expression]) -> Rule:
-    """Returns a binary op on unsigned numbers: plain on an index, between bitcasts on an i32 or an i64."""
+    """Returns a rule for an unsigned binary op: plain on an index, with bitcasts on an i32 or an i64."""
 
     def rule(op: Operation, operands: Operands) -> Expression:
         type_ = _operand_type(op, _WHOLE)
@@ -134,13 +134,13 @@ def _shift_signed(op: Operation, operands: Operands) -> Expression:
 
 
 def _constant_amount(op: Operation) -> Expression | None:
-    """Returns the amount of a shift, a u32 whatever is shifted, where it is a constant below the width."""
+    """Returns a shift's amount, always a u32, if it is a constant below the bit width."""
     amount = constant_integer(op.operands[1])
     return unsigned_literal(amount) if amount is not None and 0 <= amount < _bits(op) else None
 
 
 def _bits(op: Operation) -> int:
-    """Returns the width of an op's integers."""
+    """Returns the bit width of an op's integers."""
     return 64 if op.operands[0].type == i64 else 32
 
 
@@ -160,7 +160,7 @@ def _compare_integers(op: Operation, operands: Operands) -> Expression:
     return infix(INTEGER_PREDICATES[predicate], left, right)
 
 
-# By `arith.cmpf`'s number: the relation of two numbers, and what the comparison says of a NaN.
+# Indexed by `arith.cmpf`'s predicate: the relation of two numbers, and the result for a NaN.
 FLOAT_PREDICATES: tuple[tuple[str | bool, bool], ...] = (
     (False, False),
     ("==", False),
@@ -182,7 +182,7 @@ FLOAT_PREDICATES: tuple[tuple[str | bool, bool], ...] = (
 
 
 def _has_nan(op: Operation, operands: Operands) -> Expression:
-    """Returns whether an operand is NaN, by its bits; constants that are numbers need no test."""
+    """Returns a test of the operands' bits for NaN; constants that are numbers need none."""
     wide = [call("f32", o) if op.operands[0].type == f16 else o for o in operands]
     same = op.operands[0] is op.operands[1]
     tests = [
@@ -220,7 +220,7 @@ def _lowest_bit(value: Expression) -> Expression:
 
 
 def _convert(rules: Mapping[tuple[Attribute, Attribute], Callable[[Expression], Expression]]) -> Rule:
-    """Returns a conversion by its operand's and its result's type."""
+    """Returns a rule for a conversion, selected by operand and result type."""
 
     def rule(op: Operation, operands: Operands) -> Expression:
         pair = (op.operands[0].type, op.results[0].type)
@@ -255,7 +255,7 @@ def _from_unsigned(function: str, type_: Attribute = i32) -> Callable[[Expressio
 
 
 def _extended(value: Expression) -> Expression:
-    """Returns a u32 as an i64; through u64, since Naga takes the sign from what is converted to."""
+    """Zero-extends a u32 to i64, through u64, since Naga sign-extends by the target type."""
     return as_signed(call("u64", value), i64)
 
 
@@ -277,7 +277,7 @@ CONVERSIONS: dict[type[Operation], dict[tuple[Attribute, Attribute], Callable[[E
         (i32, f16): _cast("f16"),
         (i64, f32): _cast("f32"),
         (i64, f16): _cast("f16"),
-        # Through i32, because Mesa makes a choice of 0.0 and -1.0 a negation, which gives -0.0.
+        # Through i32, because Mesa turns a select of 0.0 and -1.0 into a negation, which gives -0.0.
         (i1, f32): lambda value: call("f32", _FROM_SIGNED_BIT(value)),
         (i1, f16): lambda value: call("f16", _FROM_SIGNED_BIT(value)),
     },
@@ -342,7 +342,7 @@ def _builtin(name: str) -> Rule:
 
 
 def constant(op: arith.ConstantOp) -> Expression:
-    """Returns the literal, or, for what WGSL has no constant expression for, the call that makes the value."""
+    """Returns a literal, or a call that makes the value if WGSL has no constant expression for it."""
     value, type_ = op.value, op.result.type
     if isinstance(value, DenseIntOrFPElementsAttr) and type_ == wgsl.VECTOR:
         numbers = [float(number) for number in cast(Sequence[float], value.get_values())]
@@ -471,7 +471,7 @@ RULES: dict[type[Operation], Rule] = {
     wgsl.SubgroupLaneOp: _builtin("subgroup_invocation_id"),
     wgsl.SubgroupSizeOp: _builtin("subgroup_size"),
 }
-"""What each pure op becomes. A missing one has no meaning in WGSL, or only after `expand-math`."""
+"""The expression of each pure op. A missing one can't be expressed in WGSL, or only after `expand-math`."""
 
 ENTRY_PARAMETERS: dict[type[Operation], str] = {
     wgsl.WorkgroupIdOp: "workgroup_id: vec3<u32>",
@@ -482,4 +482,4 @@ ENTRY_PARAMETERS: dict[type[Operation], str] = {
     wgsl.SubgroupLaneOp: "subgroup_invocation_id: u32",
     wgsl.SubgroupSizeOp: "subgroup_size: u32",
 }
-"""The builtin that each op reads, as a parameter of the entry point."""
+"""The builtin that each op reads, as an entry point parameter."""

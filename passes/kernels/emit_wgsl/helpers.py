@@ -1,7 +1,7 @@
-"""WGSL functions for what its builtins do otherwise than `arith` and `math`; emitted only where used.
+"""WGSL helper functions where its builtins differ from `arith` and `math`; emitted only if used.
 
-WGSL's implementations may assume that there is no NaN, so NaN is told by its bits; and a value that must not
-be a constant expression passes through a function's parameter.
+WGSL implementations may assume that there are no NaNs, so NaN is detected by its bits; and a value that must not be a
+constant expression is passed through a function parameter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 def _of_integers(bits: str, signed: str, unsigned: str, smallest: str) -> dict[str, str]:
-    """Returns the helpers on integers of a width, whose literals end so. The amount of a shift has their own type."""
+    """Returns the helpers on integers of one width, with its literal suffixes. Shift amounts have the same type."""
     i, u, half = f"i{bits}", f"u{bits}", 2 ** (int(bits) - 1)
     amount = "b & 31u" if bits == "32" else f"u32(b & {int(bits) - 1}{unsigned})"
     least = "min(b, 31u)" if bits == "32" else f"u32(min(b, {int(bits) - 1}{unsigned}))"
@@ -85,7 +85,7 @@ HELPERS: dict[str, str] = {
     "tg_copysign": """fn tg_copysign(a: f32, b: f32) -> f32 {
   return bitcast<f32>((bitcast<u32>(a) & 0x7fffffffu) | (bitcast<u32>(b) & 0x80000000u));
 }""",
-    # Long division of the mantissas, eight bits at a step: exact, as C's fmod is.
+    # Long division of the mantissas, eight bits per step: exact, as C's fmod is.
     "tg_remainder": """fn tg_remainder(a: f32, b: f32) -> f32 {
   let sign = bitcast<u32>(a) & 0x80000000u;
   let x = bitcast<u32>(a) & 0x7fffffffu;
@@ -113,7 +113,7 @@ HELPERS: dict[str, str] = {
 
 
 def with_dependencies(used: Iterable[str]) -> list[str]:
-    """Returns the text of the `used` helpers and of those that they call, in the table's order."""
+    """Returns the text of the `used` helpers and their callees, in the table's order."""
     needed: set[str] = set()
     waiting = list(used)
     while waiting:

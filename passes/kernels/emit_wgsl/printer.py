@@ -1,4 +1,4 @@
-"""Statements: which values get a name, and what a kernel's text is made of."""
+"""Prints statements: decides which values are named, and assembles a kernel's text."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tensorgrad.passes.kernels.emit_wgsl.text import (
 )
 
 WIDTH = 72
-"""A longer expression gets a name of its own."""
+"""Longer expressions are named."""
 
 SUBGROUP_OPS = (wgsl.SubgroupOp, wgsl.SubgroupLaneOp, wgsl.SubgroupSizeOp)
 HELPER_CALL = re.compile(r"\btg_\w+(?=\()")
 IDENTIFIER = re.compile(r"(?!tg_)[A-Za-z][A-Za-z0-9_]*")
 GENERATED = re.compile(r"[bvw][0-9]+")
 
-# The standard's keywords, and those of its reserved words that someone might call a kernel.
+# The standard's keywords, and those reserved words that might be used as a kernel's name.
 _KEYWORDS = """
 alias break case const const_assert continue continuing default diagnostic discard else enable false fn
 for if let loop override requires return struct switch true var while abstract active as async attribute
@@ -52,7 +52,7 @@ KEYWORDS = frozenset(_KEYWORDS.split())
 
 
 class ShaderTarget(Protocol):
-    """What the emitter asks of a target."""
+    """The features of a target that the emitter queries."""
 
     @property
     def f16(self) -> bool:
@@ -66,24 +66,24 @@ class ShaderTarget(Protocol):
 
     @property
     def int64(self) -> bool:
-        """Whether kernels may use integers of 64 bits, which the standard has not."""
+        """Whether kernels may use 64-bit integers, which the standard lacks."""
         ...
 
     @property
     def shader_dialect(self) -> str:
-        """`"naga"`, or `"standard"`, which wants subgroups enabled by a directive."""
+        """`"naga"`, or `"standard"`, which requires a directive to enable subgroups."""
         ...
 
 
 class KernelPrinter(BasePrinter):
-    """Prints the statements of one kernel's body, and remembers what they need declared before it.
+    """Prints the statements of one kernel's body, and collects the declarations they need.
 
-    A value that is used once, in the block that computes it, is written where it is used; one that reads
-    memory is named before anything may write.
+    A value that is used once, in the block that computes it, is printed inline at its use; one that reads memory is
+    named before anything may write.
     """
 
     def __init__(self, kernel: wgsl.KernelOp) -> None:
-        """A printer for the body of `kernel`, which must verify."""
+        """Creates a printer for the body of `kernel`, which must verify."""
         self.output = StringIO()
         super().__init__(stream=self.output)
         self.kernel = kernel
@@ -98,12 +98,12 @@ class KernelPrinter(BasePrinter):
     # Values
 
     def fresh(self) -> str:
-        """Returns a name that the kernel has not used."""
+        """Returns an unused name."""
         self.count += 1
         return f"v{self.count - 1}"
 
     def operand(self, value: SSAValue) -> Expression:
-        """Returns what to write for `value`; a pending expression is used up."""
+        """Returns the text for `value`; consumes a pending expression."""
         pending = self.pending.pop(value, None)
         if pending is not None:
             return pending
@@ -116,21 +116,21 @@ class KernelPrinter(BasePrinter):
         return Expression(name)
 
     def fixed(self, value: SSAValue) -> Expression:
-        """`value` as a literal or a name: what a loop may evaluate again and again."""
+        """Returns `value` as a literal or a name, which is cheap to evaluate in every iteration."""
         expression = self.operand(value)
         return expression if expression.constant or value in self.named else self.name(expression)
 
     def flush(self) -> None:
-        """Name what has read memory and is not used yet: what follows may write."""
+        """Names pending expressions that read memory, since what follows may write."""
         for value in [value for value, expression in self.pending.items() if expression.reads]:
             self.name_pending(value)
 
     def name_pending(self, value: SSAValue) -> None:
-        """Prints a `let` of an expression that was kept for later."""
+        """Prints a `let` of a pending expression."""
         self.named[value] = self.name(self.operand(value))
 
     def define(self, result: SSAValue, expression: Expression) -> None:
-        """Makes `expression` available as `result`, in place if it is used once in its own block."""
+        """Makes `expression` available as `result`, inline if it is used once in its own block."""
         use = result.get_user_of_unique_use()
         here = use is not None and use.parent is cast(Operation, result.owner).parent
         if expression.constant:
@@ -155,7 +155,7 @@ class KernelPrinter(BasePrinter):
                 self.print_op(op)
 
     def print_op(self, op: Operation) -> None:
-        """Prints a statement, or keeps an expression for later."""
+        """Prints a statement, or keeps an expression pending."""
         statement = STATEMENTS.get(type(op))
         if statement is not None:
             statement(self, op)
@@ -171,12 +171,12 @@ class KernelPrinter(BasePrinter):
             self.parameters.add(ENTRY_PARAMETERS[type(op)])
         operands = [self.operand(operand) for operand in op.operands]
         if operands and all(operand.constant for operand in operands):
-            # WGSL would evaluate a constant expression itself, and reject one that overflows.
+            # WGSL evaluates constant expressions at shader creation, and rejects those that overflow.
             operands[0] = self.name(operands[0])
         self.define(op.results[0], rule(op, operands))
 
     def print_constant(self, op: arith.ConstantOp) -> None:
-        """A literal where it is used; a name for what WGSL has no literal of."""
+        """Keeps a literal inline; names a value that WGSL has no literal for."""
         expression = constant(op)
         if expression.constant:
             self.named[op.result] = expression
@@ -184,14 +184,14 @@ class KernelPrinter(BasePrinter):
             self.define(op.result, expression)
 
     def print_load(self, op: memref.LoadOp) -> None:
-        """An element of an array, as an expression."""
+        """Keeps an array element as an expression."""
         array, index = self.access(op, op.memref, op.indices)
         loaded = element(array, index)
         stored_as_word = cast(wgsl.Memref, op.memref.type).element_type == i1
         self.define(op.res, infix("!=", loaded, unsigned_literal(0)) if stored_as_word else loaded)
 
     def print_store(self, op: memref.StoreOp) -> None:
-        """An assignment to an element."""
+        """Prints an assignment to an array element."""
         value = self.operand(op.value)
         array, index = self.access(op, op.memref, op.indices)
         if op.value.type == i1:
@@ -200,46 +200,46 @@ class KernelPrinter(BasePrinter):
         self.line(f"{array}[{index.text}] = {value.text};")
 
     def access(self, op: Operation, array: SSAValue, indices: Sequence[SSAValue]) -> tuple[str, Expression]:
-        """Returns the array's name and its one index."""
+        """Returns the array's name and its linear index."""
         if len(indices) != 1:
             raise EmitError(op, f"one linear index is expected, got {len(indices)}")
         return self.named[array].text, self.operand(indices[0])
 
     def print_alloca(self, op: memref.AllocaOp) -> None:
-        """An array of the thread."""
+        """Prints a thread-private array."""
         name = self.fresh()
         self.line(f"var {name}: {self.array_type(op.memref.type, op)};")
         self.named[op.memref] = Expression(name)
 
     def print_workgroup_alloc(self, op: wgsl.WorkgroupAllocOp) -> None:
-        """An array of the workgroup, declared in front of the entry point."""
+        """Declares a workgroup array, before the entry point."""
         name = f"w{len(self.shared)}"
         self.shared.append(f"var<workgroup> {name}: {self.array_type(op.memref.type, op)};")
         self.named[op.memref] = Expression(name)
 
     def print_barrier(self, op: wgsl.BarrierOp) -> None:
-        """A barrier; what has read memory is named before it."""
+        """Prints a barrier, after naming pending expressions that read memory."""
         self.flush()
         if op.storage is not None and op.storage.value.data:
             self.line("storageBarrier();")
         self.line("workgroupBarrier();")
 
     def print_subgroup_broadcast(self, op: wgsl.SubgroupBroadcastOp) -> None:
-        """One lane's value."""
+        """Prints a broadcast of one lane's value."""
         lane = unsigned_literal(op.lane.value.data)
         self.named[op.result] = self.name(call("subgroupBroadcast", self.operand(op.value), lane))
 
     def print_subgroup_reduce(self, op: wgsl.SubgroupReduceOp) -> None:
-        """A value folded over the lanes."""
+        """Prints a reduction over the lanes."""
         function = f"subgroup{op.kind.data.capitalize()}"
         self.named[op.result] = self.name(call(function, self.operand(op.value)))
 
     def print_return_if(self, op: wgsl.ReturnIfOp) -> None:
-        """An early end."""
+        """Prints an early return."""
         self.line(f"if ({self.operand(op.condition).text}) {{ return; }}")
 
     def print_if(self, op: scf.IfOp) -> None:
-        """A condition; its results are variables that the branches set."""
+        """Prints an `if`; its results are variables that the branches assign."""
         condition = self.operand(op.cond)
         self.flush()
         results = [self.fresh() for _ in op.results]
@@ -255,13 +255,13 @@ class KernelPrinter(BasePrinter):
             self.named[result] = Expression(name)
 
     def print_branch(self, region: Region, results: Sequence[str]) -> None:
-        """Prints a branch, whose yield sets the variables `results`."""
+        """Prints a branch, whose yield assigns the variables `results`."""
         self.print_block(region.block)
         with self.indented():
             self.assign(results, region.block)
 
     def print_for(self, op: scf.ForOp) -> None:
-        """A loop; the values that it carries are variables."""
+        """Prints a loop; its carried values are variables."""
         induction, *carried = op.body.block.args
         type_ = self.value_type(induction.type, op)
         lower, upper, step = self.operand(op.lb), self.fixed(op.ub), self.fixed(op.step)
@@ -282,10 +282,10 @@ class KernelPrinter(BasePrinter):
             self.named[result] = Expression(name)
 
     def print_yield(self, op: scf.YieldOp) -> None:
-        """Printed by the op around it, which knows the variables."""
+        """Prints nothing: the parent op, which knows the variables, prints the assignments."""
 
     def assign(self, names: Sequence[str], block: Block) -> None:
-        """Assign what `block` yields to `names` as if all at once."""
+        """Assigns what `block` yields to `names`, as if simultaneously."""
         last = block.last_op
         values = [self.operand(value) for value in last.operands] if isinstance(last, scf.YieldOp) else []
         for position, value in enumerate(values):
@@ -337,11 +337,11 @@ STATEMENTS: dict[type[Operation], Callable[[KernelPrinter, Any], None]] = {
     scf.ForOp: KernelPrinter.print_for,
     scf.YieldOp: KernelPrinter.print_yield,
 }
-"""How ops that are not expressions are printed."""
+"""The printing method of each op that is not an expression."""
 
 
 def uses(types: Iterable[Attribute], element_type: Attribute) -> bool:
-    """Returns whether a value is of a type, or a buffer's elements are."""
+    """Returns whether a value has a type, or a buffer has elements of it."""
     return any(getattr(one, "element_type", one) == element_type for one in types)
 
 
@@ -349,7 +349,7 @@ def enabled(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[str]:
     """Returns the directives that the kernel needs.
 
     Raises:
-        EmitError: the target lacks what they ask for.
+        EmitError: the target lacks what they enable.
     """
     directives: list[str] = []
     ops = list(operations(kernel.body.block))
@@ -365,7 +365,7 @@ def enabled(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[str]:
         if target is not None and not target.subgroups:
             raise EmitError(kernel, "uses subgroups, which the target lacks")
         # Naga rejects the directive that the standard demands, and doesn't analyse uniformity. The standard's analysis
-        # knows what a workgroup shares, but not that the lanes of one subgroup take the same branch.
+        # knows which values are workgroup-uniform, but not that the lanes of a subgroup take the same branch.
         if target is not None and target.shader_dialect == "standard":
             directives += ["enable subgroups;", "diagnostic(off, subgroup_uniformity);"]
     return directives
@@ -384,14 +384,14 @@ def checked_name(kernel: wgsl.KernelOp) -> str:
 
 
 class OriginPrinter(KernelPrinter):
-    """Prints a kernel as `KernelPrinter` does, and remembers of which ops each line was made.
+    """Prints a kernel as `KernelPrinter` does, and records the ops that each line was made from.
 
     Attributes:
-        origins: The ops of each line, that of the statement itself first.
+        origins: The ops of each line, the statement's own op first.
     """
 
     def __init__(self, kernel: wgsl.KernelOp) -> None:
-        """A printer for the body of `kernel`, which must verify."""
+        """Creates a printer for the body of `kernel`, which must verify."""
         super().__init__(kernel)
         self.origins: list[tuple[Operation, ...]] = []
         self._ops: list[Operation] = []
@@ -403,43 +403,43 @@ class OriginPrinter(KernelPrinter):
         self.origins.append(tuple(self._ops))
 
     def print_op(self, op: Operation) -> None:
-        """Prints a statement, or keeps an expression for later."""
+        """Prints a statement, or keeps an expression pending."""
         around, self._ops = self._ops, [op]
         super().print_op(op)
         self._ops = around
 
     def define(self, result: SSAValue, expression: Expression) -> None:
-        """Makes `expression` available as `result`, in place if it is used once in its own block."""
+        """Makes `expression` available as `result`, inline if it is used once in its own block."""
         super().define(result, expression)
         if result in self.pending:
             self._kept[result] = tuple(self._ops)
 
     def operand(self, value: SSAValue) -> Expression:
-        """Returns what to write for `value`; a pending expression is used up."""
+        """Returns the text for `value`; consumes a pending expression."""
         self._ops += self._kept.pop(value, ())
         return super().operand(value)
 
     def name_pending(self, value: SSAValue) -> None:
-        """Prints a `let` of an expression that was kept for later."""
+        """Prints a `let` of a pending expression."""
         around, self._ops = self._ops, []
         super().name_pending(value)
         self._ops = around
 
 
 def line_origins(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[tuple[Operation, ...]]:
-    """Returns the ops that each line of a kernel's text was made of; those of declarations are none."""
+    """Returns the ops that each line of a kernel's text was made from; none for declarations."""
     printer = OriginPrinter(kernel)
     lines = kernel_text(kernel, target, printer).splitlines()
     return [*[()] * (len(lines) - len(printer.origins) - 1), *printer.origins, ()]
 
 
 def kernel_text(kernel: wgsl.KernelOp, target: ShaderTarget | None, printer: KernelPrinter | None = None) -> str:
-    """Returns a whole WGSL module for one kernel.
+    """Returns a complete WGSL module for one kernel.
 
     Args:
         kernel: The kernel.
-        target: What it is for.
-        printer: What prints its statements; a new one by default.
+        target: The target, as in `emit_kernel`.
+        printer: The printer of its statements; a new one by default.
     """
     name = checked_name(kernel)
     directives = enabled(kernel, target)

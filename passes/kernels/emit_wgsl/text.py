@@ -1,4 +1,4 @@
-"""WGSL text: types, literals, and expressions that know which parentheses WGSL's grammar asks for."""
+"""WGSL text: types, literals, and expressions that know where WGSL's grammar requires parentheses."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ VALUE_TYPES: dict[Attribute, str] = {
     f16: "f16",
     VECTOR: "vec4<f32>",
 }
-"""How a value of each type is written."""
+"""The WGSL type of a value of each type."""
 
 _LEAST: dict[Attribute, str] = {i32: "i32(-2147483648)", i64: "bitcast<i64>(9223372036854775808lu)"}
-"""How the smallest integer is written."""
+"""The text of the minimum integer of each type."""
 
 _BITS: dict[Attribute, int] = {i32: 32, i64: 64}
-"""The integers of `arith` that WGSL has, besides an index."""
+"""The integer types of `arith` that WGSL has, besides index, and their widths."""
 
 STORED_TYPES: dict[Attribute, str] = {**VALUE_TYPES, i1: "u32"}
-"""How an element of an array is written: bool is not a storage type."""
+"""The WGSL type of an array element of each type: bool is not a storable type."""
 
 
 class EmitError(TensorgradError, DiagnosticException):
-    """An op or a type that has no meaning in WGSL, with where it came from."""
+    """An op or a type that WGSL can't express, with its location."""
 
     def __init__(self, op: Operation, problem: str) -> None:
-        """`problem` with `op`'s name and location before it."""
+        """Creates an error of `problem`, prefixed with `op`'s location and name."""
         super().__init__(f"{op.name} at {line_of(op.location)}: {problem}")
 
 
-# WGSL's grammar mixes fewer operators than C's: what each one takes unparenthesized, on its left and right.
+# WGSL's grammar mixes fewer operators than C's: the forms that each one takes unparenthesized on its left and right.
 _UNARY = frozenset({"primary", "unary"})
 _PRODUCT = _UNARY | {"multiply"}
 _SUM = _PRODUCT | {"add"}
@@ -77,14 +77,14 @@ _FORMS = {
 
 @dataclass(frozen=True)
 class Expression:
-    """WGSL text of one value, and what decides where it may stand.
+    """The WGSL text of one value, and properties that decide where it may be used.
 
     Attributes:
         text: The expression.
-        form: Its outermost operator's place in the grammar.
-        constant: Whether WGSL would evaluate it when the shader is created, where an overflow is an error.
-        finite: Whether it is a constant and no NaN.
-        reads: Whether it reads memory, so that no store may come between it and its use.
+        form: The grammar production of its outermost operator.
+        constant: Whether it is a constant expression in WGSL, where overflow is a shader creation error.
+        finite: Whether it is a constant other than NaN.
+        reads: Whether it reads memory, so that no store may come between its definition and its use.
         variables: The loop-carried variables in it.
         unsigned: The same bits as a u32, where that is shorter than a bitcast.
     """
@@ -113,7 +113,7 @@ def _combine(text: str, form: str, parts: Sequence[Expression], unsigned: Expres
 
 
 def infix(operator: str, left: Expression, right: Expression) -> Expression:
-    """`left operator right`."""
+    """Returns `left operator right`."""
     form = _FORMS[operator]
     accepts_left, accepts_right = _ACCEPTS[form]
     text = f"{left.within(accepts_left)} {operator} {right.within(accepts_right)}"
@@ -121,22 +121,22 @@ def infix(operator: str, left: Expression, right: Expression) -> Expression:
 
 
 def prefix(operator: str, value: Expression) -> Expression:
-    """`operator value`, with `--` and `!!` kept apart by parentheses."""
+    """Returns `operator value`, with `--` and `!!` kept apart by parentheses."""
     return _combine(operator + value.within(frozenset({"primary"})), "unary", (value,))
 
 
 def call(function: str, *arguments: Expression) -> Expression:
-    """`function(arguments)`."""
+    """Returns `function(arguments)`."""
     return _combine(f"{function}({', '.join(a.text for a in arguments)})", "primary", arguments)
 
 
 def component(vector: Expression, position: int) -> Expression:
-    """Returns one component of a vector of four."""
+    """Returns a component of a four-component vector."""
     return _combine(f"{vector.within(frozenset({'primary'}))}.{'xyzw'[position]}", "primary", (vector,))
 
 
 def element(array: str, index: Expression) -> Expression:
-    """`array[index]`, which reads memory."""
+    """Returns `array[index]`, which reads memory."""
     return Expression(f"{array}[{index.text}]", reads=True, variables=index.variables)
 
 
@@ -151,7 +151,7 @@ def as_signed(value: Expression, type_: Attribute = i32) -> Expression:
 
 
 def literal(text: str, unsigned: Expression | None = None) -> Expression:
-    """Returns a literal, which never needs parentheses but as the operand of a prefix."""
+    """Returns a literal, which needs parentheses only as the operand of a prefix operator."""
     form = "unary" if text.startswith("-") else "primary"
     return Expression(text, form, constant=True, finite=True, unsigned=unsigned)
 
@@ -166,7 +166,7 @@ def signed_literal(value: int, type_: Attribute = i32) -> Expression:
     end = 2 ** (_BITS[type_] - 1)
     wrapped = (value + end) % (2 * end) - end
     unsigned = unsigned_literal(wrapped, type_)
-    # The digits of the smallest number are out of range without their sign.
+    # Without its sign, the minimum integer is out of range.
     text = f"{wrapped}{'li' if type_ == i64 else 'i'}" if wrapped != -end else _LEAST[type_]
     return literal(text, unsigned=unsigned)
 
@@ -174,7 +174,7 @@ def signed_literal(value: int, type_: Attribute = i32) -> Expression:
 def float_literal(value: np.floating[Any]) -> Expression:
     """Returns the shortest decimal that reads back as the finite `value`, an f32 or f16, with its type's suffix.
 
-    That of the largest number may be larger still, which the standard refuses: it is cut off behind nine digits.
+    The decimal of the largest number may exceed it, which the standard rejects: it is truncated to nine digits.
     """
     suffix = "h" if value.dtype == np.float16 else "f"
     magnitude = abs(float(value))

@@ -1,4 +1,4 @@
-"""Writes kernels of the archetype `tiles`: attention, and its derivative, in two parts or as one.
+"""Writes kernels of the archetype `tiles`: attention, and its derivative, as two kernels or fused.
 
 The method is that of T. Dao: FlashAttention-2 (2023, https://arxiv.org/abs/2307.08691).
 """
@@ -23,7 +23,7 @@ from tensorgrad.passes.scalars import Value, largest
 
 
 def write_tiles(kernel: KernelOp, schedule: TilesSchedule, code: Code, first: Value, last: Value) -> None:
-    """Writes a loop over the blocks of the tasks from `first` up to `last`."""
+    """Writes a loop over the blocks of the tasks in [`first`, `last`)."""
     stage = kernel.attention
     assert stage is not None  # the verifier of a kernel demands it
     writers = {FORWARD: _Forward, QUERIES: _Queries, KEYS: _Keys, BACKWARD: _Cotangents}
@@ -41,21 +41,21 @@ def write_tiles(kernel: KernelOp, schedule: TilesSchedule, code: Code, first: Va
 
 
 class _Block(TileCode):
-    """What all parts share."""
+    """Base of the forward and backward kernels."""
 
     @abstractmethod
     def write(self) -> None:
         """Writes one block."""
 
     def key_limit(self) -> Value:
-        """Returns how many keys the block's queries may attend to."""
+        """Returns the number of keys that the block's queries may attend to."""
         if not self.a.skips:
             return self.code.number(self.a.keys)
         return seen_keys(self.a, self.first + self.row_count)
 
 
 class _Forward(_Block):
-    """The result, by a softmax that runs along: what is summed is scaled down when a larger score comes."""
+    """The forward pass, by online softmax: sums are rescaled when the running maximum grows."""
 
     def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
         super().__init__(stage, schedule, code)
@@ -82,7 +82,7 @@ class _Forward(_Block):
 
     @property
     def lowest(self) -> float:
-        """Where running maxima start: finite, so that a row without any score gives no NaN on its way."""
+        """The initial running maximum: finite, so that a row without scores produces no NaN."""
         return LOWEST if self.element == f32 else -sys.float_info.max
 
     def _tile(self, start: Value, count: Value) -> None:
@@ -115,7 +115,7 @@ class _Forward(_Block):
         self.code.put(self.code.element(self.total, row) + weight, self.total, row)
 
     def _logarithm(self, row: Value) -> Value:
-        """Returns the logarithm of a row's sum of exponentials; 0 where zeros stand for a row of nothing."""
+        """Returns the logsumexp of a row; 0 for an empty row, whose result is zeros."""
         total = self.code.element(self.total, row)
         found = self.code.element(self.top_score, row) + total.log()
         if not self.a.zeros:
@@ -124,7 +124,7 @@ class _Forward(_Block):
         return self.code.select(total.equals(zero), zero, found)
 
     def _invert(self, row: Value) -> None:
-        """Stores by what a row's sums are multiplied."""
+        """Stores the factor that normalizes a row's sums."""
         total, one = self.code.element(self.total, row), self.code.constant(1.0, self.element)
         if self.a.zeros:
             is_empty = total.equals(self.code.constant(0.0, self.element))
@@ -133,20 +133,20 @@ class _Forward(_Block):
 
 
 class _Backward(_Block):
-    """What all parts of the derivative share: the weights again, and the cotangents of the scores."""
+    """Base of the backward kernels: recomputes the weights, and computes the cotangents of the scores."""
 
     def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
         super().__init__(stage, schedule, code)
         self.weights, self.by_scores = self.scores(), self.scores()
 
     def scores_again(self, start: Value, place: Value, count: Value, of_row: bool) -> None:
-        """Makes weights of a tile's scores, and of the weights' cotangents those of the scores.
+        """Turns a tile's scores into weights, and the weights' cotangents into those of the scores.
 
         Args:
             start: The tile's first column.
-            place: That column's place in its head.
-            count: How many columns the tile has.
-            of_row: Whether the logarithm of the sum, and the sum of result times cotangent, are the row's.
+            place: That column's position in its head.
+            count: The number of columns in the tile.
+            of_row: Whether the logsumexp, and the sum of result times cotangent, are per row rather than per column.
         """
         self.add_biases(self.weights, start, count)
         self.put_where_hidden(self.a.fill, self.weights, start, place, count)
@@ -195,7 +195,7 @@ class _Queries(_Backward):
 
 
 class _Keys(_Backward):
-    """The cotangents of keys and values: rows are keys, columns the queries of one head after another."""
+    """The cotangents of keys and values: rows are keys, columns are the queries, head by head."""
 
     row_loop, column_loop = KEY, QUERY
 
@@ -213,7 +213,7 @@ class _Keys(_Backward):
         self.store_rows(1, self.by_values)
 
     def walk(self) -> None:
-        """Writes what follows when the keys are there: sums over all queries that attend to them."""
+        """Writes the sums over all queries that attend to the block's keys, which are already loaded."""
         self.fill_rows(2, self.values)
         self.clear(self.by_keys)
         self.clear(self.by_values)
@@ -231,7 +231,7 @@ class _Keys(_Backward):
         self.tile(before + place, place, count)
 
     def tile(self, start: Value, place: Value, count: Value) -> None:
-        """Writes a tile of queries: given the first, its place in its head, and how many there are."""
+        """Writes a tile of queries, given the first one, its position in its head, and their count."""
         self.fill_columns(self.queries, start, count, self.a.scale)
         self.fill_columns(self.by_results, start, count)
         self.fill_column_values(self.given + 1, start, count, self.totals)
@@ -244,7 +244,7 @@ class _Keys(_Backward):
 
 
 class _Cotangents(_Keys):
-    """All cotangents of a group: its blocks of keys, one after the other, add to those of the queries."""
+    """All cotangents of a group: its blocks of keys add to the queries' cotangents sequentially."""
 
     def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
         super().__init__(stage, schedule, code)

@@ -1,4 +1,4 @@
-"""Reads a factor of a product: by tables of indices, or, where neighbours lie one after another in memory, by runs."""
+"""Reads a factor of a product through index tables, or in runs where neighbours are contiguous in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tensorgrad.passes.kernels.writing.emission import Code, Loops, strided
 from tensorgrad.passes.scalars import Value
 
 LEAST_RUN = 8
-"""Shorter runs of neighbours in memory are looked for one by one."""
+"""Shorter contiguous runs are read element by element."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Tile:
     Attributes:
         stage: The contraction.
         grid: The extents of the kernel's loops.
-        sides: Those of them that make rows, and columns.
+        sides: The grid loops that make up the rows, and the columns.
         own: The extents of the reduction's loops.
-        extents: How many there are of the rest, the rows and the columns.
-        expressions: Each loop of the grid as one of these.
-        rest: Which of the rest it is.
+        extents: The extents of the rest (batch), the rows and the columns.
+        expressions: Each grid loop as an expression of indices into these.
+        rest: The index into the rest.
         first: The tile's first row, and column.
         axes: The tile's rows, and columns.
-        steps: The iterations of a range of the reduction.
+        steps: The iterations in a range of the reduction.
     """
 
     stage: GenericOp
@@ -57,13 +57,13 @@ class Tile:
     steps: Axis
 
     def loops(self, code: Code, row: Sequence[Value], column: Sequence[Value], beyond: int = 0) -> Loops:
-        """Returns the grid's loops, those of rows and columns with these indices, none for the first.
+        """Returns the grid's loops at a row and a column; none for the first.
 
         Args:
             code: Where to write.
-            row: The indices of a row's loops.
-            column: Those of a column's.
-            beyond: By how much indices may be above what their loops have.
+            row: The indices of the row loops.
+            column: The indices of the column loops.
+            beyond: By how much indices may exceed their loops' extents.
         """
         bases, extents, expressions = [self.rest], [self.extents[0]], list(self.expressions)
         for side, indices in zip(self.sides, (row, column), strict=True):
@@ -76,14 +76,14 @@ class Tile:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a factor lies in memory.
+    """The memory layout of a factor.
 
     Attributes:
-        places: Where its operands lie, if that is a straight line; see `windows`.
-        run: How many neighbours lie one after another there; 1 where each is looked for.
-        along_steps: Whether neighbours are iterations of the reduction, not rows or columns.
-        strides: Those of an operand in a regular grid.
-        moving: The operands that are not the same for all neighbours.
+        places: The linear offsets of its operands, where these are affine; see `windows`.
+        run: The number of contiguous neighbours; 1 if each is looked up.
+        along_steps: Whether neighbours are iterations of the reduction, rather than rows or columns.
+        strides: The strides of an operand in a regular grid.
+        moving: The operands that vary among neighbours.
     """
 
     places: Mapping[BlockArgument, Place]
@@ -94,7 +94,7 @@ class Layout:
 
     @staticmethod
     def of(stage: GenericOp, value: SSAValue, grid: Sequence[int], row: Sequence[int], column: Sequence[int]) -> Layout:
-        """Returns how a factor of a contraction lies in memory.
+        """Returns the memory layout of a contraction's factor.
 
         Args:
             stage: The contraction.
@@ -119,17 +119,17 @@ class Layout:
 
     @property
     def in_vectors(self) -> bool:
-        """Whether neighbouring rows, or columns, of an operand lie one after another."""
+        """Whether neighbouring rows, or columns, of an operand are contiguous."""
         return self.strides is not None and self.strides.side == 1
 
     @property
     def in_lines(self) -> bool:
-        """Whether neighbouring iterations of an operand lie one after another."""
+        """Whether an operand's elements in neighbouring iterations are contiguous."""
         return self.strides is not None and self.strides.step == 1
 
 
 class Factor:
-    """What is packed: a factor at a row, or a column, of the tile and an iteration of a range of the reduction."""
+    """A factor to pack, at a row (or column) of the tile and an iteration of a range of the reduction."""
 
     def __init__(self, tile: Tile, value: SSAValue, layout: Layout, start: Value, is_row: bool):
         self.tile, self.factor, self.layout, self.start, self.is_row = tile, value, layout, start, is_row
@@ -138,7 +138,7 @@ class Factor:
         self.needed = needed_for([value])
 
     def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_short: bool = False) -> None:
-        """Writes a loop over rows, or columns, in an iteration."""
+        """Writes a loop over rows (or columns) in one iteration."""
         indices = self.at_step(code, step)
 
         def at(place: Value) -> None:
@@ -147,18 +147,18 @@ class Factor:
         parallel(code, count, None, at, is_short)
 
     def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
-        """Writes a loop over iterations in a row, or a column."""
+        """Writes a loop over iterations in one row (or column)."""
         indices = self.at_row(code, row)
         parallel(code, count, None, lambda step: put(step, self.value(code, indices, self.at_step(code, step))))
 
     def at_row(self, code: Code, row: Value) -> list[Value]:
-        """Returns the indices of a row, or a column."""
+        """Returns the loop indices of a row (or column)."""
         if self.layout.strides is not None:
             return [self.first + row]
         return self.axis.indices(code, self.first, row)
 
     def at_step(self, code: Code, step: Value) -> list[Value]:
-        """Returns the indices of an iteration."""
+        """Returns the loop indices of an iteration."""
         if self.layout.strides is not None:
             return [self.start + step]
         return self.tile.steps.indices(code, self.start, step)
@@ -166,8 +166,10 @@ class Factor:
     def vectors(
         self, code: Code, row: Value, step: Value, parts: Sequence[tuple[int, VectorType[Attribute]]]
     ) -> list[Value]:
-        """Returns neighbouring rows, or columns, in an iteration, or neighbouring iterations: for each part, so many
-        elements from its place on."""
+        """Returns neighbouring rows (or columns) in an iteration, or neighbouring iterations, as vectors.
+
+        `parts` are the offset and the type of each vector.
+        """
         argument = self.factor
         assert isinstance(argument, BlockArgument) and (self.in_vectors or self.in_lines)
         stage = self.tile.stage
@@ -177,7 +179,7 @@ class Factor:
         return [code.vector(memory, at + by, kind) for by, kind in parts]
 
     def value(self, code: Code, row: list[Value], step: list[Value]) -> Value:
-        """Returns the factor there."""
+        """Returns the factor at a row and an iteration."""
         loops, stage = self.loops(code, row, step), self.tile.stage
         known: dict[SSAValue, SSAValue] = {}
         for argument, buffer, m in zip(stage.body.block.args, stage.inputs, maps_of(stage), strict=False):
@@ -187,7 +189,7 @@ class Factor:
         return code.value(known[self.factor])
 
     def loops(self, code: Code, row: list[Value], step: list[Value]) -> Loops:
-        """Returns the stage's loops there."""
+        """Returns the stage's loops at a row and an iteration."""
         tile = self.tile
         if self.layout.strides is not None:
             zero = code.number(0)
@@ -197,20 +199,20 @@ class Factor:
         return tile.loops(code, *sides).with_own(step, tile.own)
 
     def compute(self, code: Code, known: dict[SSAValue, SSAValue], needed: set[SSAValue], loops: Loops) -> None:
-        """Computes what is needed and not known yet."""
+        """Computes the needed values that are not known yet."""
         for op in self.tile.stage.body.block.ops:
             if any(result in needed and result not in known for result in op.results):
                 code.scalar_op(op, known, loops)
 
 
 class Window(Factor):
-    """A factor whose neighbours lie one after another in memory, for a run of them: loads are of vectors.
+    """A factor whose neighbours are contiguous in memory, in runs that are read by vector loads.
 
-    Where a condition says that an element is not there, nothing is loaded.
+    Nothing is loaded where a condition masks an element.
     """
 
     def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_short: bool = False) -> None:
-        """Writes a loop over rows, or columns, in an iteration."""
+        """Writes a loop over rows (or columns) in one iteration."""
         indices, begin = self.at_step(code, step), self.first + first
 
         def run(low: Value, high: Value) -> None:
@@ -226,7 +228,7 @@ class Window(Factor):
         over_runs(code, begin, count, self.tile.extents[1 if self.is_row else 2], self.layout.run, run)
 
     def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
-        """Writes a loop over iterations in a row, or a column."""
+        """Writes a loop over iterations in one row (or column)."""
         indices = self.at_row(code, row)
 
         def run(low: Value, high: Value) -> None:
@@ -241,7 +243,7 @@ class Window(Factor):
         over_runs(code, self.start, count, math.prod(self.tile.own), self.layout.run, run)
 
     def _starts(self, code: Code, loops: Loops) -> dict[BlockArgument, Value]:
-        """Returns where each operand lies at the start of a run."""
+        """Returns each operand's position at the start of a run."""
         stage = self.tile.stage
         return {
             argument: code.position_at(place.linear, stage.inputs[argument.index], loops)
@@ -273,15 +275,15 @@ def over_runs(
     length: int,
     body: Callable[[Value, Value], None],
 ) -> None:
-    """Cuts positions of an axis where runs of neighbours end.
+    """Splits a range of an axis where runs of neighbours end.
 
     Args:
         code: Where to write.
         begin: The first position.
-        count: How many there are.
-        extent: The axis'.
-        length: A run's.
-        body: Is given the first position of a part and the one behind its last, both from `begin` on.
+        count: The number of positions.
+        extent: The extent of the axis.
+        length: The length of a run.
+        body: Takes the first position of a part and one past its last, both relative to `begin`.
     """
     if length == extent:
         body(code.number(0), count)
@@ -299,9 +301,9 @@ def over_runs(
 
 
 class Axis:
-    """Loops that are one long axis: the rows of a tile, its columns, or a range of the reduction.
+    """Loops flattened to one axis: the rows of a tile, its columns, or a range of the reduction.
 
-    The index of each loop is read from a table: to divide for every element would take longer than to load it.
+    The index of each loop is read from a table, since a division per element would take longer than a load.
     """
 
     def __init__(self, extents: Sequence[int], room: int, array: Callable[[int], SSAValue]):
@@ -311,7 +313,7 @@ class Axis:
         self.is_looked_up = several
 
     def fill(self, code: Code, start: Value, count: Value) -> None:
-        """Writes the tables for `count` places from `start` on."""
+        """Fills the tables for `count` positions from `start` on."""
         if not self.is_looked_up:
             return
         total = math.prod(self.extents)
@@ -329,7 +331,7 @@ class Axis:
         parallel(code, count, None, entry)
 
     def indices(self, code: Code, start: Value, at: Value) -> list[Value]:
-        """Returns the index of each loop at a place."""
+        """Returns the index of each loop at a position."""
         found: list[Value] = []
         for table, extent in zip(self.tables, self.extents, strict=True):
             if table is not None:

@@ -1,7 +1,7 @@
-"""Interchanges a parallel loop with a fold inside it whose bounds are the same in every iteration.
+"""Interchanges a parallel loop with a nested fold whose bounds are loop-invariant.
 
-A vectorizer takes an innermost loop only, and a fold of as many terms as memory says can't be written out. Around the
-parallel loop each of its terms is one loop over an array of accumulators, without a branch:
+LLVM vectorizes innermost loops only, and a fold whose trip count is read from memory can't be unrolled. With the loops
+interchanged, each term of the fold is a parallel loop over an array of accumulators, without a branch:
 
 ```
 for c, parallel:                              for c, parallel: sums[c] = 0
@@ -10,8 +10,8 @@ for c, parallel:                              for c, parallel: sums[c] = 0
                                               for c, parallel: y[c] = f(sums[c])
 ```
 
-So rows of an embedding's gradient that no token names are zeros written by vectors. Each element's terms are added in
-the same order as before.
+Rows of an embedding's gradient that no token selects thus become zeros written by vector stores. The terms of each
+element are added in the same order as before.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from tensorgrad.passes.scalars import constant_integer
 from tensorgrad.passes.tensors.simplify import is_pure
 
 Values: TypeAlias = dict[SSAValue, SSAValue]
-"""What stands for values of a loop's body in a copy of its ops."""
+"""Maps values of a loop's body to those in a copy of its ops."""
 
 LEAST_EXTENT, MOST_EXTENT = 8, 1 << 14
-"""Shorter loops fill no vector, and longer ones' accumulators leave the first cache."""
+"""Shorter loops don't fill a vector; the accumulators of longer ones don't fit the L1 cache."""
 
 
 def interchange_folds(top: Block) -> None:
@@ -58,11 +58,11 @@ class _Interchange:
 
     Attributes:
         loop: The parallel loop, from 0 to a constant.
-        fold: The loop in it.
-        extent: The iterations of the parallel loop.
-        invariant: Loads of the parallel loop's body that are the same in every iteration, with what they need.
-        before: The other ops in front of the fold.
-        after: Those behind it.
+        fold: The nested loop.
+        extent: The trip count of the parallel loop.
+        invariant: Invariant ops of the parallel loop's body, loads included.
+        before: The other ops before the fold.
+        after: The ops after the fold.
     """
 
     loop: scf.ForOp
@@ -74,7 +74,7 @@ class _Interchange:
 
     @staticmethod
     def of(loop: scf.ForOp, written: set[SSAValue]) -> _Interchange | None:
-        """Returns how a loop is interchanged; None where it can't be."""
+        """Returns the interchange of a loop; `None` if it isn't possible."""
         if PARALLEL not in loop.attributes or loop.iter_args:
             return None
         ops = list(loop.body.block.ops)
@@ -127,7 +127,7 @@ class _Interchange:
     def _copied(
         self, block: Block, at: SSAValue, ops: Sequence[Operation], wanted: Sequence[SSAValue], env: Values
     ) -> Values:
-        """Copies those of the ops of an iteration that some values, or ops without results, need."""
+        """Copies those ops of an iteration that `wanted` values, or ops without results, depend on."""
         env = {**env, self.loop.body.block.args[0]: at}
         needed, kept = {*wanted}, list[Operation]()
         for op in reversed([*self.before, *ops]):
@@ -139,7 +139,7 @@ class _Interchange:
         return env
 
     def _start(self, block: Block, at: SSAValue, sums: Sequence[SSAValue]) -> None:
-        """Writes what the accumulators start from."""
+        """Initializes the accumulators."""
         env = self._copied(block, at, [], self.fold.iter_args, {})
         self._store(block, at, [env.get(value, value) for value in self.fold.iter_args], sums)
 
@@ -152,7 +152,7 @@ class _Interchange:
         self._store(block, at, [env.get(value, value) for value in last.operands], sums)
 
     def _finish(self, block: Block, at: SSAValue, sums: Sequence[SSAValue]) -> None:
-        """Writes what comes behind the fold."""
+        """Writes the ops after the fold."""
         env: Values = dict(zip(self.fold.results, self._loaded(block, at, sums), strict=True))
         self._copied(block, at, self.after, [], env)
 
@@ -169,7 +169,7 @@ class _Interchange:
 
 
 def _invariant(ops: Sequence[Operation], body: Block) -> list[Operation]:
-    """Returns the ops in front of a fold whose operands are the same in every iteration."""
+    """Returns the ops before a fold that are invariant in the parallel loop."""
     inside: set[SSAValue] = {*body.args, *(result for op in ops for result in op.results)}
     found: list[Operation] = []
     for op in ops:
@@ -180,5 +180,5 @@ def _invariant(ops: Sequence[Operation], body: Block) -> list[Operation]:
 
 
 def _is_repeatable(op: Operation, written: set[SSAValue]) -> bool:
-    """Returns whether an op gives the same again: it computes, or loads from memory that the kernel doesn't write."""
+    """Returns whether an op can be hoisted: it is pure, or loads from memory that the kernel doesn't write."""
     return is_pure(op) or (isinstance(op, memref.LoadOp) and op.memref not in written)

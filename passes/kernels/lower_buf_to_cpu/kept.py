@@ -1,8 +1,8 @@
-"""Values that several stages of a kernel compute for the same elements of a row: computed once, and kept.
+"""Keeps values that several stages of a kernel compute for the same elements of a row, instead of recomputing them.
 
-Fusing repeats pointwise work in every stage that reads it, since a local of a kernel holds one value a point, no row.
-Native code has memory for a row, which stays in the cache: what is dear to compute, as the exponentials of a softmax,
-later stages load.
+Fusion repeats pointwise ops in every stage that reads them, since a local of a kernel holds one value per point, not a
+row. Native code has memory for a row, which stays in cache: later stages load what is expensive to compute, such as the
+exponentials of a softmax.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tensorgrad.passes.analyses.machine import NATIVE
 from tensorgrad.passes.kernels.weights import weight_of
 
 LEAST_WEIGHT = 12.0
-"""What takes as long as fewer additions is computed again: keeping it takes a store and a load for each stage."""
+"""Values that cost fewer additions are recomputed: keeping one takes a store, and a load in each stage."""
 
 
 @dataclass
 class Kept:
-    """What the stages of a kernel keep for each other.
+    """The values that the stages of a kernel keep for each other.
 
     Attributes:
-        arrays: The dtype and the length of each array.
-        stored: For a stage, the values of its body that it stores, and the array of each.
-        loaded: For a stage, the values that it loads instead of computing them, and the array of each.
+        arrays: The dtype and length of each array.
+        stored: For each stage, the values of its body that it stores, and the array of each.
+        loaded: For each stage, the values that it loads instead of computing them, and the array of each.
     """
 
     arrays: list[tuple[Attribute, int]] = field(default_factory=list[tuple[Attribute, int]])
@@ -42,7 +42,7 @@ class Kept:
 
 
 def kept_values(kernel: KernelOp) -> Kept:
-    """Returns what the stages of a kernel keep: of their own loops, which have the same extents in all that share."""
+    """Returns what the stages of a kernel keep, over own loops that have the same extents in all that share."""
     kept, numbers = Kept(), _Numbers()
     first: dict[int, tuple[GenericOp, SSAValue]] = {}
     arrays: dict[int, int] = {}
@@ -68,21 +68,21 @@ def kept_values(kernel: KernelOp) -> Kept:
 
 
 class _Numbers:
-    """Numbers values of bodies: equal ones, at equal iterations, have the same, unless a stage wrote in between."""
+    """Value numbering over bodies: values that are equal at equal iterations share a number, up to a write."""
 
     def __init__(self) -> None:
         self._known: dict[object, int] = {}
         self._writes = Counter[SSAValue]()
 
     def write(self, stage: GenericOp) -> None:
-        """Says that a stage has written its outputs."""
+        """Records that a stage has written its outputs."""
         self._writes.update(stage.outputs)
 
     def _number(self, key: object) -> int:
         return self._known.setdefault(key, len(self._known))
 
     def of(self, stage: GenericOp, own: Sequence[int]) -> dict[SSAValue, int]:
-        """Returns the numbers of a stage's operands, and of the values that are computed from them alone."""
+        """Returns the numbers of a stage's operands, and of the values computed only from them."""
         args, found = stage.body.block.args, dict[SSAValue, int]()
         for argument, buffer, m in zip(args, stage.inputs, maps_of(stage), strict=False):
             found[argument] = self._number((tuple(own), buffer, self._writes[buffer], m))
@@ -98,7 +98,7 @@ class _Numbers:
 
 
 def _dear(stage: GenericOp, known: set[SSAValue], rank: int, extent: int) -> Iterator[SSAValue]:
-    """Yields the known values that a stage should load: no part of another one, different along the row, and dear."""
+    """Yields the known values that a stage should load: maximal, varying along the row, and expensive."""
     last, loops = stage.body.block.last_op, loops_of_operands(stage)
     assert last is not None
     waiting, seen = list(last.operands), set[SSAValue]()
@@ -115,5 +115,5 @@ def _dear(stage: GenericOp, known: set[SSAValue], rank: int, extent: int) -> Ite
 
 
 def _weight(value: SSAValue) -> float:
-    """Returns about how many additions computing a value takes."""
+    """Returns the approximate cost of computing a value, in additions."""
     return weight_of({one.owner for one in needed_for([value]) if isinstance(one.owner, Operation)})

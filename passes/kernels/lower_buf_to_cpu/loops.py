@@ -40,17 +40,17 @@ from tensorgrad.passes.scalars import Value
 REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.REASSOC])}
 
 SHORT = 16
-"""Blocks that don't fill the widest vector are taken by a masked one."""
+"""Blocks too short to fill the widest vector use masked vectors."""
 
 MOST_TERMS, MOST_UNROLLED = 16, 256
-"""A reduction of so few terms, and so few ops of its body in all, is written out."""
+"""Reductions of at most this many terms, and this many ops in total, are fully unrolled."""
 
 AtPoint: TypeAlias = Callable[[Loops, Mapping[SSAValue, Value]], None]
-"""Writes code at a point of a block, given the loops there, and the values that earlier stages left."""
+"""Writes code at a point of a block, given its loops, and the values left by earlier stages."""
 
 
 def write_loops(kernel: KernelOp, schedule: LoopsSchedule, code: Code, first: Value, last: Value) -> None:
-    """Writes a loop over the blocks of the tasks from `first` up to `last`."""
+    """Writes a loop over the blocks of the tasks in [`first`, `last`)."""
     total = schedule.blocks_over(kernel.extents)
     start = first * schedule.blocks
     stop = last * schedule.blocks
@@ -87,7 +87,7 @@ def parallel(
     body: Callable[[Value], None],
     is_short: bool = False,
 ) -> None:
-    """Writes a loop of which no iteration reads what another one writes; a short one is taken by masked vectors."""
+    """Writes a loop whose iterations are independent; a short one uses masked vectors."""
 
     def iteration(at: Value, _: Sequence[Value]) -> list[Value]:
         body(at)
@@ -102,7 +102,7 @@ def parallel(
 
 
 def _folded(code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
-    """Returns the accumulators with one more value each; sums and products may be taken in vectors."""
+    """Returns the accumulators with one more value folded in; sums and products may be vectorized."""
     return [_combined(code, type(one.combine), x, y) for one, x, y in zip(reductions, held, new, strict=True)]
 
 
@@ -118,7 +118,7 @@ def _is_ordered(one: Reduction) -> bool:
 
 
 def _started(code: Code, reductions: Sequence[Reduction]) -> list[Value]:
-    """Returns what a loop's accumulators start from."""
+    """Returns the initial accumulators of a loop."""
     starts = [(one, code.constant(one.start(), one.element)) for one in reductions]
     return [ordered(type(one.combine), value) if _is_ordered(one) else value for one, value in starts]
 
@@ -126,7 +126,7 @@ def _started(code: Code, reductions: Sequence[Reduction]) -> list[Value]:
 def _carried_on(
     code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value]
 ) -> list[Value]:
-    """Returns a loop's accumulators with one more value each."""
+    """Returns a loop's accumulators with one more value folded in."""
     found: list[Value] = []
     for one, x, y in zip(reductions, held, new, strict=True):
         kind = type(one.combine)
@@ -138,7 +138,7 @@ def _carried_on(
 
 
 def _finished(reductions: Sequence[Reduction], held: Sequence[Value]) -> list[Value]:
-    """Returns the values of a loop's accumulators."""
+    """Returns the results of a loop's accumulators."""
     return [
         as_float(value, cast("AnyFloat", one.element)) if _is_ordered(one) else value
         for one, value in zip(reductions, held, strict=True)
@@ -147,10 +147,10 @@ def _finished(reductions: Sequence[Reduction], held: Sequence[Value]) -> list[Va
 
 @dataclass(frozen=True)
 class Rows:
-    """What stages keep for later ones, in scratch memory.
+    """Rows of values that stages keep for later ones, in scratch memory.
 
     Attributes:
-        kept: What it is.
+        kept: The kept values.
         arrays: The memory of each array.
     """
 
@@ -159,23 +159,23 @@ class Rows:
 
     @staticmethod
     def of(kernel: KernelOp, top: Block) -> Rows:
-        """Returns what the stages of a kernel keep, with memory at the start of a block."""
+        """Returns the kept rows of a kernel, with memory allocated at the start of a block."""
         kept = kept_values(kernel)
         return Rows(kept, [new_array(top, element, extent) for element, extent in kept.arrays])
 
     def load(self, code: Code, stage: GenericOp, at: Callable[[], Value]) -> dict[SSAValue, SSAValue]:
-        """Returns what a stage need not compute, at a place of the row."""
+        """Returns the kept values that a stage loads, at a position in the row."""
         found = self.kept.loaded.get(stage, {})
         return {value: code.element(self.arrays[array], at()).ssa for value, array in found.items()}
 
     def store(self, code: Code, stage: GenericOp, at: Callable[[], Value], env: Mapping[SSAValue, SSAValue]) -> None:
-        """Stores what later stages read."""
+        """Stores the values that later stages load."""
         for value, array in self.kept.stored.get(stage, {}).items():
             code.put(code.value(env[value]), self.arrays[array], at())
 
 
 class _Points:
-    """The stages at one point: each stage's own loops are the innermost."""
+    """The stages point by point: each stage's own loops are innermost."""
 
     def __init__(self, kernel: KernelOp, code: Code, point: Loops, rows: Rows):
         self.kernel, self.code, self.point, self.rows = kernel, code, point, rows
@@ -208,7 +208,7 @@ class _Points:
     def _values(
         self, code: Code, stage: GenericOp, at: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
     ) -> list[Value]:
-        """Returns what a stage gives at a point, and at indices of its own parallel loops, and stores it."""
+        """Computes, stores and returns a stage's results at a point, and at indices of its own parallel loops."""
         loops = self.point.with_own(at, own)
         if not reduced:
             env = self._operands(code, stage, loops, at, own)
@@ -232,13 +232,13 @@ class _Points:
     def _operands(
         self, code: Code, stage: GenericOp, loops: Loops, at: Sequence[Value], extents: Sequence[int]
     ) -> dict[SSAValue, SSAValue]:
-        """Returns the values of a stage's body that are there already."""
+        """Returns the already known values of a stage's body."""
         env = stage_env(code, stage, loops, self.known)
         return env | self.rows.load(code, stage, lambda: _place(at, extents))
 
 
 def _place(at: Sequence[Value], extents: Sequence[int]) -> Value:
-    """Returns where in an array over loops their indices are."""
+    """Returns the row-major position of loop indices in an array over the loops."""
     found = at[0]
     for index, extent in zip(at[1:], extents[1:], strict=True):
         found = found * extent + index
@@ -246,9 +246,9 @@ def _place(at: Sequence[Value], extents: Sequence[int]) -> Value:
 
 
 class _Blocks:
-    """The stages at a block of points along the grid's last loop, which is the innermost loop of every stage.
+    """The stages over a block of points along the grid's last loop, which is the innermost loop of every stage.
 
-    What a later stage reads, and the sums of a reduction, are in arrays over the block.
+    Values that a later stage reads, and the sums of a reduction, are kept in arrays over the block.
     """
 
     def __init__(self, kernel: KernelOp, code: Code, top: Block, number: Value, block: int):
@@ -282,12 +282,12 @@ class _Blocks:
                 self._compute(code, stage, [], [])
 
     def _keep(self, stage: GenericOp) -> None:
-        """Makes arrays for what later stages read of a stage."""
+        """Allocates arrays for those results of a stage that later stages read."""
         read = {buffer for other in self.kernel.stages for buffer in other.inputs}
         self.kept.update({output: self._array(element_of(output)) for output in stage.outputs if output in read})
 
     def _array(self, element: Attribute) -> SSAValue:
-        """Returns a new array over the block, which all blocks of a range of tasks use."""
+        """Returns a new array over the block, which is reused by all blocks of a range of tasks."""
         return new_array(self.top, element, self.block)
 
     def _each(self, code: Code, stage: GenericOp, around: Sequence[Value], own: Sequence[int], body: AtPoint) -> None:
@@ -302,11 +302,11 @@ class _Blocks:
         parallel(code, self.stop, self.start, at_point, is_short=self.block < SHORT)
 
     def _place(self, at: Value) -> Value:
-        """Returns where in an array over the block a point is."""
+        """Returns a point's position in an array over the block."""
         return at - self.start
 
     def _compute(self, code: Code, stage: GenericOp, found: Sequence[Value], own: Sequence[int]) -> list[Value]:
-        """Writes a stage that doesn't reduce."""
+        """Writes a stage without a reduction."""
 
         def body(loops: Loops, known: Mapping[SSAValue, Value]) -> None:
             values = stage_values(code, stage, loops, known)
@@ -316,7 +316,7 @@ class _Blocks:
         return []
 
     def _finish(self, code: Code, stage: GenericOp, loops: Loops, values: Sequence[Value]) -> None:
-        """Stores what a stage gives at a point, and keeps what a later one reads."""
+        """Stores a stage's results at a point, and keeps those that a later one reads."""
         store_outputs(self.kernel, stage, code, loops, list(values))
         for output, value in zip(stage.outputs, values, strict=True):
             if output in self.kept:
@@ -325,7 +325,7 @@ class _Blocks:
     def _reduce_unrolled(
         self, code: Code, stage: GenericOp, found: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
     ) -> list[Value]:
-        """Writes a stage with few terms at each point: they are folded one after another, in registers."""
+        """Writes a reduction of few terms: they are unrolled, and folded in registers."""
         reductions = reductions_of(stage)
         if not own:
             self._keep(stage)
@@ -344,7 +344,7 @@ class _Blocks:
     def _reduce(
         self, code: Code, stage: GenericOp, found: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
     ) -> list[Value]:
-        """Writes a stage that reduces, at one point of its own parallel loops: a sum in an array for each point."""
+        """Writes a reduction at one point of its own parallel loops: accumulators are in an array over the block."""
         reductions = reductions_of(stage)
         if math.prod(reduced) <= MOST_TERMS and math.prod(reduced) * len(stage.body.block.ops) <= MOST_UNROLLED:
             return self._reduce_unrolled(code, stage, found, own, reduced)

@@ -30,14 +30,14 @@ from tensorgrad.runtime.target import CPU, Target
 
 @dataclass(frozen=True)
 class LowerBufToCpuPass(LevelPass):
-    """Writes each scheduled kernel as a `cpu.kernel`, and the function as a list of dispatches.
+    """Lowers each scheduled kernel to a `cpu.kernel`, and the function to a sequence of dispatches.
 
-    Expects functions behind `plan-memory`, with a native `schedule` on every kernel. Guarantees: one `cpu.kernel` for
-    each different kernel (equal ones are shared), linear indices only, and a `buf.dispatch` where each `buf.kernel`
-    was, whose workgroups are the kernel's tasks. Loops whose iterations don't depend on each other say so.
+    Expects functions after `plan-memory`, with a native `schedule` on every kernel. Guarantees one `cpu.kernel` for
+    each distinct kernel (equal ones are shared), linear indices only, and a `buf.dispatch` in place of each
+    `buf.kernel`, whose workgroups are the kernel's tasks. Loops whose iterations are independent are marked parallel.
 
     Attributes:
-        target: The CPU.
+        target: The target CPU.
     """
 
     name = "lower-buf-to-cpu"

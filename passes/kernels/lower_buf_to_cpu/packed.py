@@ -1,4 +1,4 @@
-"""Writes kernels of the archetype `packed`: a matrix product in register blocks, of packed operands as in
+"""Writes kernels of the archetype `packed`: matrix products in register blocks, with packed operands, as in
 
 K. Goto, R. van de Geijn: Anatomy of High-Performance Matrix Multiplication (ACM TOMS 34, 2008);
 F. Van Zee, R. van de Geijn: BLIS: A Framework for Rapidly Instantiating BLAS Functionality (ACM TOMS 41, 2015).
@@ -37,10 +37,10 @@ from tensorgrad.passes.scalars import Value
 
 
 def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: Value, last: Value) -> None:
-    """Writes a loop over the tasks from `first` up to `last`.
+    """Writes a loop over the tasks in [`first`, `last`).
 
     Raises:
-        DiagnosticException: The kernel does not sum products of rows and columns.
+        DiagnosticException: The kernel is not a sum of products of rows and columns.
     """
     product = Product(kernel, schedule, code.block)
     sequential(code, last, lambda task: product.write(code, task), start=first)
@@ -52,9 +52,9 @@ class _Range:
 
     Attributes:
         start: Its first iteration.
-        count: How many it has.
-        is_first: Whether it is the first one; none where there is no other.
-        is_last: Whether it is the last one; none where there is no other.
+        count: The number of iterations.
+        is_first: Whether it is the first range; `None` if it is the only one.
+        is_last: Whether it is the last range; `None` if it is the only one.
     """
 
     start: Value
@@ -65,12 +65,12 @@ class _Range:
 
 @dataclass(frozen=True)
 class _RowBlock:
-    """A block of rows in registers.
+    """The rows of a register block.
 
     Attributes:
-        first: The first one, from the tile's on.
-        number: Which block it is in the memory for sums.
-        computed: How many of them another block computes; none where that is none of them in any block.
+        first: The first row, relative to the tile.
+        number: The block's index in the memory for sums.
+        computed: How many of its rows an earlier block computes; `None` if always zero.
     """
 
     first: Value
@@ -80,14 +80,14 @@ class _RowBlock:
 
 @dataclass(frozen=True)
 class _ColumnBlock:
-    """A block of columns in registers.
+    """The columns of a register block.
 
     Attributes:
         columns: Its vectors.
-        first: The first one, from the tile's on.
-        panel: Where it is packed.
-        sums: Where its sums over earlier ranges are in a row of the memory for sums. What is behind the last whole
-            block shares columns with that one, so that its sums are apart until they are complete.
+        first: The first column, relative to the tile.
+        panel: The offset of its packed panel.
+        sums: The offset of its sums over earlier ranges, within a row of the memory for sums. The block after the last
+            whole one shares columns with that one, so its sums are separate until they are complete.
     """
 
     columns: Columns
@@ -99,9 +99,9 @@ class _ColumnBlock:
 class Product:
     """The code of a task: a tile of results.
 
-    For each range of the reduction, the tile's columns are packed; code, row block by row block, its rows, which are
-    multiplied with all columns, a block in registers at a time. What follows the sum runs over each row block behind
-    the last range. Sums are in scratch memory until code, unless they are the results: these are stored at once.
+    For each range of the reduction, the tile's columns are packed; then, row block by row block, its rows, which are
+    multiplied with all columns, one register block at a time. After the last range, the epilogue runs over each row
+    block. Until then sums are in scratch memory, unless they are the results: those are stored directly.
     """
 
     def __init__(self, kernel: KernelOp, schedule: PackedSchedule, top: Block):
@@ -150,7 +150,7 @@ class Product:
         return new_array(top, self.element, extent)
 
     def _stores_sums(self) -> bool:
-        """Returns whether the sums are the results, and vectors of them lie in the results."""
+        """Returns whether the sums are the results, and vectors of them are contiguous there."""
         if len(self.kernel.stages) > 1 or self.is_cut:
             return False
         place, schedule = maps_of(self.stage)[len(self.stage.inputs)], self.schedule
@@ -158,7 +158,7 @@ class Product:
         return result_stride(output, place, self.kernel.extents, schedule.row, schedule.column) == 1
 
     def _panels(self, top: Block) -> Panels:
-        """Returns the memory of packed columns."""
+        """Allocates the memory for packed columns."""
         lanes, layout = self.schedule.lanes, self.layouts[self.factors.column]
         squares = layout.along_steps and lanes >= LEAST_LANES
         depth = -(-self.depth // lanes) * lanes if squares else self.depth
@@ -168,7 +168,7 @@ class Product:
         return Panels(self._array(top, self.room * depth), self.element, lanes, depth, squares, lines)
 
     def _lines(self, top: Block) -> Lines:
-        """Returns the memory of a packed block of rows."""
+        """Allocates the memory for a packed block of rows."""
         pitch = self.depth if self.layouts[self.factors.row].along_steps else 0
         return Lines(self._array(top, self.schedule.rows * self.depth), self.schedule.rows, pitch)
 
@@ -215,17 +215,17 @@ class Product:
             sequential(code, code.number(self.ranges), lambda number: self._numbered(code, number))
 
     def _where_last(self, code: Code, last: Value, other: Value) -> Value:
-        """Returns a value for the last tile along the columns, and one for all others."""
+        """Returns `last` in the last tile along the columns, and `other` in all others."""
         return last if self.is_last is None else code.select(self.is_last, last, other)
 
     def _numbered(self, code: Code, number: Value) -> None:
-        """Writes the range of some number."""
+        """Writes the range with the given index."""
         start = number * self.depth
         is_first, is_last = (number.equals(one) for one in (0, self.ranges - 1))
         self._range(code, _Range(start, _count(code, start, self.steps, self.depth), is_first, is_last))
 
     def _range(self, code: Code, part: _Range) -> None:
-        """Packs a range of the reduction, and multiplies it."""
+        """Packs a range of the reduction, and accumulates its products."""
         schedule = self.schedule
         self.step_axis.fill(code, part.start, part.count)
         if self.columns is not None:
@@ -307,7 +307,7 @@ class Product:
         self._each_block(code, block)
 
     def _started(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, part: _Range) -> list[Value]:
-        """Returns what the sums of a register block start from: those over earlier ranges."""
+        """Returns the initial sums of a register block: those over earlier ranges."""
         kinds = [kind for _ in range(self.schedule.rows) for _, kind in columns.columns.parts(self.element)]
 
         def zeros() -> list[Value]:
@@ -324,7 +324,7 @@ class Product:
         return code.choose(part.is_first, kinds, zeros, earlier)
 
     def _places(self, rows: _RowBlock, columns: _ColumnBlock, first: Value) -> list[Value]:
-        """Returns where vectors of a register block are in the memory for sums, its columns from `first` on."""
+        """Returns the positions of a register block's vectors in the memory for sums, its columns from `first` on."""
         corner = rows.number * (self.schedule.rows * self.room) + first
         return [
             corner + (i * self.room + at)
@@ -333,13 +333,13 @@ class Product:
         ]
 
     def _keep(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, first: Value, sums: Sequence[Value]) -> None:
-        """Stores sums in the memory for them."""
+        """Stores sums in scratch memory."""
         assert self.sums is not None
         for at, value in zip(self._places(rows, columns, first), sums, strict=True):
             code.put_vector(value, self.sums, at)
 
     def _store(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, sums: Sequence[Value]) -> None:
-        """Stores sums as results, but those of rows that another block has."""
+        """Stores sums as results, except in rows that another block computes."""
         (output,), place = self.stage.outputs, maps_of(self.stage)[len(self.stage.inputs)]
         memory, parts = code.bindings[output].memory, columns.columns.parts(self.element)
         first_row, first_column = self.tile.first
@@ -387,10 +387,10 @@ class Product:
 
         return code.loop_to(part.count, held, step)
 
-    # What follows the sum
+    # Epilogue
 
     def _finish(self, code: Code, rows: _RowBlock) -> None:
-        """Runs the stages behind the contraction on a block of rows, and stores the results."""
+        """Runs the epilogue stages on a block of rows, and stores the results."""
 
         def line(i: Value) -> None:
             row = self.axes[0].indices(code, self.tile.first[0], rows.first + i)
@@ -420,7 +420,7 @@ class Product:
         sequential(code, code.number(self.schedule.rows), line, start=rows.computed)
 
     def _finish_element(self, code: Code, at: Value, loops: Loops) -> None:
-        """Runs the stages behind the contraction for one element, whose sum is at a place of the memory for sums."""
+        """Runs the epilogue stages for one element, given the position of its sum in scratch memory."""
         assert self.sums is not None
         known: dict[SSAValue, Value] = {self.stage.outputs[0]: code.element(self.sums, at)}
         for stage in self.kernel.stages:
@@ -430,9 +430,9 @@ class Product:
             store_outputs(self.kernel, stage, code, loops, values)
 
     def _run_of_results(self) -> int:
-        """Returns for how many neighbouring columns all that `_finish` reads and writes lies one after another.
+        """Returns for how many neighbouring columns everything that `_finish` reads and writes is contiguous.
 
-        Where columns are one loop, that needs no run to be seen. Within a run, an index goes on beyond its loop.
+        If columns are one loop, no run is needed to see that. Within a run, an index may exceed its loop.
         """
         column, places = self.schedule.column, list[Place | None]()
         if not self.axes[1].is_looked_up:
@@ -454,7 +454,7 @@ class Product:
 
 
 def _count(code: Code, start: Value, extent: int, most: int) -> Value:
-    """Returns how many are left from `start` on, at most `most`."""
+    """Returns how many of `extent` are left from `start` on, at most `most`."""
     if extent % most == 0:
         return code.number(most)
     if extent < most:
@@ -465,7 +465,7 @@ def _count(code: Code, start: Value, extent: int, most: int) -> Value:
 def _when(
     code: Code, condition: Value | None, body: Callable[[], None], otherwise: Callable[[], None] | None = None
 ) -> None:
-    """Writes code that runs where a condition holds, and what runs elsewhere; without one, the first alone."""
+    """Writes `body` under a condition, and `otherwise` under its negation; just `body` without a condition."""
     if condition is None:
         body()
     else:

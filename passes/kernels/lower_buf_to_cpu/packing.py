@@ -1,11 +1,11 @@
-"""Packs the factors of a product, in the order in which the innermost loop reads them.
+"""Packs the factors of a product in the order in which the innermost loop reads them.
 
 Columns are packed in panels: those of a register block, for each iteration of the reduction. Rows are read one element
-at a time, so that each row of a block may be packed on its own; where the rows of an iteration lie one after another,
-they are packed like columns.
+at a time, so each row of a block may be packed separately; if the rows of an iteration are contiguous, they are packed
+like columns.
 
-Where columns lie in memory along the reduction, the panels are their transpose. Storing element by element would touch
-a cache line for each of them; so square blocks are transposed in registers, by
+If columns are contiguous along the reduction, the panels are their transpose. Storing single elements would touch a
+cache line for each; so square blocks are transposed in registers, as in
 
 J. Eklundh: A Fast Computer Method for Matrix Transposing (IEEE Transactions on Computers C-21, 1972).
 """
@@ -29,20 +29,20 @@ from tensorgrad.passes.kernels.writing.emission import Code
 from tensorgrad.passes.scalars import Value
 
 LEAST_LANES = 4
-"""The narrowest vector at the edge, and the smallest square that is worth transposing."""
+"""The narrowest vector at an edge, and the side of the smallest square worth transposing."""
 
 
 Put: TypeAlias = Callable[[Value, Value], None]
-"""Writes what stores a value for a place, or an iteration."""
+"""Writes the store of a value at a position."""
 
 
 class Factor(Protocol):
-    """What is packed.
+    """A factor to pack.
 
     Attributes:
-        along_steps: Whether it lies along the reduction.
-        in_vectors: Whether neighbouring rows, or columns, can be loaded as vectors.
-        in_lines: Whether neighbouring iterations can.
+        along_steps: Whether it is contiguous along the reduction.
+        in_vectors: Whether neighbouring rows (or columns) can be loaded as vectors.
+        in_lines: Whether neighbouring iterations can be loaded as vectors.
     """
 
     along_steps: bool
@@ -50,28 +50,30 @@ class Factor(Protocol):
     in_lines: bool
 
     def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_short: bool = False) -> None:
-        """Writes a loop over `count` rows, or columns, of the tile from `first` on, in an iteration of a range."""
+        """Writes a loop over `count` rows (or columns) of the tile from `first` on, in one iteration of a range."""
         ...
 
     def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
-        """Writes a loop over the iterations of a range, in a row, or a column, of the tile."""
+        """Writes a loop over the iterations of a range, in one row (or column) of the tile."""
         ...
 
     def vectors(
         self, code: Code, row: Value, step: Value, parts: Sequence[tuple[int, VectorType[Attribute]]]
     ) -> list[Value]:
-        """Returns neighbouring rows, or columns, in an iteration, or neighbouring iterations: for each part, so many
-        elements from its place on."""
+        """Returns neighbouring rows (or columns) in an iteration, or neighbouring iterations, as vectors.
+
+        `parts` are the offset and the type of each vector.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Columns:
-    """A block of columns in registers.
+    """The columns of a register block.
 
     Attributes:
-        lanes: The elements of each of its vectors.
-        filled: How many columns it has: fewer than elements where the grid has no more.
+        lanes: The lanes of each of its vectors.
+        filled: The number of columns it has: fewer than lanes where the grid has no more.
     """
 
     lanes: tuple[int, ...]
@@ -79,17 +81,17 @@ class Columns:
 
     @property
     def width(self) -> int:
-        """The elements of its vectors."""
+        """The total lanes of its vectors."""
         return sum(self.lanes)
 
     def parts(self, element: Attribute) -> list[tuple[int, VectorType[Attribute]]]:
-        """Returns where each vector begins, and its type."""
+        """Returns each vector's offset and type."""
         places = itertools.accumulate(self.lanes[:-1], initial=0)
         return [(at, VectorType(element, [one])) for at, one in zip(places, self.lanes, strict=True)]
 
     @staticmethod
     def of(columns: int, lanes: int) -> Columns:
-        """Returns a block of at least so many columns: vectors of so many elements, the last one perhaps of fewer."""
+        """Returns a block of at least `columns` columns: vectors of `lanes` lanes, the last one perhaps narrower."""
         vectors, left = [lanes] * (columns // lanes), columns % lanes
         if left:
             vectors.append(max(1 << (left - 1).bit_length(), min(LEAST_LANES, lanes)))
@@ -97,12 +99,12 @@ class Columns:
 
     @staticmethod
     def behind(columns: int, width: int, lanes: int) -> Columns | None:
-        """Returns the block behind the last whole one, if there are columns for it: it ends at the last column.
+        """Returns the block after the last whole one, if there are columns for it: it ends at the last column.
 
         Args:
-            columns: How many there are.
-            width: Those of a whole block.
-            lanes: The elements of a vector.
+            columns: The number of columns.
+            width: The columns of a whole block.
+            lanes: The lanes of a vector.
         """
         rest = columns % width
         if rest == 0:
@@ -113,15 +115,15 @@ class Columns:
 
 @dataclass(frozen=True)
 class Panels:
-    """Where columns are packed.
+    """Memory for packed columns.
 
     Attributes:
         memory: The panels.
         element: The dtype.
-        lanes: The elements of a vector.
-        depth: How many iterations there is room for.
-        squares: Whether they are transposed: they lie along the reduction.
-        lines: Scratch memory for lines of iterations to transpose, where they can't be loaded as they lie.
+        lanes: The lanes of a vector.
+        depth: The capacity in iterations.
+        squares: Whether columns are transposed: they are contiguous along the reduction.
+        lines: Scratch memory for lines of iterations to transpose, if they can't be loaded directly.
     """
 
     memory: SSAValue
@@ -134,16 +136,16 @@ class Panels:
     def pack(self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor) -> None:
         """Writes the code that packs a panel.
 
-        There are zeros for columns beyond an edge: nothing is made of them, but what was there before might be
-        subnormal, which takes long.
+        Columns beyond an edge are zero-filled: they don't affect the results, but stale contents might be subnormal,
+        which is slow.
 
         Args:
             code: Where to write.
-            base: Where the panel begins.
+            base: The panel's offset.
             columns: Its columns.
-            first: The first one, from the tile's on.
-            steps: How many iterations there are.
-            factor: What to pack.
+            first: The first column, relative to the tile.
+            steps: The number of iterations.
+            factor: The factor to pack.
         """
         side = math.gcd(columns.width, self.lanes)
         if self.squares and side >= LEAST_LANES:
@@ -184,7 +186,7 @@ class Panels:
             sequential(code, steps, lambda step: self._fill_up(code, base, columns, step))
 
     def _fill_up(self, code: Code, base: Value, columns: Columns, step: Value) -> None:
-        """Writes zeros behind the elements of an iteration in a panel."""
+        """Zero-fills a panel after the elements of an iteration."""
         start, zero = base + step * columns.width, code.constant(0.0, self.element)
         width, filled = code.number(columns.width), code.number(columns.filled)
         parallel(code, width, filled, lambda at: code.put(zero, self.memory, start + at))
@@ -200,10 +202,10 @@ class Panels:
         steps: Value,
         factor: Factor,
     ) -> None:
-        """Packs `side` columns of a panel: line by line as they lie, then transposed.
+        """Packs `side` columns of a panel: line by line, then transposed.
 
-        Lines are loaded where they lie, or written first. The last square of lines that are loaded ends where they do,
-        so that it may have iterations that the one before it has.
+        Lines are loaded directly, or written to scratch memory first. The last square of directly loaded lines is
+        aligned to their end, so it may overlap the previous one.
         """
         before = square * side
         above, corner = (one + before for one in (first, base))
@@ -237,7 +239,7 @@ class Panels:
         steps: Value,
         factor: Factor,
     ) -> None:
-        """Writes lines of iterations for `side` columns, from `above` on; zeros beyond an edge."""
+        """Writes lines of iterations for `side` columns from `above` on, with zeros beyond an edge."""
         assert self.lines is not None
         lines, whole = self.lines, code.number(side)
 
@@ -261,12 +263,12 @@ class Panels:
 
 @dataclass(frozen=True)
 class Lines:
-    """Where a block of rows is packed.
+    """Memory for a packed block of rows.
 
     Attributes:
-        memory: The rows, one after another, or those of each iteration.
-        rows: How many there are.
-        pitch: How far apart neighbouring rows begin; 0 where those of an iteration lie one after another.
+        memory: The rows one after another, or the rows of one iteration after another.
+        rows: The number of rows.
+        pitch: The distance between neighbouring rows; 0 if the rows of an iteration are contiguous.
     """
 
     memory: SSAValue
@@ -274,13 +276,13 @@ class Lines:
     pitch: int
 
     def pack(self, code: Code, first: Value, steps: Value, factor: Factor) -> None:
-        """Writes the code that packs.
+        """Writes the code that packs the rows.
 
         Args:
             code: Where to write.
-            first: The first row, from the tile's on.
-            steps: How many iterations there are.
-            factor: What to pack.
+            first: The first row, relative to the tile.
+            steps: The number of iterations.
+            factor: The factor to pack.
         """
         rows, element = code.number(self.rows), element_of(self.memory)
         parts = Columns.of(self.rows, 2 * LEAST_LANES).parts(element) if self.rows % LEAST_LANES == 0 else []
@@ -314,7 +316,7 @@ class Lines:
 
 
 def transposed(rows: Sequence[Value]) -> list[Value]:
-    """Returns the columns of a square of vectors, whose side is a power of two."""
+    """Returns the transpose of a square of vectors, whose side is a power of two."""
     found, side = list(rows), len(rows)
     distance = 1
     while distance < side:
@@ -336,7 +338,7 @@ def _shuffled(left: Value, right: Value, mask: Sequence[int]) -> Value:
 def sequential(
     code: Code, stop: Value, body: Callable[[Value], None], start: Value | None = None, step: int = 1
 ) -> None:
-    """Writes a loop that carries nothing."""
+    """Writes a sequential loop without carried values."""
 
     def iteration(at: Value, _: Sequence[Value]) -> list[Value]:
         body(at)

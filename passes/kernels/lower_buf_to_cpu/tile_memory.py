@@ -1,7 +1,6 @@
-"""The memory of an attention's blocks: rows, whose features lie in lanes, and columns of a tile, loaded and stored.
+"""The memory of attention blocks, with loads and stores: rows, as vectors over the rows, and columns of a tile.
 
-Rows are lanes: a running maximum or sum needs nothing across lanes code, and of columns, single numbers are read where
-they lie.
+Rows are lanes: a running maximum or sum then needs nothing across lanes, and scalars of columns are read in place.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from tensorgrad.passes.scalars import Value
 
 @dataclass(frozen=True)
 class RowFeatures:
-    """The features of a block's rows, a line of all rows for each feature.
+    """The features of a block's rows: for each feature, a line of all rows.
 
     Attributes:
         memory: The lines.
-        features: How many there are; a few more lines stand behind them.
+        features: The number of features; a few lines of padding follow.
     """
 
     memory: SSAValue
@@ -37,13 +36,13 @@ class RowFeatures:
 
 @dataclass(frozen=True)
 class ColumnFeatures:
-    """The features of a tile's columns, one column after the other.
+    """The features of a tile's columns, column after column.
 
     Attributes:
-        operand: Of which operand they are.
+        operand: The operand's index.
         memory: The features.
-        features: How many each column has.
-        width: How far columns lie apart.
+        features: The number of features in each column.
+        width: The distance between columns.
     """
 
     operand: int
@@ -68,11 +67,11 @@ class TileMemory:
 
     @property
     def head(self) -> int:
-        """How many rows have one causality: blocks end where they do."""
+        """The number of rows that share one causal mask: no block extends over the end of a head."""
         return self.schedule.head
 
     def locate(self, number: Value) -> None:
-        """Finds the group, the rows and how many there are of the block of some number."""
+        """Computes the group, the first row and the row count of the block with the given index."""
         across, heads = -(-self.head // self.schedule.rows), self.stage.grid[1] // self.head
         self.group = number // (heads * across)
         within = number % (heads * across)
@@ -80,7 +79,7 @@ class TileMemory:
         self.locate_rows(head, within % across)
 
     def locate_rows(self, head: Value, number: Value) -> None:
-        """Finds the rows of the block of some number in a head, given that one's first row."""
+        """Computes the rows of a block, given its index in a head and the head's first row."""
         self.first = number * self.schedule.rows
         self.first_row = head + self.first
         self.row_count = self.code.number(self.schedule.rows)
@@ -93,34 +92,34 @@ class TileMemory:
         return self.head % self.schedule.rows != 0
 
     def new_array(self, extent: int) -> SSAValue:
-        """Returns scratch memory."""
+        """Allocates scratch memory."""
         return new_array(self.top, self.element, extent)
 
     def row_values(self, count: int = 1) -> list[SSAValue]:
-        """Returns memory of a number for each row."""
+        """Allocates arrays with a value for each row."""
         return [self.new_array(self.schedule.rows) for _ in range(count)]
 
     def lines_of(self, operand: int) -> ColumnFeatures:
-        """Returns memory for the features of an operand's rows as whole vectors, a line for each row."""
+        """Allocates memory for the features of an operand's rows as whole vectors, a line for each row."""
         features = self._features(operand)
         width = rounded_up(features, self.schedule.lanes * self.schedule.vectors)
         return ColumnFeatures(operand, self.new_array(self.schedule.rows * width), features, width)
 
     def scores(self) -> SSAValue:
-        """Returns memory of a number for each column of a tile and each row: a line of rows for each column."""
+        """Allocates memory for the scores of a tile: for each column, a line of rows."""
         return self.new_array(rounded_up(self.schedule.columns, self.column_sums) * self.schedule.rows)
 
     @property
     def column_sums(self) -> int:
-        """With how many columns sums are in registers."""
+        """The number of columns whose sums are held in registers."""
         return evenest(self.schedule.columns, self.schedule.sums)
 
     def feature_sums(self, features: int) -> int:
-        """Returns of how many features sums are in registers."""
+        """Returns the number of features whose sums are held in registers."""
         return evenest(features, self.schedule.sums)
 
     def _up(self, features: int) -> int:
-        """Returns how many lines a transposition of so many features fills."""
+        """Returns how many lines a transposition of this many features fills."""
         return rounded_up(features, self.schedule.lanes)
 
     def _most_features(self) -> int:
@@ -129,7 +128,7 @@ class TileMemory:
     # Rows
 
     def rows_of(self, operand: int) -> RowFeatures:
-        """Returns memory for the features of an operand's rows."""
+        """Allocates memory for the features of an operand's rows."""
         features = self._features(operand)
         return RowFeatures(self.new_array(self._lines_of(features) * self.schedule.rows), features)
 
@@ -142,13 +141,13 @@ class TileMemory:
     def fill_rows(
         self, operand: int, rows: RowFeatures, factor: float = 1.0, lines: ColumnFeatures | None = None
     ) -> None:
-        """Loads the features of the block's rows; those that are not there are zeros.
+        """Loads the features of the block's rows; missing rows are zero-filled.
 
         Args:
-            operand: Of which operand they are.
-            rows: Where a line for each feature goes.
-            factor: What they are multiplied by.
-            lines: Where a line for each row goes, if there is to be one.
+            operand: The operand's index.
+            rows: Receives a line for each feature.
+            factor: A factor to multiply by.
+            lines: Receives a line for each row, if given.
         """
         memory, width = (self.lines, self._up(rows.features)) if lines is None else (lines.memory, lines.width)
         features = self.code.number(rows.features)
@@ -177,7 +176,7 @@ class TileMemory:
         self._transpose(memory, width, rows.memory, self.schedule.rows, self.schedule.rows, columns)
 
     def _transpose(self, source: SSAValue, width: int, target: SSAValue, other: int, rows: int, columns: int) -> None:
-        """Moves rows of `width` elements to columns of an array whose rows have `other` elements, in squares."""
+        """Transposes rows of `width` elements into an array whose rows have `other` elements, in squares."""
         lanes = self.schedule.lanes
 
         def square(x: Value, y: Value) -> None:
@@ -193,7 +192,7 @@ class TileMemory:
         sequential(self.code, self.code.number(rows), across, step=lanes)
 
     def fill_column_values(self, operand: int, start: Value, count: Value, memory: SSAValue) -> None:
-        """Loads a number for each of `count` columns from `start` on."""
+        """Loads a value for each of `count` columns from `start` on."""
         at = self.element_at(operand)
 
         def load(column: Value) -> None:
@@ -203,7 +202,7 @@ class TileMemory:
         parallel(self.code, count, None, load)
 
     def fill_row_values(self, operand: int, memory: SSAValue) -> None:
-        """Loads a number for each row of the block; zero for those that are not there."""
+        """Loads a value for each row of the block; zero for missing rows."""
         at, zero = self.element_at(operand), self.code.constant(0.0, self.element)
 
         def load(row: Value) -> None:
@@ -221,13 +220,13 @@ class TileMemory:
         parallel(self.code, self.code.number(extent), None, lambda at: self.code.put(zero, rows.memory, at))
 
     def each_row(self, body: Callable[[Value], None]) -> None:
-        """Writes a loop over all rows of the block, those that are not there included."""
+        """Writes a loop over all rows of the block, including missing ones."""
         parallel(self.code, self.code.number(self.schedule.rows), None, body)
 
     # Columns
 
     def columns_of(self, operand: int) -> ColumnFeatures:
-        """Returns memory for the features of an operand's columns in a tile."""
+        """Allocates memory for the features of an operand's columns in a tile."""
         features = self._features(operand)
         width = rounded_up(features, self.feature_sums(features))
         columns = rounded_up(self.schedule.columns, self.column_sums)
@@ -252,19 +251,19 @@ class TileMemory:
         sequential(self.code, count, each)
 
     def each_tile(self, start: Value, stop: Value, body: Callable[[Value, Value], None]) -> None:
-        """Writes a loop over the tiles of a range of columns; the body is given the first column and their number."""
+        """Writes a loop over the tiles of a range of columns; `body` takes the first column and the column count."""
 
         columns = self.schedule.columns
         sequential(self.code, stop, lambda at: body(at, (stop - at).at_most(columns)), start=start, step=columns)
 
-    # Memory outside
+    # Global memory
 
     def element_at(self, operand: int) -> Element:
-        """Returns an operand's element in the block's group."""
+        """Returns the element of an operand in the block's group."""
         return Element.of(self.stage, operand, self.code).with_loops(self.code, {GROUP: self.group})
 
     def store_rows(self, output: int, rows: RowFeatures, factors: SSAValue | float = 1.0) -> None:
-        """Stores sums as rows of an output, times a number for each row, or for all."""
+        """Stores sums as rows of an output, times a factor per row, or one for all."""
         width = self._up(rows.features)
         self._transpose(rows.memory, self.schedule.rows, self.lines, width, width, self.schedule.rows)
         at = self.element_at(len(self.stage.inputs) + output)
@@ -288,7 +287,7 @@ class TileMemory:
         sequential(self.code, self.row_count, store)
 
     def store_row_values(self, output: int, value: Callable[[Value], Value]) -> None:
-        """Stores a number for each row of an output."""
+        """Stores a value for each row of an output."""
         at = self.element_at(len(self.stage.inputs) + output)
 
         def store(row: Value) -> None:

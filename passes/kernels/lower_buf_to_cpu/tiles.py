@@ -1,6 +1,6 @@
-"""Products and scores of an attention's tiles.
+"""Products and scores of attention tiles.
 
-For each row of a block, registers hold sums with a few columns, or of a few features, at a time.
+For each row of a block, registers hold sums for a few columns or features at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tensorgrad.passes.kernels.writing.attention import QUERY, Element, first_pl
 from tensorgrad.passes.scalars import Value, both
 
 OfScore = Callable[[Value, Value, Value], None]
-"""Writes code for a score: its column in the tile, its row in the block, and its place in a tile of scores."""
+"""Writes code for a score, given its column in the tile, row in the block, and position in the tile's scores."""
 
 
 class TileCode(TileMemory):
@@ -54,7 +54,7 @@ class TileCode(TileMemory):
         to: RowFeatures,
         shrink: SSAValue | None = None,
     ) -> None:
-        """Adds the weighted features of `count` columns to sums, multiplied by `shrink` of their row first."""
+        """Adds the weighted features of `count` columns to sums, which are first multiplied by their row's `shrink`."""
         sums, stride = self.feature_sums(columns.features), self.schedule.rows
 
         def block(panel: Value, row: Value) -> None:
@@ -81,9 +81,9 @@ class TileCode(TileMemory):
 
         Args:
             rows: The features, a line for each row: whole vectors.
-            weights: Those of a tile.
+            weights: The weights of a tile.
             start: The first column.
-            count: How many there are.
+            count: The number of columns.
             to: The sums of all columns, a line for each.
         """
         stride, width = self.schedule.rows, rows.width
@@ -125,15 +125,15 @@ class TileCode(TileMemory):
         numbers: Callable[[Value], list[Value]],
         held: Sequence[Value],
     ) -> list[Value]:
-        """Returns sums of lines times numbers: a vector for each number and each vector from `at` on in a line.
+        """Returns sums of lines times scalars: a vector for each scalar and each vector from `at` on in a line.
 
         Args:
-            steps: How many lines there are.
+            steps: The number of lines.
             lines: The lines.
-            stride: How far they lie apart.
-            at: Where in a line the vectors begin.
-            numbers: Gives the numbers for a line.
-            held: What the sums start from.
+            stride: The distance between lines.
+            at: The offset in a line where the vectors begin.
+            numbers: Gives the scalars for a line.
+            held: The initial sums.
         """
 
         def step(k: Value, sums: Sequence[Value]) -> list[Value]:
@@ -152,7 +152,7 @@ class TileCode(TileMemory):
             self.code.put_vector(value, memory, place)
 
     def _places(self, first: Value, at: Value, lines: int, stride: int) -> list[Value]:
-        """Returns where the vectors from `at` on are, in some lines from the first on."""
+        """Returns the positions of the vectors at `at` and after it, in `lines` lines from the first on."""
         corner = first * stride + at
         return [
             corner + (i * stride + j * self.schedule.lanes) for i in range(lines) for j in range(self.schedule.vectors)
@@ -161,7 +161,7 @@ class TileCode(TileMemory):
     # Scores
 
     def each_score(self, count: Value, body: OfScore, inside: bool = False) -> None:
-        """Writes loops over the columns of a tile and the block's rows; `inside`, over those that are there alone."""
+        """Writes loops over the columns of a tile and the block's rows; with `inside`, skipping missing ones."""
         rows = self.row_count if inside else self.code.number(self.schedule.rows)
 
         def each(column: Value) -> None:
@@ -182,14 +182,14 @@ class TileCode(TileMemory):
             self.each_score(count, add, inside=True)
 
     def put_where_hidden(self, number: float, scores: SSAValue, start: Value, place: Value, count: Value) -> None:
-        """Stores a number where a row and a column of a tile do not attend to each other.
+        """Stores a value where a row and a column of a tile do not attend to each other.
 
         Args:
-            number: What is stored.
-            scores: In which of the tile's numbers.
+            number: The value.
+            scores: The tile's scores to store to.
             start: The tile's first column.
-            place: That column's place in its head.
-            count: How many columns the tile has.
+            place: That column's position in its head.
+            count: The number of columns in the tile.
         """
         a, value = self.a, self.code.constant(number, self.element)
         masks = [self.element_at(3 + a.biases + i) for i in range(a.masks)]
@@ -216,8 +216,8 @@ class TileCode(TileMemory):
             self.code.when(is_cut, lambda: sequential(self.code, count, by_causality))
 
     def _hidden_rows(self, column: Value) -> tuple[Value, Value]:
-        """Returns the first of the block's rows that causality hides from a column, and the one behind the last."""
-        if self.row_loop == QUERY:  # those in front of the first place that attends to the key
+        """Returns the first of the block's rows that causality hides from a column, and one past the last."""
+        if self.row_loop == QUERY:  # those before the first position that attends to the key
             place = first_place(self.a, column)
             behind = place.at_least(self.first) - self.first
             return self.code.number(0), behind.at_most(self.schedule.rows)
@@ -226,7 +226,7 @@ class TileCode(TileMemory):
         return seen.at_most(self.schedule.rows), self.code.number(self.schedule.rows)
 
     def _hides(self, place: Value, count: Value) -> Value:
-        """Returns whether causality hides a score of a tile: its last key from its first query."""
+        """Returns whether causality hides any score of a tile: its last key from its first query."""
         last_row = self.first + self.row_count - 1
         last_column = place + count - 1
         query, key = (self.first, last_column) if self.row_loop == QUERY else (place, last_row)

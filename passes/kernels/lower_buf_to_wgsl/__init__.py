@@ -1,4 +1,4 @@
-"""`lower-buf-to-wgsl`: scheduled kernels become `wgsl.kernel`s; `rows` and `contraction` write their code."""
+"""`lower-buf-to-wgsl`: lowers scheduled kernels to `wgsl.kernel`s, one module for each archetype."""
 
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.lower_buf_to_wgsl import LowerBufToWgslPass
 

@@ -1,9 +1,9 @@
-"""Attention: each workgroup takes a block of rows and walks over tiles of what they attend to.
+"""Attention: each workgroup takes a block of rows and iterates over tiles of the columns they attend to.
 
-A thread holds the accumulators of a few rows, at every `lanes`-th feature. For each tile it computes scores of its rows
-with the columns that its lane has; then the lanes pass the weights on to each other, by subgroup broadcasts or through
-workgroup memory, and each adds its own features. Rows are queries, columns keys; for the cotangents of keys and values
-it is the other way round.
+A thread holds the accumulators of a few rows, at every `lanes`-th feature. For each tile it computes the scores of its
+rows with its lane's columns; then the lanes exchange the weights, by subgroup broadcasts or through workgroup memory,
+and each accumulates its own features. Rows are queries and columns are keys; for the cotangents of keys and values it
+is the other way round.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def write_attention(kernel: KernelOp, schedule: AttentionSchedule, code: Code) -
 
 
 class _Forward(AttentionBlock):
-    """The result, by a softmax that runs along: what is summed is scaled down when a larger score comes."""
+    """The forward pass, by online softmax: sums are rescaled when the running maximum grows."""
 
     def write(self) -> None:
         code, rows = self.code, self.tile.rows
@@ -75,7 +75,7 @@ class _Forward(AttentionBlock):
 
 
 class _Backward(AttentionBlock):
-    """What both cotangents share: the weights again, and the cotangents of the scores."""
+    """Base of the backward kernels: recomputes the weights, and computes the cotangents of the scores."""
 
     def by_scores(
         self,
@@ -86,7 +86,7 @@ class _Backward(AttentionBlock):
     ) -> tuple[Grid, Grid]:
         """Returns the weights, and the scores' cotangents times the scale.
 
-        `of_place` gives the logarithm of the sum and the sum of result times cotangent, by row and column.
+        `of_place` gives the logsumexp and the sum of result times cotangent, by row and column.
         """
         scores = self.scores(code, columns)
         given = 3 + self.a.biases + self.a.masks
@@ -159,7 +159,7 @@ class _Keys(_Backward):
         return place if self.offset is None else place + self.offset
 
     def _first_query(self, code: Code) -> Value:
-        """Returns the first query of a head that attends to one of the workgroup's keys."""
+        """Returns the first query of a head that attends to any of the workgroup's keys."""
         return first_place(self.a, self.block_start) if self.a.skips else code.number(0)
 
     def _tile(self, start: Value, held: Sequence[Value]) -> Sequence[Value]:

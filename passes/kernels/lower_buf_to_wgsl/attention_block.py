@@ -1,4 +1,4 @@
-"""What the kernels of an attention share: where a thread's rows are, products, and sums over a tile."""
+"""Shared code of attention kernels: a thread's rows, products, and sums over a tile."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from tensorgrad.passes.kernels.writing.emission import Code
 from tensorgrad.passes.scalars import Value, both, largest
 
 UNROLLED = 4
-"""How many steps of a product over features stand in one iteration, where they divide them."""
+"""The unroll factor of products over features, if it divides their number."""
 
 Grid = list[list[Value]]
 """A value for each row of a thread and each of its columns."""
 
 
 class AttentionBlock(ABC):
-    """What the three parts share."""
+    """Base of the three kernels."""
 
     row_loop, column_loop = QUERY, KEY
 
     alternates = False
-    """Whether values pass through two arrays of workgroup memory alternately."""
+    """Whether two arrays of workgroup memory are used alternately (double buffering)."""
 
     def __init__(self, stage: AttentionOp, code: Code, tile: AttentionSchedule):
         self.stage, self.code, self.tile = stage, code, tile
@@ -75,7 +75,7 @@ class AttentionBlock(ABC):
         self.first = self.block_start + mine if tile.depth > 1 else self.block_start
         self.cut_rows = self.row_count % (tile.rows * tile.depth) != 0
         self.rows = [self._row(i) for i in range(tile.rows)]
-        # With subgroups, each lane reads every `lanes`-th row of the block and passes it on.
+        # With subgroups, each lane reads every `lanes`-th row of the block and broadcasts it.
         shared = (
             [self.lane % tile.rows]
             if tile.rows < tile.lanes
@@ -92,11 +92,11 @@ class AttentionBlock(ABC):
     # Operands
 
     def element_at(self, operand: int) -> Element:
-        """Returns an operand's element in this thread's group."""
+        """Returns the element of an operand in this thread's group."""
         return Element.of(self.stage, operand, self.code).with_loops(self.code, {GROUP: self.group})
 
     def known(self, **loops: Value) -> dict[int, Value]:
-        """Returns the loops of a thread: its group, and those given as `row`, `column` and `feature`."""
+        """Returns the loop indices of a thread: its group, and the given `row`, `column` and `feature`."""
         places = {"row": self.row_loop, "column": self.column_loop, "feature": FEATURE}
         return {GROUP: self.group, **{places[name]: value for name, value in loops.items()}}
 
@@ -108,7 +108,7 @@ class AttentionBlock(ABC):
     # Products
 
     def products(self, code: Code, row_operand: int, column_operand: int, columns: Sequence[Value]) -> Grid:
-        """Returns the scalar products of the thread's rows with its columns, of two operands' features."""
+        """Returns the dot products of the thread's rows with its columns, over two operands' features."""
         tile, a = self.tile, self.a
         features = a.shapes(self.stage.part.data)[row_operand][-1]
         at_column = self.element_at(column_operand)
@@ -146,10 +146,10 @@ class AttentionBlock(ABC):
         """Adds the weighted features of a tile's columns to the accumulators.
 
         Args:
-            code: Where to.
-            weights: Of the thread's rows and columns.
-            memory: Which workgroup memory passes them on, where subgroups don't.
-            operand: What has the features.
+            code: Where to write.
+            weights: The weights of the thread's rows and columns.
+            memory: The workgroup array to pass them through, without subgroups.
+            operand: The operand with the features.
             start: The tile's first column.
             stop: The number of columns.
             held: The accumulators, row by row.
@@ -189,7 +189,7 @@ class AttentionBlock(ABC):
         return code.loop_to(left.at_most(self.width), held, body)
 
     def feature_places(self, code: Code, operand: int) -> list[Value]:
-        """Returns the features that this lane accumulates; those behind the last stand at it, and are not stored."""
+        """Returns the features that this lane accumulates, clamped to the last one; those past it are not stored."""
         features = self.a.shapes(self.stage.part.data)[operand][-1]
         lanes = self.tile.lanes
         places = [self.lane + i * lanes for i in range(-(-features // lanes))]
@@ -197,16 +197,17 @@ class AttentionBlock(ABC):
             places[-1] = places[-1].at_most(features - 1)
         return places
 
-    # Passing on between lanes
+    # Communication between lanes
 
     def _shared_row(self, code: Code, i: int) -> Value:
         row = self.depth * self.tile.rows + i
         return row * self.width
 
     def _share(self, code: Code, values: Grid, memory: int) -> None:
-        """Writes the thread's values to workgroup memory, a row of it for each row, and waits until all threads have.
+        """Writes the thread's values to workgroup memory, one row per row of the block, and waits for all threads.
 
-        First it waits until none of them still reads there; if two arrays alternate, the wait for the other did that.
+        A barrier first waits until no thread still reads the memory; if two arrays alternate, the other's barrier did
+        that.
         """
         while len(self.shared) <= memory:
             kind = MemRefType(self.element, [self.tile.rows * self.tile.depth * self.width])
@@ -223,7 +224,7 @@ class AttentionBlock(ABC):
         code.block.add_op(wgsl.BarrierOp())
 
     def across_lanes(self, code: Code, values: Grid, kind: str) -> list[Value]:
-        """For each row, the maximum ("max") or sum ("add") of all lanes' values."""
+        """Returns, for each row, the maximum ("max") or sum ("add") over all lanes."""
         fold = largest if kind == "max" else operator.add
         if self.tile.broadcast:
             mine = [reduce(fold, row) for row in values]
@@ -244,11 +245,11 @@ class AttentionBlock(ABC):
     starts_anywhere = False
 
     def column_at(self, place: Value) -> Value:
-        """Returns the index along the columns' loop of a place within a tile's range."""
+        """Returns the index in the column loop of a position in a tile's range."""
         return place
 
     def tile_columns(self, code: Code, start: Value, stop: int) -> tuple[list[Value], list[Value | None]]:
-        """Returns this lane's columns in the tile that starts at a place, and whether each lies before `stop`."""
+        """Returns this lane's columns in the tile at `start`, and whether each is before `stop`."""
         places, inside = list[Value](), list[Value | None]()
         for j in range(self.tile.columns):
             place = start + (self.lane + j * self.tile.lanes)
@@ -261,7 +262,7 @@ class AttentionBlock(ABC):
         return places, inside
 
     def scores(self, code: Code, columns: Sequence[Value]) -> Grid:
-        """Scaled products of queries and keys with biases, whatever is allowed."""
+        """Returns scaled products of queries and keys plus biases, unmasked."""
         row_operand, column_operand = (0, 1) if self.row_loop == QUERY else (1, 0)
         found = self.products(code, row_operand, column_operand, columns)
         biases = [self.element_at(3 + i) for i in range(self.a.biases)]
@@ -274,7 +275,7 @@ class AttentionBlock(ABC):
         return found
 
     def allowed(self, code: Code, row: Value, column: Value) -> Value | None:
-        """Returns whether a row and a column attend to each other; `None` where all do."""
+        """Returns whether a row and a column attend to each other; `None` if all do."""
         a = self.a
         found: Value | None = None
         if a.causal is not None:
@@ -288,7 +289,7 @@ class AttentionBlock(ABC):
         return found
 
     def key_limit(self, code: Code) -> Value:
-        """Returns how many keys the workgroup's queries may attend to."""
+        """Returns the number of keys that the workgroup's queries may attend to."""
         a = self.a
         if not a.skips:
             return code.number(a.keys)
@@ -319,7 +320,7 @@ class AttentionBlock(ABC):
                 self._when(conditions, lambda s=store, n=whole: s(n, n + 1))
 
     def store_scalars(self, output: int, values: Sequence[Value]) -> None:
-        """Stores one value a row; the first lane does."""
+        """Stores one value per row, from the first lane."""
         code, elements = self.code, self.of_rows(self.code, len(self.stage.inputs) + output)
         for i, (element, value) in enumerate(zip(elements, values, strict=True)):
             first = self.lane.equals(0)
@@ -338,7 +339,7 @@ class AttentionBlock(ABC):
             body()
 
     def accumulators(self, operand: int) -> list[Value]:
-        """As many zeros as a thread accumulates of an operand's features."""
+        """Returns zeros for the features of an operand that a thread accumulates."""
         return [self.zero] * (self.tile.rows * len(self.feature_places(self.code, operand)))
 
     @abstractmethod

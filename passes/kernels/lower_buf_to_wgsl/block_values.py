@@ -1,4 +1,4 @@
-"""A body computed over a block of outputs: what needs only the row, or only the column, is computed once."""
+"""Computes a body over a block of outputs: values that vary only by row, or only by column, once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ROW: Axes = frozenset(("row",))
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a block a value is: a row and a column, -1 for any.
+    """A position in a block: a row and a column, -1 for any.
 
     Attributes:
-        row: The number of the row; of a vector of rows where `spread`.
-        column: The number of the column.
-        spread: Whether each lane has the value of a row of its own.
+        row: The row's index; with `spread`, the index of a vector of rows.
+        column: The column's index.
+        spread: Whether each lane holds the value of a different row.
     """
 
     row: int = -1
@@ -32,7 +32,7 @@ class Place:
 
 
 def places_of(tile: Tile, needs: Axes) -> Iterator[Place]:
-    """Yields the places at which a value that depends on some axes is computed."""
+    """Yields the positions at which a value that depends on `needs` is computed."""
     if needs == ROW and tile.broadcast:
         yield from (Place(i, spread=True) for i in range(-(-tile.rows // tile.lanes)))
         return
@@ -42,13 +42,13 @@ def places_of(tile: Tile, needs: Axes) -> Iterator[Place]:
 
 
 class BlockValues:
-    """The values of a body over a block, as far as they are computed.
+    """The values of a body over a block, as far as they have been computed.
 
-    Where the tile broadcasts, values that need only the row are computed with a row a lane, and the lanes pass them on
-    where they meet the columns.
+    If the tile broadcasts, values that vary only by row are computed one row per lane, and broadcast where they meet
+    the columns.
 
     Attributes:
-        known: The values at each place.
+        known: The values at each position.
     """
 
     def __init__(self, code: Code, tile: Tile, axes: Mapping[SSAValue, Axes]):
@@ -58,7 +58,7 @@ class BlockValues:
         self.known: dict[Place, dict[SSAValue, SSAValue]] = {}
 
     def at(self, place: Place, value: SSAValue) -> SSAValue:
-        """Returns a value of the body at a place; itself where it comes from outside of the body."""
+        """Returns a value of the body at a position; a value from outside the body is unchanged."""
         if value not in self.axes:
             return value
         needs = self.axes[value]
@@ -74,7 +74,7 @@ class BlockValues:
         return found[value]
 
     def compute(self, op: Operation, loops: Callable[[Place], Loops]) -> None:
-        """Computes an op of the body wherever it differs."""
+        """Computes an op of the body at every position where it differs."""
         used = {operand for inner in op.walk() for operand in inner.operands if operand in self.axes}
         for place in places_of(self.tile, self.axes[op.results[0]]):
             values = {operand: self.at(place, operand) for operand in used}

@@ -1,4 +1,4 @@
-"""Bindings in chunks: a buffer that is larger than a binding may be is several of them."""
+"""Splits buffers larger than the binding size limit over several bindings."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from tensorgrad.passes.scalars import Value
 from tensorgrad.runtime.target import Target
 
 Access = Callable[[Code, SSAValue, Value], Sequence[Value]]
-"""Reads or writes an array at an index; gives what it reads."""
+"""Reads or writes an array at an index; returns what it reads."""
 
 
 def divide_bindings(block: Block, access: Sequence[str], target: Target) -> list[str]:
-    """Replaces the bindings that are larger than a target's may be by several, side by side.
+    """Splits each binding that exceeds a target's size limit into several consecutive ones.
 
-    Where an index is known, it says which of them to access; else a condition does, when the kernel runs.
+    A constant index selects its binding statically; any other is tested at run time.
 
     Args:
         block: The kernel; its arguments are flat buffers.
-        access: How each is accessed.
-        target: Says how many bytes a binding may have.
+        access: The access mode of each argument.
+        target: Has the limit on a binding's size in bytes.
 
     Returns:
-        How each of the new arguments is accessed.
+        The access mode of each new argument.
     """
     result: list[str] = []
     for argument, kind in zip(list(block.args), access, strict=True):
         count = 1
-        if not isinstance(element_of(argument), VectorType):  # such bindings are whole
+        if not isinstance(element_of(argument), VectorType):  # vector bindings are never split
             width = element_bytes(element_of(argument))
             count = bindings_of(shape_of(argument)[0] * width, target)
             if count > 1:
@@ -45,7 +45,7 @@ def divide_bindings(block: Block, access: Sequence[str], target: Target) -> list
 
 
 def _divide(block: Block, argument: BlockArgument, each: int) -> None:
-    """Replaces an argument by several of at most `each` elements."""
+    """Replaces an argument with several of at most `each` elements."""
     total, element = shape_of(argument)[0], element_of(argument)
     parts = [
         block.insert_arg(buffer_type([min(each, total - start)], element), argument.index)
@@ -62,7 +62,7 @@ def _divide(block: Block, argument: BlockArgument, each: int) -> None:
 
 
 def _put(value: SSAValue) -> Access:
-    """Returns what writes a value."""
+    """Returns an access that writes a value."""
 
     def write(code: Code, part: SSAValue, at: Value) -> Sequence[Value]:
         code.put(code.value(value), part, at)
@@ -72,7 +72,7 @@ def _put(value: SSAValue) -> Access:
 
 
 def _replace(op: Operation, at: SSAValue, parts: Sequence[SSAValue], each: int, access: Access) -> None:
-    """Replaces an access to all of a buffer by one to the part that an index is in."""
+    """Replaces an access to a whole buffer with one to the part that contains the index."""
     made = Block()
     code = Code(made, {}, Frame((1, 1, 1)))
     found = _access(code, code.value(at), parts, each, access, [one.type for one in op.results])
@@ -88,7 +88,7 @@ def _replace(op: Operation, at: SSAValue, parts: Sequence[SSAValue], each: int, 
 def _access(
     code: Code, at: Value, parts: Sequence[SSAValue], each: int, access: Access, kinds: Sequence[Attribute]
 ) -> Sequence[Value]:
-    """Accesses the part that an index, which counts from the first of them on, is in."""
+    """Accesses the part that contains an index, which counts from the start of the first one."""
     if isinstance(at.ssa.owner, arith.ConstantOp):
         position = cast("IntegerAttr[IndexType]", at.ssa.owner.value).value.data
         number = min(position // each, len(parts) - 1)

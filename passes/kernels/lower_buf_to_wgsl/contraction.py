@@ -1,4 +1,4 @@
-"""Contractions: each thread computes a block of outputs in registers, and finishes them where they stand."""
+"""Contractions: each thread computes a block of outputs in registers, and runs the epilogue on it there."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from tensorgrad.passes.kernels.writing.emission import (
 from tensorgrad.passes.scalars import Value
 
 UNROLLED_EPILOGUE = 160
-"""An epilogue is unrolled over the block up to so many ops in all; longer ones loop, or drivers compile for seconds."""
+"""The most ops of an epilogue unrolled over the block; longer ones loop, or drivers compile for seconds."""
 
 
 class OutputBlock:
     """The code of one contraction kernel.
 
-    Every index is kept in range by clamping, so that loads need no test; stores test where an edge cuts a block.
+    Indices are clamped, so that loads need no bounds test; stores are guarded where an edge cuts a block.
     """
 
     def __init__(self, kernel: KernelOp, stage: GenericOp, code: Code, tile: Tile):
@@ -54,7 +54,7 @@ class OutputBlock:
         self._locate()
 
     def _locate(self) -> None:
-        """Computes the positions of the block: bases are the batch, the rows, the columns, then the reduced loops."""
+        """Computes the position of the block; bases are the batch, the rows, the columns, then the reduced loops."""
         code, tile = self.code, self.tile
         self.extents, self.expressions = grid_of_sides(self.grid, tile.row, tile.column)
         _, row_extent, column_extent = self.extents
@@ -74,7 +74,7 @@ class OutputBlock:
         self.lane_rows = self._lane_rows(code) if tile.broadcast else []
 
     def _lane_rows(self, code: Code) -> list[Value]:
-        """Returns the rows that this lane reads for the others: every `lanes`-th one of the block."""
+        """Returns the rows that this lane loads for all lanes: every `lanes`-th one of the block."""
         lane, width, found = code.add(wgsl.SubgroupLaneOp()), self.tile.lanes, list[Value]()
         for start in range(0, self.tile.rows, width):
             at = self.first_row + (lane + start)
@@ -94,7 +94,7 @@ class OutputBlock:
         """Returns the grid's loops at one row and column."""
         return Loops((self.batch, row, column), self.extents, self.expressions)
 
-    # The sum
+    # Accumulation
 
     def accumulate(self) -> list[list[Value]]:
         """Returns the reduced values, for each row of the block and each of its columns."""
@@ -130,16 +130,15 @@ class OutputBlock:
         return [flat[i * columns : (i + 1) * columns] for i in range(rows)]
 
     def _arguments(self) -> Iterator[tuple[int, SSAValue]]:
-        """Yields the arguments of the body that stand for operands, by number."""
+        """Yields the body's arguments for operands, with their indices."""
         for number, operand in enumerate(self.stage.inputs):
             if not is_shape_only(operand):
                 yield number, self.stage.body.block.args[number]
 
     def _kept(self, given: Sequence[SSAValue] = ()) -> dict[tuple[SSAValue, Place], Value]:
-        """Returns the operands that are the same in all steps of the reduction: statistics of rows, what columns are
-        scaled by.
+        """Returns the operands that are invariant in the reduction, such as statistics of rows, or scales of columns.
 
-        They are read once, in front of the loops; not those that only what is given is computed from.
+        They are loaded once, before the loops; except for those that only `given` values are computed from.
         """
         needed = needed_for([self.reduction.value], given)
         kept: dict[tuple[SSAValue, Place], Value] = {}
@@ -153,7 +152,7 @@ class OutputBlock:
         return not any(loop >= len(self.grid) for loop in used_dims(maps_of(self.stage)[number]))
 
     def _loaded(self, code: Code, found: Sequence[Value]) -> dict[tuple[SSAValue, Place], list[Value]]:
-        """Returns what the unrolled steps read of each operand at each place; loaded together, before any use."""
+        """Returns what the unrolled steps read of each operand at each position; all loads precede all uses."""
         loaded: dict[tuple[SSAValue, Place], list[Value]] = {}
         for number, argument in self._arguments():
             if not self._is_kept(number):
@@ -185,12 +184,12 @@ class OutputBlock:
         return found
 
     def _grid(self, place: Place) -> Loops:
-        """Returns the grid's loops at a place of the block."""
+        """Returns the grid's loops at a position in the block."""
         rows = self.lane_rows if place.spread else self.rows
         return self.loops(rows[max(place.row, 0)], self.columns[max(place.column, 0)])
 
     def _load(self, code: Code, number: int, loops: Loops) -> Value:
-        """Returns an operand of the contraction, from memory."""
+        """Loads an operand of the contraction."""
         return code.load(self.stage.inputs[number], maps_of(self.stage)[number].results, loops)
 
     def _folded(
@@ -204,10 +203,10 @@ class OutputBlock:
         """Returns the accumulators after one more step of the reduction.
 
         Args:
-            code: Where to.
+            code: Where to write.
             held: The accumulators.
-            load: Gives an operand, or what is given, at a place.
-            loops: All loops at a place.
+            load: Returns an operand, or a given value, at a position.
+            loops: Returns all loops at a position.
             given: Values of the body that need not be computed.
         """
         values = self._values(code, load, loops, given)
@@ -221,7 +220,7 @@ class OutputBlock:
     # Staging in workgroup memory
 
     def _staged(self, start: Sequence[Value]) -> list[Value]:
-        """Computes the reduction in chunks: the workgroup stages what its threads share, then all read that."""
+        """Computes the reduction in chunks: the workgroup stages its shared operands, then all threads read them."""
         total, chunk, code = math.prod(self.own), self.tile.chunk, self.code
         values = one_sided_values(self.stage, self.tile.row, self.tile.column)
         shared = {value: self._shared(value) for value in values}
@@ -248,7 +247,7 @@ class OutputBlock:
         return self.tile.rows * self.tile.depth if is_row else self.tile.columns * self.tile.lanes
 
     def _fill(self, code: Code, value: SSAValue, memory: SSAValue, first: Value) -> None:
-        """The workgroup's threads compute a chunk of a value together, from neighbours in memory side by side."""
+        """Fills a chunk of a value cooperatively, with coalesced loads by the workgroup's threads."""
         is_row = "row" in self.axes[value]
         extent, chunk, tile = self._extent(is_row), self.tile.chunk, self.tile
         group = code.group(1 if is_row else 0) * extent
@@ -277,7 +276,7 @@ class OutputBlock:
         return False
 
     def _computed(self, code: Code, value: SSAValue, needed: Collection[SSAValue], loops: Loops) -> Value:
-        """Returns a value of the body, from operands in memory."""
+        """Computes a value of the body from operands in memory."""
         known = {one: self._load(code, number, loops).ssa for number, one in self._arguments() if one in needed}
         for op in self.stage.body.block.ops:
             if any(result in needed for result in op.results):
@@ -319,7 +318,7 @@ class OutputBlock:
         loops: Callable[[Place], Loops],
         given: Sequence[SSAValue],
     ) -> BlockValues:
-        """Computes the body over the block: what needs one side only, once for each of its rows or columns."""
+        """Computes the body over the block; values that vary by one side only, once per row or column."""
         values = BlockValues(code, self.tile, self.axes)
         needed = needed_for([self.reduction.value], given)
         for value in dict.fromkeys([*given, *(argument for _, argument in self._arguments())]):
@@ -331,10 +330,10 @@ class OutputBlock:
                 values.compute(op, loops)
         return values
 
-    # What follows the sum
+    # Epilogue
 
     def finish(self, sums: list[list[Value]]) -> None:
-        """Runs the stages behind the contraction on each element of the block and stores the results."""
+        """Runs the epilogue stages on each element of the block and stores the results."""
         epilogue = [stage for stage in self.kernel.stages if stage is not self.stage]
         size = sum(1 for stage in epilogue for _ in operations(stage.body.block)) * len(self.rows) * len(self.columns)
         if size <= UNROLLED_EPILOGUE or len(self.rows) * len(self.columns) == 1:
@@ -345,11 +344,11 @@ class OutputBlock:
             self._finish_in_loop(sums)
 
     def _finish_in_loop(self, sums: list[list[Value]]) -> None:
-        """A loop over the rows, which has the columns in its body; until then the sums of a column are an array."""
+        """Writes the epilogue as a loop over the rows, with the columns unrolled; the sums of a column are an array."""
         code, kind, rows = self.code, sums[0][0].type, len(sums)
         threads, mine = 1, code.number(0)
         if code.frame.software and holds_sums(self.tile):
-            # To a CPU the workgroup's memory is memory like all other, and its driver compiles that far faster.
+            # On a CPU, workgroup memory is ordinary memory, and its driver compiles accesses to it far faster.
             threads, mine = self.tile.threads, code.add(wgsl.LocalIndexOp())
             held = [code.frame.array(code, MemRefType(kind, [rows * threads])) for _ in self.columns]
         else:
@@ -370,7 +369,7 @@ class OutputBlock:
         code.loop_to(code.concealed(rows), [], body)
 
     def _element(self, code: Code, row: Value, column: Value, place: tuple[int, int] | None, value: Value) -> None:
-        """Runs the epilogue at one element, if it is inside the grid."""
+        """Runs the epilogue at one element, if it is in bounds."""
         tests: list[Value] = []
         if self.cut_rows:
             at = row if place is None else self.first_row + place[0]
@@ -397,13 +396,13 @@ def _clamped(at: Value, extent: int) -> Value:
 
 
 def _order(own: Sequence[int], tile: Tile) -> list[int]:
-    """Returns the loops of the reduction as they stand inside each other."""
+    """Returns the loops of the reduction in nesting order."""
     order = [loop for loop in range(len(own)) if loop != tile.inner]
     return order if tile.inner < 0 else [*order, tile.inner]
 
 
 def _with_own(loops: Loops, own: Sequence[int], tile: Tile, found: Sequence[Value], step: int) -> Loops:
-    """Returns the grid's loops and those of the reduction, given in their nesting order, in one unrolled step."""
+    """Returns the grid's loops and the reduction's, given in nesting order, in one unrolled step."""
     first, order = len(loops.extents), _order(own, tile)
     extents = [own[loop] for loop in order]
     extents[-1] //= tile.steps
@@ -414,12 +413,12 @@ def _with_own(loops: Loops, own: Sequence[int], tile: Tile, found: Sequence[Valu
 
 
 def vector_operands(kernel: KernelOp, tile: ContractionSchedule, starts: Sequence[int]) -> set[SSAValue]:
-    """Returns the operands of a contraction of which each unrolled iteration reads one vector.
+    """Returns the operands of a contraction that each unrolled iteration loads as one vector.
 
     Args:
-        kernel: Holds the contraction.
+        kernel: The kernel of the contraction.
         tile: Its schedule.
-        starts: For each argument of the kernel: the element of its binding that it starts at.
+        starts: The start of each kernel argument in its binding, in elements.
     """
     stage = contraction_of(kernel)
     if tile.steps != VECTOR or tile.chunk or stage is None:
@@ -441,7 +440,7 @@ def write_contraction(kernel: KernelOp, schedule: ContractionSchedule, code: Cod
     """Writes the code of a contraction.
 
     Raises:
-        DiagnosticException: The kernel is none.
+        DiagnosticException: The kernel is not a contraction.
     """
     stage = contraction_of(kernel)
     if stage is None:

@@ -18,7 +18,7 @@ from tensorgrad.passes.scalars import Value
 def write_group(kernel: KernelOp, schedule: GroupSchedule, code: Code) -> None:
     """Each workgroup computes one point; its lanes share the stages' own loops and reduce through workgroup memory.
 
-    In an iteration of an unrolled loop, each lane has several contiguous steps, next to those of its neighbours.
+    In an iteration of an unrolled loop, each lane takes several contiguous steps, adjacent to its neighbours'.
     """
     _Group(kernel, code, Unrolling.of(schedule)).write()
 
@@ -52,7 +52,7 @@ class _Group(StageWriter):
             code.when(self.first, lambda s=stage, v=values: self.store(code, s, [points], [v]))
 
     def fence(self) -> None:
-        """Lets every lane read the old values before one writes."""
+        """Emits a barrier, so that every lane reads the old values before any lane writes."""
         self.code.block.add_op(wgsl.BarrierOp(storage=True))
 
     def bases(self, at: Value, loop: UnrolledLoop) -> list[Value]:
@@ -67,7 +67,7 @@ class _Group(StageWriter):
 def fold_lanes(
     code: Code, reductions: Sequence[Reduction], partial: Sequence[Value], lane: Value, lanes: int
 ) -> list[Value]:
-    """Returns what all lanes of a workgroup have, folded through its memory by halves."""
+    """Returns the tree reduction of all lanes' values through workgroup memory."""
     shared: list[SSAValue] = []
     for one, value in zip(reductions, partial, strict=True):
         memory = code.frame.array(code, MemRefType(one.element, [lanes]))

@@ -70,15 +70,15 @@ from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 @dataclass(frozen=True)
 class LowerBufToWgslPass(LevelPass):
-    """Writes each scheduled kernel as a `wgsl.kernel`, and the function as a list of dispatches.
+    """Lowers each scheduled kernel to a `wgsl.kernel`, and the function to a sequence of dispatches.
 
-    Expects functions behind `plan-memory`, with a `schedule` on every kernel. Guarantees: one `wgsl.kernel` for each
-    different kernel (equal ones are shared, wherever they lie in memory), linear indices only, and a `buf.dispatch`
-    where each `buf.kernel` was. A buffer of an arena that the kernel writes anywhere is bound `read_write`; all scalars
-    are one binding. Kernels that need more than the target has are refused, with the tensor's name and line.
+    Expects functions after `plan-memory`, with a `schedule` on every kernel. Guarantees one `wgsl.kernel` for each
+    distinct kernel (equal ones are shared, wherever their buffers lie), linear indices only, and a `buf.dispatch` in
+    place of each `buf.kernel`. A buffer of an arena that the kernel writes anywhere is bound `read_write`; all scalars
+    share one binding. Kernels that exceed the target's limits are rejected, with the tensor's name and line.
 
     Attributes:
-        target: The device: limits and features.
+        target: The target device: its limits and features.
     """
 
     name = "lower-buf-to-wgsl"
@@ -110,7 +110,7 @@ class _Lowering(FunctionLowering):
         return wgsl.KernelOp(self.written.name("choice"), (1, 1, 1), access, block)
 
     def _vectors(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> set[int]:
-        """Returns the bindings of a dispatch that all of its kernels read and write in whole vectors."""
+        """Returns the bindings of a dispatch that all its kernels access in whole vectors."""
         found = {i for i, view in enumerate(views) if self._may_be_vectors(view)}
         for team in teams:
             whole = _in_vectors(team.kernel, team.schedule, [one.start for one in team.placed])
@@ -125,7 +125,7 @@ class _Lowering(FunctionLowering):
         return whole and flat(view).get_shape()[0] % VECTOR == 0
 
     def _all_groups(self, teams: Sequence[WrittenOnce]) -> tuple[int, int, int]:
-        """Returns the workgroups of a dispatch that kernels share."""
+        """Returns the workgroups of a dispatch shared by several kernels."""
         return folded(sum(one.groups for one in teams), self.target.max_compute_workgroups_per_dimension)
 
     def write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> wgsl.KernelOp:
@@ -147,7 +147,7 @@ class _Lowering(FunctionLowering):
         return wgsl.KernelOp(self.written.name(name), first.schedule.workgroup, access, block)
 
     def _write_side_by_side(self, teams: Sequence[WrittenOnce], block: Block) -> None:
-        """Gives each team its range of the dispatch's workgroups, and each kernel of it a part of that."""
+        """Assigns each team a range of the dispatch's workgroups, and each of its kernels a part of that."""
         total = self._all_groups(teams)
         arrays, moves = Arrays(block), Moves(block)
         code = Code(block, {}, Frame(total, software=self.target.software))
@@ -162,7 +162,7 @@ class _Lowering(FunctionLowering):
             if one.groups == math.prod(total):
                 _write_once(one, code, mine, arrays, moves)
             else:
-                # A number before the range wraps around, so one comparison tests both ends.
+                # The index of a group before the range wraps around, so one unsigned comparison tests both bounds.
                 code.when(
                     mine < one.groups,
                     lambda o=one, m=mine: _write_once(o, code, m, arrays, moves),
@@ -203,7 +203,7 @@ class _Lowering(FunctionLowering):
                     )
 
     def _check_indices(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue]) -> None:
-        """Raises where indices of 32 bits don't number a buffer's elements, a kernel's points, or what one reduces."""
+        """Raises if 32-bit indices can't address a buffer's elements, a kernel's points, or its reduction."""
         for view in map(view_of, operands):
             if math.prod(shape_of(view.result)) > LARGEST_INDEX:
                 raise DiagnosticException(
@@ -227,14 +227,14 @@ class _Lowering(FunctionLowering):
 
 
 def _lacking(target: Target) -> dict[Attribute, str]:
-    """Returns the types that shaders of a target don't have, each with what there is instead."""
+    """Returns the types that shaders of a target lack, each with its alternative."""
     found: dict[Attribute, str] = {f64: "f32", i8: "i32", i16: "i32"}
     found |= {} if target.f16 else {f16: "f32"}
     return found if target.int64 else {**found, i64: "i32 (u32 if it is unsigned)"}
 
 
 def _write_once(one: WrittenOnce, code: Code, number: Value, arrays: Arrays, moves: Moves) -> None:
-    """Writes the code of a team for workgroups from 0 to its `groups`."""
+    """Writes the code of a team for workgroups in [0, `groups`)."""
     each, member = math.prod(one.schedule.groups), None
     if one.count > 1:
         member = number // each
@@ -244,7 +244,7 @@ def _write_once(one: WrittenOnce, code: Code, number: Value, arrays: Arrays, mov
 
 
 def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> set[SSAValue]:
-    """Returns the arguments that a kernel accesses in whole vectors, given where in their bindings they start."""
+    """Returns the arguments that a kernel accesses in whole vectors, given their starts in their bindings."""
     match schedule:
         case ThreadSchedule() | GroupSchedule():
             return vector_arguments(kernel, Unrolling.of(schedule), starts)
@@ -255,7 +255,7 @@ def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> 
 
 
 def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
-    """Writes a kernel's code by its schedule's archetype.
+    """Writes a kernel's code according to its schedule's archetype.
 
     Raises:
         DiagnosticException: A kernel that is not a contraction is scheduled as one, or a schedule is for native code.
@@ -277,7 +277,7 @@ def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
 
 
 def _locate(block: Block, before: Operation | None, kernel: KernelOp) -> None:
-    """Gives what was written behind an op the location of a kernel, where it has none."""
+    """Gives ops after `before` that have no location the location of a kernel."""
     op = block.first_op if before is None else before.next_op
     while op is not None:
         for inner in op.walk():

@@ -1,7 +1,7 @@
-"""What the archetypes `thread` and `group` share: stages that run one behind the other, their loops unrolled.
+"""Shared code of the archetypes `thread` and `group`: stages that run one after another, with unrolled loops.
 
-A thread may compute several neighbouring points, and its loops may be unrolled: then indices and loads are shared, and
-memory is read in vectors where elements are contiguous.
+A thread may compute several neighbouring points, and its loops may be unrolled: indices and loads are then shared, and
+contiguous elements are loaded as vectors.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tensorgrad.passes.kernels.writing.emission import (
 from tensorgrad.passes.scalars import Value
 
 ACCUMULATORS = 4
-"""A reduction keeps at most so many independent accumulators."""
+"""The most independent accumulators of a reduction."""
 
 Sites: TypeAlias = "list[list[Loops]]"
 """The loops at each point of a thread, for each unrolled step."""
@@ -56,7 +56,7 @@ Sites: TypeAlias = "list[list[Loops]]"
 
 @dataclass(frozen=True)
 class UnrolledLoop:
-    """A loop from `start` to `extent`, of which an iteration is `steps` contiguous ones for each of `lanes`."""
+    """A loop from `start` to `extent`; one iteration covers `steps` contiguous indices for each of `lanes`."""
 
     extent: int
     steps: int
@@ -69,9 +69,10 @@ class Unrolling:
     """How the loops of a kernel are unrolled.
 
     Attributes:
-        width: How many neighbouring points a thread computes; it divides the grid's last extent.
-        steps: By how much a stage's innermost own loop is unrolled. The rest comes in vectors or one by one.
-        lanes: How many threads share each point, and a stage's own loops as one; 0 where a thread has them to itself.
+        width: The number of neighbouring points per thread; it divides the grid's last extent.
+        steps: The unroll factor of a stage's innermost own loop. The remainder is in vectors or scalar.
+        lanes: The number of threads that share each point, and a stage's own loops, flattened; 0 if they are not
+            shared.
     """
 
     width: int = 1
@@ -88,7 +89,7 @@ class Unrolling:
     def unrolled(self, extent: int) -> list[UnrolledLoop]:
         """Returns a main loop and a remainder.
 
-        Where no lane is part of indices, the main loop has two iterations at least, so that no index is a constant.
+        If indices don't contain a lane, the main loop has at least two iterations, so that no index is constant.
         """
         if self.steps == 1:
             return [UnrolledLoop(extent, 1)]
@@ -102,7 +103,7 @@ class Unrolling:
         return [UnrolledLoop(whole, self.steps, lanes=max(self.lanes, 1)), *rest]
 
     def loops(self, own: list[int]) -> tuple[list[int], int]:
-        """Returns a stage's own loops: those around the unrolled one, and its extent."""
+        """Returns the extents of the own loops that enclose a stage's unrolled loop, and that loop's extent."""
         return ([], math.prod(own)) if self.lanes else (own[:-1], own[-1])
 
     def grid(self, extents: Sequence[int]) -> tuple[int, ...]:
@@ -120,7 +121,7 @@ class Unrolling:
 
 
 class StageWriter:
-    """Writes what a thread computes of a kernel's stages."""
+    """Writes a thread's share of a kernel's stages."""
 
     def __init__(self, kernel: KernelOp, code: Code, point: Value, unrolling: Unrolling):
         self.kernel, self.code, self.unrolling = kernel, code, unrolling
@@ -138,7 +139,7 @@ class StageWriter:
         each: int,
         body: Callable[[Sites, Sequence[Value]], Sequence[Value]],
     ) -> list[Value]:
-        """Nested loops, the innermost unrolled, which carry `each` values for each unrolled step."""
+        """Writes nested loops, the innermost unrolled, which carry `each` values per unrolled step."""
         outer, last = self.unrolling.loops(extents)
 
         def innermost(found: list[Value], held: Sequence[Value]) -> Sequence[Value]:
@@ -158,11 +159,11 @@ class StageWriter:
         return code.nest(outer, start, innermost)
 
     def bases(self, at: Value, loop: UnrolledLoop) -> list[Value]:
-        """Returns what the indices in an iteration are made of."""
+        """Returns the bases of the indices in an iteration."""
         return [at]
 
     def range(self, code: Code, loop: UnrolledLoop) -> tuple[Value, int]:
-        """Returns where a loop starts, and its step."""
+        """Returns a loop's start and step."""
         return code.number(loop.start), 1
 
     def reduced(self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]) -> list[Sequence[Value]]:
@@ -190,7 +191,7 @@ class StageWriter:
     # Values
 
     def compute(self, code: Code, stage: GenericOp, sites: Sites) -> list[Value]:
-        """Computes and stores a stage that doesn't reduce; a loop carries nothing from it."""
+        """Computes and stores a stage without a reduction; the loop carries no values."""
         self.store(code, stage, sites, self.values(code, stage, sites))
         return []
 
@@ -207,7 +208,7 @@ class StageWriter:
         return found
 
     def _loaded(self, code: Code, stage: GenericOp, position: int, sites: Sites) -> list[Value]:
-        """Returns an operand at each site; elements that several read are loaded once. Empty if it has no values."""
+        """Returns an operand at each site; shared elements are loaded once. Empty if it has no values."""
         buffer, results = stage.inputs[position], maps_of(stage)[position].results
         if is_shape_only(buffer):
             return []
@@ -244,13 +245,13 @@ class StageWriter:
     def _place(
         self, code: Code, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops
     ) -> tuple[Linear, int | None]:
-        """Returns an element's place in its binding; in one of vectors, the vector and the lane."""
+        """Returns an element's position in its binding; for a binding of vectors, the vector and the lane."""
         place = place_of(results, buffer, code.bindings[buffer].start, loops)
         is_vector = element_of(_memory(code, buffer)) == wgsl.VECTOR
         return vector_and_lane(place) if is_vector else (place, None)
 
     def _at(self, code: Code, buffer: SSAValue, place: Linear, loops: Loops) -> Value:
-        """Returns a position as code; the constant comes last, so that neighbours share the rest."""
+        """Emits a position; the constant is added last, so that neighbours share the rest."""
         moved = code.bindings[buffer].moved
         if not place.terms and moved is None:
             return code.number(place.constant)
@@ -274,14 +275,13 @@ def _flat(sites: Sites) -> Iterator[Loops]:
 
 
 def _steps(points: Sequence[Loops], bases: Sequence[Value], loop: UnrolledLoop, own: Sequence[int]) -> Sites:
-    """Returns the loops at each unrolled step: those of the points, and `own` ones, which the unrolled loop covers as
-    one.
+    """Returns the loops at each unrolled step: those of the points, and `own`, flattened into the unrolled loop.
 
     Args:
-        points: The loops around.
-        bases: The induction variable, and the number of the lane if lanes share an iteration.
-        loop: How they are unrolled.
-        own: The extents of the loops that are one.
+        points: The enclosing loops.
+        bases: The induction variable, and the lane if lanes share an iteration.
+        loop: The unrolled loop.
+        own: The extents of the flattened loops.
     """
     extents = [loop.extent] if loop.lanes == 1 else [loop.extent, loop.lanes]
 
@@ -301,12 +301,12 @@ def _steps(points: Sequence[Loops], bases: Sequence[Value], loop: UnrolledLoop, 
 
 
 def vector_arguments(kernel: KernelOp, unrolling: Unrolling, starts: Sequence[int]) -> set[SSAValue]:
-    """Returns the arguments that `write_thread` or `write_group` reads and writes in whole vectors only.
+    """Returns the arguments that `write_thread` or `write_group` accesses only in whole vectors.
 
     Args:
-        kernel: Its schedule is one of these.
+        kernel: A kernel with one of these schedules.
         unrolling: How its loops are unrolled.
-        starts: For each argument: the element of its binding that it starts at.
+        starts: The start of each argument in its binding, in elements.
     """
     if unrolling.width == unrolling.steps == 1:
         return set()
@@ -328,7 +328,7 @@ def vector_arguments(kernel: KernelOp, unrolling: Unrolling, starts: Sequence[in
 
 
 def _are_vectors(buffer: SSAValue, m: AffineMap, start: int, sites: Sites) -> bool:
-    """Returns whether a buffer is accessed in whole vectors at some sites; the first mostly shows where it isn't."""
+    """Returns whether a buffer is accessed in whole vectors at all sites; the first site usually decides."""
     loops = list(_flat(sites))
     if len(loops) < VECTOR:
         return False
@@ -354,5 +354,5 @@ def _accesses(
 
 
 def folded(code: Code, reductions: Sequence[Reduction], held: Sequence[Value], values: Sequence[Value]) -> list[Value]:
-    """Returns the accumulators with one more value each."""
+    """Returns the accumulators with one more value folded in."""
     return [code.apply(type(one.combine), old, new) for one, old, new in zip(reductions, held, values, strict=True)]

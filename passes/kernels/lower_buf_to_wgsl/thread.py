@@ -16,14 +16,14 @@ from tensorgrad.passes.scalars import Value
 
 
 def write_thread(kernel: KernelOp, schedule: ThreadSchedule, code: Code) -> None:
-    """Each thread computes a few neighbouring points and runs the stages one behind the other."""
+    """Each thread computes a few neighbouring points, and runs the stages one after another."""
     unrolling = Unrolling.of(schedule)
     total = math.prod(unrolling.grid(kernel.extents))
     at_point(code, total, schedule.lanes, lambda point: _Thread(kernel, code, point, unrolling).write())
 
 
 def at_point(code: Code, total: int, lanes: int, body: Callable[[Value], None]) -> None:
-    """Runs `body` with the thread's number, in threads below `total`."""
+    """Runs `body` with the thread's index, in threads below `total`."""
     if code.frame.number is not None:
         start = code.value(code.frame.number) * lanes
         point = start + code.add(wgsl.LocalIndexOp())
@@ -41,7 +41,7 @@ def at_point(code: Code, total: int, lanes: int, body: Callable[[Value], None]) 
 
 
 class _Thread(StageWriter):
-    """The code of a thread that has its points to itself."""
+    """The code of a thread that doesn't share its points."""
 
     def write(self) -> None:
         """Writes all stages."""
@@ -64,7 +64,7 @@ class _Thread(StageWriter):
         self.code.nest(parallel, [], body)
 
     def _finish(self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]) -> list[Sequence[Value]]:
-        """Returns the results of a stage at each point, which are stored."""
+        """Stores and returns the results of a stage at each point."""
         results = self.reduced(code, stage, points, reduced) if reduced else self.values(code, stage, [points])
         self.store(code, stage, [points], results)
         return results

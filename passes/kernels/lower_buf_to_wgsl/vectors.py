@@ -1,4 +1,4 @@
-"""Memory that is read and written in vectors of four."""
+"""Memory that is accessed in four-component vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorgrad.passes.analyses.machine import VECTOR
 
 
 def are_vector(places: Sequence[Linear]) -> bool:
-    """Returns whether positions are those of a vector's elements."""
+    """Returns whether positions are those of one vector's elements."""
     first = places[0]
     numbers = (first.constant, *first.terms.values())
     follow = all(p.terms == first.terms and p.constant == first.constant + e for e, p in enumerate(places))
@@ -26,18 +26,18 @@ def place_key(place: Linear) -> tuple[object, ...]:
 
 
 def vector_and_lane(place: Linear) -> tuple[Linear, int]:
-    """Returns an element's vector and lane; expects a position that differs from others by its constant."""
+    """Returns an element's vector and lane; expects a position that differs from others only by its constant."""
     lane = place.constant % VECTOR
     return Linear(place.terms, place.constant - lane).over(VECTOR), lane
 
 
 def may_be_vector(place: Linear) -> bool:
-    """Returns whether it is known which part of a vector a position is."""
+    """Returns whether the lane of a position in its vector is static."""
     return all(factor % VECTOR == 0 for factor in place.terms.values())
 
 
 def are_whole(places: Sequence[Linear]) -> bool:
-    """Returns whether positions are those of all elements of one vector or several."""
+    """Returns whether positions cover exactly one or more whole vectors."""
     if not all(map(may_be_vector, places)):
         return False
     lanes: dict[tuple[object, ...], set[int]] = {}
@@ -47,5 +47,5 @@ def are_whole(places: Sequence[Linear]) -> bool:
 
 
 def vector_memory(kind: MemRefType[Attribute]) -> MemRefType[Attribute]:
-    """1-D memory as vectors."""
+    """Returns the type of 1-D memory as an array of vectors."""
     return MemRefType(wgsl.VECTOR, [kind.get_shape()[0] // VECTOR])

@@ -1,1 +1,1 @@
-"""What the lowerings of kernels share: code for indices and bodies, where buffers lie, and loops and branches."""
+"""Shared parts of the kernel lowerings: indices and bodies, buffer placement, loops and branches."""

@@ -1,4 +1,4 @@
-"""What all kernels of attention share: where operands lie, and who attends to whom."""
+"""Shared parts of attention kernels: addressing of operands, and causal masks."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tensorgrad.passes.kernels.writing.emission import Code
 from tensorgrad.passes.scalars import Value
 
 GROUP, QUERY, KEY, FEATURE = range(4)
-"""The loops that maps are over."""
+"""The loops that index maps are over."""
 
 LOWEST = -3.4028234663852886e38
-"""Where running maxima start: finite, so that a row without any score gives no NaN on its way."""
+"""The initial running maximum: finite, so that a row without scores produces no NaN."""
 
 
 @dataclass(frozen=True)
 class Element:
-    """The position of an operand's element, as far as it is known: a value, and terms that wait for loops."""
+    """The partially evaluated position of an operand's element: a value, and terms of loops not yet known."""
 
     buffer: SSAValue
     rest: Linear
@@ -34,7 +34,7 @@ class Element:
 
     @staticmethod
     def of(stage: AttentionOp, operand: int, code: Code) -> Element:
-        """Returns an operand's element, of which no loop is known yet."""
+        """Returns an operand's element, with no loop known yet."""
         a, part = stage.attention, stage.part.data
         buffer = stage.operands[operand]
         extents = [1] * 4
@@ -47,7 +47,7 @@ class Element:
         )
 
     def with_loops(self, code: Code, loops: dict[int, Value]) -> Element:
-        """Adds the terms that depend on known loops alone."""
+        """Adds the terms that depend only on known loops."""
         known = tuple(loops.get(loop, value) for loop, value in enumerate(self.known))
         missing = {loop for loop, value in enumerate(known) if value is None}
         ready = {atom: c for atom, c in self.rest.terms.items() if not atom.used_dims() & missing}
@@ -60,14 +60,14 @@ class Element:
         return Element(self.buffer, Linear(later), value, known)
 
     def load(self, code: Code) -> Value:
-        """Returns the element, half floats as f32; every loop is known."""
+        """Returns the element, f16 as f32; all loops must be known."""
         assert not self.rest.terms
         at = code.number(0) if self.value is None else self.value
         found = code.element(code.bindings[self.buffer].memory, at)
         return found.cast(arith.ExtFOp, f32) if found.type == f16 else found
 
     def store(self, code: Code, value: Value) -> None:
-        """Writes the element; every loop is known."""
+        """Stores the element; all loops must be known."""
         at = code.number(0) if self.value is None else self.value
         if element_of(self.buffer) == f16:
             value = value.cast(arith.TruncFOp, f16)
@@ -75,13 +75,13 @@ class Element:
 
 
 def is_seen(attention: Attention, place: Value, key: Value) -> Value:
-    """Returns whether causality lets the query at a place of its head attend to a key."""
+    """Returns whether the causal mask lets the query at a position in its head attend to a key."""
     ahead = attention.causal or 0
     return key + max(-ahead, 0) <= place + max(ahead, 0)
 
 
 def seen_keys(attention: Attention, behind: Value) -> Value:
-    """Returns how many keys the queries in front of the place `behind` of their head attend to."""
+    """Returns the number of keys that the queries before position `behind` of their head attend to."""
     ahead = attention.causal or 0
     if ahead < 0:
         behind = behind.at_least(-ahead) - -ahead
@@ -89,7 +89,7 @@ def seen_keys(attention: Attention, behind: Value) -> Value:
 
 
 def first_place(attention: Attention, key: Value) -> Value:
-    """Returns the first place of a head whose query attends to a key, or to one behind it."""
+    """Returns the first position of a head whose query attends to a key, or to a later one."""
     ahead = attention.causal or 0
     first = key.at_least(max(ahead, 0)) - max(ahead, 0)
     return first + max(-ahead, 0)

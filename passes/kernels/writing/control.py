@@ -1,4 +1,4 @@
-"""What loops and branches need of kernels: rows that move with iterations, and indirect workgroup counts."""
+"""Kernel support for loops and branches: rows that advance with iterations, and indirect dispatch counts."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tensorgrad.passes.kernels.writing.emission import Code, Frame
 from tensorgrad.passes.scalars import Value, both
 
 Condition: TypeAlias = tuple[SSAValue, bool]
-"""A predicate, and what it has to be."""
+"""A predicate, and its required value."""
 
 Row: TypeAlias = "tuple[AffineMap, list[SSAValue]]"
-"""Where a row starts, as a map of numbers, and the counters that hold these."""
+"""The start of a row, as a map over iteration indices, and the counters that hold these."""
 
 MOST_COUNTERS = 4
-"""WebGPU's least limit on bindings whose offset is given with each dispatch."""
+"""WebGPU's minimum limit on bindings with dynamic offsets."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a table says at which element a buffer starts.
+    """A table entry with the start of a buffer, in elements.
 
     Attributes:
-        table: The binding.
-        first: Where the number of the first of the kernels that are written once is.
-        step: By how much further that of the next one is.
+        table: The table's binding.
+        first: The index of the entry of the first of the kernels that are written once.
+        step: The distance to the next kernel's entry.
     """
 
     table: int
@@ -42,11 +42,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a dispatch finds a buffer: in which of its bindings, from which element on.
+    """The location of a buffer in a dispatch: one of its bindings, and a first element.
 
     Attributes:
-        moved: By how many elements more: a map of the numbers in some bindings.
-        entry: Where a table has how many elements more.
+        moved: An additional offset in elements: a map over the iteration indices in some bindings.
+        entry: The table entry with an additional offset in elements.
     """
 
     binding: int
@@ -56,7 +56,7 @@ class Placed:
 
 
 class Moves:
-    """By how much loops move a kernel's buffers, computed at its start."""
+    """The offsets by which loops move a kernel's buffers, computed at its start."""
 
     def __init__(self, block: Block):
         self.block = block
@@ -65,7 +65,7 @@ class Moves:
         self._known: dict[tuple[AffineMap, tuple[int, ...]], SSAValue] = {}
 
     def of(self, placed: Placed) -> SSAValue | None:
-        """Returns the elements that a buffer starts behind the usual."""
+        """Returns the offset of a buffer in elements, `None` if loops don't move it."""
         if placed.moved is None:
             return None
         if placed.moved not in self._known:
@@ -83,10 +83,10 @@ class Moves:
 
 
 class Starts:
-    """Where the buffers of kernels that are written once start, as a table says: read where their code begins."""
+    """The starts of buffers of kernels that are written once, read from a table at the start of their code."""
 
     def __init__(self, code: Code, block: Block, member: Value | None):
-        """Reads, from the bindings of a block, for the kernel of number `member`, or for the only one."""
+        """Reads the starts from a block's bindings, for the kernel with index `member`, or for the only one."""
         self._code = code
         self._block = block
         self._member = member
@@ -110,12 +110,12 @@ def write_choice(
     wanted: Sequence[bool],
     groups: Sequence[Sequence[tuple[int, int, int]]],
 ) -> Block:
-    """Returns a kernel that writes how many workgroups the dispatches of two branches have.
+    """Returns a kernel that writes the workgroup counts of the dispatches of two branches.
 
     Args:
-        kinds: The types of the bindings; the last one takes the numbers, three for each dispatch.
-        placed: Where the predicates are, those of the branches around first.
-        wanted: What each predicate has to be for the first of the two branches to run; the last one is theirs.
+        kinds: The types of the bindings; the last one receives the counts, three for each dispatch.
+        placed: The locations of the predicates, those of enclosing branches first.
+        wanted: The value of each predicate for the first of the two branches to run; the last predicate is their own.
         groups: The workgroups of each branch's dispatches.
     """
     block = Block(arg_types=kinds)
@@ -144,7 +144,7 @@ def write_choice(
 
 
 def view_of(value: SSAValue) -> ViewOp:
-    """Returns the view that a buffer is, or is a row of."""
+    """Returns the view that defines a buffer, or contains it as a row."""
     return value.owner.base if isinstance(value.owner, RowOp) else cast(ViewOp, value.owner)
 
 

@@ -1,4 +1,4 @@
-"""Turns stages into straight code: loops as index expressions, operands as loads, bodies as scalar ops."""
+"""Emits stages as straight-line code: loops as index expressions, operands as loads, bodies as scalar ops."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ index = IndexType()
 
 @dataclass(frozen=True)
 class Binding:
-    """Where a buffer of a kernel lies.
+    """The location of a kernel's buffer.
 
     Attributes:
         memory: The binding.
-        start: The element that it starts at.
-        moved: By how many elements more, at run time.
+        start: The first element.
+        moved: An additional offset in elements, computed at run time.
         in_place: Whether writes to it overwrite what lanes that share a point read.
     """
 
@@ -55,11 +55,11 @@ class Binding:
 
 @dataclass(frozen=True)
 class Loops:
-    """The loops of a stage as expressions of index values that the code has at hand.
+    """The loops of a stage, as expressions over available index values.
 
     Attributes:
         bases: The index values.
-        extents: The base `i` is in `[0, extents[i])`.
+        extents: Base `i` is in `[0, extents[i])`.
         expressions: One for each loop of the stage.
     """
 
@@ -68,7 +68,7 @@ class Loops:
     expressions: tuple[AffineExpr, ...]
 
     def with_own(self, bases: Sequence[Value], extents: Sequence[int]) -> Loops:
-        """Returns these loops and further ones, each a base of its own."""
+        """Returns these loops and further ones, each with its own base."""
         first = len(self.extents)
         return Loops(
             (*self.bases, *bases),
@@ -84,12 +84,12 @@ def place_of(results: Sequence[AffineExpr], buffer: SSAValue, start: int, loops:
 
 
 class Frame:
-    """What all code of a kernel shares: its share of the dispatch's workgroups, and the workgroup's memory.
+    """The frame of a kernel: its share of the dispatch's workgroups, and the workgroup's memory.
 
     Attributes:
         groups: The kernel's own workgroups.
-        number: Which of them this is, as one number; `None` where the kernel has the dispatch to itself.
-        software: Whether a CPU plays the GPU.
+        number: The linear index of this workgroup among them; `None` if the kernel has the dispatch to itself.
+        software: Whether the GPU is emulated on a CPU.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Frame:
 
 @dataclass
 class Arrays:
-    """Arrays in a workgroup's memory, by type; they stand at the start of `block`, or where they are first wanted."""
+    """Arrays in a workgroup's memory, by type; allocated at the start of `block`, or at their first use."""
 
     block: Block | None = None
     made: dict[MemRefType[Attribute], list[SSAValue]] = field(
@@ -136,17 +136,17 @@ OPERATORS: dict[AffineBinaryOpKind, Callable[[Value, Value], Value]] = {
     AffineBinaryOpKind.Mod: lambda x, y: x % y,
 }
 MOST_WRAPS = 2
-"""A remainder of a number below so many more times its divisor is computed by subtractions."""
+"""The most subtractions that compute a remainder of a number that is bounded by a multiple of its divisor."""
 
 LoopBody: TypeAlias = "Callable[[Value, list[Value]], Sequence[Value]]"
-"""Fills a loop: from the index and the carried values to their next ones."""
+"""A loop body: maps the index and the carried values to the next carried values."""
 
 ADDRESSING = (IndexOp, affine_ops.ApplyOp, memref.LoadOp, scf.IfOp, scf.ForOp)
-"""The ops of a body that are not copied as they are: they hold indices, or ops that do."""
+"""Ops of a body that are not cloned verbatim: they take indices, or contain ops that do."""
 
 
 class Code(ScalarBuilder):
-    """Appends ops to a `wgsl.kernel` or a `cpu.kernel`; a constant index is made once in a block."""
+    """Appends ops to a `wgsl.kernel` or a `cpu.kernel`; index constants are uniqued in a block."""
 
     def __init__(self, block: Block, bindings: Mapping[SSAValue, Binding], frame: Frame):
         super().__init__(block)
@@ -162,7 +162,7 @@ class Code(ScalarBuilder):
         self._numbers = around
 
     def with_bindings(self, bindings: Mapping[SSAValue, Binding]) -> Code:
-        """Code in the same block, of a kernel with these bindings."""
+        """Returns code in the same block, of a kernel with these bindings."""
         code = Code(self.block, bindings, self.frame)
         code._numbers.update((number, code.value(found.ssa)) for number, found in self._numbers.items())
         return code
@@ -173,7 +173,7 @@ class Code(ScalarBuilder):
     # The dispatch
 
     def group(self, dim: int) -> Value:
-        """Returns which of the kernel's workgroups this is, in one dimension."""
+        """Returns the index of this workgroup among the kernel's, in one dimension."""
         number, extent = self.frame.number, self.frame.groups[dim]
         if number is None:
             return self.add(wgsl.WorkgroupIdOp(dim))
@@ -194,20 +194,20 @@ class Code(ScalarBuilder):
         return found
 
     def concealed(self, value: int) -> Value:
-        """Returns a constant index that a CPU's driver does not know to be one, so that it unrolls no loop up to it."""
+        """Returns an index constant hidden from the drivers of CPUs, so that they don't unroll loops up to it."""
         if not self.frame.software:
             return self.number(value)
-        # No dispatch has two thousand million workgroups in one dimension.
+        # No dispatch has 2^31 workgroups in one dimension.
         none = self.add(wgsl.WorkgroupIdOp(0)) >> 31
         return self.number(value) + none
 
     def expression(self, expression: AffineExpr, bases: Sequence[Value], extents: Sequence[int] | None = None) -> Value:
-        """Returns an index expression as code. Its subexpressions are never negative, as `affine.linear` makes them.
+        """Emits an index expression. Its subexpressions are never negative, as built by `affine.linear`.
 
         Args:
-            expression: Over the bases.
+            expression: An expression over the bases.
             bases: The index values.
-            extents: What the bases are below, if that is known.
+            extents: Upper bounds of the bases (exclusive), if known.
         """
         if isinstance(expression, AffineConstantExpr):
             # Index arithmetic is modulo 2^32, so a negative term is right once it is added.
@@ -237,18 +237,18 @@ class Code(ScalarBuilder):
         return self._moved(place_of(results, buffer, self.bindings[buffer].start, loops), buffer, loops)
 
     def position_at(self, found: affine.Linear, buffer: SSAValue, loops: Loops) -> Value:
-        """Returns the linear index of an element, for one over a stage's loops."""
+        """Returns the linear index of an element, given as a linear form over a stage's loops."""
         placed = found.expression().replace_dims_and_symbols(loops.expressions, ())
         start = affine.Linear(constant=self.bindings[buffer].start)
         return self._moved(affine.linear(placed, loops.extents).plus(start), buffer, loops)
 
     def _moved(self, found: affine.Linear, buffer: SSAValue, loops: Loops) -> Value:
-        """Returns an index in a buffer as code, by as many more as the buffer has moved."""
+        """Emits an index in a buffer, plus the buffer's run-time offset."""
         at, moved = self.place(found, loops), self.bindings[buffer].moved
         return at if moved is None else self.value(moved) + at
 
     def place(self, found: affine.Linear, loops: Loops) -> Value:
-        """Returns an index as code; what depends on outer loops alone is summed first, so that it can be hoisted."""
+        """Emits an index; terms of outer loops are summed first, so that they can be hoisted."""
         by_loop: dict[int, dict[AffineExpr, int]] = {}
         for atom, factor in found.terms.items():
             by_loop.setdefault(max(atom.used_dims(), default=-1), {})[atom] = factor
@@ -263,50 +263,50 @@ class Code(ScalarBuilder):
     # Memory
 
     def load(self, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> Value:
-        """Returns an element at an index map."""
+        """Loads an element at an index map."""
         at = self.position(results, buffer, loops)
         return self.element(self.bindings[buffer].memory, at)
 
     def store(self, value: Value, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> None:
-        """Writes an element at an index map."""
+        """Stores an element at an index map."""
         at = self.position(results, buffer, loops)
         self.put(value, self.bindings[buffer].memory, at)
 
     def element(self, memory: SSAValue, at: Value) -> Value:
-        """Returns an element of an array."""
+        """Loads an element of an array."""
         return self.make(memref.LoadOp, (memory, at.ssa), element_of(memory))
 
     def element_if(self, condition: Value, memory: SSAValue, at: Value) -> Value:
-        """Returns an element of an array where a condition holds, else zero; the place may be outside of the array."""
+        """Loads an element of an array if a condition holds, else returns zero; the index may be out of bounds."""
         element = element_of(memory)
         return self.choose(
             condition, [element], lambda: [self.element(memory, at)], lambda: [self.constant(0.0, element)]
         )[0]
 
     def put(self, value: Value, memory: SSAValue, at: Value) -> None:
-        """Writes an element of an array."""
+        """Stores an element of an array."""
         self.append(memref.StoreOp.create(operands=[value.ssa, memory, at.ssa]))
 
     def vector(self, memory: SSAValue, at: Value, kind: VectorType[Attribute]) -> Value:
-        """Returns neighbours in an array as a vector."""
+        """Loads a vector from an array."""
         return self.add(vector.LoadOp(memory, [at.ssa], kind))
 
     def put_vector(self, value: Value, memory: SSAValue, at: Value) -> None:
-        """Writes a vector to neighbours in an array."""
+        """Stores a vector to an array."""
         self.append(vector.StoreOp(value.ssa, memory, [at.ssa]))
 
-    # Control
+    # Control flow
 
     def loop(
         self, extent: int, carried: Sequence[Value], body: LoopBody, start: Value | None = None, step: int = 1
     ) -> list[Value]:
-        """Returns a loop up to `extent` that carries values; gives their last ones."""
+        """Writes a loop up to `extent` that carries values; returns their final ones."""
         return self.loop_to(self.number(extent), carried, body, start, step)
 
     def loop_to(
         self, extent: Value, carried: Sequence[Value], body: LoopBody, start: Value | None = None, step: int = 1
     ) -> list[Value]:
-        """Returns a loop up to a computed extent."""
+        """Writes a loop up to a dynamic extent; otherwise as `loop`."""
         block = Block(arg_types=[index, *(value.type for value in carried)])
         with self.within(block):
             at, *held = self.values(block.args)
@@ -322,7 +322,7 @@ class Code(ScalarBuilder):
         carried: Sequence[Value],
         body: Callable[[list[Value], list[Value]], Sequence[Value]],
     ) -> list[Value]:
-        """Loops inside each other, the last the innermost."""
+        """Writes nested loops, the last one innermost."""
 
         def level(found: list[Value], values: list[Value]) -> Sequence[Value]:
             if len(found) == len(extents):
@@ -332,7 +332,7 @@ class Code(ScalarBuilder):
         return list(level([], list(carried)))
 
     def when(self, condition: Value, body: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
-        """Runs `body` where `condition` holds, and `otherwise`, if it is given, elsewhere."""
+        """Runs `body` if `condition` holds, else `otherwise`, if given."""
         regions: list[Region] = []
         for branch in (body, otherwise):
             if branch is not None:
@@ -350,7 +350,7 @@ class Code(ScalarBuilder):
         body: Callable[[], Sequence[Value]],
         otherwise: Callable[[], Sequence[Value]],
     ) -> list[Value]:
-        """Returns what `body` gives where `condition` holds, and what `otherwise` does elsewhere; either runs alone."""
+        """Returns the result of `body` if `condition` holds, else that of `otherwise`; only one of them runs."""
         branches = [Block(), Block()]
         for block, branch in zip(branches, (body, otherwise), strict=True):
             with self.within(block):
@@ -372,7 +372,7 @@ class Code(ScalarBuilder):
         return values
 
     def body(self, block: Block, env: dict[SSAValue, SSAValue], loops: Loops) -> list[Value]:
-        """Copies a body's ops; gives what it yields."""
+        """Clones a body's ops; returns the values it yields."""
         for op in block.ops:
             if isinstance(op, YieldOp | scf.YieldOp):
                 return [self.value(env.get(operand, operand)) for operand in op.operands]
@@ -380,7 +380,7 @@ class Code(ScalarBuilder):
         return []
 
     def scalar_op(self, op: Operation, env: dict[SSAValue, SSAValue], loops: Loops) -> None:
-        """Copies one op of a body, unless its result is known: loop indices become expressions, loads linear."""
+        """Clones an op of a body, unless its result is known; loop indices become expressions, loads linear ones."""
         if op.results and op.results[0] in env:
             return
         if type(op) not in ADDRESSING:
@@ -431,7 +431,7 @@ def _yield(values: Sequence[Value]) -> scf.YieldOp:
 
 
 def _wrapped(value: Value, divisor: int, times: int) -> Value:
-    """Returns the remainder of a number below `(times + 1) * divisor`, by subtractions and minima."""
+    """Returns the remainder of a number below `(times + 1) * divisor`, by subtractions and unsigned minima."""
     for _ in range(times):
         value = value.at_most(value - divisor)
     return value
@@ -449,27 +449,27 @@ NEUTRAL: dict[type[Operation], Callable[[Attribute], float]] = {
     arith.MaxUIOp: lambda element: 0,
     arith.MinUIOp: lambda element: -1,
 }
-"""What a reduction by an op starts from."""
+"""The identity element of a reduction by each op."""
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """One reduced output of a stage: the op that folds values in, and the value of the body that it folds."""
+    """A reduced output of a stage: the combining op, and the value of the body that it folds in."""
 
     combine: Operation
     value: SSAValue
     element: Attribute
 
     def start(self) -> float:
-        """Returns the neutral element."""
+        """Returns the identity element."""
         return NEUTRAL[type(self.combine)](self.element)
 
 
 def reductions_of(stage: GenericOp) -> list[Reduction]:
-    """Returns the reductions of a stage, one an output.
+    """Returns the reductions of a stage, one per output.
 
     Raises:
-        DiagnosticException: An output's accumulator is not folded by one op that is yielded.
+        DiagnosticException: An output's accumulator is not updated by a single yielded op.
     """
     count = len(stage.inputs)
     last = stage.body.block.last_op
@@ -487,12 +487,12 @@ def reductions_of(stage: GenericOp) -> list[Reduction]:
 
 
 def reduced_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, Value]) -> list[Value]:
-    """Returns what a reducing stage folds in at one point: for each output, the value before the fold."""
+    """Returns the values that a reducing stage folds in at one point, one per output."""
     return values_to_fold(code, stage, stage_env(code, stage, loops, known), loops)
 
 
 def values_to_fold(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], loops: Loops) -> list[Value]:
-    """Returns what a reducing stage folds in at one point, where the values of its operands are known."""
+    """Returns the values that a reducing stage folds in at one point, given its operands' values."""
     reductions = reductions_of(stage)
     skip = {reduction.combine for reduction in reductions}
     for op in stage.body.block.ops:
@@ -509,12 +509,12 @@ def stage_env(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValu
 
 
 def stage_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, Value]) -> list[Value]:
-    """Returns what a stage without reductions yields at one point."""
+    """Returns the values that a stage without reductions yields at one point."""
     return code.body(stage.body.block, stage_env(code, stage, loops, known), loops)
 
 
 def own_loops(kernel: KernelOp, stage: GenericOp) -> tuple[list[int], list[int]]:
-    """Returns the extents of a stage's own loops: the parallel ones, which come first, and those that reduce."""
+    """Returns the extents of a stage's own loops: the parallel ones, which come first, and the reduction loops."""
     rank = len(kernel.extents)
     own, kinds = list(loop_extents(stage)[rank:]), iterators_of(stage)[rank:]
     count = sum(kind == IteratorType.PARALLEL for kind in kinds)
@@ -522,7 +522,7 @@ def own_loops(kernel: KernelOp, stage: GenericOp) -> tuple[list[int], list[int]]
 
 
 def store_outputs(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, values: list[Value]) -> None:
-    """Stores what a stage yields into those of its outputs that outlive the kernel."""
+    """Stores a stage's results into those of its outputs that outlive the kernel."""
     maps = maps_of(stage)[len(stage.inputs) :]
     for output, m, value in zip(stage.outputs, maps, values, strict=True):
         if output in kernel.output_arguments:
@@ -530,7 +530,7 @@ def store_outputs(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, 
 
 
 def strided(loops: Loops, at: Value, own: list[int]) -> Loops:
-    """Returns a stage's loops with its own ones from one index over all of them."""
+    """Returns a stage's loops, with its own ones delinearized from one flat index."""
     total = math.prod(own)
     base = AffineDimExpr(len(loops.bases))
     extents = (*loops.extents, total)
@@ -539,7 +539,7 @@ def strided(loops: Loops, at: Value, own: list[int]) -> Loops:
 
 
 def grid_loops(point: Value, grid: Sequence[int]) -> Loops:
-    """Returns the loops of a grid, from the row-major number of a point."""
+    """Returns the loops of a grid, delinearized from the row-major index of a point."""
     total = 1
     for extent in grid:
         total *= extent

@@ -13,9 +13,9 @@ from tensorgrad.passes.tensors.simplify import is_pure
 
 
 def hoist_invariants(block: Block) -> None:
-    """Moves pure ops out of the loops of a block, and of the blocks inside, as far as their operands are known.
+    """Hoists pure ops out of the loops of a block and its nested blocks, as far as their operands permit.
 
-    A pure op has the same value wherever it stands, and none of them fails: a loop that never runs only wastes it.
+    Pure ops have the same value wherever they run, and none traps: for a loop that never runs, they are merely wasted.
     """
     for op in list(block.ops):
         for region in op.regions:
@@ -26,7 +26,7 @@ def hoist_invariants(block: Block) -> None:
 
 
 def _hoist(loop: scf.ForOp) -> None:
-    """Moves ops of a loop's body in front of it. What they use stands before them, so one walk finds all."""
+    """Moves ops of a loop's body before it. Operands precede their users, so one walk finds all."""
     around, body = loop.parent, loop.body.block
     assert around is not None
     inside = {*body.args, *(result for op in body.ops for result in op.results)}
@@ -39,10 +39,10 @@ def _hoist(loop: scf.ForOp) -> None:
 
 
 def carry_addresses(block: Block) -> None:
-    """Lets innermost loops carry the addresses that they load from, incremented in each iteration.
+    """Makes innermost loops carry the addresses that they load from, incremented in each iteration.
 
-    A CPU's driver takes an address of a lane's own and the counter apart, lane by lane, outside of the loop, more than
-    it has registers for. Expects invariants in front of their loops.
+    A CPU's driver splits an address into a per-lane base and the counter, lane by lane, outside of the loop, and runs
+    out of registers. Expects invariants to be hoisted.
     """
     for op in list(block.ops):
         for region in op.regions:
@@ -96,7 +96,7 @@ def _carry(loop: scf.ForOp) -> None:
 
 
 def _growth(op: arith.AddiOp, body: Block) -> tuple[SSAValue, int] | None:
-    """Returns the part of a sum that doesn't change in a loop, if the rest is its counter times a constant."""
+    """Returns the invariant part of a sum and the factor, if the rest is the induction variable times a constant."""
     for base, moving in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if stands_in(base, body) or constant_integer(base) is not None:
             continue
@@ -110,7 +110,7 @@ def _growth(op: arith.AddiOp, body: Block) -> tuple[SSAValue, int] | None:
 
 
 def stands_in(value: SSAValue, body: Block) -> bool:
-    """Returns whether a value is made in a block, or is an argument of it."""
+    """Returns whether a value is defined in a block, or is its argument."""
     return value in body.args or (isinstance(value.owner, Operation) and value.owner.parent is body)
 
 

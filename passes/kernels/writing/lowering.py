@@ -1,4 +1,4 @@
-"""From the kernels of a function to dispatches: what lowerings to any kind of kernel have in common."""
+"""Lowers the kernels of a function to dispatches: the part common to all kinds of kernels."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ WrittenKernel: TypeAlias = wgsl.KernelOp | cpu.KernelOp
 
 
 class KernelContext(Context):
-    """A context for lowerings that calls back with each kernel, so that what follows needn't wait for the others.
+    """A context for lowerings that calls back with each kernel, so that later steps needn't wait for the others.
 
     Args:
-        written: Is called with each kernel when it stands in the module; may replace it there by ops of its name.
+        written: Called with each kernel once it is in the module; may replace it there by ops of the same name.
     """
 
     def __init__(self, written: Callable[[WrittenKernel], None]):
@@ -49,12 +49,12 @@ class KernelContext(Context):
 
 @dataclass
 class WrittenKernels:
-    """The kernels of a module so far, and how many there are of each archetype.
+    """The kernels of a module so far, and their number by archetype.
 
     Attributes:
-        context: Is told of each, if it is a `KernelContext`.
-        known: Their names, by what they are made of.
-        counts: How many there are of each archetype.
+        context: Notified of each kernel, if it is a `KernelContext`.
+        known: The kernels' names, by their contents.
+        counts: The number of kernels of each archetype.
     """
 
     context: Context
@@ -70,15 +70,15 @@ class WrittenKernels:
 
 @dataclass(frozen=True)
 class WrittenOnce:
-    """Kernels of a dispatch that are written once: equal but for their buffers, which a table has.
+    """Kernels of a dispatch that are written once: equal but for their buffers, which are found through a table.
 
     Attributes:
         kernel: The first of them.
-        schedule: How each of them runs.
-        count: How many there are.
-        placed: Where each operand of the first one is, or the entries of all in the table.
-        in_place: The operands with which one of the kernels overwrites what it reads, if lanes share a point: these
-            must wait for each other. Otherwise the invocation that reads an element also writes it.
+        schedule: The schedule of each of them.
+        count: The number of kernels.
+        placed: The location of each operand of the first one, or the entries of all in the table.
+        in_place: The operands through which a kernel overwrites what it reads, if lanes share a point: these need a
+            barrier. Otherwise, the invocation that reads an element also writes it.
     """
 
     kernel: KernelOp
@@ -89,7 +89,7 @@ class WrittenOnce:
 
     @classmethod
     def of(cls, kernels: Sequence[KernelOp], placed: Sequence[Placed]) -> WrittenOnce:
-        """Returns what is written for a team."""
+        """Returns the code unit for a team."""
         schedule = cast(ScheduleAttr, kernels[0].schedule).data
         sharing = kernels if isinstance(schedule, GroupSchedule) else ()
         in_place = frozenset(place for kernel in sharing for place in _written_over(kernel))
@@ -97,11 +97,11 @@ class WrittenOnce:
 
     @property
     def groups(self) -> int:
-        """The workgroups of all of them."""
+        """The number of workgroups of all of them."""
         return self.count * math.prod(self.schedule.groups)
 
     def bound(self, code: Code, moves: Moves, member: Value | None) -> Code:
-        """Code for one of them, by number, that knows its bindings."""
+        """Returns code with the bindings of one of them, by index."""
         starts = Starts(code, moves.block, member)
         found: dict[SSAValue, Binding] = {}
         for number, (argument, one) in enumerate(zip(self.kernel.body.block.args, self.placed, strict=True)):
@@ -111,10 +111,10 @@ class WrittenOnce:
 
 
 class FunctionLowering(ABC):
-    """Lowers one function: each kernel to a dispatch of one that is written, equal ones once.
+    """Lowers one function: each kernel to a dispatch of a written kernel; equal ones are written once.
 
     Attributes:
-        name: The pass, for messages.
+        name: The pass's name in error messages.
     """
 
     name: ClassVar[str]
@@ -131,32 +131,32 @@ class FunctionLowering(ABC):
         """Lowers the function in place."""
         self._lower_block(self.function.body.block, ())
 
-    # What kinds of kernels differ in
+    # Specific to the kind of kernel
 
     @abstractmethod
     def check(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue], views: Sequence[SSAValue]) -> None:
-        """Raises where a dispatch of these bindings doesn't fit the target."""
+        """Raises if a dispatch with these bindings exceeds the target's limits."""
 
     @abstractmethod
     def types(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> list[Attribute]:
-        """Returns the types of a dispatch's views, flat."""
+        """Returns the flat types of a dispatch's views."""
 
     @abstractmethod
     def write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> WrittenKernel:
-        """Returns a new kernel: given the access and the type of each view, with a binding for each chunk of one."""
+        """Returns a new kernel, given the access and the type of each view; each chunk of a view has a binding."""
 
     @abstractmethod
     def groups(self, teams: Sequence[WrittenOnce]) -> Extents:
-        """Returns the workgroups, or tasks, of a dispatch."""
+        """Returns the workgroups (or tasks) of a dispatch."""
 
     @abstractmethod
     def choice(self, block: Block, access: Sequence[str]) -> WrittenKernel:
-        """Returns a kernel of the code that `write_choice` wrote."""
+        """Returns a kernel with the code written by `write_choice`."""
 
     # Blocks, loops and branches
 
     def _lower_block(self, block: Block, conditions: tuple[Condition, ...]) -> None:
-        """Lowers the kernels of a block, and of the loops and branches in it, which run under some conditions."""
+        """Lowers the kernels of a block and its nested loops and branches, which run under `conditions`."""
         kernels = [op for op in block.ops if isinstance(op, KernelOp)]
         for kernel in kernels:
             if kernel.schedule is None and kernel.collective is None:
@@ -184,7 +184,7 @@ class FunctionLowering(ABC):
         views = layout.views
         bound = [chunk for view in views for chunk in self.placing.chunks(view)]
         if len(kernels) > 1 and len(bound) > self.target.max_storage_buffers_per_shader_stage:
-            for kernel in kernels:  # where their buffers came to lie, they have too many bindings together
+            for kernel in kernels:  # with their buffers' placement, they exceed the binding limit together
                 self._lower([kernel])
             return
         self.check(kernels, operands, bound)
@@ -213,7 +213,7 @@ class FunctionLowering(ABC):
             kernel.erase()
 
     def _insert(self, made: WrittenKernel, origin: Operation) -> None:
-        """Puts a kernel in front of the function; what was written without a location has that of its origin."""
+        """Inserts a kernel before the function; ops without a location get that of `origin`."""
         made.location = origin.location
         for op in operations(made.body.block):
             if isinstance(op.location, UnknownLoc):
@@ -223,9 +223,9 @@ class FunctionLowering(ABC):
             self.written.context.written(made)
 
     def _decide(self, op: BranchOp, conditions: tuple[Condition, ...]) -> None:
-        """Writes, in front of two branches, how many workgroups each of their dispatches has: none, unless it runs.
+        """Writes, before two branches, the workgroup counts of each of their dispatches: zero for the branch not taken.
 
-        The kernel that does it always runs itself, also where the branches are in one that doesn't.
+        The deciding kernel itself always runs, even if the branches are nested in one that is not taken.
         """
         mine = [*conditions, (op.predicate, True)]
         dispatches: list[list[DispatchOp]] = [
@@ -283,7 +283,7 @@ class FunctionLowering(ABC):
         cast(Block, op.parent).insert_op_before(dispatch, op)
 
     def _dissolve(self, op: BranchOp) -> None:
-        """Puts the dispatches of both branches in the place of the branches."""
+        """Inlines the dispatches of both branches in place of the branch op."""
         for block in op.branches:
             for inner in list(block.ops):
                 inner.detach()
@@ -293,7 +293,7 @@ class FunctionLowering(ABC):
 
 
 def _written_over(kernel: KernelOp) -> Iterator[int]:
-    """Yields the places of the outputs that overlap with an input."""
+    """Yields the operand indices of outputs that overlap with an input."""
     read = [view_of(operand) for operand in kernel.inputs]
     for number, output in enumerate(kernel.outputs, len(kernel.inputs)):
         view = view_of(output)
@@ -303,12 +303,12 @@ def _written_over(kernel: KernelOp) -> Iterator[int]:
 
 
 def named(view: SSAValue) -> str:
-    """Returns what a message calls a buffer."""
+    """Returns a buffer's name for messages."""
     name = view.owner.attributes.get(NAME) if isinstance(view.owner, ViewOp) else None
     return f"{name.data!r}" if isinstance(name, StringAttr) else f"a tensor of {view.type}"
 
 
 def flat(view: SSAValue) -> MemRefType[Attribute]:
-    """Returns the type of a buffer with one dimension, of one element at least."""
+    """Returns the type of a buffer flattened to one dimension, with at least one element."""
     kind = cast(Buffer, view.type)
     return buffer_type([max(kind.element_count(), 1)], element_of(view))

@@ -1,4 +1,4 @@
-"""Where a dispatch finds its buffers: its bindings, and from which element of them on."""
+"""Binds the buffers of dispatches: bindings, and offsets into them."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from tensorgrad.passes.kernels.writing.control import MOST_COUNTERS, Entry, Plac
 from tensorgrad.runtime.target import Target
 
 STARTS = "starts"
-"""The label of the arena for tables of where buffers start."""
+"""The label of the arena for tables of buffer starts."""
 
 Team = list[KernelOp]
-"""Kernels of one dispatch that are written once: equal but for their buffers."""
+"""Kernels of a dispatch that share one copy of the code: equal but for their buffers."""
 Place = tuple[SSAValue, int]
-"""A view that is bound, and an element of it."""
+"""A bound view, and an offset into it in elements."""
 
 
 @dataclass
 class Layout:
-    """A dispatch's bindings, and where in them its kernels find their operands.
+    """A dispatch's bindings, and the locations of its kernels' operands in them.
 
     Attributes:
         teams: The kernels.
-        views: What is bound.
-        placed: For each operand of the first kernel of each team: where it is.
+        views: The bound views.
+        placed: The location of each operand of the first kernel of each team.
     """
 
     teams: list[Team]
@@ -55,10 +55,10 @@ class Layout:
 class Placing:
     """Finds the bindings of one function's dispatches.
 
-    Each buffer is a binding of its own, as long as there are enough. Arenas that a dispatch has too many buffers of, or
-    whose buffers differ between kernels that are written once, are bound as a whole; where in them the buffers start is
-    in a table, another binding, so that the code is the same wherever they lie. A buffer that is larger than a binding
-    may be takes several, side by side.
+    Each buffer has its own binding, as long as there are enough. Arenas that contain too many of a dispatch's buffers,
+    or whose buffers differ between kernels that are written once, are bound as a whole; the buffers' starts are then in
+    a table, another binding, so that the code doesn't depend on placement. A buffer larger than the binding size limit
+    takes several consecutive bindings.
     """
 
     def __init__(self, function: FuncOp, target: Target):
@@ -71,7 +71,7 @@ class Placing:
         self._starts: ArenaOp | None = None
 
     def _pack_scalars(self) -> dict[SSAValue, Place]:
-        """Returns one view over all scalars of an arena, and each scalar's place in it."""
+        """Creates one view over all scalars of each arena; returns each scalar's position in it."""
         found: dict[SSAValue, list[ViewOp]] = {}
         for op in self.function.body.block.ops:
             role = op.attributes.get(ROLE) if isinstance(op, ViewOp) else None
@@ -88,13 +88,13 @@ class Placing:
         return packed
 
     def whole(self, operand: SSAValue) -> SSAValue:
-        """Returns the view that an operand is, or is a part of: one for all views of the same bytes."""
+        """Returns the view that defines or contains an operand: the same one for all views of the same bytes."""
         view = view_of(operand)
         kind = element_of(view.result)
         return self._views.setdefault((view.arena, view.start, view.size, kind), view.result)
 
     def rows(self, operands: Sequence[SSAValue]) -> tuple[list[Row | None], list[SSAValue]]:
-        """For each operand that a loop moves, how far and by which counters; and all counters."""
+        """Returns the offset of each operand that a loop moves, with its counters; and all counters."""
         rows: list[Row | None] = []
         for operand in operands:
             owner = operand.owner
@@ -108,9 +108,9 @@ class Placing:
         return rows, counters
 
     def layout(self, teams: list[Team]) -> Layout:
-        """Returns the bindings of a dispatch; may be too many.
+        """Returns the bindings of a dispatch; may exceed the limit.
 
-        Teams whose buffers no table can find come back as kernels that are written apart.
+        Teams whose buffers no table can locate are split into single kernels.
         """
         kernels = [kernel for team in teams for kernel in team]
         operands = [operand for kernel in kernels for operand in kernel.operands]
@@ -131,8 +131,7 @@ class Placing:
         return Layout(singles, views, [[next(placed) for _ in kernel.operands] for kernel in kernels])
 
     def _aligned(self, view: SSAValue) -> Place:
-        """Returns a view that can be bound, and where in it another one starts: itself, unless it is a part that starts
-        where no binding may."""
+        """Returns a bindable view and the position of `view` in it: itself if aligned, else one that starts earlier."""
         op = cast(ViewOp, view.owner)
         before = op.start % self.target.min_storage_buffer_offset_alignment
         if before == 0:
@@ -141,17 +140,17 @@ class Placing:
         return bound, before // element_bytes(element_of(view))
 
     def chunks(self, view: SSAValue) -> list[SSAValue]:
-        """Returns the bindings of a view: itself, or flat views over its parts where it is larger than one may be."""
+        """Returns the bindings of a view: itself, or flat views over its parts if it exceeds the size limit."""
         if not isinstance(view.owner, ViewOp) or bindings_of(view.owner.size, self.target) == 1:
             return [view]
         first, end, each = view.owner.start, view.owner.start + view.owner.size, chunk_bytes(self.target)
         starts = range(first, end, each)
         return [self._flat_view(view.owner.arena, at, min(at + each, end), [view.owner]) for at in starts]
 
-    # Bindings of whole arenas, with a table
+    # Whole arenas, with a table
 
     def _by_table(self, teams: list[Team], places: dict[SSAValue, Place]) -> Layout | None:
-        """Binds arenas as a whole where teams need it, or bindings are few; `None` where neither is so, or it fails."""
+        """Binds arenas as a whole where teams or a lack of bindings require it; `None` if neither does, or it fails."""
         teams, wanted = self._settled(teams, places)
         arenas = self._arenas_to_bind(places, wanted)
         if not arenas:
@@ -187,7 +186,7 @@ class Placing:
         return Layout(teams, [*views, self._table(tuple(columns))], placed)
 
     def _settled(self, teams: list[Team], places: dict[SSAValue, Place]) -> tuple[list[Team], set[SSAValue]]:
-        """Returns the teams that a table can serve, the others taken apart; and the arenas that it has to be for."""
+        """Returns the teams, split where a table can't serve them; and the arenas that need the table."""
         by_arena = self._by_arena(places)
         settled: list[Team] = []
         wanted: set[SSAValue] = set()
@@ -207,7 +206,7 @@ class Placing:
         return settled, wanted
 
     def _arenas_to_bind(self, places: dict[SSAValue, Place], wanted: set[SSAValue]) -> set[SSAValue]:
-        """Returns the arenas to bind as a whole: those that are wanted, and more where bindings are too few."""
+        """Returns the arenas to bind as a whole: those in `wanted`, and more if there are too few bindings."""
         limit = self.target.max_storage_buffers_per_shader_stage
         by_arena = self._by_arena(places)
         found = set(wanted)
@@ -223,14 +222,14 @@ class Placing:
         return found if needed() <= limit else set()
 
     def _span(self, arena: SSAValue, views: Sequence[ViewOp]) -> SSAValue:
-        """Returns a flat view over an arena: all of it, or, where no binding holds that, over some views."""
+        """Returns a flat view over an arena: all of it or, if that exceeds the binding size limit, over `views`."""
         size = cast(ArenaOp, arena.owner).size
         if size <= self.target.max_storage_buffer_binding_size:
             return self._flat_view(arena, 0, size, views)
         return self._view_over(views)
 
     def _table(self, numbers: tuple[int, ...]) -> SSAValue:
-        """Returns a view of a table of these numbers."""
+        """Returns a view of a constant table of these numbers."""
         if numbers not in self._tables:
             block, alignment = self.function.body.block, self.target.min_storage_buffer_offset_alignment
             before = 0 if self._starts is None else self._starts.size
@@ -256,17 +255,17 @@ class Placing:
         return self._tables[numbers]
 
     def _count(self, size: int) -> None:
-        """Adds bytes to those that the plan takes."""
+        """Adds `size` bytes to the plan's total."""
         known = self.function.attributes.get(PEAK_BYTES)
         if isinstance(known, IntegerAttr):
             self.function.attributes[PEAK_BYTES] = IntegerAttr(known.value.data + size, i64)
 
-    # Bindings of a part of an arena, with offsets in the code
+    # Parts of arenas, with offsets in the code
 
     def _within_bindings(self, kernel: KernelOp, places: dict[SSAValue, Place], limit: int) -> dict[SSAValue, Place]:
-        """Binds arenas once for all of their tensors in a dispatch that would have too many bindings.
+        """Binds each arena once for all its tensors in a dispatch that would have too many bindings.
 
-        Where these have several types, once for all that lie side by side: bindings must not overlap.
+        If these have several types, once per group of adjacent ones: bindings must not overlap.
         """
         count = self._needed(cast(ViewOp, view.owner) for view in {view for view, _ in places.values()})
         moved = dict(places)
@@ -283,11 +282,11 @@ class Placing:
         return moved
 
     def _needed(self, views: Iterable[ViewOp]) -> int:
-        """Returns how many bindings views take, each by itself."""
+        """Returns how many bindings views take if bound separately."""
         return sum(bindings_of(view.size, self.target) for view in views)
 
     def _by_arena(self, places: dict[SSAValue, Place]) -> dict[SSAValue, list[ViewOp]]:
-        """Returns the different views of each arena."""
+        """Returns the distinct views of each arena."""
         groups: dict[SSAValue, list[ViewOp]] = {}
         for view in dict.fromkeys(view for view, _ in places.values()):
             groups.setdefault(_arena(view), []).append(cast(ViewOp, view.owner))
@@ -300,7 +299,7 @@ class Placing:
         return one_type and size <= self.target.max_storage_buffer_binding_size
 
     def _view_over(self, group: Sequence[ViewOp]) -> SSAValue:
-        """Returns one flat view over all views of a group."""
+        """Returns a flat view over all views of a group."""
         first, end = min(view.start for view in group), max(view.start + view.size for view in group)
         return self._flat_view(group[0].arena, first, end, group)
 
@@ -316,14 +315,14 @@ class Placing:
 
 
 def _runs(views: Iterable[ViewOp]) -> Iterator[list[ViewOp]]:
-    """Views of an arena, those together that have elements of one type and none of another type between them."""
+    """Yields the views of an arena, grouped by runs with the same element type."""
     in_order = sorted(views, key=lambda view: view.start)
     for _, run in groupby(in_order, key=lambda view: element_of(view.result)):
         yield list(run)
 
 
 def _ranked(groups: Iterable[list[ViewOp]]) -> Iterator[list[ViewOp]]:
-    """Views by arena: parameters and state first, then where there are most."""
+    """Yields the views by arena: parameters and state first, then in decreasing number."""
     return iter(sorted(groups, key=lambda group: (_role(group[0]) not in ("parameter", "state"), -len(group))))
 
 
@@ -332,7 +331,7 @@ def _arena(view: SSAValue) -> SSAValue:
 
 
 def _start_within(span: SSAValue, view: SSAValue, at: int) -> int:
-    """Returns the element of a span where an element of a view lies."""
+    """Returns the position in a span of an element of a view."""
     outer, inner = cast(ViewOp, span.owner), cast(ViewOp, view.owner)
     return (inner.start - outer.start) // element_bytes(element_of(view)) + at
 
