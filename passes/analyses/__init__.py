@@ -1,1 +1,1 @@
-"""Analyses that several passes share; they change nothing."""
+"""Analyses shared by several passes; they don't modify the IR."""

@@ -1,6 +1,6 @@
-"""Affine index expressions: composition and simplification by the ranges of the loops.
+"""Affine index expressions: composition, and simplification using the ranges of the loops.
 
-xDSL's own simplifier knows nothing of ranges; with them, the floordiv and mod that a reshape needs mostly vanish.
+xDSL's simplifier doesn't use ranges; with them, most floordivs and mods of reshapes simplify away.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from xdsl.ir.affine import (
 
 
 class Linear:
-    """A sum of integer multiples of atoms (loops, floordivs, mods) and a constant; never changed once it is made."""
+    """A sum of integer multiples of atoms (loops, floordivs, mods) and a constant; immutable once built."""
 
     def __init__(self, terms: dict[AffineExpr, int] | None = None, constant: int = 0):
         self.terms = {atom: factor for atom, factor in (terms or {}).items() if factor}
         self.constant = constant
 
     def plus(self, other: Linear, factor: int = 1) -> Linear:
-        """`self + factor * other`."""
+        """Returns `self + factor * other`."""
         terms = dict(self.terms)
         for atom, coefficient in other.terms.items():
             terms[atom] = terms.get(atom, 0) + factor * coefficient
         return Linear(terms, self.constant + factor * other.constant)
 
     def times(self, factor: int) -> Linear:
-        """`factor * self`."""
+        """Returns `factor * self`."""
         return Linear({atom: factor * c for atom, c in self.terms.items()}, factor * self.constant)
 
     def over(self, divisor: int) -> Linear:
-        """`self / divisor`, where every part divides."""
+        """Returns `self / divisor`, where `divisor` divides every part."""
         return Linear({atom: c // divisor for atom, c in self.terms.items()}, self.constant // divisor)
 
     def bounds(self, extents: Sequence[int]) -> tuple[int, int]:
-        """Returns the least and the greatest value, with loop `i` running over `[0, extents[i])`."""
+        """Returns the minimum and the maximum, with loop `i` running over `[0, extents[i])`."""
         low = high = self.constant
         for atom, factor in self.terms.items():
             least, most = atom_bounds(atom, extents)
@@ -51,14 +51,14 @@ class Linear:
         return low, high
 
     def split(self, divisor: int) -> tuple[Linear, Linear]:
-        """Returns the part whose factors `divisor` divides, and the rest, whose constant is in `[0, divisor)`."""
+        """Returns the part with factors divisible by `divisor`, and the rest, whose constant is in `[0, divisor)`."""
         whole = {atom: c for atom, c in self.terms.items() if c % divisor == 0}
         rest = {atom: c for atom, c in self.terms.items() if c % divisor}
         remainder = self.constant % divisor
         return Linear(whole, self.constant - remainder), Linear(rest, remainder)
 
     def expression(self) -> AffineExpr:
-        """Returns the affine expression, its terms in a fixed order: greater factors first."""
+        """Returns the affine expression, its terms in a canonical order: larger factors first."""
         result: AffineExpr = AffineConstantExpr(self.constant)
         first = True
         for atom, factor in sorted(self.terms.items(), key=lambda term: (-term[1], str(term[0]))):
@@ -71,7 +71,7 @@ class Linear:
 
 
 def atom_bounds(atom: AffineExpr, extents: Sequence[int]) -> tuple[int, int]:
-    """Returns the least and the greatest value of a loop, a floordiv or a mod."""
+    """Returns the minimum and the maximum of a loop, a floordiv or a mod."""
     if isinstance(atom, AffineDimExpr):
         return 0, max(extents[atom.position] - 1, 0)
     assert isinstance(atom, AffineBinaryOpExpr) and isinstance(atom.rhs, AffineConstantExpr)
@@ -83,11 +83,11 @@ def atom_bounds(atom: AffineExpr, extents: Sequence[int]) -> tuple[int, int]:
 
 
 def linear(expression: AffineExpr, extents: Sequence[int]) -> Linear:
-    """Returns the simplified linear form of an expression over loops of these extents."""
+    """Returns the simplified linear form of an expression over loops with these extents."""
     return _linear(expression, tuple(extents))
 
 
-@lru_cache(maxsize=1 << 14)  # the elements of a kernel's block are at few different places
+@lru_cache(maxsize=1 << 14)  # the elements of a kernel's block have few distinct positions
 def _linear(expression: AffineExpr, extents: tuple[int, ...]) -> Linear:
     if isinstance(expression, AffineConstantExpr):
         return Linear(constant=expression.value)
@@ -109,13 +109,13 @@ def _linear(expression: AffineExpr, extents: tuple[int, ...]) -> Linear:
 
 
 def _common_factors(parts: Linear, divisor: int) -> Iterable[int]:
-    """Factors `g` of `divisor` by which `parts` may split as `g * q + r`, greatest first."""
+    """Returns factors `g` of `divisor` by which `parts` may split as `g * q + r`, largest first."""
     candidates = {math.gcd(factor, divisor) for factor in parts.terms.values()}
     return sorted((g for g in candidates if g > 1), reverse=True)
 
 
 def _reduced(parts: Linear, divisor: int, extents: Sequence[int]) -> tuple[int, Linear, Linear] | None:
-    """`(g, q, r)` with `parts = g * q + r`, `0 <= r < g` and `g` a factor of `divisor`."""
+    """Returns `(g, q, r)` with `parts = g * q + r`, `0 <= r < g` and `g` a factor of `divisor`."""
     for g in _common_factors(parts, divisor):
         whole, rest = parts.split(g)
         low, high = rest.bounds(extents)
@@ -125,7 +125,7 @@ def _reduced(parts: Linear, divisor: int, extents: Sequence[int]) -> tuple[int, 
 
 
 def _parts(value: Linear, divisor: int, extents: Sequence[int]) -> tuple[Linear, Linear]:
-    """Returns the part that `divisor` divides, and the rest, which is never negative: devices divide unsigned."""
+    """Returns the part divisible by `divisor`, and the nonnegative rest: devices divide unsigned."""
     whole, rest = value.split(divisor)
     low, _ = rest.bounds(extents)
     shift = Linear(constant=max(-(low // divisor), 0) * divisor)
@@ -170,7 +170,7 @@ def _mod(value: Linear, divisor: int, extents: Sequence[int]) -> Linear:
 
 
 def _recombined(value: Linear) -> Linear:
-    """Puts `k * c * (x floordiv c) + k * (x mod c)` back together as `k * x`."""
+    """Recombines `k * c * (x floordiv c) + k * (x mod c)` into `k * x`."""
     for atom, factor in value.terms.items():
         if not (isinstance(atom, AffineBinaryOpExpr) and atom.kind == AffineBinaryOpKind.Mod):
             continue
@@ -184,7 +184,7 @@ def _recombined(value: Linear) -> Linear:
 
 
 def _quotient(expression: AffineExpr, divisor: int) -> AffineExpr:
-    """`expression floordiv divisor`; of a quotient, that of what it is of."""
+    """Returns `expression floordiv divisor`, with nested quotients merged."""
     if (
         isinstance(expression, AffineBinaryOpExpr)
         and expression.kind == AffineBinaryOpKind.FloorDiv
@@ -195,7 +195,7 @@ def _quotient(expression: AffineExpr, divisor: int) -> AffineExpr:
 
 
 def as_terms(expression: AffineExpr) -> Linear:
-    """Returns the linear form of an expression that is simplified already."""
+    """Returns the linear form of an already simplified expression."""
     if isinstance(expression, AffineConstantExpr):
         return Linear(constant=expression.value)
     if isinstance(expression, AffineBinaryOpExpr):
@@ -207,21 +207,21 @@ def as_terms(expression: AffineExpr) -> Linear:
 
 
 def simplified(affine: AffineMap, extents: Sequence[int]) -> AffineMap:
-    """Returns a map with every result simplified for loops of these extents."""
+    """Returns a map with every result simplified for loops with these extents."""
     return AffineMap(affine.num_dims, 0, tuple(linear(result, extents).expression() for result in affine.results))
 
 
 def composed(outer: AffineMap, inner: AffineMap, extents: Sequence[int]) -> AffineMap:
-    """`outer` after `inner`, simplified for `inner`'s loops."""
+    """Returns `outer` after `inner`, simplified for `inner`'s loops."""
     results = tuple(result.replace_dims_and_symbols(inner.results, ()) for result in outer.results)
     return simplified(AffineMap(inner.num_dims, 0, results), extents)
 
 
 def partial(affine: AffineMap, shape: Sequence[int], extents: Sequence[int]) -> AffineMap:
-    """Returns an access that reads part of an axis by a plain loop, with `d mod extent` there instead of `d`.
+    """Returns an access that reads part of an axis with a plain loop, with `d mod extent` instead of `d`.
 
-    `linalg.generic` takes the extent of a loop from every axis that it indexes plainly, so a loop over the first
-    elements of an axis must not index it plainly. Simplification with the loops' extents undoes this.
+    `linalg.generic` infers a loop's extent from every axis that the loop indexes directly, so a loop over the first
+    elements of an axis must not index it directly. Simplification with the loops' extents undoes this.
     """
 
     def result(expression: AffineExpr, size: int) -> AffineExpr:
@@ -243,7 +243,7 @@ def identity(rank: int) -> AffineMap:
 
 
 def strides(shape: Sequence[int]) -> list[int]:
-    """Row-major strides, in elements."""
+    """Returns the row-major strides, in elements."""
     result: list[int] = []
     step = 1
     for extent in reversed(shape):
@@ -261,7 +261,7 @@ def linear_index(results: Sequence[AffineExpr], shape: Sequence[int]) -> AffineE
 
 
 def linear_position(results: Sequence[AffineExpr], shape: Sequence[int], extents: Sequence[int]) -> Linear:
-    """Returns the simplified linear form of `linear_index`, for loops of these extents."""
+    """Returns the simplified linear form of `linear_index`, for loops with these extents."""
     total = Linear()
     for expression, stride in zip(results, strides(shape), strict=True):
         total = _recombined(total.plus(linear(expression, extents), stride))
@@ -274,13 +274,13 @@ def delinearized(position: AffineExpr, shape: Sequence[int]) -> list[AffineExpr]
 
 
 def reshape_map(new: Sequence[int], old: Sequence[int]) -> AffineMap:
-    """From an index of the new shape to the index of the old shape at the same row-major position."""
+    """Returns the map from an index in the new shape to the index in the old shape at the same row-major position."""
     position = linear_index(dims(len(new)), new)
     return simplified(AffineMap(len(new), 0, tuple(delinearized(position, old))), new)
 
 
 def is_identity(affine: AffineMap) -> bool:
-    """Returns whether every result is the loop of its own number."""
+    """Returns whether every result `i` is `d_i`."""
     return len(affine.results) == affine.num_dims and all(
         isinstance(result, AffineDimExpr) and result.position == position
         for position, result in enumerate(affine.results)

@@ -1,4 +1,4 @@
-"""Which loops the values of a stage's body depend on, and which of a contraction's axes."""
+"""Which loops, and which axes of a contraction, the values of a stage's body depend on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Axes = frozenset[str]
 
 
 def loops_of_values(body: Block, maps: Sequence[AffineMap]) -> dict[SSAValue, frozenset[int]]:
-    """For each value of a stage's body: the loops that it depends on.
+    """Returns the loops that each value of a stage's body depends on.
 
     Args:
         body: The scalar computation.
@@ -42,7 +42,7 @@ def loops_of_values(body: Block, maps: Sequence[AffineMap]) -> dict[SSAValue, fr
 
 
 def loops_of_operands(stage: GenericOp) -> dict[SSAValue, frozenset[int]]:
-    """Returns the loops that values of a stage's body depend on, without accumulators and shape-only arguments."""
+    """Returns the loops that each value of a stage's body depends on, without accumulators and shape-only arguments."""
     args, maps = stage.body.block.args, maps_of(stage)
     loops = loops_of_values(stage.body.block, maps)
     empty = {argument for argument, operand in zip(args, stage.inputs, strict=False) if is_shape_only(operand)}
@@ -51,7 +51,7 @@ def loops_of_operands(stage: GenericOp) -> dict[SSAValue, frozenset[int]]:
 
 
 def axes_of_values(stage: GenericOp, row: Collection[int], column: Collection[int]) -> dict[SSAValue, Axes]:
-    """For each value of a stage's body: whether it depends on loops of the rows, and on loops of the columns.
+    """Returns whether each value of a stage's body depends on row loops, and on column loops.
 
     Args:
         stage: A contraction.
@@ -66,10 +66,10 @@ def axes_of_values(stage: GenericOp, row: Collection[int], column: Collection[in
 
 
 def one_sided_values(stage: GenericOp, row: Collection[int], column: Collection[int]) -> list[SSAValue]:
-    """Returns the values of a contraction's body that need one side only, where they meet the other side or the sum.
+    """Returns the one-sided values of a contraction's body that meet the other side or the sum.
 
-    What they are computed from is a prologue: it need be computed but once for each row, or each column, and step of
-    the reduction. Conditions are left out, and what is the same in all steps.
+    The ops that compute them are a prologue, which needs to be computed only once per row (or column) and step of the
+    reduction. Conditions are excluded, as are values that are invariant in the reduction.
     """
     rank = iterators_of(stage).index(IteratorType.REDUCTION)
     loops, axes = loops_of_operands(stage), axes_of_values(stage, row, column)
@@ -88,11 +88,11 @@ def one_sided_values(stage: GenericOp, row: Collection[int], column: Collection[
 
 
 def needed_for(values: Iterable[SSAValue], given: Collection[SSAValue] = ()) -> set[SSAValue]:
-    """Returns the values of a body that some of them are computed from, these included.
+    """Returns the backward slice of some values of a body, these included.
 
     Args:
-        values: What is wanted.
-        given: What is there already, so that it need not be computed; what only it needs is left out.
+        values: The roots.
+        given: Values that are available already, and need not be computed; what only they need is excluded.
     """
     waiting, found = list(values), set[SSAValue]()
     while waiting:
@@ -108,10 +108,10 @@ def needed_for(values: Iterable[SSAValue], given: Collection[SSAValue] = ()) -> 
 def grid_of_sides(
     grid: Sequence[int], row: Sequence[int], column: Sequence[int]
 ) -> tuple[tuple[int, int, int], tuple[AffineExpr, ...]]:
-    """Returns the extents of the rest, the rows and the columns, and each loop of the grid as one of these.
+    """Returns the extents of the rest, the rows and the columns, and each grid loop as an expression of these.
 
     Args:
-        grid: The extents of its loops.
+        grid: The extents of the grid's loops.
         row: The loops that make the rows.
         column: The loops that make the columns.
     """

@@ -1,4 +1,4 @@
-"""Windows of buffers: where the grid of a kernel is cut, each part of it needs only some rows of a buffer."""
+"""Windows of buffers: if a kernel's grid is cut, each part of it needs only some rows of a buffer."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tensorgrad.runtime.target import Target
 
 @dataclass(frozen=True)
 class Cut:
-    """How the grid of a kernel may be cut.
+    """A way to cut the grid of a kernel.
 
     Attributes:
-        axis: The loop of the grid that is cut.
-        step: How many of its iterations each part but the last has.
-        rows: The buffers of which a part needs only the rows of its own iterations, with the axis that counts these.
+        axis: The grid loop that is cut.
+        step: The number of iterations in each part but the last.
+        rows: The buffers of which a part needs only the rows of its own iterations, with the axis of these rows.
     """
 
     axis: int
@@ -33,17 +33,17 @@ class Cut:
 def cuts_of(
     grid: Sequence[int], accesses: Callable[[], Sequence[Accesses]], buffers: Iterable[SSAValue], target: Target
 ) -> list[Cut]:
-    """Returns the ways to cut a kernel's grid so that larger buffers than a binding may be are bound in windows.
+    """Returns the ways to cut a kernel's grid so that buffers above the binding size limit are bound in windows.
 
     Args:
         grid: The extents of the grid.
-        accesses: Returns what the kernel's stages touch; asked only where there is a large buffer.
-        buffers: Those that it binds.
-        target: How large a binding may be, and where it may start.
+        accesses: Returns the accesses of the kernel's stages; only called if there is a large buffer.
+        buffers: The buffers that it binds.
+        target: Has the limits on the size and alignment of bindings.
 
     Returns:
-        One cut for each loop that gives windows of a large buffer, and of all that the kernel writes; none where there
-        is no large buffer.
+        One cut for each loop that gives windows of a large buffer, and of every buffer that the kernel writes; none if
+        there is no large buffer.
     """
     wanted = list(dict.fromkeys(buffers))
     large = [value for value in wanted if bindings_of(_bytes(value), target) > 1]
@@ -76,13 +76,13 @@ def fits(
     accesses: Callable[[], Sequence[Accesses]],
     buffers: Sequence[SSAValue],
 ) -> bool:
-    """Returns whether a kernel fits the binding limit, as it is or once `cut-grids` has cut its grid.
+    """Returns whether a kernel fits the binding limit, either as it is or after `cut-grids`.
 
     Args:
         bindings: The limit.
         grid: The extents of the grid.
-        accesses: Returns what the kernel's stages touch.
-        buffers: Those that it binds.
+        accesses: Returns the accesses of the kernel's stages.
+        buffers: The buffers that it binds.
     """
     return bindings.fit(buffers) or any(
         bindings.fit(buffers, cut.rows) for cut in cuts_of(grid, accesses, buffers, bindings.target)
@@ -99,9 +99,9 @@ def _bytes(value: SSAValue) -> int:
 
 
 def _row_axis(value: SSAValue, maps: Sequence[AffineMap], loop: int, extent: int) -> int | None:
-    """Returns the outermost axis of a buffer if a loop counts it wherever the buffer is accessed, and nothing else."""
+    """Returns the outermost axis of a buffer if it is indexed by exactly a loop in every access."""
     if isinstance(value.owner, PackOp) or (isinstance(value.owner, ViewOp) and ROW in value.owner.attributes):
-        return None  # it is another name for several buffers
+        return None  # it aliases several buffers
     shape = shape_of(value)
     axis = next((axis for axis, size in enumerate(shape) if size > 1), None)
     if axis is None or not maps or shape[axis] != extent:
@@ -114,7 +114,7 @@ def _row_axis(value: SSAValue, maps: Sequence[AffineMap], loop: int, extent: int
 
 
 def _step(rows: Sequence[int], target: Target) -> int:
-    """Returns how many rows, of so many bytes each, a window has at most that starts where bindings may; 0 if none."""
+    """Returns the most rows, given their sizes in bytes, of a window with an aligned start; 0 if none."""
     if not rows:
         return 0
     alignment = target.min_storage_buffer_offset_alignment

@@ -1,4 +1,4 @@
-"""The check that values are defined before they are used, which xDSL's verifier leaves out."""
+"""Verification that definitions dominate their uses, which xDSL's verifier doesn't do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def verify_dominance(root: Operation) -> None:
     """Checks every op in `root`, in time linear in their number.
 
     Raises:
-        VerifyException: An op uses a value that is not defined where it stands; names both.
+        VerifyException: An op uses a value whose definition doesn't dominate it; the message names both.
     """
     visible: set[SSAValue] = set()
     for region in root.regions:
@@ -19,7 +19,7 @@ def verify_dominance(root: Operation) -> None:
 
 
 def _verify_region(region: Region, visible: set[SSAValue]) -> None:
-    """Checks a region; `visible` is what may be used in it, and holds the same values afterwards."""
+    """Checks a region; `visible` has the values in scope, and is restored on return."""
     blocks = list(region.blocks)
     if len(blocks) == 1:
         added = _verify_block(blocks[0], visible)
@@ -39,7 +39,7 @@ def _defined_in(block: Block) -> list[SSAValue]:
 
 
 def _verify_block(block: Block, visible: set[SSAValue]) -> list[SSAValue]:
-    """Checks the ops of a block in order and returns what became visible."""
+    """Checks the ops of a block in order; returns the values added to `visible`."""
     added: list[SSAValue] = list(block.args)
     visible.update(added)
     for op in block.ops:

@@ -19,14 +19,14 @@ from tensorgrad.passes.analyses.axes import axes_of_values, grid_of_sides, neede
 
 @dataclass(frozen=True)
 class Factors:
-    """The two values of a body whose products are summed: one needs rows alone, the other columns alone."""
+    """The two values of a body whose products are summed: one varies by row, the other by column."""
 
     row: SSAValue
     column: SSAValue
 
 
 def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) -> Factors | None:
-    """Returns the factors of a contraction; `None` where it sums anything else than products of its two sides.
+    """Returns the factors of a contraction; `None` if it isn't a sum of products of its two sides.
 
     Args:
         stage: A contraction.
@@ -50,7 +50,7 @@ def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) 
 
 
 def lies_along_steps(stage: GenericOp, value: SSAValue, rank: int) -> bool:
-    """Returns whether what a factor is computed from is contiguous along the reduction.
+    """Returns whether the operands of a factor are contiguous along the reduction.
 
     Args:
         stage: A contraction.
@@ -66,11 +66,11 @@ def lies_along_steps(stage: GenericOp, value: SSAValue, rank: int) -> bool:
 
 @dataclass(frozen=True)
 class Strides:
-    """How far apart in memory the neighbours of a factor lie.
+    """The strides of a factor in memory.
 
     Attributes:
-        side: From a row, or a column, to the next.
-        step: From an iteration of the reduction to the next.
+        side: The distance from one row (or column) to the next.
+        step: The distance from one iteration of the reduction to the next.
     """
 
     side: int
@@ -80,7 +80,7 @@ class Strides:
 def strides_of(
     stage: GenericOp, value: SSAValue, grid: Sequence[int], row: Sequence[int], column: Sequence[int]
 ) -> Strides | None:
-    """Returns the strides of a factor that is an operand in a regular grid; `None` of any other.
+    """Returns the strides of a factor that is an operand in a regular grid; `None` for any other.
 
     Args:
         stage: A contraction.
@@ -106,11 +106,11 @@ def strides_of(
 def result_stride(
     buffer: SSAValue, m: AffineMap, grid: Sequence[int], row: Sequence[int], column: Sequence[int]
 ) -> int | None:
-    """Returns how far apart the results of neighbouring columns lie; `None` where that is not the same for all.
+    """Returns the distance between the results of neighbouring columns; `None` if it isn't constant.
 
     Args:
-        buffer: Where the results are.
-        m: Their places, over the grid.
+        buffer: The buffer of the results.
+        m: Their index map over the grid.
         grid: The extents of the kernel's loops.
         row: The loops that make the rows.
         column: The loops that make the columns.
@@ -123,7 +123,7 @@ def result_stride(
 def _place_in(
     buffer: SSAValue, m: AffineMap, loops: Sequence[AffineExpr], bases: Sequence[int]
 ) -> affine.Linear | None:
-    """Returns the row-major index of an element as a sum of multiples of the bases, if it is one."""
+    """Returns the row-major index of an element as a linear form over the bases, if it is one."""
     placed = [result.replace_dims_and_symbols(loops, ()) for result in m.results]
     place = affine.linear_position(placed, shape_of(buffer), bases)
     return place if all(isinstance(atom, AffineDimExpr) for atom in place.terms) else None

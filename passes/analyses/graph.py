@@ -1,4 +1,4 @@
-"""The kernels of a function as a graph: who must run before whom."""
+"""The dependence graph of a function's kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tensorgrad.passes.analyses.storage import writes_in_place
 
 
 class Node(Protocol):
-    """What the graph is made of: a kernel, as an op or taken apart."""
+    """A node of the graph: a kernel, as an op or as `Parts`."""
 
     @property
     def inputs(self) -> Sequence[SSAValue]:
@@ -32,7 +32,7 @@ class Node(Protocol):
 
     @property
     def single(self) -> AttentionOp | CollectiveOp | None:
-        """The one op that it is, if it has no stages."""
+        """The op that it consists of, if it has no stages."""
         ...
 
 
@@ -40,12 +40,12 @@ N = TypeVar("N", bound=Node)
 
 
 def has_calls(function: FuncOp) -> bool:
-    """Returns whether a function runs others, which have the kernels."""
+    """Returns whether a function calls others, which contain the kernels."""
     return any(isinstance(op, RunOp | ChooseOp) for op in function.body.block.ops)
 
 
 def updates_of(function: FuncOp) -> dict[SSAValue, SSAValue]:
-    """For each argument that has one: the argument that takes its new value."""
+    """Returns, for each argument that has one, the argument that receives its new value."""
     slots = arguments_of(function)
     values = list(zip(slots, function.body.block.args, strict=True))
     old = {slot.name: value for slot, value in values if slot.role in ("parameter", "state")}
@@ -53,17 +53,17 @@ def updates_of(function: FuncOp) -> dict[SSAValue, SSAValue]:
 
 
 class KernelGraph(Generic[N]):
-    """The dependences between kernels, kept up to date while they merge.
+    """The dependences between kernels, maintained while kernels are merged.
 
-    A kernel runs behind the writers of what it reads. It also runs behind the readers of what it updates in place, as
-    long as that leaves an order: an update that its readers wait for gets memory of its own instead.
+    A kernel runs after the writers of what it reads. It also runs after the readers of what it updates in place, unless
+    that creates a cycle: an update that its readers depend on gets separate memory instead.
 
-    Reachability is one integer a kernel, used as a bit set: merging is linear in the number of kernels.
+    Reachability is an integer per kernel, used as a bit set: merging takes time linear in the number of kernels.
 
     Attributes:
         updates: The new value of each argument that has one.
-        in_place: The new values that may be written where the old ones lie.
-        places: For each of them, and each row of them: where it lies.
+        in_place: The new values that may overwrite the old ones.
+        places: The location of each of these, and of each row of them.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class KernelGraph(Generic[N]):
         updates: Mapping[SSAValue, SSAValue],
         may_update: Callable[[N, SSAValue, SSAValue], bool],
     ):
-        """Builds the graph; `may_update` says whether a kernel may write a new value where the old one lies."""
+        """Builds the graph; `may_update` tells whether a kernel may overwrite the old value with the new one."""
         self._order: dict[int, N] = dict(enumerate(kernels))
         self._number = {kernel: number for number, kernel in self._order.items()}
         self.updates = updates
@@ -97,7 +97,7 @@ class KernelGraph(Generic[N]):
 
     @property
     def kernels(self) -> list[N]:
-        """The kernels, in an order that runs, but for what waits for updates in place."""
+        """The kernels, in a valid order except for those that wait for in-place updates."""
         return list(self._order.values())
 
     def __contains__(self, kernel: object) -> bool:
@@ -133,7 +133,7 @@ class KernelGraph(Generic[N]):
                 self.add_order(reader, writer)
 
     def _place(self, writer: N, old: SSAValue, new: SSAValue) -> tuple[SSAValue, SSAValue] | None:
-        """Returns what a kernel calls an update and what it updates: their rows, if it writes a row."""
+        """Returns an update and the updated value as a kernel accesses them: their rows, if it writes a row."""
         olds, news = row_of(old), row_of(new)
         if news is None:
             return None if olds is not None and olds.result in writer.inputs else (old, new)
@@ -151,17 +151,17 @@ class KernelGraph(Generic[N]):
         return found
 
     def waiting_updates(self, kernel: N) -> list[N]:
-        """Returns the kernels that update in place what `kernel` reads, and so must run behind it."""
+        """Returns the kernels that update in place what `kernel` reads, and so must run after it."""
         news = (self.updates.get(value) for value in _with_parts(kernel.inputs))
         writers = (self._writers.get(new) for new in news if new is not None and new in self.in_place)
         return [writer for writer in dict.fromkeys(writers) if writer is not None and writer is not kernel]
 
     def updated_in_place(self, kernel: N) -> list[tuple[SSAValue, SSAValue]]:
-        """Returns the old and the new value of each update in place that `kernel` makes."""
+        """Returns the old and the new value of each in-place update by `kernel`."""
         return [(self.places[new], new) for new in kernel.outputs if new in self.places]
 
     def add_order(self, before: N, after: N) -> None:
-        """Notes that `after` must run behind `before`."""
+        """Records that `after` must run after `before`."""
         gained = self._bit[after] | self._reach[after]
         if not gained & ~self._reach[before]:
             return
@@ -171,7 +171,7 @@ class KernelGraph(Generic[N]):
                 self._reach[kernel] = reach | gained
 
     def users(self, buffer: SSAValue) -> list[N]:
-        """Returns the kernels that read a buffer, or the row that it is in."""
+        """Returns the kernels that read a buffer, or the row that contains it."""
         return list(self._readers.get(buffer, ()))
 
     def readers(self, kernel: N) -> list[N]:
@@ -189,11 +189,11 @@ class KernelGraph(Generic[N]):
         return list(dict.fromkeys(producer for producer in found if producer is not None))
 
     def successors(self, kernel: N) -> list[N]:
-        """Returns the kernels that must run behind `kernel` because of it directly."""
+        """Returns the kernels that depend directly on `kernel`."""
         return list(dict.fromkeys([*self.readers(kernel), *self.waiting_updates(kernel)]))
 
     def runs_before(self, first: N, second: N) -> bool:
-        """Returns whether `second` must run behind `first`."""
+        """Returns whether `second` must run after `first`."""
         return bool(self._reach[first] & self._bit[second])
 
     def can_merge(self, first: N, second: N) -> bool:
@@ -204,7 +204,7 @@ class KernelGraph(Generic[N]):
         return not any(k is not second and self._reach[k] & bit for k in self.successors(first))
 
     def replace(self, old: Sequence[N], new: N) -> None:
-        """Puts `new` in the place of kernels that it was made of; their inputs and outputs must still be there."""
+        """Replaces the kernels that `new` was merged from; their inputs and outputs must still exist."""
         bits = 0
         reach = 0
         for kernel in old:
@@ -225,14 +225,14 @@ class KernelGraph(Generic[N]):
                 self._reach[kernel] = found | bits | reach
 
     def reads_anew(self, kernel: N, before: Sequence[SSAValue]) -> None:
-        """Notes that a kernel, which read `before`, reads other buffers now, whose writers run before it anyway."""
+        """Records that a kernel that read `before` now reads other buffers, whose writers precede it already."""
         self._forget(kernel, before)
         self._note(kernel)
         for writer in self.waiting_updates(kernel):
             self.add_order(kernel, writer)
 
     def remove(self, kernel: N) -> None:
-        """Forgets a kernel that is gone."""
+        """Removes an erased kernel."""
         del self._order[self._number.pop(kernel)]
         self._forget(kernel, kernel.inputs)
         for value in _with_parts(kernel.outputs):
@@ -240,15 +240,15 @@ class KernelGraph(Generic[N]):
         del self._bit[kernel], self._reach[kernel]
 
     def order(self) -> list[N]:
-        """Returns the kernels in an order that runs: as they stand, as far as dependences let them."""
+        """Returns the kernels in a valid order, as close to the current one as dependences permit."""
         return topological(self.kernels, self.successors)
 
     def in_rounds(self) -> list[N]:
-        """Returns the kernels in an order that runs, with collectives in rounds.
+        """Returns the kernels in a valid order, with collectives in rounds.
 
-        First comes what needs none, then all collectives that this allows, alike ones side by side, then what needs no
-        others than these, and so on. So one message can carry several, and there are as few messages in a row as the
-        longest path has collectives.
+        First come the kernels that depend on no collective, then all collectives that this enables, similar ones
+        adjacent, then the kernels that depend on no others, and so on. So one message can carry several collectives,
+        and there are as few sequential messages as collectives on the longest path.
         """
         found = self.order()
         if not any(isinstance(kernel.single, CollectiveOp) for kernel in found):
@@ -262,7 +262,7 @@ class KernelGraph(Generic[N]):
         return topological(sorted(found, key=place), self.successors)
 
     def rounds(self) -> dict[N, int]:
-        """Returns how many collectives run before each kernel, one after another, at least."""
+        """Returns the depth of each kernel in collectives: the most of them on a path to it."""
         found = dict.fromkeys(topological(self.kernels, self.successors), 0)
         for kernel, before in found.items():
             for later in self.successors(kernel):
@@ -271,7 +271,7 @@ class KernelGraph(Generic[N]):
 
 
 def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) -> list[N]:
-    """Returns a topological order that prefers the given one."""
+    """Returns a topological order, stable with respect to the given one."""
     number = {kernel: i for i, kernel in enumerate(kernels)}
     following = {kernel: [k for k in successors(kernel) if k in number] for kernel in kernels}
     waiting = dict.fromkeys(kernels, 0)
@@ -293,7 +293,7 @@ def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) ->
 
 
 def _with_parts(values: Iterable[SSAValue]) -> list[SSAValue]:
-    """Buffers, and behind each row the buffers in it."""
+    """Returns buffers, with each row followed by the buffers in it."""
     return [one for value in values for one in ((value,) if not _is_row(value) else (value, *parts_of(value)))]
 
 
@@ -302,7 +302,7 @@ def _is_row(value: SSAValue) -> bool:
 
 
 def users(buffer: SSAValue) -> list[KernelOp]:
-    """Returns the kernels that read a buffer, or the row that it is in, each once."""
+    """Returns the kernels that read a buffer, or the row that contains it, each once."""
     row = row_of(buffer)
     found = (
         use.operation
@@ -314,13 +314,13 @@ def users(buffer: SSAValue) -> list[KernelOp]:
 
 
 def starts_of(order: Sequence[KernelOp]) -> dict[KernelOp, KernelOp]:
-    """Returns, for each kernel that ends an exchange, the one that starts it: from there on its results are written."""
+    """Returns, for each kernel that ends an exchange, the one that starts it, which begins to write its results."""
     starts = {one.outputs[0]: one for one in order if one.collective is not None and one.collective.is_start}
     return {one: starts[one.inputs[-1]] for one in order if one.collective is not None and one.collective.is_wait}
 
 
 def steps_of(order: Sequence[KernelOp]) -> dict[KernelOp, int]:
-    """Returns the number of each kernel's dispatch, given all kernels in the order that they run in."""
+    """Returns the index of each kernel's dispatch, given all kernels in execution order."""
     result: dict[KernelOp, int] = {}
     step, previous = -1, None
     for kernel in order:

@@ -1,8 +1,8 @@
-"""Guards that always or never hold: ranges of integers, and what is left of a condition once they are known.
+"""Guards that are always true or always false: integer ranges, and folding of conditions by them.
 
-Pad, concat, roll and gather read memory where a condition says that the element is there. Composed with slices, the
-condition is often decided: its guard goes, and with it a load that names a constant place outside of its buffer, which
-shader compilers refuse even where it never runs.
+Pad, concat, roll and gather read memory under a condition that the element exists. Composed with slices, the condition
+is often decided: its guard is removed, and with it a load at a constant index out of bounds, which shader compilers
+reject even in code that never runs.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.tg.base import ui32
 
 Range: TypeAlias = tuple[int, int]
-"""The least and the greatest value of an unsigned number of 32 bits, or of a condition (0 and 1)."""
+"""The minimum and the maximum of an unsigned 32-bit integer, or of a condition (0 and 1)."""
 Leaf: TypeAlias = Callable[[Operation], "Range | None"]
-"""The range of an op's result that its operands don't say: a loop's index, a thread's number."""
+"""Returns the range of an op's result that doesn't follow from operands: a loop index, a thread index."""
 
 WORD = 1 << 32
 ANY: Range = (0, WORD - 1)
 EITHER: Range = (0, 1)
 DEEPEST = 64
-"""Operands of operands are looked at so far; what lies deeper may be anything."""
+"""The depth to which operands are followed; deeper values have the full range."""
 
 
 def _is_word(type_: Attribute) -> bool:
-    """Returns whether a type has 32 bits; of others, such as the i64 that an f64 is read as, nothing is known."""
+    """Returns whether a type has 32 bits; others, such as the i64 that an f64 is read as, have no known range."""
     return isinstance(type_, IndexType) or type_ in (i32, ui32)
 
 
 def _wrapped(low: int, high: int) -> Range:
-    """Returns a range of integers modulo 2^32; all of them where it crosses a multiple of that."""
+    """Returns a range modulo 2^32; the full range if it crosses a multiple of 2^32."""
     turns = low // WORD
     return (low - turns * WORD, high - turns * WORD) if high // WORD == turns else ANY
 
@@ -86,7 +86,7 @@ INTEGERS: dict[type[Operation], Callable[[Range, Range], Range]] = {
     arith.ShLIOp: _shifted_left,
     arith.ShRUIOp: _shifted_right,
 }
-"""The range of a result by those of the operands, on numbers of 32 bits."""
+"""The range of an op's result from those of its operands, on 32-bit integers."""
 
 
 def _as_signed(x: Range) -> Range:
@@ -122,7 +122,7 @@ PREDICATES: tuple[Callable[[Range, Range], bool | None], ...] = (
     lambda x, y: _less(y, x),
     lambda x, y: _not(_less(x, y)),
 )
-"""What ranges say of a comparison, by the number of `arith.cmpi`'s predicate."""
+"""The result of a comparison of ranges, indexed by `arith.cmpi`'s predicate."""
 
 EQUAL, NOT_EQUAL, ULT, ULE, UGT, UGE = 0, 1, 6, 7, 8, 9
 OPPOSITE = {EQUAL: NOT_EQUAL, NOT_EQUAL: EQUAL, ULT: UGE, UGE: ULT, ULE: UGT, UGT: ULE}
@@ -130,7 +130,7 @@ MIRRORED = {EQUAL: EQUAL, NOT_EQUAL: NOT_EQUAL, ULT: UGT, UGT: ULT, ULE: UGE, UG
 
 
 def _narrowed(predicate: int, x: Range, y: Range) -> Range:
-    """Returns what is left of `x` where it compares so with some number in `y`."""
+    """Returns the range of `x`, given that the predicate holds for some number in `y`."""
     low, high = x
     if predicate == EQUAL:
         return max(low, y[0]), min(high, y[1])
@@ -144,10 +144,10 @@ def _narrowed(predicate: int, x: Range, y: Range) -> Range:
 
 
 class Ranges:
-    """Ranges of the values of a block, found where they are asked for.
+    """Ranges of the values of a block, computed on demand.
 
     Attributes:
-        facts: What conditions around the block say of values.
+        facts: Ranges of values implied by enclosing conditions.
     """
 
     def __init__(self, leaf: Leaf, facts: Mapping[SSAValue, Range] | None = None):
@@ -156,21 +156,21 @@ class Ranges:
         self._found: dict[SSAValue, Range] = {}
 
     def inside(self, condition: SSAValue | None = None, holds: bool = True) -> Ranges:
-        """Ranges in a block inside, where a condition holds or does not."""
+        """Returns the ranges in a nested block, under a condition or its negation."""
         inner = Ranges(self.leaf, self.facts)
         if condition is not None:
             inner.learn(condition, holds)
         return inner
 
     def learn(self, condition: SSAValue, holds: bool) -> None:
-        """From here on a condition holds, or does not."""
+        """Assumes that a condition holds, or doesn't hold, from here on."""
         for value, range_ in self._implied(condition, holds):
             if range_[0] <= range_[1]:
                 self.facts[value] = range_
         self._found.clear()
 
     def decided(self, condition: SSAValue) -> bool | None:
-        """Returns whether a condition holds, if that is known."""
+        """Returns the value of a condition, if known."""
         low, high = self.of(condition)
         return bool(low) if low == high else None
 
@@ -182,7 +182,7 @@ class Ranges:
             known = self.facts.get(value, (low, high))
             found = max(low, known[0]), min(high, known[1])
             if found[0] > found[1]:
-                found = known  # code that never runs
+                found = known  # unreachable code
             self._found[value] = found
         return found
 
@@ -217,7 +217,7 @@ class Ranges:
         return self.leaf(op) or whole
 
     def _counter(self, value: BlockArgument, depth: int) -> Range:
-        """Returns the range of a loop's counter; other arguments may be anything."""
+        """Returns the range of an induction variable; other arguments have the full range."""
         loop = value.owner.parent_op()
         if not isinstance(loop, scf.ForOp) or value.index != 0:
             return EITHER if value.type == i1 else ANY
@@ -232,7 +232,7 @@ class Ranges:
         return EITHER
 
     def _implied(self, condition: SSAValue, holds: bool) -> list[tuple[SSAValue, Range]]:
-        """Returns what a condition says of values, if it holds or does not."""
+        """Returns the ranges of values implied by a condition or its negation."""
         op = condition.owner
         found: list[tuple[SSAValue, Range]] = [(condition, _only(holds))]
         if isinstance(op, arith.AndIOp if holds else arith.OrIOp) and condition.type == i1:
@@ -266,7 +266,7 @@ def range_of_expression(expression: AffineExpr, operands: Sequence[Range]) -> Ra
 
 
 def thread_numbers(groups: Sequence[int], workgroup: Sequence[int]) -> Leaf:
-    """Returns the ranges of a thread's numbers, in a dispatch of so many workgroups of such a size."""
+    """Returns the ranges of thread and workgroup indices, given a dispatch's workgroup count and size."""
     extents: dict[type[Operation], Sequence[int]] = {
         wgsl.WorkgroupIdOp: groups,
         wgsl.LocalIdOp: workgroup,
@@ -291,13 +291,13 @@ def loop_numbers(extents: Sequence[int]) -> Leaf:
 
 
 def fold_guards(block: Block, leaf: Leaf) -> bool:
-    """Takes conditions out of a block that always or never hold, and what would run if they did otherwise.
+    """Folds conditions that are always true or always false, and removes the code that never runs.
 
-    What is left may still name constant places outside of memory, in code that never runs for reasons that ranges don't
-    show: those places move to the memory's last element.
+    What remains may still access constant indices out of bounds, in code that never runs for reasons that ranges don't
+    show: those indices are clamped to the memory's last element.
 
     Returns:
-        Whether anything changed.
+        Whether the block was changed.
     """
     return _fold(block, Ranges(leaf))
 
@@ -329,7 +329,7 @@ def _fold(block: Block, ranges: Ranges) -> bool:
 
 
 def _dissolved(op: scf.IfOp, holds: bool) -> Operation | None:
-    """Puts the ops of the branch that runs in the place of a condition; the first of them, or what follows."""
+    """Replaces an `if` with the ops of the branch taken; returns the first of them, or the op that follows."""
     block = cast(Block, op.parent)
     following = op.next_op
     region = op.true_region if holds else op.false_region
@@ -361,7 +361,7 @@ def _fold_select(op: arith.SelectOp, ranges: Ranges) -> bool:
 
 
 def _clamp(op: memref.LoadOp | memref.StoreOp) -> bool:
-    """Moves constant indices into an array; what names others never runs."""
+    """Clamps constant indices to an array's bounds; code with out-of-bounds ones never runs."""
     changed = False
     first = 1 if isinstance(op, memref.LoadOp) else 2
     for axis, extent in enumerate(cast("MemRefType[Attribute]", op.memref.type).get_shape()):

@@ -1,4 +1,4 @@
-"""What makes two kernels the same kernel."""
+"""Equality of kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorgrad.dialects.buf import KernelOp
 
 
 def kernel_text(kernel: KernelOp) -> str:
-    """Returns a kernel's body and grid as text, whatever buffers it runs on: equal texts are equal kernels."""
+    """Returns a kernel's body and grid as text, independent of its buffers: equal texts mean equal kernels."""
     stream = StringIO()
     stream.write(str(kernel.extents))
     Printer(stream=stream).print_region(kernel.body)
@@ -21,12 +21,12 @@ def kernel_text(kernel: KernelOp) -> str:
 
 
 def kernel_key(kernel: KernelOp) -> str:
-    """Returns a short name for all kernels of one text."""
+    """Returns a short key shared by all kernels with the same text."""
     return hashlib.sha256(kernel_text(kernel).encode()).hexdigest()[:32]
 
 
 def kernel_structure(kernel: KernelOp) -> tuple[object, ...]:
-    """Returns a kernel's body and grid, whatever buffers it runs on: equal structures are equal kernels."""
+    """Returns a kernel's body and grid, independent of its buffers: equal structures mean equal kernels."""
     return (kernel.extents, *_block_structure(kernel.body.block, {}))
 
 
@@ -46,7 +46,7 @@ def _block_structure(block: Block, numbers: dict[SSAValue, int]) -> Iterator[obj
 
 
 def teams_of(kernels: Sequence[KernelOp]) -> list[list[KernelOp]]:
-    """Kernels that are the same but for their buffers, with equal schedules, together."""
+    """Groups kernels that are equal but for their buffers, and have equal schedules."""
     teams: dict[object, list[KernelOp]] = {}
     for kernel in kernels:
         key: object = kernel

@@ -1,4 +1,4 @@
-"""What kinds of kernels and stages there are: reductions, contractions, pointwise work."""
+"""Classification of kernels and stages: reductions, contractions, pointwise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorgrad.passes.analyses.axes import loops_of_operands
 
 
 def contraction_of(kernel: KernelOp) -> GenericOp | None:
-    """Returns the stage of a kernel that reuses its operands: a matrix product, a convolution."""
+    """Returns the stage of a kernel that reuses its operands, such as a matrix product or a convolution."""
     for stage in kernel.stages:
         if is_contraction(stage, len(kernel.extents)):
             return stage
@@ -19,17 +19,17 @@ def contraction_of(kernel: KernelOp) -> GenericOp | None:
 
 
 def is_contraction(stage: GenericOp, rank: int) -> bool:
-    """Returns whether two values of a reduction with one result each lack a loop of the grid that the other has."""
+    """Returns whether a one-result reduction has two values that each lack a grid loop that the other has."""
     one = len(stage.outputs) == 1
     return one and is_reduction(stage) and contracts(loops_of_operands(stage).values(), rank)
 
 
 def contracts(loops: Iterable[frozenset[int]], rank: int) -> bool:
-    """Returns whether two values that change as a reduction goes on each lack a loop of the grid that the other has.
+    """Returns whether two values that vary in the reduction each lack a grid loop that the other has.
 
     Args:
         loops: The loops that each value depends on.
-        rank: The number of loops of the grid, which are the first.
+        rank: The number of grid loops, which come first.
     """
     grids = {frozenset(d for d in found if d < rank) for found in loops if any(d >= rank for d in found)}
     return any(a - b and b - a for a in grids for b in grids)

@@ -1,4 +1,4 @@
-"""Which temporary buffers are in use while kernels run in an order."""
+"""Live ranges of temporary buffers in a given order of kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorgrad.passes.analyses.storage import is_private
 
 
 def allocated(function: FuncOp) -> dict[SSAValue, int]:
-    """Returns the temporary buffers of a function that share the workspace, and their bytes."""
+    """Returns the temporary buffers of a function that share the workspace, and their sizes in bytes."""
     made = [op.memref for op in function.body.block.ops if isinstance(op, memref.AllocOp)]
     return {value: buffer_bytes(value.type) for value in made if is_private(value)}
 
@@ -27,7 +27,7 @@ def readers_of(buffers: Collection[SSAValue]) -> dict[SSAValue, set[KernelOp]]:
 def most_bytes(
     order: Sequence[KernelOp], sizes: Mapping[SSAValue, int], readers: Mapping[SSAValue, set[KernelOp]]
 ) -> int:
-    """Returns the most bytes in use at one time when kernels run one by one."""
+    """Returns the peak of live bytes when kernels run in the given order."""
     left = {value: len(found) for value, found in readers.items()}
     now = most = 0
     for kernel in order:

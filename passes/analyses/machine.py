@@ -1,8 +1,8 @@
-"""The machine model: what passes assume of the devices that run kernels, each constant once.
+"""The machine model: what passes assume about devices, with each constant defined once.
 
-`machine_of` picks the model of a target. A CPU's costs are cycles of one core, a GPU's are bytes of memory traffic;
-only costs of one machine are compared. What bounds the size of code is common: it is the driver's time, not the
-device's.
+`machine_of` returns the model of a target. A CPU's costs are cycles of one core, a GPU's are bytes of memory traffic;
+only costs on the same machine are compared. Limits on code size are common to all: they bound the driver's compile
+time, not the device's run time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tensorgrad.runtime.target import Target
 VECTOR = 4
 """Elements of f32 in one vector load or store: WGSL's `vec4`."""
 
-# Code size. Drivers compile long kernels slowly: lavapipe's time grows faster than the code, by measurement.
+# Code size. Drivers compile long kernels slowly: measured on lavapipe, compile time is superlinear.
 
 MOST_OPS = 400
-"""The most ops in the bodies of one kernel, unrolled ones counted as often as they are repeated."""
+"""The most ops in the bodies of one kernel, counting every unrolled copy."""
 
 MOST_PROLOGUE_OPS = 128
-"""The most additions that an iteration of a contraction takes with a prologue: each is repeated for every row and
-column of a block."""
+"""The highest cost, in additions, of a prologue per iteration of a contraction: it is repeated for every row and column
+of a block."""
 
 MOST_PRODUCTS = 512
 """The most products that one iteration of a contraction's innermost loop accumulates."""
@@ -31,76 +31,76 @@ MOST_RESULTS = 128
 """The most results that a thread of a contraction holds in registers."""
 
 DEEPEST_NESTING = 60
-"""The deepest nesting of conditions. Mesa's llvmpipe ignores those below the 80th and says nothing, and compilers of
-WGSL give up at 127 braces."""
+"""The deepest nesting of conditions. Mesa's llvmpipe silently ignores those below the 80th, and WGSL compilers fail at
+127 braces."""
 
 MOST_SHARING = 12
-"""The most kernels that share a dispatch: drivers compile all of them as one."""
+"""The most kernels that share a dispatch: drivers compile them as one."""
 
 MOST_SHARED_OPS = 800
 """The most ops of the kernels that share a dispatch."""
 
 OPS_FOR_A_DISPATCH = 300
-"""How many ops may be compiled once more for each dispatch that a step saves by it."""
+"""The most ops that may be compiled redundantly for each dispatch that this saves per step."""
 
-# Memory of a workgroup.
+# Workgroup memory.
 
 MOST_HELD_BYTES = 8192
-"""The most bytes of sums that a contraction holds in its workgroup's memory until it finishes them."""
+"""The most bytes of sums that a contraction holds in workgroup memory until its epilogue."""
 
 
 def holds_sums(tile: Tile) -> bool:
-    """Returns whether a contraction may keep its sums in workgroup memory until it finishes them; on a CPU it does."""
+    """Returns whether a contraction's sums fit in workgroup memory until its epilogue; used on CPUs."""
     return not tile.chunk and 4 * tile.rows * tile.columns * tile.threads <= MOST_HELD_BYTES
 
 
 # Exchanges between processes.
 
 BUCKET_BYTES = 1 << 20
-"""The bytes that are exchanged at a time, at least: fewer would take the latency of messages more often."""
+"""The minimum bytes per exchange: smaller ones would be dominated by message latency."""
 
 BUCKET_BYTES_A_PROCESS = 1 << 15
-"""The bytes that one process sends another of a bucket, at least: about what networks move in a message's latency."""
+"""The minimum bytes of a bucket per pair of processes: about the bandwidth-delay product of networks."""
 
 
 def bucket_bytes(size: int) -> int:
-    """Returns how many bytes a group of processes exchanges at a time."""
+    """Returns the bytes per exchange in a group of `size` processes."""
     return max(BUCKET_BYTES, size * BUCKET_BYTES_A_PROCESS)
 
 
 # Fusion.
 
 CHEAP_OPS = 12
-"""A body of at most so many simple ops may be recomputed for each element that reads it."""
+"""The most simple ops of a body that may be recomputed for each element that reads it."""
 
 ROW_LANES = 64
-"""How many lanes can share the own loops of one grid point."""
+"""The number of lanes that can share the own loops of one grid point."""
 
 ENOUGH_LANES = 2048
-"""A kernel that keeps so many lanes busy has parallelism to spare."""
+"""The number of busy lanes from which a kernel has ample parallelism."""
 
 SMALL_WORK = 1 << 18
-"""Kernels of at most so many points are co-scheduled in one dispatch even if they share nothing."""
+"""The most points of kernels that are co-scheduled in one dispatch even if they share no data."""
 
 BUSY_BYTES = 1 << 24
-"""A kernel that moves so many bytes keeps a device busy by itself: co-scheduling it with a kernel of another archetype
+"""The bytes moved from which a kernel saturates a device by itself: co-scheduling it with a kernel of another archetype
 does not help."""
 
 # Native loops.
 
 NEAR_POINTS = 1024
-"""How many points run through the stages of a kernel together: what lies between stages stays in the first cache."""
+"""The number of points per block of a kernel's stages: values between stages stay in the L1 cache."""
 
 TASK_WORK = 1 << 16
-"""A task has about so many iterations at least: threads take one in less time than it runs."""
+"""The approximate minimum iterations of a task: fetching one takes a thread less time than running it."""
 
-# Reductions that are split.
+# Split reductions.
 
 MOST_PARTS = 64
 """The most parts of a split reduction."""
 
 LEAST_PART = 64
-"""The fewest values that a part folds."""
+"""The fewest values reduced by a part."""
 
 MOST_PART_BYTES = 1 << 22
 """The most bytes of partial results."""
@@ -108,30 +108,31 @@ MOST_PART_BYTES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class CpuModel:
-    """A CPU. Costs are cycles of one core, for one vector of lanes, while all cores are busy.
+    """A CPU. Costs are cycles of one core for one vector of lanes, with all cores busy.
 
     Attributes:
         lanes: Invocations that run as one vector.
-        cores: Cores that are assumed: fewer workgroups leave some idle.
-        load: A load from memory. Dear on lavapipe, which fills a vector lane by lane.
-        uniform_load: A load that is the same for all lanes.
-        operation: An addition; `weights.py` has other ops relative to it.
-        iteration: The overhead of an iteration of the innermost loop.
-        result: Finishing and storing a result.
+        cores: The assumed number of cores: fewer workgroups leave some idle.
+        load: A load from memory. Expensive on lavapipe, which gathers lane by lane.
+        uniform_load: A load that is uniform over the lanes.
+        operation: An addition; `weights.py` has the costs of other ops relative to it.
+        iteration: The loop overhead per iteration of the innermost loop.
+        result: The epilogue and store of a result.
         workgroup: Starting a workgroup.
-        saved_dispatch: What one dispatch less saves at least: its encoding; another kernel may fill the wait.
-        added_dispatch: What one dispatch more costs at most: threads wake up and wait for each other.
-        prologue_margin: By what factor a prologue may take longer than estimated: it leaves fewer registers.
-        waves: With so many workgroups for each core, the last ones leave little of it idle.
-        near_bytes: What stays in a core's caches while an inner loop runs over it again and again.
-        line: Bytes of a cache line.
+        saved_dispatch: The minimum gain of removing a dispatch: its encoding; another kernel may fill the wait.
+        added_dispatch: The maximum cost of adding a dispatch: threads wake up and synchronize.
+        prologue_margin: The factor by which a prologue may exceed its estimate: it leaves fewer registers.
+        waves: The number of workgroups per core from which the tail leaves little of it idle.
+        near_bytes: The bytes that stay in a core's caches while an inner loop reads them repeatedly.
+        line: The size of a cache line in bytes.
         point_lanes: Invocations of a workgroup that computes many points.
-        many_points: From so many points on, a thread takes several: they share indices and loads.
-        short_row: Shorter rows are not unrolled: the driver's time would exceed the gain.
-        long_row: Rows so long are unrolled by two vectors.
-        many_rows: So many rows of an attention pay for a kernel that takes two to three times as long to compile: one
-            with more accumulators, and with two columns a lane, so that each broadcast row meets both.
-        accumulators: The most accumulators of an attention's thread, for fewer rows and for many: more rows at once
+        many_points: The number of points from which a thread takes several, which share indices and loads.
+        short_row: Rows shorter than this are not unrolled: compile time would exceed the gain.
+        long_row: Rows of at least this length are unrolled by two vectors.
+        many_rows: The number of an attention's rows from which a kernel that takes two to three times as long to
+            compile pays off: one with more accumulators, and with two columns per lane, so that each broadcast row
+            meets both.
+        accumulators: The most accumulators of an attention's thread, for fewer rows and for many: more rows at a time
             read keys less often.
     """
 
@@ -159,19 +160,20 @@ class CpuModel:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuModel:
-    """A GPU. Costs are bytes that its memory moves meanwhile.
+    """A GPU. Costs are in bytes of memory traffic that take the same time.
 
     Attributes:
         lanes: Invocations of a workgroup that computes points.
         row_lanes: The most lanes that share a point.
-        cached: A byte read from a cache.
+        cached: Reading a byte from a cache.
         operation: An addition.
         dispatch: Starting a dispatch.
-        staged: How many iterations of a reduction a workgroup stages at a time.
-        busy_groups: So many workgroups keep a GPU busy.
-        few_points: Fewer points than this get a workgroup each.
-        split_work: Smaller reductions end sooner than a further dispatch starts.
-        long_row: Rows so long get a workgroup each, unless neighbouring points read neighbouring elements.
+        staged: The number of iterations of a reduction that a workgroup stages at a time.
+        busy_groups: The number of workgroups that keeps a GPU busy.
+        few_points: Below this number, each point gets a workgroup.
+        split_work: Smaller reductions finish before another dispatch would start.
+        long_row: Rows of at least this length get a workgroup each, unless neighbouring points read neighbouring
+            elements.
         tile_lanes: A contraction's or an attention's lanes along the columns.
         accumulators: The most accumulators of an attention's thread.
     """
@@ -212,7 +214,7 @@ SOFTWARE = CpuModel(
     many_rows=128,
     accumulators=(128, 256),
 )
-"""A CPU that plays the GPU: Mesa's lavapipe with AVX2, measured kernel by kernel."""
+"""A software GPU: Mesa's lavapipe with AVX2, measured per kernel."""
 
 NATIVE = replace(
     SOFTWARE,
@@ -244,24 +246,23 @@ GPU = GpuModel(
     tile_lanes=16,
     accumulators=64,
 )
-"""Any GPU: orders of magnitude that hold from integrated ones to a large one; tuning measures the rest."""
+"""Any GPU: orders of magnitude that hold from integrated to large ones; tuning measures the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionModel:
-    """What native code takes for an attention and its derivative, in cycles of one core for each score.
+    """The costs of native code for attention and its derivative, in cycles of one core per score.
 
     Attributes:
-        lanes: Products that are computed at once.
-        composed_products: How many products of matrices there are where scores are stored.
-        tiled_products: How many there are where none is: scores are computed again.
-        near_score: What a stored score takes besides: softmax, its derivative, loads, stores and packing.
-        far_score: The same where scores leave the caches.
-        near_bytes: So many bytes of scores stay in the caches.
-        tiled_score: What a score in tiles takes besides.
-        apart: What all that is multiplied by where the derivative is two kernels, which compute scores and their
-            cotangents once more.
-        skipped_tile: The keys of a tile: those that causality rules out are left out by whole tiles.
+        lanes: The number of products computed at a time.
+        composed_products: The number of matrix products if scores are stored.
+        tiled_products: The number of matrix products if they are not: scores are recomputed.
+        near_score: The other costs of a stored score: softmax, its derivative, loads, stores and packing.
+        far_score: As `near_score`, if scores don't fit the caches.
+        near_bytes: The bytes of scores that fit the caches.
+        tiled_score: The other costs of a score in tiles.
+        apart: The factor on all this if the derivative is two kernels, which compute scores and their cotangents twice.
+        skipped_tile: The keys of a tile: those excluded by causality are skipped by whole tiles.
     """
 
     lanes: int

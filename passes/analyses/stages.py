@@ -1,6 +1,6 @@
-"""Kernels taken apart into stages, and put together again. Fusion works on the parts.
+"""Decomposes kernels into stages, and rebuilds them. Fusion works on the parts.
 
-A kernel taken apart refers to the buffers outside it; putting it together gives it block arguments again.
+A decomposed kernel refers directly to the buffers outside it; rebuilding gives it block arguments again.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Stage:
 
     Attributes:
         reads: The operands and their maps, one for each of the body's first block arguments.
-        writes: The buffers written and their maps, for the block arguments behind those.
+        writes: The written buffers and their maps, for the block arguments that follow.
         extents: The extents of the loops, the grid's first.
-        own: The iterator kinds of the loops behind the grid's.
+        own: The iterator kinds of the loops after the grid's.
         body: The scalar computation; it may load from buffers directly.
     """
 
@@ -62,17 +62,17 @@ class Stage:
         return IteratorType.REDUCTION in self.own
 
     def contracts(self, rank: int) -> bool:
-        """Returns whether two values each lack a loop of the grid, of `rank` loops, that the other has."""
+        """Returns whether two values each lack a loop, of the grid's `rank` loops, that the other has."""
         if not self.reduces or len(self.writes) != 1:
             return False
         return contracts(loops_of_values(self.body, [m for _, m in self.reads]).values(), rank)
 
     def accesses(self) -> Accesses:
-        """Returns the buffers that the stage touches."""
+        """Returns the buffers that the stage accesses."""
         return Accesses(self.reads, self.writes, [load.memref for load in self.loads()])
 
     def copy(self) -> Stage:
-        """Returns another stage that does the same."""
+        """Returns a deep copy of the stage."""
         body = Block(arg_types=[argument.type for argument in self.body.args])
         values: dict[SSAValue, SSAValue] = dict(zip(self.body.args, body.args, strict=True))
         for op in self.body.ops:
@@ -88,7 +88,7 @@ class Stage:
         return list(dict.fromkeys([*(b for b, _ in self.reads), *(load.memref for load in self.loads())]))
 
     def reindexed(self, loops: Sequence[AffineExpr], extents: Sequence[int], own: Sequence[IteratorType]) -> None:
-        """Replaces the loops: each old one is an expression of the new ones."""
+        """Replaces the loops: each old loop is an expression of the new ones."""
         old = AffineMap(len(extents), 0, tuple(loops))
         self.reads = [(buffer, affine.composed(m, old, extents)) for buffer, m in self.reads]
         self.writes = [(buffer, affine.composed(m, old, extents)) for buffer, m in self.writes]
@@ -103,7 +103,7 @@ class Stage:
             op.erase()
 
     def merge_equal_reads(self) -> None:
-        """Reads each element once, however often the body names it."""
+        """Merges duplicate reads of an element."""
         unique = list(dict.fromkeys(self.reads))
         if len(unique) == len(self.reads):
             return
@@ -140,14 +140,14 @@ def index_value(block: Block, before: Operation | None, expression: AffineExpr, 
 
 
 class Parts:
-    """A kernel taken apart. Whoever changes its stages or buffers calls `changed`.
+    """A decomposed kernel. Call `changed` after modifying its stages or buffers.
 
     Attributes:
         grid: The extents of the grid.
-        stages: What runs at each point.
+        stages: The stages that run at each point.
         outputs: The buffers that it writes.
-        locals: The buffers that only it sees.
-        single: The one op that the kernel is instead of stages.
+        locals: The buffers local to it.
+        single: The op that the kernel consists of, instead of stages.
     """
 
     def __init__(
@@ -167,13 +167,13 @@ class Parts:
         self.single = single
 
     def changed(self) -> None:
-        """Forgets what is known of the stages."""
+        """Invalidates cached properties of the stages."""
         for name in ("_read", "operations", "contraction", "has_computed_loops", "nesting"):
             self.__dict__.pop(name, None)
 
     @property
     def inputs(self) -> list[SSAValue]:
-        """The buffers read that the kernel does not write itself, each once."""
+        """The buffers that the kernel reads and does not write itself, each once."""
         return self._read
 
     @cached_property
@@ -185,22 +185,22 @@ class Parts:
 
     @cached_property
     def operations(self) -> int:
-        """How many scalar ops the bodies hold."""
+        """The number of scalar ops in the bodies."""
         return sum(1 for stage in self.stages for _ in operations(stage.body))
 
     @cached_property
     def contraction(self) -> Stage | None:
-        """The stage that reuses its operands: a matrix product, a convolution."""
+        """The stage that reuses its operands, such as a matrix product or a convolution."""
         return next((stage for stage in self.stages if stage.contracts(len(self.grid))), None)
 
     @cached_property
     def has_computed_loops(self) -> bool:
-        """Whether a body holds a loop, whose bounds are read from memory."""
+        """Whether a body contains a loop, whose bounds are read from memory."""
         return any(isinstance(op, scf.ForOp) for stage in self.stages for op in operations(stage.body))
 
     @cached_property
     def nesting(self) -> int:
-        """How deep conditions and loops stand inside each other in the bodies."""
+        """The nesting depth of conditions and loops in the bodies."""
         return max((_nesting(stage.body) for stage in self.stages), default=0)
 
     @property
@@ -220,7 +220,7 @@ def _nesting(block: Block) -> int:
 
 
 def take_apart(kernel: KernelOp) -> Parts:
-    """Takes a kernel apart; what is left of it is only fit to be erased."""
+    """Decomposes a kernel; the op must not be used afterwards, except to erase it."""
     grid = kernel.extents
     for argument, operand in zip(kernel.body.block.args, list(kernel.operands), strict=True):
         argument.replace_all_uses_with(operand)
@@ -253,7 +253,7 @@ def _stage(op: GenericOp, rank: int) -> Stage:
 
 
 def put_together(parts: Parts) -> KernelOp:
-    """Returns a kernel of the parts, which belong to it from now on."""
+    """Builds a kernel from its parts, and takes ownership of them."""
     inputs = parts.inputs
     buffers = [*inputs, *parts.outputs]
     block = Block(arg_types=[buffer.type for buffer in buffers])
@@ -302,7 +302,7 @@ def new_local(grid: Sequence[int], element: Attribute, location: LocationAttr) -
 
 
 def shape_only(block: Block, maps: Sequence[AffineMap], extents: Sequence[int]) -> list[tuple[SSAValue, AffineMap]]:
-    """Returns a local that gives each loop its extent that no operand indexes plainly."""
+    """Returns a shape-only local that determines the extent of each loop that no operand indexes directly."""
     plain = {r.position for one in maps for r in one.results if isinstance(r, AffineDimExpr)}
     made: list[tuple[SSAValue, AffineMap]] = []
     for loop, extent in enumerate(extents):

@@ -1,4 +1,4 @@
-"""Where buffers lie: in which arena, and which may take each other's place."""
+"""Storage of buffers: their arenas, and which may share memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tensorgrad.runtime.target import Target
 WORKSPACE_BYTES = "buf.workspace_bytes"
 LEAST_WORKSPACE_BYTES = "buf.least_workspace_bytes"
 PEAK_BYTES = "buf.peak_bytes"
-"""The attributes of a function that say what its plan takes."""
+"""The attributes of a function with the memory that its plan takes."""
 
 LOOPS = "buf.loops"
-"""The attribute of a function that runs inside of loops: how many. Each takes one of a kernel's bindings."""
+"""The attribute of a function that runs in loops: their number. Each takes one of a kernel's bindings."""
 
 
 def arena_of(slot: Slot) -> tuple[str, str]:
-    """Returns the label and role of the arena that an argument of a function lies in."""
+    """Returns the label and role of the arena that contains a function argument."""
     if slot.role == "state":
         return slot.name.split("/")[0] if "/" in slot.name else "state", "state"
     return ARENAS.get(slot.role, ("updates", "workspace"))
@@ -43,7 +43,7 @@ ARENAS: dict[str, tuple[str, str]] = {
     "gradient": ("gradients", "output"),
     "constant": ("constants", "constant"),
 }
-"""The label and role of the arena for arguments of each role but `state`."""
+"""The label and role of the arena for arguments with each role but `state`."""
 
 PACKED = "packed"
 """The label of the arena for allocations that are packed."""
@@ -51,12 +51,12 @@ PACKED = "packed"
 
 @dataclass(frozen=True)
 class Accesses:
-    """What one stage of a kernel touches.
+    """The buffers that a stage of a kernel accesses.
 
     Attributes:
-        reads: Buffers and index maps.
-        writes: Buffers and index maps.
-        loads: Buffers that it reads at computed indices.
+        reads: Read buffers and their index maps.
+        writes: Written buffers and their index maps.
+        loads: Buffers read at computed indices.
     """
 
     reads: Sequence[tuple[SSAValue, AffineMap]]
@@ -65,13 +65,13 @@ class Accesses:
 
 
 def chunk_bytes(target: Target) -> int:
-    """Returns how many bytes each binding but the last has of a buffer that is larger than a binding may be."""
+    """Returns the bytes in each binding but the last of a buffer that exceeds the binding size limit."""
     alignment = target.min_storage_buffer_offset_alignment
     return max(target.max_storage_buffer_binding_size // alignment, 1) * alignment
 
 
 def bindings_of(size: int, target: Target) -> int:
-    """Returns how many bindings a buffer of so many bytes takes: a larger one is bound in chunks."""
+    """Returns how many bindings a buffer of `size` bytes takes: one that exceeds the limit is bound in chunks."""
     if target.native or size <= target.max_storage_buffer_binding_size:
         return 1
     return -(-size // chunk_bytes(target))
@@ -94,12 +94,12 @@ def is_scalar_view(view: ViewOp) -> bool:
 
 
 def is_private(buffer: SSAValue) -> bool:
-    """Returns whether a buffer is there for kernels alone, and nothing says where it lies."""
+    """Returns whether a buffer is an allocation of the function that isn't part of a row."""
     return isinstance(buffer.owner, memref.AllocOp) and row_of(buffer) is None
 
 
 def may_write_over(stages: Sequence[Accesses], old: SSAValue, new: SSAValue) -> bool:
-    """Returns whether stages may write `new` where `old` lies: they read an element only right before they write it."""
+    """Returns whether stages may overwrite `old` with `new`: each element is read only just before it is written."""
     written, place = next((i, m) for i, stage in enumerate(stages) for buffer, m in stage.writes if buffer is new)
     for position, stage in enumerate(stages):
         if any(buffer is old for buffer in stage.loads):
@@ -111,7 +111,7 @@ def may_write_over(stages: Sequence[Accesses], old: SSAValue, new: SSAValue) -> 
 
 
 def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
-    """Returns whether a kernel may write `new` where `old` lies."""
+    """Returns whether a kernel may overwrite `old` with `new`."""
     if old not in writer.inputs:
         return True
     if writer.single is not None:
@@ -124,7 +124,7 @@ def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
 
 
 def _stage_around(op: Operation) -> Operation:
-    """Returns the stage that an op is, or is in."""
+    """Returns the stage that an op is or is nested in."""
     while not isinstance(op, GenericOp):
         parent = op.parent_op()
         assert parent is not None
@@ -133,7 +133,7 @@ def _stage_around(op: Operation) -> Operation:
 
 
 def accesses_of(kernel: KernelOp) -> list[Accesses]:
-    """Returns what the stages of a kernel touch: its operands, and its locals."""
+    """Returns the accesses of a kernel's stages, to its operands and its locals."""
     operands: dict[SSAValue, SSAValue] = dict(zip(kernel.body.block.args, kernel.operands, strict=True))
 
     def outside(places: Sequence[tuple[SSAValue, AffineMap]]) -> list[tuple[SSAValue, AffineMap]]:
@@ -154,10 +154,10 @@ def _accesses(stage: GenericOp) -> Accesses:
 
 
 class Bindings:
-    """How many bindings a kernel will need once `plan-memory` has placed its buffers.
+    """The number of bindings that a kernel will need once `plan-memory` has placed its buffers.
 
-    Scalars share one binding; an update is in the place of what it updates; a buffer that is larger than a binding
-    may be takes several; an arena that one binding can hold is bound once where its buffers are too many.
+    Scalars share one binding; an in-place update shares the binding of the old value; a buffer that exceeds the binding
+    size limit may take several; an arena that fits one binding is bound once if its buffers are too many.
     """
 
     def __init__(
@@ -168,14 +168,14 @@ class Bindings:
         workspace: int | None = None,
         arguments: bool = False,
     ):
-        """Counts for a function's kernels.
+        """Prepares the counts for a function's kernels.
 
         Args:
-            function: Before `plan-memory`.
+            function: A function before `plan-memory`.
             target: The limits.
-            in_place: The old value of each update in place.
-            workspace: About how many bytes all allocations will take, if those of a kernel may be one binding.
-            arguments: Whether inputs, and outputs, may be one binding too.
+            in_place: The old value of each in-place update.
+            workspace: The approximate bytes of all allocations, if those of a kernel may share one binding.
+            arguments: Whether inputs, and outputs, may share one binding too.
         """
         self.target = target
         self.workspace = workspace is not None and workspace <= target.max_storage_buffer_binding_size
@@ -190,11 +190,11 @@ class Bindings:
         self.arenas.update(_packed_arenas(function, target, self.arenas))
 
     def fit(self, buffers: Collection[SSAValue], windows: Collection[SSAValue] = ()) -> bool:
-        """Returns whether a kernel of these buffers fits the binding limit.
+        """Returns whether a kernel with these buffers fits the binding limit.
 
         Args:
-            buffers: Those that it accesses.
-            windows: Those of which it accesses no more than a binding may have.
+            buffers: The buffers that it accesses.
+            windows: Buffers of which it accesses no more than fits one binding.
         """
         unique = {self.in_place.get(value, value) for value in buffers}
         whole = {self.in_place.get(value, value) for value in buffers if value not in windows}
@@ -220,7 +220,7 @@ class Bindings:
 def _shared_arenas(
     values: Sequence[tuple[SSAValue, Slot]], target: Target, roles: Sequence[str]
 ) -> dict[SSAValue, str]:
-    """Returns the arena of each parameter, state and update, and of other roles, where one binding can hold it all."""
+    """Returns the arena of each parameter, state, update and `roles`, if it fits one binding."""
     kept = {slot.name: arena_of(slot)[0] for _, slot in values if slot.role in ("parameter", "state")}
     others = {value: arena_of(slot)[0] for value, slot in values if slot.role in roles}
     members: dict[str, list[SSAValue]] = {}
@@ -241,7 +241,7 @@ def _shared_arenas(
 
 
 def _packed_arenas(function: FuncOp, target: Target, arenas: Mapping[SSAValue, str]) -> dict[SSAValue, str]:
-    """Returns the arena of each row, and of each packed allocation where one binding can hold all of them."""
+    """Returns the arena of each row, and of each packed allocation if all of them fit one binding."""
     rows = [op for op in function.body.block.ops if isinstance(op, PackOp)]
     found: dict[SSAValue, str] = {row.result: arenas[row.parts[0]] for row in rows if row.parts[0] in arenas}
     made = [row for row in rows if isinstance(row.parts[0].owner, memref.AllocOp)]

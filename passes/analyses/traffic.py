@@ -1,4 +1,4 @@
-"""How many bytes a kernel moves, and how much it computes."""
+"""Memory traffic and operation counts of kernels."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FLOPS = "buf.flops"
 
 
 def bytes_moved(kernel: KernelOp) -> int:
-    """Returns the bytes that a dispatch reads or writes, every byte range once.
+    """Returns the bytes that a dispatch reads or writes, counting every byte range once.
 
-    A slice counts the elements it names, a gather the elements that its indices can read, at most the whole buffer. A
-    range that is read and written, as an update in place is, counts once.
+    A slice counts the elements it accesses, a gather the elements that its indices can read, at most the whole buffer.
+    A range that is both read and written, as by an in-place update, counts once.
     """
     touched: dict[SSAValue, dict[AffineMap, int]] = {}
     loaded: dict[SSAValue, int] = {}
@@ -56,7 +56,7 @@ def bytes_moved(kernel: KernelOp) -> int:
 
 
 def _of_attention(stage: AttentionOp) -> list[tuple[SSAValue, AffineMap, int]]:
-    """For each operand and result: its map, and how many elements that names."""
+    """Returns each operand and result with its map, and the number of elements that the map accesses."""
     a, part = stage.attention, stage.part.data
     return [
         (operand, m, math.prod(shape[space.index(loop)] for loop in used_dims(m)))
@@ -67,7 +67,7 @@ def _of_attention(stage: AttentionOp) -> list[tuple[SSAValue, AffineMap, int]]:
 
 
 def flops(kernel: KernelOp) -> int:
-    """Returns the operations on floats of a dispatch: a function of a number counts as one, a cast as none."""
+    """Returns the float operations of a dispatch: a math function counts as one, a cast as none."""
     found = 0 if kernel.attention is None else _attention_flops(kernel.attention)
     for stage in kernel.stages:
         found += math.prod(loop_extents(stage)) * sum(map(_is_arithmetic, operations(stage.body.block)))
@@ -91,7 +91,7 @@ _NO_ARITHMETIC = (
 
 
 def _attention_flops(stage: AttentionOp) -> int:
-    """Returns what the products of attention take, which is nearly all: scores are computed again in each part."""
+    """Returns the operations of attention's products, which dominate: scores are recomputed in each part."""
     a, part = stage.attention, stage.part.data
     pairs = a.groups * a.queries * a.keys
     scores, weighted = 2 * pairs * a.features, 2 * pairs * a.values

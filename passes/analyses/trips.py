@@ -1,4 +1,4 @@
-"""How many iterations the loops of a `wgsl.kernel` take at most."""
+"""Upper bounds on the iterations of loops in a `wgsl.kernel`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tensorgrad.dialects import wgsl
 from tensorgrad.passes.analyses.walking import operations
 
 MOST_TRIPS = "buf.most_trips"
-"""The attribute of a loop over computed bounds that says how often it runs at most."""
+"""The attribute of a loop with computed bounds for its maximum trip count."""
 
 ITERATIONS = "wgsl.iterations"
-"""The attribute of a kernel whose loops are relayed: how many iterations each invocation runs at most."""
+"""The attribute of a kernel with relayed loops for the most iterations of an invocation."""
 
 EXCLUSIVE = "wgsl.exclusive"
-"""The attribute of conditions in one block of which no invocation meets two."""
+"""The attribute of conditions in a block that are mutually exclusive for each invocation."""
 
 LARGEST_INDEX = 2**32 - 1
 MOST_GROUPS = 65535
-"""A dispatch has so many workgroups in one dimension at most."""
+"""The most workgroups of a dispatch in one dimension."""
 
 
 def kernel_iterations(kernel: wgsl.KernelOp) -> int:
@@ -35,14 +35,14 @@ def kernel_iterations(kernel: wgsl.KernelOp) -> int:
 def iterations(block: Block) -> int:
     """Returns the most iterations that an invocation runs in all loops of a block, as drivers count them.
 
-    Each loop ends in an iteration that does nothing. In that one, as in a branch that isn't taken, CPUs that play the
-    GPU still run through the loops inside once, with all lanes masked.
+    Each loop ends with an iteration that does nothing. In that one, as in a branch not taken, software GPUs still run
+    each nested loop once, with all lanes masked.
     """
     return total(block, _iterations_of)
 
 
 def total(block: Block, count: Callable[[Operation], int]) -> int:
-    """Returns the sum of the counts of a block's ops with regions; of exclusive ones only the largest counts."""
+    """Returns the sum of the counts of a block's ops with regions; of exclusive ones, only the largest counts."""
     found, largest_of_exclusive = 0, 0
     for op in block.ops:
         if op.regions and EXCLUSIVE in op.attributes:
@@ -61,13 +61,13 @@ def _iterations_of(op: Operation) -> int:
 
 
 def masked_iterations(op: Operation) -> int:
-    """Returns the iterations that an op takes where it has nothing to do: one for each loop."""
+    """Returns the iterations of an op that is masked: one for each loop."""
     inside = sum(masked_iterations(one) for region in op.regions for block in region.blocks for one in block.ops)
     return inside + isinstance(op, scf.ForOp)
 
 
 def most_trips(loop: scf.ForOp) -> int:
-    """Returns how often a loop's body runs at most: by its attribute, or by what its bounds are computed from."""
+    """Returns a loop's maximum trip count: from its attribute, or from the ranges of its bounds."""
     given = loop.attributes.get(MOST_TRIPS)
     if isinstance(given, IntegerAttr):
         return given.value.data
@@ -76,14 +76,14 @@ def most_trips(loop: scf.ForOp) -> int:
 
 
 def constant(value: SSAValue) -> int | None:
-    """Returns the number that a value is, if it is a constant."""
+    """Returns the value of a constant, `None` for any other value."""
     owner = value.owner
     found = owner.value if isinstance(owner, arith.ConstantOp) else None
     return found.value.data if isinstance(found, IntegerAttr) else None
 
 
 def largest(value: SSAValue) -> int:
-    """Returns the largest number that an index may be; the largest there is where nothing is known of it."""
+    """Returns an upper bound of an index; the largest 32-bit integer if nothing is known."""
     owner = value.owner
     if isinstance(owner, Block):
         loop = owner.parent_op()
@@ -141,11 +141,11 @@ LARGEST: dict[type[Operation], Callable[[Operation], int | None]] = {
     wgsl.LocalIdOp: _local_id,
     wgsl.LocalIndexOp: _local_index,
 }
-"""The largest result of ops on indices, by those of their operands. A sum that may wrap around may be anything."""
+"""Upper bounds of ops on indices, from those of their operands; none for a sum that may wrap around."""
 
 
 def is_uniform(value: SSAValue) -> bool:
-    """Returns whether an index or a condition is the same for all invocations of a workgroup, as far as ops show."""
+    """Returns whether an index or a condition is provably uniform over a workgroup."""
     owner = value.owner
     if isinstance(owner, Block):
         loop = owner.parent_op()
@@ -158,10 +158,10 @@ def is_uniform(value: SSAValue) -> bool:
 
 
 def has_uniform_bounds(loop: scf.ForOp) -> bool:
-    """Returns whether all invocations of a workgroup run through a loop equally often."""
+    """Returns whether a loop's trip count is uniform over a workgroup."""
     return all(map(is_uniform, (loop.lb, loop.ub, loop.step)))
 
 
 def holds(op: Operation, *kinds: type[Operation]) -> bool:
-    """Returns whether an op of some kinds stands in the regions of an op."""
+    """Returns whether an op has a nested op of the given kinds."""
     return any(isinstance(one, kinds) for region in op.regions for block in region.blocks for one in operations(block))

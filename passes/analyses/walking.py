@@ -1,4 +1,4 @@
-"""Walks over ops that cost little: most hold no regions."""
+"""Fast walks over ops: most have no regions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xdsl.ir import Block, Operation
 
 
 def operations(block: Block) -> Iterator[Operation]:
-    """Yields the ops of a block in order, each in front of those of its own regions."""
+    """Yields the ops of a block in pre-order."""
     op = block.first_op
     while op is not None:
         yield op

@@ -1,8 +1,8 @@
-"""Where a contraction's factor lies in memory in a straight line: windows of images, and what is indexed plainly.
+"""Affine positions of a contraction's factors in memory: windows of images, and plainly indexed operands.
 
-An index of padded data wraps around, and a condition says where it is inside: under `d2 + d5 - 1 < 28`, the place
-`(d2 + d5 + 27) mod 28` is `d2 + d5 - 1`. So neighbours along an image are neighbours in memory, across its rows too
-where the window has as many positions as the image, and only the condition differs between them.
+An index of padded data wraps around, and a condition tells where it is in bounds: under `d2 + d5 - 1 < 28`, the
+position `(d2 + d5 + 27) mod 28` is `d2 + d5 - 1`. So neighbours along an image are neighbours in memory, also across
+its rows if the window has as many positions as the image; only the condition differs between them.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from tensorgrad.passes.analyses.guards import ULT
 
 @dataclass(frozen=True)
 class Place:
-    """Where an operand lies, as a sum of multiples of loops.
+    """The position of an operand, as a linear form over loops.
 
     Attributes:
         linear: The row-major index, over the stage's loops.
-        guard: The condition under which the operand is there; none where it always is.
+        guard: The condition under which the operand is read; `None` if it always is.
     """
 
     linear: affine.Linear
     guard: SSAValue | None
 
     def stride(self, loop: int) -> int:
-        """Returns how far the index moves from an iteration of a loop to the next."""
+        """Returns the stride of the index along a loop."""
         return self.linear.terms.get(AffineDimExpr(loop), 0)
 
 
 def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, Place] | None:
-    """Returns where the operands lie that a value of a contraction's body is computed from.
+    """Returns the positions of the operands that a value of a contraction's body is computed from.
 
     Args:
         stage: The contraction.
         value: A value of its body.
 
     Returns:
-        The place of each operand; `None` where one does not lie in a straight line.
+        The position of each operand; `None` if one is not linear.
     """
     needed, extents = needed_for([value]), loop_extents(stage)
     found: dict[BlockArgument, Place] = {}
@@ -76,7 +76,7 @@ def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, Place] |
 
 
 def plain_place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> Place | None:
-    """Returns where a buffer is read or written by an index map over loops of these extents, if that is a line."""
+    """Returns the position of a buffer's accesses by an index map over loops with these extents, if it is linear."""
     return _in_line(buffer, m.results, extents, None)
 
 
@@ -88,10 +88,10 @@ def _in_line(
 
 
 def _guards(argument: BlockArgument, value: SSAValue, needed: set[SSAValue]) -> set[SSAValue] | None:
-    """Returns the condition without which a value doesn't need an operand: none where it always does.
+    """Returns the condition under which a value needs an operand; empty if it always does.
 
     Returns:
-        One condition, or none; `None` where it can't be told, as where there are several.
+        At most one condition; `None` if it can't be determined, such as with several.
     """
     guards: set[SSAValue] = set()
     waiting: list[SSAValue] = [argument]
@@ -112,7 +112,7 @@ def _guards(argument: BlockArgument, value: SSAValue, needed: set[SSAValue]) -> 
 
 
 def _bounds(condition: SSAValue, extents: Sequence[int]) -> dict[int, list[affine.Linear]]:
-    """Returns the indices that a condition says are below a number, by that number."""
+    """Returns the indices that a condition bounds, by their (exclusive) upper bound."""
     op = condition.owner
     if isinstance(op, arith.AndIOp):
         left, right = (_bounds(operand, extents) for operand in op.operands)
@@ -125,7 +125,7 @@ def _bounds(condition: SSAValue, extents: Sequence[int]) -> dict[int, list[affin
 
 
 def _index(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
-    """Returns an index that a body computes, as a sum of multiples of loops."""
+    """Returns an index computed by a body as a linear form over loops."""
     op = value.owner
     if isinstance(op, Block):
         return None
@@ -150,7 +150,7 @@ def _index(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
 
 
 def _unwrapped(result: affine.Linear, bounds: Mapping[int, Sequence[affine.Linear]]) -> affine.Linear:
-    """Returns an index with `x mod n` replaced by what is equal to `x` modulo `n` and known to be below `n`."""
+    """Returns an index with `x mod n` replaced by an index that is congruent to `x` and known to be below `n`."""
     found = affine.Linear(constant=result.constant)
     for atom, factor in result.terms.items():
         found = found.plus(_remainder(atom, bounds) or affine.Linear({atom: 1}), factor)
@@ -170,16 +170,16 @@ def _remainder(atom: AffineExpr, bounds: Mapping[int, Sequence[affine.Linear]]) 
 
 
 def run_along(places: Collection[Place], loops: Sequence[int], extents: Sequence[int]) -> int:
-    """Returns how many neighbours along an axis lie one after another in memory, in all operands.
+    """Returns the number of neighbours along an axis that are contiguous in memory, in all operands.
 
     Args:
-        places: Of the operands.
-        loops: The loops of the axis, the outermost first.
-        extents: Theirs.
+        places: The operands' positions.
+        loops: The loops of the axis, outermost first.
+        extents: The extents of all loops.
 
     Returns:
-        The number of positions of the axis' innermost loops; 1 where neighbours are not beside each other. An operand
-        may be the same for all of them.
+        The number of positions of the axis' innermost loops; 1 if neighbours are not adjacent. An operand may be the
+        same for all of them.
     """
     run = 1
     moving = [place for place in places if any(place.stride(loop) for loop in loops)]
