@@ -1,4 +1,4 @@
-"""`tg launch`: a script as several processes, by the MPI that is there."""
+"""`tg launch`: runs a script as several processes with the installed MPI."""
 
 from __future__ import annotations
 
@@ -28,55 +28,55 @@ from tensorgrad.runtime.group.group import TIMEOUT_VARIABLE
 LAUNCHERS = ("mpiexec", "mpirun")
 
 KINDS = {"Open MPI": re.compile(r"Open MPI|OpenRTE"), "MPICH": re.compile(r"HYDRA|Intel\(R\) MPI")}
-"""How launchers name themselves; Hydra is that of MPICH and of what is made of it."""
+"""Patterns of launchers' version text; Hydra is the launcher of MPICH and its derivatives."""
 
 FORWARDED = re.compile(r"(TG|TENSORGRAD|OPENBLAS|OMP)_\w+|PYTHON\w+")
-"""Variables that Open MPI is told to set on other hosts too; MPICH sets all."""
+"""Environment variables that Open MPI is told to forward to other hosts; MPICH forwards all."""
 
 LINES = {"Open MPI": re.compile(r"\[[^\],]*,(\d+)\]<std\w+>: ?"), "MPICH": re.compile(r"\[(\d+)\] ?")}
-"""How each launcher marks the line of a rank."""
+"""The prefix by which each launcher labels the output lines of a rank."""
 
 ENDED = re.compile(r"rank (\d+) of \d+ ended by (.+) with status (\d+); it ends all")
-"""What `end_all` writes."""
+"""The message of `end_all`."""
 
 KILLED = (
     re.compile(r"process rank (?P<rank>\d+) with PID \d+ on node \S+ exited on\s+signal (?P<signal>\d+)"),
     re.compile(r"EXIT STRING: .*\(signal (?P<signal>\d+)\)"),
 )
-"""What launchers write of a process that a signal ended."""
+"""The messages of launchers about a process killed by a signal."""
 
 KEPT_LINES = 400
-"""Lines of a rank's standard error of which the traceback at the end is taken."""
+"""The number of last lines of a rank's standard error that are kept to find its traceback."""
 
 GRACE = 10.0
-"""Seconds that a launcher has to end all processes once it is told to, or once one of them says that it does."""
+"""Seconds that a launcher gets to end all processes after it is told to, or after a rank reports that it ends all."""
 
 POLLING = 1.0
-"""Seconds between looks at whether a launcher has ended the others after a process said that it ends all."""
+"""The interval, in seconds, of checks whether `GRACE` has passed since a rank reported that it ends all."""
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """A program that starts the processes of MPI.
+    """A program that starts MPI processes, such as `mpiexec`.
 
     Attributes:
-        path: Where it is.
-        kind: Whose; a key of `KINDS`.
+        path: Its path.
+        kind: The MPI implementation, a key of `KINDS`.
     """
 
     path: str
     kind: str
 
     def command(self, processes: int, hostfile: str | None, names: Sequence[str]) -> list[str]:
-        """Returns the command line up to the program that is started.
+        """Returns the command line that precedes the program to start.
 
         Args:
-            processes: How many.
+            processes: The number of processes.
             hostfile: A file with hosts in this launcher's format, or none.
-            names: Environment variables that other hosts get.
+            names: Environment variables to forward to other hosts.
         """
         if self.kind == "Open MPI":
-            # Ranks have threads, which a rank that is bound to a core would keep there.
+            # Ranks are multithreaded; binding a rank to a core would confine all its threads to it.
             options = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "--output", "tag"]
             hosts = ["--hostfile", hostfile, *(word for name in names for word in ("-x", name))] if hostfile else []
         else:
@@ -85,10 +85,10 @@ class Launcher:
 
 
 def find_launcher() -> Launcher:
-    """Returns the launcher beside this Python, or else the first on the PATH.
+    """Returns the launcher next to this Python's executable, or else the first on the PATH.
 
     Raises:
-        GroupError: There is none, or none that is known.
+        GroupError: There is none, or none of a known kind.
     """
     beside = os.path.dirname(sys.executable)
     places = (beside, os.environ.get("PATH", os.defpath))
@@ -106,14 +106,14 @@ def find_launcher() -> Launcher:
 
 
 def environment() -> dict[str, str]:
-    """Returns the environment in which launchers run."""
+    """Returns the environment variables for launchers."""
     variables = dict(os.environ)
     # A rank that waits inside of MPI, as at the beginning and the end, leaves its core to others.
     variables.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     # Open MPI's handler of a fault takes memory, and waits forever where that is what broke; without, the rank ends.
     variables.setdefault("OMPI_MCA_opal_signal", "")
     if hasattr(os, "getuid") and os.getuid() == 0:
-        # Open MPI refuses to run as root unless it is told twice; in containers everything does.
+        # Open MPI refuses to run as root unless both variables are set; containers usually run as root.
         variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return variables
 
@@ -124,8 +124,8 @@ class Ending:
 
     Attributes:
         status: Its exit status, 0 if all is well.
-        reason: Which process ended it, and how.
-        traceback: What that one wrote last, without the ranks in front.
+        reason: The process that ended it, and how.
+        traceback: The last traceback of that process, without rank prefixes.
     """
 
     status: int
@@ -135,7 +135,7 @@ class Ending:
 
 @dataclass
 class Log:
-    """The lines that processes write, as they are printed and as they tell what happened.
+    """Prints the output lines of the processes, and determines from them how the run ended.
 
     Attributes:
         kind: The launcher's kind.
@@ -162,9 +162,9 @@ class Log:
         rank = None if found is None else int(found[1])
         text = (line if found is None else line[found.end() :]).rstrip("\r\n")
         if not line.endswith("\n") and not text.strip():
-            return  # launchers that end leave half a line
+            return  # a launcher that exits can leave a partial line
         if self._ended is not None and (rank is None or (rank, name) == (self._ended[0], "stderr")):
-            return  # what MPI says when it is told to end all
+            return  # MPI's own message when it is told to end all
         if rank is None:
             self._launcher.append(text)
         elif name == "stderr":
@@ -183,11 +183,11 @@ class Log:
             print(f"{prefix}{text}", file=sys.stdout if name == "stdout" else sys.stderr, flush=True)
 
     def ends(self, seconds: float) -> bool:
-        """Returns whether a rank said this many seconds ago that it ends all."""
+        """Returns whether a rank reported at least this many seconds ago that it ends all."""
         return time.monotonic() - self._ended_at > seconds
 
     def ending(self, returned: int) -> Ending:
-        """Returns how the run ended, after its launcher returned a status."""
+        """Returns how the run ended, given the launcher's exit status."""
         if self._ended is not None:
             rank, reason, status, traceback = self._ended
             return Ending(status, f"rank {rank} ended by {reason}", traceback)
@@ -204,7 +204,7 @@ class Log:
 
 
 def last_traceback(lines: Sequence[str]) -> list[str]:
-    """Returns the last traceback that was written, with those that it came of, up to what says that all end."""
+    """Returns the last traceback, with those of chained exceptions, up to the message of `end_all`."""
     beginnings = [at for at, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
     if not beginnings:
         return []
@@ -230,13 +230,13 @@ class Launch:
     Attributes:
         script: The Python file.
         arguments: Its arguments.
-        processes: How many.
-        hostfile: A file with the hosts to run on, in the format of the MPI; or none, for this one alone.
-        cores_per_process: The threads that each process runs kernels on; by default its share of the cores.
+        processes: The number of processes.
+        hostfile: A file with the hosts to run on, in the launcher's format; or none, for this host only.
+        cores_per_process: The number of threads on which each process runs kernels; by default its share of the cores.
         timeout: Seconds that a process waits for the others, or none for the default.
-        restarts: How often a run that died is started again.
-        restart_with: With how many processes, or none for as many.
-        json: Whether to print each line of theirs as a JSON object.
+        restarts: How often to restart a run that failed.
+        restart_with: The number of processes after a restart, or none for the same number.
+        json: Whether to print each of their lines as a JSON object.
     """
 
     script: str
@@ -250,7 +250,7 @@ class Launch:
     json: bool = False
 
     def run(self, console: Console) -> int:
-        """Runs the script until it has ended, and returns the exit status.
+        """Runs the script to completion, and returns the exit status.
 
         Raises:
             OptionError: There is no such script or hostfile, or an option makes no sense.
@@ -323,7 +323,7 @@ class Launch:
 
 
 INTERRUPTED = 130
-"""The exit status of what Ctrl-C ended."""
+"""The exit status after Ctrl-C."""
 
 
 def _hosts(path: Path) -> list[str]:
@@ -334,12 +334,12 @@ def _hosts(path: Path) -> list[str]:
 
 @contextmanager
 def _terminations_interrupt() -> Iterator[None]:
-    """Has a termination, such as of a batch system, end all processes as Ctrl-C does."""
+    """Makes SIGTERM, as a batch system sends it, end all processes as Ctrl-C does."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():  # which alone may set this
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
         yield
         return
     before = signal.signal(signal.SIGTERM, interrupt)
@@ -350,7 +350,7 @@ def _terminations_interrupt() -> Iterator[None]:
 
 
 def _followed(process: subprocess.Popen[str], log: Log) -> Ending:
-    """Prints what a launcher writes until it has ended, and returns how it did."""
+    """Prints a launcher's output until it exits, and returns how the run ended."""
     streams = (("stdout", process.stdout), ("stderr", process.stderr))
     readers = [threading.Thread(target=log.read, args=(one, name), daemon=True) for name, one in streams]
     for reader in readers:
@@ -371,7 +371,7 @@ def _followed(process: subprocess.Popen[str], log: Log) -> Ending:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ends a launcher, which ends its processes; by force if it takes long."""
+    """Terminates a launcher, which ends its processes; kills it if that takes too long."""
     process.terminate()
     try:
         process.wait(GRACE)

@@ -1,4 +1,4 @@
-"""What `tg-opt --help` says of passes and pipelines."""
+"""The help text of `tg-opt --help` on passes and pipelines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorgrad.passes.pipelines import PIPELINES
 from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
 WIDTH = 100
-"""Columns of the list."""
+"""The width of the list, in columns."""
 
 
 def described_passes() -> str:
@@ -23,7 +23,7 @@ def described_passes() -> str:
 
 
 def upstream_names(available: Iterable[str]) -> str:
-    """Returns the names of the passes that are xDSL's."""
+    """Returns the names of xDSL's own passes."""
     names = ", ".join(sorted(set(available) - set(TENSORGRAD_UNIVERSE.all_passes)))
     wrapped = textwrap.fill(names, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return f"xDSL's passes:\n{wrapped}"
@@ -39,7 +39,7 @@ def _entry(name: str, kind: type) -> str:
 
 
 def _option(one: Field[Any]) -> str:
-    """Returns an option as it is written, with its default where it has one that means something."""
+    """Returns an option as written in a pipeline, with its default if that is meaningful."""
     name = one.name.replace("_", "-")
     if one.default is MISSING or one.default in (None, (), ""):
         return name

@@ -1,4 +1,4 @@
-"""How commands print."""
+"""Helpers for the output of commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def print_json(console: Console, value: Any) -> None:
 
 
 def size(count: int) -> str:
-    """Returns a number of bytes to be read by people."""
+    """Returns a human-readable number of bytes."""
     for unit, bytes_each in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= bytes_each:
             return f"{count / bytes_each:.3g} {unit}"

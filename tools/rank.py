@@ -1,4 +1,4 @@
-"""One process of `tg launch`: runs a script as `python` does, line by line to the launcher, and ends all if it dies."""
+"""One process of `tg launch`: runs a script as `python` does, with line-buffered output; if it fails, all end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorgrad.runtime.group.mpi import end_all
 
 
 def run(script: str, arguments: list[str]) -> None:
-    """Runs a script with arguments; a process whose script raises, or exits with another status than 0, ends all."""
+    """Runs a script with arguments; ends all processes if the script raises or exits with a nonzero status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # the launcher gets whole lines, whatever PYTHONUNBUFFERED says
             stream.reconfigure(line_buffering=True, write_through=False)
@@ -35,7 +35,7 @@ def run(script: str, arguments: list[str]) -> None:
 
 
 def _status(error: SystemExit) -> int:
-    """Returns the status that an exit means to a shell; a text is written first."""
+    """Returns the exit status of a `SystemExit`, as the shell sees it; prints its message if it has one."""
     if error.code is None or isinstance(error.code, int):
         return int(error.code or 0) & 0xFF
     print(error.code, file=sys.stderr)

@@ -29,10 +29,10 @@ class Reduce:
         path: The file.
         check: The command, with `{}` for the file, or the file at its end; by default that in the file's first line.
         match: A regular expression that standard error has to match.
-        timeout: After so many seconds the command is ended, which only is a failure if FILE itself takes so long.
-        seconds: After so many seconds the smallest module so far is the result.
+        timeout: Seconds after which the command is ended; this is a failure only if FILE itself takes that long.
+        seconds: Seconds after which reduction stops with the smallest module so far.
         out: Where to write the reduced module; to standard output by default.
-        json: Whether to print it, and what was done, as JSON.
+        json: Whether to print it, and a summary of the reduction, as JSON.
     """
 
     path: str
@@ -72,7 +72,7 @@ class Reduce:
         self._write(console, found, line)
 
     def _look(self, checker: Checker, text: str, pattern: re.Pattern[str] | None) -> None:
-        """Runs the command on the file itself, and finds out what is looked for.
+        """Runs the command on the original file, and determines the failure to look for.
 
         Raises:
             ProgramError: It doesn't fail.
