@@ -13,7 +13,7 @@ from tensorgrad.surface.calls import publish
 
 
 def supported() -> dict[str, tuple[str, ...]]:
-    """Returns the names of the ops that `load` has, by family; those of other domains behind their domain's name."""
+    """Returns the names of the ops that `load` supports, by family; ops of other domains are prefixed by the domain."""
     found: dict[str, tuple[str, ...]] = {}
     for family in FAMILIES:
         title = (family.__doc__ or "").partition("\n")[0].rstrip(".")

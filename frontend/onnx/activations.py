@@ -71,7 +71,7 @@ def _hard_sigmoid(node: Node) -> Tensor:
 
 
 def hard_sigmoid(x: Tensor, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    """Returns a line held between 0 and 1."""
+    """Returns `alpha * x + beta`, clamped to [0, 1]."""
     return tg.clip(x * alpha + beta, 0.0, 1.0)
 
 
@@ -96,7 +96,7 @@ def _shrink(node: Node) -> Tensor:
 
 
 def on_axis(node: Node, function: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """Returns a function along an axis; before version 13, over all axes from there on, as one."""
+    """Applies a function along an axis; before version 13, over this and all later axes, flattened to one."""
     x = node.tensor(0)
     if node.version >= 13:
         return function(x, node.attribute("axis", -1))
@@ -137,7 +137,7 @@ ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "Tanh": tg.tanh,
     "ThresholdedRelu": lambda x, alpha=1.0: tg.where(tg.greater(x, alpha), x, 0),
 }
-"""What recurrent layers name as their activations; alpha and beta are their parameters."""
+"""The activations of recurrent layers by name, with parameters alpha and beta."""
 
 PARAMETERS = {"Affine": 2, "Elu": 1, "HardSigmoid": 2, "LeakyRelu": 1, "ScaledTanh": 2, "ThresholdedRelu": 1}
-"""How many of alpha and beta an activation takes."""
+"""The number of parameters (alpha, beta) of an activation."""

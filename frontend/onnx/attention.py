@@ -12,7 +12,7 @@ from tensorgrad.tracing.tensor import Tensor
 
 
 def _heads(node: Node, x: Tensor, count_name: str) -> Tensor:
-    """`[batch, heads, length, size]` from that, or from `[batch, length, heads * size]`."""
+    """Returns `[batch, heads, length, size]`, from the same shape or from `[batch, length, heads * size]`."""
     if x.ndim == 4:
         return x
     count = node.attribute(count_name)
@@ -23,7 +23,7 @@ def _heads(node: Node, x: Tensor, count_name: str) -> Tensor:
 
 
 def _allowed(node: Node, queries: int, keys: int, past: int, filled: Tensor | None) -> Tensor | None:
-    """Returns which keys each query may see: by causality, by a window, and among those that are filled in."""
+    """Returns the mask of keys that each query may attend to: causal, windowed, and limited to filled positions."""
     left, right = node.attribute("left_window_size", -1), node.attribute("right_window_size", -1)
     rows, columns = tg.reshape(tg.arange(queries), (-1, 1)), tg.arange(keys)
     tests: list[Tensor] = []
@@ -48,7 +48,7 @@ def _all(tests: list[Tensor]) -> Tensor | None:
 
 
 def _padded(mask: Tensor, keys: int) -> Tensor:
-    """Returns a mask with the keys that it leaves out masked."""
+    """Returns a mask extended to all keys; those that it doesn't cover are masked."""
     missing = keys - mask.shape[-1]
     if missing <= 0:
         return mask
@@ -62,7 +62,7 @@ def _padded(mask: Tensor, keys: int) -> Tensor:
     "softmax_precision",
 )
 def _attention(node: Node) -> Any:
-    """Returns a query that may see no key gives 0."""
+    """Computes attention; the result of a query whose keys are all masked is 0."""
     q = _heads(node, node.tensor(0), "q_num_heads")
     k, v = (_heads(node, node.tensor(i), "kv_num_heads") for i in (1, 2))
     past = 0
@@ -70,7 +70,7 @@ def _attention(node: Node) -> Any:
         past = node.tensor(4).shape[2]
         k, v = tg.concat([node.tensor(4), k], 2), tg.concat([node.tensor(5), v], 2)
     present = k, v
-    shared = q.shape[1] // k.shape[1]  # so many heads of queries for each of keys
+    shared = q.shape[1] // k.shape[1]  # query heads per key head
     if shared > 1:
         k, v = tg.repeat(k, shared, 1), tg.repeat(v, shared, 1)
     scale = math.sqrt(node.attribute("scale", 0.0) or 1 / math.sqrt(q.shape[3]))
@@ -116,7 +116,7 @@ def _linear_attention(node: Node) -> Any:
     batch, heads, steps, width = k.shape
     decay = beta = None
     if "gated" in how:
-        rates = node.tensor(4)  # one for each head, or for each of its keys' elements
+        rates = node.tensor(4)  # one per head, or one per element of its keys
         decay = tg.exp(_by_head(rates, batch, steps, heads))
     if "delta" in how:
         rates = node.tensor(5)
@@ -139,5 +139,5 @@ def _linear_attention(node: Node) -> Any:
 
 
 def _by_head(rates: Tensor, batch: int, steps: int, heads: int) -> Tensor:
-    """`[batch, heads, steps, ...]` from `[batch, steps, heads * ...]`, in f32."""
+    """Returns `[batch, heads, steps, ...]` from `[batch, steps, heads * ...]`, in f32."""
     return tg.swapaxes(tg.cast(tg.reshape(rates, (batch, steps, heads, -1)), NAMES["f32"]), 1, 2)

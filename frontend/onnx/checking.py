@@ -1,4 +1,4 @@
-"""What a model asks for against what there is: everything that is missing, in one error."""
+"""Checks a model against the table of ops, and reports everything unsupported in one error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rule_of(node: onnx.NodeProto) -> Rule | None:
 
 
 def label(node: onnx.NodeProto) -> str:
-    """Returns a node's name in messages."""
+    """Returns a node's name for messages."""
     return f"{node.op_type} {node.name or next((name for name in node.output if name), '')!r}"
 
 
@@ -58,9 +58,7 @@ def opset(model: onnx.ModelProto) -> int:
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Returns the model with functions in place of calls: its own, and those that define ops which the table doesn't
-    have.
-    """
+    """Returns the model with functions inlined: its own, and those that define ops missing from the table."""
     if model.functions:
         model = inliner.inline_local_functions(model)
     versions = {_ALIASES.get(entry.domain, entry.domain): entry.version for entry in model.opset_import}
@@ -74,7 +72,7 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
             break
         try:
             model = inliner.inline_selected_functions(model, sorted(missing), inline_schema_functions=True)
-        except RuntimeError:  # it fails at optional inputs that are left out; then there is no such op here
+        except RuntimeError:  # inlining fails on omitted optional inputs; the op is then unsupported
             break
     return model
 
@@ -89,7 +87,7 @@ def _has_body(node: onnx.NodeProto, versions: dict[str, int]) -> bool:
 
 
 def problems(model: onnx.ModelProto) -> list[str]:
-    """Everything that a model has and the table doesn't."""
+    """Returns a message for everything in a model that the table doesn't support."""
     found: dict[str, None] = {}
     for node in all_nodes(model.graph):
         known = rule_of(node)
@@ -116,7 +114,7 @@ def problems(model: onnx.ModelProto) -> list[str]:
 
 
 def element_of(kind: onnx.TypeProto) -> int | None:
-    """Returns the element type of a tensor, or of what a sequence or optional holds."""
+    """Returns the element type of a tensor, or of the elements of a sequence or optional."""
     which = kind.WhichOneof("value")
     if which == "sequence_type":
         return element_of(kind.sequence_type.elem_type)
@@ -141,7 +139,7 @@ def _attribute_problem(known: Rule, attribute: onnx.AttributeProto) -> str:
 
 
 def check(model: onnx.ModelProto) -> None:
-    """Raises `OptionError` with everything that a model asks for in vain."""
+    """Raises `OptionError` listing everything in a model that is unsupported."""
     found = problems(model)
     if found:
         listed = "\n  ".join(found)

@@ -35,7 +35,7 @@ def _gemm(node: Node) -> Tensor:
 def _einsum(node: Node) -> Tensor:
     equation: str = node.attribute("equation").replace(" ", "")
     if "->" not in equation:
-        # Without a result, the letters that occur once, sorted, behind the ellipsis.
+        # Without an explicit output: the ellipsis, then the letters that occur once, sorted.
         terms = equation.replace("...", "")
         letters = sorted(letter for letter in set(terms) - {","} if terms.count(letter) == 1)
         equation += "->" + ("..." if "..." in equation else "") + "".join(letters)
@@ -44,7 +44,7 @@ def _einsum(node: Node) -> Tensor:
 
 @rule("Det")
 def _det(node: Node) -> Tensor:
-    """By elimination with the largest pivot of each column, unrolled."""
+    """Computes determinants by unrolled Gaussian elimination with partial pivoting."""
     rows = node.tensor(0)
     size = rows.shape[-1]
     result: Tensor = tg.full(rows.shape[:-2], 1.0, rows.dtype)
@@ -55,7 +55,7 @@ def _det(node: Node) -> Tensor:
         chosen = tg.one_hot(pivot_at, count, rows.dtype)
         pivot_row = tg.sum(tg.expand_dims(chosen, -1) * rows, -2)
         pivot = pivot_row[..., 0]
-        # The pivot's row trades places with the first, which changes the sign.
+        # Swapping the pivot's row with the first changes the sign.
         result = result * tg.where(tg.equal(pivot_at, 0), pivot, tg.negative(pivot))
         if count == 1:
             break
@@ -68,7 +68,7 @@ def _det(node: Node) -> Tensor:
 
 
 def shifted(x: Tensor, zero: Tensor | None, axis: int | None = None) -> Tensor:
-    """Quantized numbers less their zero point, as i32; a zero point of one axis lies along `axis`."""
+    """Returns quantized numbers minus their zero point, as i32; a 1-D zero point lies along `axis`."""
     wide = tg.cast(x, NAMES["i32"])
     if zero is None:
         return wide

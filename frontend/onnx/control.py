@@ -1,6 +1,6 @@
 """Control flow and sequences.
 
-How many steps a loop takes must be known while tracing; sequences are Python lists.
+The trip count of a loop must be known while tracing; sequences are Python lists.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tensorgrad.onnx.table import Node, Value, rule
 from tensorgrad.tracing.tensor import Tensor, Traced
 
 MOST_STEPS = 4096
-"""A loop of more steps is refused: each is traced on its own."""
+"""The largest trip count of a loop, as loops are unrolled while tracing."""
 
 
 @rule("If", "else_branch then_branch")
 def _if(node: Node) -> tuple[Value, ...]:
-    """Returns the branch that is known to be taken; else both, and a choice between their results."""
+    """Traces the branch taken if it is known while tracing; else both, and selects between their results."""
     condition = node.value(0)
     branches = node.attribute("then_branch"), node.attribute("else_branch")
     if not isinstance(condition, Traced):
@@ -41,7 +41,7 @@ def _if(node: Node) -> tuple[Value, ...]:
 
 @rule("Loop", "body", constants=(0, 1))
 def _loop(node: Node) -> tuple[Value, ...]:
-    """So many steps as are known while tracing, one behind the other."""
+    """Traces a loop, unrolled; its trip count must be known while tracing."""
     body, carried = node.attribute("body"), list(node.inputs[2:])
     most = int(node.scalar(0, MOST_STEPS + 1))
     going: Any = bool(node.scalar(1, True))
@@ -68,7 +68,7 @@ def _loop(node: Node) -> tuple[Value, ...]:
     "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes scan_output_directions directions",
 )
 def _scan(node: Node) -> tuple[Value, ...]:
-    """Returns every step, one behind the other."""
+    """Traces every step of a scan, unrolled."""
     if node.version < 9:
         return _batched_scan(node)
     body, count = node.attribute("body"), node.attribute("num_scan_inputs")
@@ -80,7 +80,7 @@ def _scan(node: Node) -> tuple[Value, ...]:
 
 
 def _batched_scan(node: Node) -> tuple[Value, ...]:
-    """Version 8: a leading batch axis, and lengths, which only whole ones are understood of."""
+    """Traces version 8 of `Scan`, with a leading batch axis; sequence lengths are not supported."""
     if node.has(0):
         node.refuse("sequence lengths are not supported")
     body, count = node.attribute("body"), node.attribute("num_scan_inputs")

@@ -1,4 +1,4 @@
-"""ONNX's element types, and what stands for each here."""
+"""ONNX's element types and their dtypes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def element_name(element: int) -> str:
 
 
 def numpy_dtype(element: int) -> DType:
-    """Numpy's own dtype of an element type."""
+    """Returns numpy's dtype for an element type."""
     return np.dtype(helper.tensor_dtype_to_np_dtype(element))
 
 

@@ -1,4 +1,4 @@
-"""Tracing a graph: node by node, each through the table."""
+"""Traces a graph node by node, using the table of ops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph that is ready to be traced.
+    """A graph prepared for tracing.
 
     Attributes:
         steps: The nodes that its outputs need, in order.
@@ -61,7 +61,7 @@ def _graph(graph: onnx.GraphProto, folder: str, fixed: Mapping[str, NumpyArray])
 
 
 def _read_names(node: onnx.NodeProto) -> set[str]:
-    """Returns the inputs of a node, those of its subgraphs included."""
+    """Returns the inputs of a node, including those of its subgraphs."""
     names = set(node.input)
     for graph in graphs_of(node):
         names.update(value.name for value in graph.output)

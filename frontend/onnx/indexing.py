@@ -1,4 +1,4 @@
-"""Reading and writing at computed places."""
+"""Gathers, scatters and other indexed accesses."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
 MOST_PAIRS = 1 << 26
-"""So many pairs of a place and an update are looked at, where a scatter multiplies or takes extremes."""
+"""The most (position, update) pairs that a scatter with a product or an extreme may compare."""
 
 
 def _counted(indices: Tensor, extent: int) -> Tensor:
-    """Indices with negative ones counted from the end."""
+    """Returns indices with negative ones counted from the end."""
     if indices.dtype.kind == "u":
         return indices
     return tg.where(tg.less(indices, 0), indices + extent, indices)
@@ -44,9 +44,7 @@ def _gather_elements(node: Node) -> Tensor:
 
 
 def _rows(extents: tuple[int, ...], indices: Tensor) -> Tensor:
-    """Returns the position of each index tuple among the elements of `extents`, in row-major order; outside where one
-    is.
-    """
+    """Returns the row-major linear index of each index tuple in `extents`; out of range if a component is."""
     flat: Tensor = tg.full(indices.shape[:-1], 0, NAMES["i32"])
     valid: Tensor = tg.full(indices.shape[:-1], True, "bool")
     for axis, extent in enumerate(extents):
@@ -75,10 +73,10 @@ def _gather_nd(node: Node) -> Tensor:
 
 
 def combined(old: Tensor, indices: Tensor, updates: Tensor, how: str, node: Node) -> Tensor:
-    """Rows of `old`, `[places, width]`, changed at `indices` by `updates`, `[count, width]`.
+    """Returns `old`, `[rows, width]`, with the rows at `indices` updated by `updates`, `[count, width]`.
 
-    Adding sums in rising order. Of equal indices the last wins where nothing is combined. Products and extremes take
-    the updates of each place in turn, over every pair of a place and an update.
+    Additions are in ascending order. Without a reduction the last of duplicate indices wins. Products and extremes
+    combine the updates of each row in order, over all pairs of a row and an update.
     """
     if how == "none":
         return old.at[indices].set(updates)
@@ -143,7 +141,7 @@ def _one_hot(node: Node) -> Tensor:
     indices, values = node.tensor(0), node.tensor(2)
     depth, axis = int(node.scalar(1)), node.attribute("axis", -1)
     if indices.dtype.kind == "f" or indices.dtype.itemsize < 4:
-        indices = tg.cast(indices, NAMES["i32"])  # narrow integers may not count to the depth
+        indices = tg.cast(indices, NAMES["i32"])  # narrow integers may not represent the depth
     hit = tg.one_hot(_counted(indices, depth), depth, "bool")
     return tg.moveaxis(tg.where(hit, values[1], values[0]), -1, axis)
 
@@ -171,13 +169,13 @@ def _array_feature_extractor(node: Node) -> Tensor:
 
 @rule("TensorScatter", "axis mode=linear|circular")
 def _tensor_scatter(node: Node) -> Tensor:
-    """Returns a cache with a few positions replaced, from an index on that differs by batch."""
+    """Returns a cache with consecutive positions replaced, starting at an index per batch element."""
     cache, update = node.tensor(0), node.tensor(1)
     axis = node.attribute("axis", -2) % cache.ndim
     extent, count = cache.shape[axis], update.shape[axis]
     start = node.tensor(2) if node.has(2) else tg.zeros((cache.shape[0],), "i32")
     first = tg.reshape(start, (-1, 1))
-    place = tg.arange(extent) - first  # how far each position of the cache is behind the first that is replaced
+    place = tg.arange(extent) - first  # offset of each position from the first replaced one
     if node.attribute("mode", "linear") == "circular":
         place = tg.remainder(place, extent)
     inside = tg.greater_equal(place, 0) & tg.less(place, count)
@@ -200,7 +198,7 @@ def _max_unpool(node: Node) -> Tensor:
     extents = (*x.shape[:2], *own)
     wanted = tuple(node.integers(2)) if node.has(2) else extents
     placed = tg.reshape(_spread(x, indices, math.prod(extents)), extents)
-    # The indices count in the result without its margins.
+    # The indices refer to the result without its padding.
     return tg.pad(placed, [(0, want - have) for want, have in zip(wanted, extents, strict=True)])
 
 

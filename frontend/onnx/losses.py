@@ -10,9 +10,7 @@ from tensorgrad.tracing.tensor import Tensor
 
 
 def _likelihood(node: Node, scores: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-    """Returns the negative likelihood of each target, weighted, and reduced as the node says; ignored targets count
-    nothing.
-    """
+    """Returns the weighted negative log-likelihood of the targets, with the node's reduction; ignored ones count 0."""
     ignored = node.attribute("ignore_index")
     valid = tg.full(target.shape, True, "bool") if ignored is None else tg.not_equal(target, ignored)
     index = tg.where(valid, target, 0)

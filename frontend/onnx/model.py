@@ -43,7 +43,7 @@ class Input:
         name: Its name in the file.
         shape: The extents: numbers, names of extents that may vary but agree everywhere, or None for any; None where
             the number of axes is unknown too.
-        dtype: What it is taken as.
+        dtype: The dtype it is converted to.
         element: ONNX's element type.
         kind: "tensor", "sequence" or "optional".
     """
@@ -57,7 +57,7 @@ class Input:
 
 @dataclass(frozen=True)
 class _Source:
-    """What a model is made of, apart from its parameters' values in a program."""
+    """The parts of a model, except the values of its parameters in a program."""
 
     graph: Graph
     inputs: tuple[Input, ...]
@@ -67,14 +67,15 @@ class _Source:
 
 
 class Scope(Module):
-    """A part of the names of an imported model's parameters."""
+    """A namespace in the parameter names of an imported model."""
 
 
 class OnnxModel(Module):
     """An ONNX graph as a module: made by `load`.
 
     Inside a trace, call the model that `tg.compile` or `attach` gives to the function, with tensors in the order of
-    the graph's inputs or by their names. Outside of traces a call computes at once by numpy, with the file's values.
+    the graph's inputs or by their names. Outside of traces a call computes immediately by numpy, on the file's
+    values.
     """
 
     def __init__(self, source: _Source):
@@ -237,9 +238,9 @@ def load(
     Args:
         source: A path, or a model of the `onnx` library.
         constants: Numbers for inputs of the graph that decide what is traced, such as the shape of a `Reshape`; they
-            are inputs no more.
-        frozen: Names of initializers, or patterns such as `encoder.*`, that are to be constants too.
-        float64: Whether `DOUBLE` stays f64, which numpy runs and devices refuse.
+            are no longer inputs.
+        frozen: Names of initializers, or patterns such as `encoder.*`, that become constants too.
+        float64: Whether `DOUBLE` stays f64, which numpy supports and devices reject.
 
     Returns:
         The model.
@@ -273,7 +274,7 @@ def load(
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Makes one error of whatever a damaged model comes to, which the library's checker does not see all of.
+    """Converts any error caused by a damaged model to one; the library's checker doesn't find all damage.
 
     Raises:
         OptionError: The model is damaged.
@@ -297,7 +298,7 @@ def _read(source: Any) -> tuple[onnx.ModelProto, str]:
             )
         path = Path(source)
         model = onnx.load(path, load_external_data=True)
-        checker.check_model(os.fspath(path))  # in memory it could be too large to check
+        checker.check_model(os.fspath(path))  # a large model can't be checked in memory
         return model, str(path.parent)
     except (checker.ValidationError, DecodeError) as error:
         raise OptionError(f"{user_line()}: tg.onnx.load: this is not a valid ONNX model: {error}") from None
@@ -343,7 +344,7 @@ def _trainable(
 
 
 def constant_inputs(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, ...]:
-    """Returns the names of a graph's inputs that decide what is traced: what `load` wants among its `constants`.
+    """Returns the names of a graph's inputs that decide what is traced: those that `load` requires as `constants`.
 
     Raises:
         OptionError, OSError: As `load`.
@@ -356,7 +357,7 @@ def constant_inputs(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[s
 
 
 def _needed_while_tracing(model: onnx.ModelProto) -> set[str]:
-    """Returns the values whose numbers decide what is traced, and what they are computed from."""
+    """Returns the values whose numbers decide what is traced, and those they are computed from."""
     nodes = list(all_nodes(model.graph))
     makers = {name: node for node in nodes for name in node.output}
     found = set(_operands(nodes, lambda known, position: known.needs_constant(position)))
@@ -372,7 +373,7 @@ def _needed_while_tracing(model: onnx.ModelProto) -> set[str]:
 
 
 def _statistics(model: onnx.ModelProto) -> set[str]:
-    """Returns the values that are measured, not trained."""
+    """Returns the values that are running statistics, not trained."""
     return set(_operands(all_nodes(model.graph), lambda known, position: position in known.statistics))
 
 
@@ -384,7 +385,7 @@ def _operands(nodes: Iterable[onnx.NodeProto], wanted: Callable[[Rule, int], boo
 
 
 def _paths(names: Mapping[str, Any]) -> dict[str, str]:
-    """Returns a path of attributes for each name, all different, none through another's end."""
+    """Returns an attribute path for each name, all distinct, none a prefix of another."""
     split = {name: [_part(part) for part in re.split(r"[./]", name) if part] or ["parameter"] for name in names}
     scopes = {tuple(parts[:end]) for parts in split.values() for end in range(1, len(parts))}
     taken: set[tuple[str, ...]] = set()

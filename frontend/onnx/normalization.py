@@ -14,7 +14,7 @@ from tensorgrad.tracing.tensor import Tensor
 
 
 def _channelwise(x: Tensor, rank: int) -> Tensor:
-    """Returns a vector along axis 1."""
+    """Returns a vector reshaped to broadcast along axis 1."""
     return tg.reshape(x, (1, -1, *[1] * (rank - 2)))
 
 
@@ -57,13 +57,13 @@ def _group_normalization(node: Node) -> Tensor:
     groups = node.attribute("num_groups")
     grouped = tg.reshape(x, (x.shape[0], groups, -1))
     normal = tg.reshape(_standardized(grouped, (2,), node.attribute("epsilon", 1e-5)), x.shape)
-    if scale.size != x.shape[1]:  # version 18: one for each group
+    if scale.size != x.shape[1]:  # version 18: one per group
         scale, bias = (tg.repeat(part, x.shape[1] // groups, 0) for part in (scale, bias))
     return normal * _channelwise(scale, x.ndim) + _channelwise(bias, x.ndim)
 
 
 def _stashed(node: Node, x: Tensor) -> Tensor:
-    """In the precision that statistics are computed in: f32 for f16."""
+    """Returns a tensor in the dtype in which statistics are computed: f32 for f16."""
     return tg.cast(x, NAMES["f32"]) if x.dtype == NAMES["f16"] and node.attribute("stash_type", 1) == 1 else x
 
 

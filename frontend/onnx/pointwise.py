@@ -123,7 +123,7 @@ def _pow(node: Node) -> Tensor:
 
 
 def _whole_power(base: Tensor, exponent: Tensor) -> Tensor:
-    """Integers to the power of integers, wrapping; 0 where the exponent is negative, as a quotient rounds."""
+    """Returns integers to integer powers, wrapping; 0 for negative exponents, as a quotient rounds."""
     if isinstance(exponent, Array) and exponent.size == 1 and int(np.asarray(exponent).reshape(())) >= 0:
         extents = np.broadcast_shapes(base.shape, exponent.shape)
         return tg.power(tg.broadcast_to(base, extents), int(np.asarray(exponent).reshape(())))

@@ -19,7 +19,7 @@ from tensorgrad.tracing.tensor import Tensor
 
 
 def quantized(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType) -> Tensor:
-    """`round(x / scale) + zero`, held within a dtype of integers."""
+    """`round(x / scale) + zero`, clamped to the range of an integer dtype."""
     limits = np.iinfo(dtype)
     level = tg.round(x / scale)
     if zero is not None:
@@ -28,9 +28,7 @@ def quantized(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType) -> Te
 
 
 def _along(x: Tensor, part: Tensor, node: Node) -> Tensor:
-    """Returns a scale or zero point in `x`'s shape: one for all, one for each position of an axis, or one for each
-    block.
-    """
+    """Returns a scale or zero point broadcast to `x`'s shape: per tensor, per axis or per block."""
     if part.size == 1:
         return tg.reshape(part, ())
     axis = node.attribute("axis", 1) % x.ndim

@@ -1,7 +1,4 @@
-"""Recurrent layers.
-
-One step is traced after the other.
-"""
+"""Recurrent layers, unrolled over steps."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ Cell = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
 
 
 def _activations(node: Node, direction: int, defaults: Sequence[str]) -> list[Callable[[Tensor], Tensor]]:
-    """Returns the activation functions of a direction, held within `clip`."""
+    """Returns the activation functions of a direction, with their inputs clamped to `clip`."""
     names = list(node.attribute("activations", list(defaults) * _directions(node)))
     alphas, betas = list(node.attribute("activation_alpha", [])), list(node.attribute("activation_beta", []))
     clip = node.attribute("clip")
@@ -46,7 +43,7 @@ def _directions(node: Node) -> int:
 def _layer(node: Node, gates: int, states: int, cell: Callable[[Node, int, Tensor, Tensor, Tensor], Cell]) -> Any:
     """Runs a cell over the steps, in each direction.
 
-    The product of all steps' inputs with the weights is one contraction; what is left in a step is the recurrence.
+    The product of all steps' inputs with the weights is one contraction; only the recurrence remains in a step.
     """
     layout = node.attribute("layout", 0)
     x, w, r = node.tensor(0), node.tensor(1), node.tensor(2)
@@ -82,7 +79,7 @@ def _initial(node: Node, position: int, direction: int, extents: tuple[int, int]
 def _steps(
     node: Node, step: Cell, given: Tensor, state: tuple[Tensor, ...], backwards: bool
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Runs all steps; beyond the end of a shorter sequence the state stays, and the output is 0."""
+    """Runs all steps; past the end of a shorter sequence the state is kept, and the output is 0."""
     count = given.shape[0]
     lengths = tg.reshape(node.tensor(4), (-1, 1)) if node.has(4) else None
     outputs: list[Tensor] = []

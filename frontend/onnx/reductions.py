@@ -1,4 +1,4 @@
-"""Reductions, positions of extremes, running sums, sorting."""
+"""Reductions, argmin and argmax, cumulative sums, sorting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _smallest(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 def _extreme(function: Callable[..., Tensor], x: Tensor, axis: Any, keepdims: bool, smallest: bool) -> Tensor:
-    """Returns the extreme elements; of none, the end of the dtype's range, as the standard says."""
+    """Returns the extreme elements; for empty axes the bound of the dtype's range, as the standard requires."""
     if any(x.shape[i] == 0 for i in (range(x.ndim) if axis is None else axis)):
         places = {i % x.ndim for i in (range(x.ndim) if axis is None else axis)}
         limit: Any = bool(smallest)

@@ -1,6 +1,6 @@
 """Resizing.
 
-Every axis on its own, as a sum over the few elements that each new one is made of.
+Each axis is resized separately, as a weighted sum over a few input elements per output element.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEAREST = "nearest_mode=round_prefer_floor|round_prefer_ceil|floor|ceil"
 
 @dataclass(frozen=True)
 class _Axis:
-    """How one axis is resized: extents, the scale, and the part that is looked at."""
+    """How one axis is resized: extents, scale, and region of interest."""
 
     extent: int
     wanted: int
@@ -96,7 +96,7 @@ def _chosen(
 
 
 def _origins(one: _Axis, transformation: str) -> NumpyArray:
-    """Returns where among the old elements each new one lies."""
+    """Returns the input coordinate of each output element."""
     at, exact = np.arange(one.wanted, dtype=np.float64), one.scale * one.extent
     if transformation == "align_corners":
         return at * ((one.extent - 1) / (exact - 1)) if exact != 1 else at * 0
@@ -114,7 +114,7 @@ def _origins(one: _Axis, transformation: str) -> NumpyArray:
 
 
 def _nearest(ratio: NumpyArray, how: str) -> NumpyArray:
-    """Returns which of the two neighbours is taken: 0 or 1; `ratio` is in (0, 1], 1 at a neighbour."""
+    """Returns which of the two neighbours is used: 0 or 1; `ratio` is in (0, 1], 1 at a neighbour."""
     upper = {
         "round_prefer_floor": ratio > 0.5,
         "round_prefer_ceil": ratio >= 0.5,
@@ -129,7 +129,7 @@ def _triangle(distance: NumpyArray) -> NumpyArray:
 
 
 def _cubic(a: float) -> Callable[[NumpyArray], NumpyArray]:
-    """Keys' convolution kernel, of distances that are not negative."""
+    """Returns Keys' cubic convolution kernel, for nonnegative distances."""
 
     def kernel(distance: NumpyArray) -> NumpyArray:
         near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
@@ -142,7 +142,7 @@ def _cubic(a: float) -> Callable[[NumpyArray], NumpyArray]:
 def _taps(
     node: Node, one: _Axis, origins: NumpyArray, reach: int, kernel: Callable[[NumpyArray], NumpyArray]
 ) -> tuple[NumpyArray, NumpyArray]:
-    """Returns the old elements that each new one is made of, `[new, taps]`, and their weights."""
+    """Returns the indices of the input elements of each output element, `[new, taps]`, and their weights."""
     base = np.ceil(origins) - 1
     ratio = origins - base
     stretch = min(one.scale, 1.0) if node.attribute("antialias", 0) else 1.0

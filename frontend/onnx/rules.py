@@ -1,4 +1,4 @@
-"""The whole table: importing this enters every family."""
+"""The whole table: importing this module registers every family."""
 
 from __future__ import annotations
 

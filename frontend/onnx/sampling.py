@@ -1,6 +1,6 @@
 """Reading images at fractional positions.
 
-A position has a few neighbours on each axis, each with a weight: gathers that cost what they read.
+A position has a few weighted neighbours on each axis, which are gathered.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tensorgrad.tracing.tensor import Array, Tensor
 
 @dataclass(frozen=True)
 class _Tap:
-    """One neighbour of each position on an axis: where it is, held inside, and what it counts."""
+    """One neighbour of each position on an axis: its index, clamped to the axis, and its weight."""
 
     place: Tensor
     weight: Tensor
 
 
 Bounded = Callable[[Tensor, int], Tensor]
-"""Brings whole positions, as floats, into an axis of some extent."""
+"""Maps integral positions, as floats, into an axis of a given extent."""
 
 
 def _taps(extent: int, weights: Sequence[Tensor], first: Tensor, zeros: bool, bounded: Bounded) -> list[_Tap]:
@@ -48,14 +48,14 @@ def _same(place: Tensor, extent: int) -> Tensor:
 
 
 def linear(at: Tensor, extent: int, zeros: bool = True) -> list[_Tap]:
-    """Returns the two neighbours, weighted by closeness; those outside count nothing, or are those at the edge."""
+    """Returns the two neighbours, weighted by proximity; those outside have weight 0, or are clamped to the edge."""
     first = tg.floor(at)
     share = at - first
     return _taps(extent, [1.0 - share, share], first, zeros, _same)
 
 
 def _cubic(at: Tensor, extent: int, zeros: bool, bounded: Bounded) -> list[_Tap]:
-    """Returns the four neighbours by Keys' kernel with a = -0.75."""
+    """Returns the four neighbours, weighted by Keys' kernel with a = -0.75."""
     a, first = -0.75, tg.floor(at)
     share = at - first
     rest = 1.0 - share
@@ -71,7 +71,7 @@ def _cubic(at: Tensor, extent: int, zeros: bool, bounded: Bounded) -> list[_Tap]
 
 
 def read(x: Tensor, taps: Sequence[Sequence[_Tap]]) -> list[Tensor]:
-    """Yields each combination of the axes' neighbours, weighted: what adds up to the elements at the positions.
+    """Returns each weighted combination of the axes' neighbours; their sum is the elements at the positions.
 
     Args:
         x: `[batch, channels, spatial...]`.
@@ -100,7 +100,7 @@ def _total(terms: Sequence[Tensor]) -> Tensor:
 
 
 def _reflected(at: Tensor, low: float, high: float) -> Tensor:
-    """Positions mirrored at both ends until they are inside."""
+    """Returns positions reflected at both ends into range."""
     span = high - low
     if span <= 0:
         return at * 0.0
@@ -148,7 +148,7 @@ def _grid_sample(node: Node) -> Tensor:
 
 @rule("DeformConv", "dilations group kernel_shape offset_group pads strides")
 def _deformable_convolution(node: Node) -> Tensor:
-    """Reads every window's elements where their offsets move them, and contracts them with the weights."""
+    """Samples the elements of every window at their offsets, and contracts them with the weights."""
     x, w, offset = node.tensor(0), node.tensor(1), node.tensor(2)
     count, window, out = x.ndim - 2, w.shape[2:], offset.shape[2:]
     steps, holes = listed(node, "strides", count), listed(node, "dilations", count)

@@ -74,7 +74,7 @@ def _expand(node: Node) -> Tensor:
 @rule("Tile", constants=(1, 2))
 def _tile(node: Node) -> Tensor:
     x = node.tensor(0)
-    if node.has(2):  # version 1: so many tiles along one axis
+    if node.has(2):  # version 1: a number of tiles along one axis
         counts = [1] * x.ndim
         counts[int(node.scalar(2))] = int(node.scalar(1))
         return tg.tile(x, counts)
@@ -104,7 +104,7 @@ def _split(node: Node) -> Any:
 
 
 def parts(x: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
-    """Pieces of a tensor along an axis, of these extents."""
+    """Returns the parts of a tensor along an axis, of these extents."""
     starts = np.cumsum([0, *sizes])[:-1]
     return [tg.narrow(x, axis, int(start), size) for start, size in zip(starts, sizes, strict=True)]
 
@@ -124,7 +124,7 @@ def _slice(node: Node) -> Tensor:
 
 
 def _bounds(start: int, end: int, step: int, extent: int) -> slice:
-    """ONNX clamps what Python would wrap: an end below the first element means before it, not from the back."""
+    """Returns a Python slice with ONNX's bounds: negative ones count from the end once, and are then clamped."""
     start = start + extent if start < 0 else start
     end = end + extent if end < 0 else end
     if step > 0:
@@ -141,7 +141,7 @@ def _pad(node: Node) -> Tensor:
     pairs = [(0, 0)] * x.ndim
     for i, axis in enumerate(axes):
         pairs[axis] = (widths[i], widths[i + len(axes)])
-    # Negative widths cut off.
+    # Negative widths crop.
     kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(pairs, x.shape, strict=True))
     x = x[kept] if any(a < 0 or b < 0 for a, b in pairs) else x
     grown = [(max(a, 0), max(b, 0)) for a, b in pairs]

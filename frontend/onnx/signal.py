@@ -1,7 +1,4 @@
-"""Fourier transforms.
-
-As products with the matrix of roots of unity.
-"""
+"""Fourier transforms, as products with the DFT matrix."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from tensorgrad.tracing.tensor import Array, Tensor
 
 
 def _roots(length: int, outputs: int, inverse: bool, dtype: np.dtype[np.generic]) -> tuple[Array, Array]:
-    """Returns the real and imaginary parts of the transform's matrix, `[length, outputs]`."""
+    """Returns the real and imaginary parts of the DFT matrix, `[length, outputs]`."""
     turns = np.outer(np.arange(length), np.arange(outputs)) % length
     angle: NumpyArray = (2 if inverse else -2) * np.pi * turns / length
     scale = 1 / length if inverse else 1.0
@@ -53,7 +50,7 @@ def _dft(node: Node) -> Tensor:
 
 
 def _mirrored(half: Tensor, length: int) -> Tensor:
-    """Returns the whole spectrum of a real signal, from its first half: the rest is conjugate, backwards."""
+    """Returns the whole spectrum of a real signal, from its first half; the rest is its conjugate, reversed."""
     rest = length - half.shape[-2]
     tail = tg.flip(tg.narrow(half, -2, 1, rest), -2)
     return tg.concat([half, tail * Array(np.array([1, -1], half.dtype))], -2)

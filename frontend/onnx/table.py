@@ -1,4 +1,4 @@
-"""The table of ONNX ops: what each computes here, with which attributes, and which operands must be known."""
+"""The table of ONNX ops: how each is traced, its attributes, and which inputs must be constant."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Rule:
     """How an op is traced.
 
     Attributes:
-        function: Gives the outputs of a node: one value, or a tuple.
-        attributes: The attributes that it understands, each with the values it allows (None for any).
+        function: Returns the outputs of a node: one value, or a tuple.
+        attributes: The supported attributes, each with its allowed values (None for any).
         constants: The positions of inputs whose numbers it needs while tracing, such as shapes and axes; -1 for all.
-        statistics: The positions of inputs that are measured, not trained, such as a running mean.
+        statistics: The positions of inputs that are statistics, not trained, such as a running mean.
     """
 
     function: Callable[[Node], Any]
@@ -53,11 +53,11 @@ def rule(
     statistics: tuple[int, ...] = (),
     domain: str = "",
 ) -> Callable[[Callable[[Node], Any]], Callable[[Node], Any]]:
-    """Enters a function in the table.
+    """Registers a function in the table.
 
     Args:
         names: The op, or several, with spaces between.
-        attributes: Names with spaces between; `mode=linear|nearest` allows these values alone.
+        attributes: Names with spaces between; `mode=linear|nearest` allows only these values.
         constants: See `Rule`.
         statistics: See `Rule`.
         domain: The domain of the op; the default one unless said otherwise.
@@ -78,7 +78,7 @@ def rule(
 
 @dataclass(frozen=True)
 class Setting:
-    """What holds for a whole model: its opset and how DOUBLE is read."""
+    """The settings of a model: its opset, and whether DOUBLE stays f64."""
 
     version: int
     float64: bool
@@ -94,7 +94,7 @@ class Node:
         inputs: Its values; None for those left out.
         attributes: Its attributes as Python values.
         outputs: The names of its outputs; empty for unused ones.
-        setting: What holds for the model.
+        setting: The model's settings.
         run: Traces one of the node's graphs on values for its inputs.
     """
 
@@ -112,7 +112,7 @@ class Node:
         return self.setting.version
 
     def refuse(self, reason: str) -> NoReturn:
-        """Raises `OptionError`: what the node asks for isn't there."""
+        """Raises `OptionError`: the node is unsupported for this reason."""
         raise OptionError(f"{user_line()}: {self.op}: {reason}")
 
     def attribute(self, name: str, default: Any = None) -> Any:
@@ -128,7 +128,7 @@ class Node:
         return position < len(self.outputs) and bool(self.outputs[position])
 
     def value(self, position: int) -> Any:
-        """Returns an input as it is.
+        """Returns an input unchanged.
 
         Raises:
             ShapeError: It is left out.
@@ -187,7 +187,7 @@ class Node:
         return self.constant(position).reshape(-1)[0].item() if self.has(position) else default
 
     def axes(self, position: int, name: str = "axes") -> list[int] | None:
-        """Axes, from an input or (in older opsets) an attribute; None where there are none."""
+        """Returns axes, from an input or (in older opsets) an attribute; None if there are none."""
         if self.has(position):
             return self.integers(position)
         given = self.attribute(name)

@@ -12,7 +12,7 @@ _DOMAIN = "ai.onnx.preview.training"
 
 
 def _groups(node: Node, kinds: int) -> list[tuple[Tensor, ...]]:
-    """For each parameter: itself, its gradient, and its states."""
+    """Returns for each parameter: itself, its gradient, and its states."""
     tensors = [node.tensor(i) for i in range(2, len(node.inputs))]
     count = len(tensors) // kinds
     return [tuple(tensors[kind * count + i] for kind in range(kinds)) for i in range(count)]

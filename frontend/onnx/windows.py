@@ -21,18 +21,18 @@ _WINDOW = "auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID dilations kernel_shape pa
 
 
 def listed(node: Node, name: str, count: int, default: int = 1) -> list[int]:
-    """Returns an attribute of integers; so many of `default` where it is left out."""
+    """Returns an attribute of integers; by default `count` times `default`."""
     return [int(number) for number in node.attribute(name, None) or [default] * count]
 
 
 def pairs(pads: Sequence[int]) -> list[tuple[int, int]]:
-    """Paddings before and behind each axis, from all before and then all behind."""
+    """Returns (before, after) paddings per axis, from ONNX's order: all before, then all after."""
     half = len(pads) // 2
     return list(zip(pads[:half], pads[half:], strict=True))
 
 
 def paddings(node: Node, extents: Sequence[int], window: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the padding before and behind each spatial axis of these extents."""
+    """Returns the padding before and after each spatial axis of these extents."""
     count, how = len(window), node.attribute("auto_pad", "NOTSET")
     if how == "NOTSET":
         return pairs(listed(node, "pads", 2 * count, 0))
@@ -123,7 +123,7 @@ def _max_pool(node: Node) -> Any:
         return result
     places = np.arange(x.size, dtype=np.int32)
     if node.attribute("storage_order", 0):
-        # Positions within a plane count by columns.
+        # Positions within a plane are in column-major order.
         planes, extents = math.prod(x.shape[:2]), x.shape[2:]
         order = np.arange(math.prod(extents)).reshape(extents[::-1]).transpose()
         places = (np.arange(planes)[:, None] * math.prod(extents) + order.reshape(1, -1)).astype(np.int32).reshape(-1)
@@ -170,7 +170,7 @@ def _global_lp_pool(node: Node) -> Tensor:
     return tg.norm(x, node.attribute("p", 2), _spatial(x), keepdims=True)
 
 
-# Windows back into images
+# From windows to images
 
 
 @rule("Col2Im", "dilations pads strides", constants=(1, 2))
@@ -194,9 +194,7 @@ def _qlinear_conv(node: Node) -> Tensor:
 
 @rule("CausalConvWithState", "activation=none|silu|swish")
 def _causal_convolution(node: Node) -> Any:
-    """Convolves every channel on its own, behind the last elements of the part before; those of this part are the new
-    state.
-    """
+    """Convolves each channel, prefixed by the previous part's last elements; this part's are the new state."""
     x, w = node.tensor(0), node.tensor(1)
     batch, channels, _ = x.shape
     behind = w.shape[2] - 1
