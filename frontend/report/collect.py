@@ -1,4 +1,4 @@
-"""Runs the passes of a compilation once more, and keeps what a report shows of each."""
+"""Reruns the passes of a compilation, and records the data that a report shows."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ TITLES = {
     "wgsl": "kernels for shaders",
     "llvm": "kernels for native code",
 }
-"""The levels, each in a line."""
+"""One-line descriptions of the levels."""
 
 MOST_LINES = 40_000
-"""How many lines of a level a report has."""
+"""The most lines of a level in a report."""
 
 MOST_CHANGED = 3_000
-"""How many lines of a pass's changes a report has."""
+"""The most lines of a pass's diff in a report."""
 
 
 def collect(
@@ -59,26 +59,26 @@ def collect(
     profile: Profile | None = None,
     folder: Path | None = None,
 ) -> Facts:
-    """Returns what a report shows of a function.
+    """Returns the data of a report about a function.
 
     Args:
-        traced: The function as it was traced; stays as it is.
+        traced: The traced function; not modified.
         on_tensors: The passes that stay on `tg`.
-        below: The passes from there to kernels.
-        target: What they are for.
-        name: The function.
-        device: Where it runs.
+        below: The passes from there down to kernels.
+        target: The target to compile for.
+        name: The function's name.
+        device: A description of the device.
         profile: What its dispatches take, where that was measured.
         folder: What relative paths of its source are relative to, before the current folder.
 
     Raises:
-        ProgramError: A pass refuses the program.
+        ProgramError: A pass rejects the program.
     """
     return _Collector(traced, target, folder).run(on_tensors, below, name, device, profile)
 
 
 class _Collector:
-    """A module on its way down, and what is known of it."""
+    """A module being lowered, and the data recorded so far."""
 
     def __init__(self, traced: ModuleOp, target: Target, folder: Path | None):
         self._module = traced.clone()
@@ -98,7 +98,7 @@ class _Collector:
         device: str,
         profile: Profile | None,
     ) -> Facts:
-        """Runs the passes; returns what they did."""
+        """Runs the passes; returns the recorded data."""
         self._name_values()
         self._text = self._plain()
         self._level("traced")
@@ -148,7 +148,7 @@ class _Collector:
         )
 
     def _name_values(self) -> None:
-        """Names what has no name, so that a value is called the same behind every pass."""
+        """Names unnamed values, so that a value keeps its name after every pass."""
         for op in self._module.walk():
             blocks = (block for region in op.regions for block in region.blocks)
             for value in (*op.results, *(argument for block in blocks for argument in block.args)):
@@ -180,7 +180,7 @@ class _Collector:
 
 
 def _spec(one: ModulePass) -> str:
-    """Returns a pass as `tg-opt -p` takes it, without the target, which is long and the same everywhere."""
+    """Returns a pass in the syntax of `tg-opt -p`, without the target, which is long and always the same."""
     spec = one.spec()
     spec.parameters.pop("target", None)
     return str(spec)
@@ -196,8 +196,8 @@ def runs_of(program: Program, flow: Flow, kernels: Sequence[KernelCode], profile
 
     Args:
         program: The program.
-        flow: What they read and write, in the same order.
-        kernels: The program's, in its order.
+        flow: Their reads and writes, in the same order.
+        kernels: The program's kernels, in its order.
         profile: What its dispatches take, where that was measured.
     """
     seconds = iter([one.seconds for one in profile.dispatches] if profile else [])
@@ -226,7 +226,7 @@ def runs_of(program: Program, flow: Flow, kernels: Sequence[KernelCode], profile
 
 
 def facts_of_program(program: Program, profile: Profile | None = None) -> Facts:
-    """Returns what a report shows of a program without its IR: from a file."""
+    """Returns the data of a report about a program without IR, such as one from a file."""
     kernels = tuple(KernelCode(one.entry, one.language, one.code, ()) for one in program.kernels)
     flow = flow_of_program(program)
     return Facts(
@@ -247,5 +247,5 @@ def _arenas(program: Program) -> dict[str, int]:
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of what compiles."""
+    """Returns the versions of the compiler's packages."""
     return {PACKAGE: version(PACKAGE), "xdsl": version("xdsl")}

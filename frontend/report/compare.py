@@ -1,4 +1,4 @@
-"""What differs between two compilations."""
+"""Compares two compilations."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tensorgrad.report.difference import difference
 from tensorgrad.report.facts import Facts
 
 MOST_CHANGED = 4_000
-"""How many lines of a level's changes are kept."""
+"""The most lines of a level's diff."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two programs.
+    """The differences between two programs.
 
     Attributes:
-        names: What they are called.
+        names: Their names.
         figures: The name of a figure, and its two values.
         levels: A unified diff by the name of each level that both have; empty where nothing differs.
-        kernels: A line of the user's program, and how many dispatches it has in each of the two, where those differ.
+        kernels: A line of the user's program, and how many dispatches it has in each of the two, if these differ.
     """
 
     names: tuple[str, str]
@@ -30,7 +30,7 @@ class Comparison:
 
 
 def compared(first: Facts, second: Facts) -> Comparison:
-    """Returns what differs between two programs."""
+    """Returns the differences between two programs."""
     levels = {level.name: level for level in second.levels}
     lines = [Counter[str](), Counter[str]()]
     for facts, counts in zip((first, second), lines, strict=True):

@@ -1,4 +1,4 @@
-"""`CompilationReport`: what `training.report()` gives."""
+"""`CompilationReport`: the result of `training.report()`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tensorgrad.report.text import comparison_text, summary_of, text_of
 
 @dataclass(frozen=True)
 class CompilationReport:
-    """What a compilation did, or two beside each other; `print` shows it as text.
+    """A report on a compilation, or on two side by side; `print` shows it as text.
 
     Attributes:
-        facts: What is known of it, as plain data; `facts.to_dict()` is what JSON has.
-        beside: Of another compilation that it is compared with, or None.
+        facts: Its data; `facts.to_dict()` is the JSON form.
+        beside: The data of a compilation to compare with, or None.
     """
 
     facts: Facts

@@ -1,4 +1,4 @@
-"""What differs between two texts of IR."""
+"""Diffs of IR."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 
 def difference(before: Sequence[str], after: Sequence[str], most: int) -> str:
-    """Returns a unified diff of lines, empty where they are the same, cut off where it is too long to be read.
+    """Returns a unified diff of lines, empty if they are equal, truncated if it is too long to read.
 
     Args:
-        before: The lines.
-        after: Those in their place.
-        most: How many lines the diff has at most.
+        before: The old lines.
+        after: The new lines.
+        most: The most lines of the diff.
     """
     if before == after:
         return ""

@@ -10,10 +10,10 @@ from tensorgrad.report.graph import Layout, graph_of, laid_out
 Spec: TypeAlias = dict[str, Any]
 
 SCHEMA = "https://vega.github.io/schema/vega/v6.json"
-"""The version of Vega's language, by the name that it has."""
+"""The schema of Vega's language, with its version."""
 
 ACROSS, DOWN = 190, 90
-"""How far nodes of the data flow are from each other, in pixels at first."""
+"""The initial spacing of nodes in the data flow, in pixels."""
 
 ROLES = {"dispatch": "#4c78a8", "copy": "#9d755d", "input": "#54a24b", "output": "#e45756"}
 """The colours of nodes."""
@@ -61,11 +61,11 @@ MOVED: list[Spec] = [
     {"name": "scale", "value": [1]},
     {"name": "reset", "value": 0},
 ]
-"""Signals of a picture that is dragged and zoomed: by pointer and wheel, and by `shift`, `scale` and `reset`."""
+"""Signals for panning and zooming a picture: by pointer and wheel, and by `shift`, `scale` and `reset`."""
 
 
 def data_flow(facts: Facts) -> Spec:
-    """Returns the picture of what dispatches pass on to each other: boxes, and edges as wide as buffers are large.
+    """Returns the data flow between dispatches: boxes, and edges whose width grows with the buffer's size.
 
     Raises:
         ImportError: The package igraph is not installed.
@@ -172,7 +172,7 @@ def _named(facts: Facts, number: int) -> str:
 
 
 def _focus(layout: Layout) -> list[Spec]:
-    """Returns the signals of what is seen first: all of it, if it can be read so, or else its top."""
+    """Returns the signals of the initial view: the whole picture if it is legible, else its top."""
     xs = [x * ACROSS for points in (layout.places, *layout.bends) for x, _ in points] or [0.0]
     ys = [y * DOWN for _, y in layout.places] or [0.0]
     wide = max(xs) - min(xs) + ACROSS
@@ -242,11 +242,11 @@ LIVES: list[Spec] = [
         },
     },
 ]
-"""The marks of buffers by dispatch and offset, and of the bytes that are live."""
+"""The marks of buffers by dispatch and offset, and of live bytes."""
 
 
 def memory(facts: Facts) -> Spec:
-    """Returns the picture of the workspace: which buffer lies where, from which dispatch to which."""
+    """Returns the picture of the workspace: the offset and live range of each buffer."""
     lives = [
         {
             "first": value.first,
@@ -306,7 +306,7 @@ def memory(facts: Facts) -> Spec:
 
 
 def costs(facts: Facts) -> Spec:
-    """Returns the picture of what each dispatch takes: time where that was measured, or else bytes moved."""
+    """Returns the picture of each dispatch's cost: its time if measured, else its bytes moved."""
     timed = any(run.seconds is not None for run in facts.runs)
     rows = [
         {

@@ -1,4 +1,4 @@
-"""What a report shows, as plain data."""
+"""The data of a report."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 Place: TypeAlias = tuple[int, int]
-"""A line of the user's program: the number of its file, and the line, from 1."""
+"""A line of the user's program: the index of its file, and the line number, from 1."""
 
 NOWHERE: Place = (-1, 0)
-"""The place of what is from no line."""
+"""The location of ops that come from no line."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class SourceFile:
     """A file of the user's program.
 
     Attributes:
-        path: As labels have it: without the folders above the working one.
-        text: What is in it.
+        path: Its path as in labels, without the folders above the working directory.
+        text: Its contents.
     """
 
     path: str
@@ -28,13 +28,13 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Level:
-    """The IR at one point on the way down.
+    """The IR at one level of lowering.
 
     Attributes:
-        name: Such as "traced" or "buf".
-        title: What it is, in a line.
+        name: Its name, such as "traced" or "buf".
+        title: A one-line description.
         text: The IR.
-        places: Where each of its lines is from.
+        places: The source location of each of its lines.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Level:
 
 @dataclass(frozen=True)
 class PassRun:
-    """One pass.
+    """One run of a pass.
 
     Attributes:
-        name: The pass with its options, as `tg-opt -p` takes it.
-        seconds: What it took.
-        ops: How many ops it left.
-        kernels: How many kernels it left.
+        name: The pass with its options, in the syntax of `tg-opt -p`.
+        seconds: How long it took.
+        ops: The number of ops after it.
+        kernels: The number of kernels after it.
         diff: What it changed, as a unified diff of the IR; empty if nothing.
     """
 
@@ -67,14 +67,14 @@ class Value:
     """A buffer of a step.
 
     Attributes:
-        name: The tensor's name, or what the IR calls it.
+        name: The tensor's name, or its name in the IR.
         role: "parameter", "state", "input", "scalar", "output", "constant", "counter", "workspace", or "branch"
-            for what says which of two branches runs.
+            for the value that selects which of two branches runs.
         type: Its dtype and shape.
-        arena: The allocation that it lies in.
-        offset: Where it begins there, in bytes.
+        arena: The arena that contains it.
+        offset: Its offset there, in bytes.
         bytes: Its size.
-        first: The first dispatch that uses it, by its number; -1 for none.
+        first: The index of the first dispatch that uses it; -1 for none.
         last: The last one.
     """
 
@@ -93,9 +93,9 @@ class Branch:
     """One of two branches, of which a step runs one.
 
     Attributes:
-        decision: The number of the value that says which of them runs.
-        holds: Whether it is the branch that runs where the predicate holds.
-        around: The branch that both are in; `None` for none.
+        decision: The index of the value that selects which of them runs.
+        holds: Whether it is the branch for a true predicate.
+        around: The enclosing branch of both; `None` for none.
     """
 
     decision: int
@@ -119,17 +119,17 @@ class Run:
     """A dispatch or copy of a step.
 
     Attributes:
-        kernel: The kernel's number; -1 for a copy.
+        kernel: The kernel's index; -1 for a copy.
         label: The line that it is from.
         places: All lines that its ops are from.
-        workgroups: How many workgroups it has.
+        workgroups: The number of its workgroups.
         times: How often a step runs it.
-        reads: The numbers of the values that it reads.
-        writes: The numbers of the values that it writes.
-        bytes: What one run of it moves, each byte once.
+        reads: The indices of the values that it reads.
+        writes: The indices of the values that it writes.
+        bytes: The bytes that one run of it moves, each counted once.
         flops: The operations on floats of one run, each function of a number counted as one.
-        seconds: What its runs in a step took, where that was measured.
-        branch: The branch of a condition that it is in; `None` where it always runs.
+        seconds: The time of its runs in a step, if measured.
+        branch: The branch that it is in; `None` if it always runs.
     """
 
     kernel: int
@@ -147,12 +147,12 @@ class Run:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel as its device gets it.
+    """A kernel as passed to its device.
 
     Attributes:
         name: Its entry point.
         language: "wgsl" or "llvm".
-        code: Its text.
+        code: Its source text.
         places: The lines that its ops are from.
         lines: For each line of the code: the lines that its ops are from, that of the statement itself first; none for
             a program from a file.
@@ -167,21 +167,21 @@ class KernelCode:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a report shows of one program.
+    """The data of a report about one program.
 
     Attributes:
-        name: The function that was compiled.
-        device: Where it runs, or what it was compiled for.
+        name: The compiled function's name.
+        device: A description of its device, or of the target that it was compiled for.
         versions: Of this package and xDSL.
-        statistics: What the compiler counted.
+        statistics: The compiler's counters.
         files: The user's source, as far as it can be read.
         levels: The IR, from the top down; none for a program from a file.
-        passes: What ran, in order.
+        passes: The pass runs, in order.
         kernels: The kernels' code.
         runs: The dispatches, in order.
         values: The buffers that they use.
         arenas: The size of each allocation, by name.
-        step_seconds: What a step took in which each kernel was measured, which is more than others take; or None.
+        step_seconds: The time of a step with every kernel measured, which is slower than other steps; or None.
     """
 
     name: str
@@ -198,21 +198,21 @@ class Facts:
     step_seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns everything as JSON has it."""
+        """Returns everything in the form of JSON."""
         return asdict(self)
 
     @property
     def dispatches(self) -> int:
-        """How many dispatches a step has, those in loops as often as they run."""
+        """The number of dispatches of a step; those in loops count once per iteration."""
         return sum(one.times for one in self.runs)
 
     @property
     def bytes_moved(self) -> int:
-        """What a step moves."""
+        """The bytes that a step moves."""
         return sum(one.times * one.bytes for one in self.runs)
 
     def live_bytes(self) -> list[int]:
-        """Returns how many bytes of the workspace hold values that are needed, at each dispatch."""
+        """Returns the number of live bytes of the workspace at each dispatch."""
         found = [0] * len(self.runs)
         for value in self.values:
             if value.role == "workspace" and value.first >= 0:

@@ -1,4 +1,4 @@
-"""What a step's dispatches read and write, and for how long each buffer is needed."""
+"""The reads and writes of a step's dispatches, and the live range of each buffer."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tensorgrad.runtime.program import Collective, Copy, Program, Wait, runs
 
 @dataclass
 class Use:
-    """What one dispatch or copy reads and writes.
+    """The reads and writes of one dispatch or copy.
 
     Attributes:
-        reads: The numbers of values.
-        writes: The numbers of values.
+        reads: The indices of values.
+        writes: The indices of values.
         places: The lines that its ops are from.
-        branch: Under which condition it runs; `None` where it always does.
+        branch: The branch that it is in; `None` if it always runs.
     """
 
     reads: tuple[int, ...]
@@ -34,7 +34,7 @@ class Use:
     branch: Branch | None = None
 
     def with_other(self, other: Use) -> Use:
-        """Returns a dispatch that does what this and another one do."""
+        """Returns the union with another dispatch."""
         reads, writes = (*self.reads, *other.reads), (*self.writes, *other.writes)
         places = sorted({*self.places, *other.places})
         return Use(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)), tuple(places), self.branch)
@@ -64,10 +64,10 @@ class Flow:
 
 
 def flow_of(module: ModuleOp, sources: Sources) -> Flow:
-    """Returns what the kernels of a module read and write; those that share a dispatch as one.
+    """Returns the reads and writes of a module's kernels; co-scheduled kernels are one dispatch.
 
     Args:
-        module: At the level `buf`, its memory planned.
+        module: A module at the level `buf` with its memory planned.
         sources: The files of the user's program.
     """
     collector = _Collector(sources)
@@ -87,7 +87,7 @@ class _Collector:
         self._numbers: dict[SSAValue, int] = {}
 
     def add(self, block: Block, branch: Branch | None) -> None:
-        """Adds what a block runs, under a condition."""
+        """Adds the dispatches of a block, within a branch."""
         shared: int | None = None
         for op in block.ops:
             if isinstance(op, KernelOp):
@@ -115,7 +115,7 @@ class _Collector:
         return _numbers(values, self._numbers, self.flow)
 
     def _add_branches(self, op: BranchOp, branch: Branch | None) -> None:
-        """Adds the dispatch that decides which of two branches runs, and what both of them run."""
+        """Adds the dispatch that selects a branch, and the dispatches of both branches."""
         decision = len(self.flow.values)
         size = 12 * sum(isinstance(inner, KernelOp) for inner in op.walk())
         self.flow.values.append(Value("which branch runs", "branch", f"{size} bytes", "", 0, size))
@@ -126,7 +126,7 @@ class _Collector:
 
 
 def _numbers(values: Sequence[SSAValue], numbers: dict[SSAValue, int], flow: Flow) -> tuple[int, ...]:
-    """Returns the numbers of the buffers that values are, or are a part of; others get one."""
+    """Returns the indices of the buffers that values are or alias; new buffers get one."""
     found: list[int] = []
     for value in values:
         while isinstance(value.owner, RowOp):
@@ -157,7 +157,7 @@ def _value(value: SSAValue) -> Value:
 
 
 def flow_of_program(program: Program) -> Flow:
-    """Returns what the dispatches of a program bind, where nothing else is known: ranges of its buffers.
+    """Returns the bindings of a program's dispatches, as ranges of its buffers, if nothing else is known.
 
     A device tracks what is written by buffer, not by range, so some of what is bound for writing is only read.
     """

@@ -10,7 +10,7 @@ from typing import Any
 from tensorgrad.report.facts import Facts, Run
 
 NEAR = 2
-"""How many layers an edge crosses at most that decides where nodes are placed."""
+"""The most layers that an edge may span to influence the placement of nodes."""
 
 ENDS = ("input", "output")
 """The roles of values that are nodes of their own."""
@@ -21,9 +21,9 @@ class Node:
     """A dispatch, or an input or output of the step.
 
     Attributes:
-        run: The number of the dispatch; -1 for another node.
-        name: What it is called.
-        label: The line that it is from, or its type.
+        run: The index of the dispatch; -1 for other nodes.
+        name: Its name.
+        label: Its source line, or its type.
         role: "dispatch", "copy", "input" or "output".
     """
 
@@ -38,9 +38,9 @@ class Edge:
     """A buffer that one node writes and another reads.
 
     Attributes:
-        source: The number of the node that writes it.
-        target: The number of the node that reads it.
-        value: The number of the buffer.
+        source: The index of the node that writes it.
+        target: The index of the node that reads it.
+        value: The index of the buffer.
     """
 
     source: int
@@ -50,10 +50,10 @@ class Edge:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything is drawn, one unit a layer downwards and one a node to the right.
+    """The positions of everything, in units of one layer downwards and one node to the right.
 
     Attributes:
-        places: The middle of each node.
+        places: The center of each node.
         bends: The points of each edge, its ends included.
     """
 
@@ -62,7 +62,7 @@ class Layout:
 
 
 def graph_of(facts: Facts) -> tuple[list[Node], list[Edge]]:
-    """Returns the nodes and edges of a step; what lies still, such as parameters, is not drawn."""
+    """Returns the nodes and edges of a step; persistent buffers, such as parameters, are not drawn."""
     nodes: list[Node] = []
     for number, run in enumerate(facts.runs):
         if run.kernel < 0:
@@ -90,7 +90,7 @@ def graph_of(facts: Facts) -> tuple[list[Node], list[Edge]]:
 
 
 def _excludes(facts: Facts, run: Run, node: int) -> bool:
-    """Returns whether a step that runs a dispatch doesn't run that of a node: they are in two branches."""
+    """Returns whether a dispatch and that of a node are in mutually exclusive branches."""
     return run.branch is not None and node < len(facts.runs) and run.branch.excludes(facts.runs[node].branch)
 
 
@@ -100,13 +100,13 @@ def _ends(facts: Facts) -> list[int]:
 
 
 def laid_out(count: int, edges: Sequence[Edge]) -> Layout:
-    """Returns where nodes and edges are drawn: in layers, with few crossings (Sugiyama, Tagawa, Toda, 1981).
+    """Returns a layout of nodes and edges: in layers, with few crossings (Sugiyama, Tagawa, Toda, 1981).
 
-    What the forward pass keeps for the backward one crosses many layers. Such edges don't decide where nodes are
-    placed: each with a column of its own, they would make the picture as wide as a step is long.
+    Values that the forward pass saves for the backward pass cross many layers. Such edges don't influence the placement
+    of nodes: each with a column of its own, they would make the picture as wide as a step is long.
 
     Args:
-        count: How many nodes there are.
+        count: The number of nodes.
         edges: Between them, each from a node that runs earlier.
 
     Raises:
@@ -150,7 +150,7 @@ def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
     sources = [node for node in range(count) if not above[node]]
     others = [node for node in range(count) if above[node]]
     layers = [0] * count
-    for node in others:  # Dispatches stand in the order in which they run, outputs behind them.
+    for node in others:  # Dispatches are in execution order, followed by outputs.
         layers[node] = 1 + max(layers[other] for other in above[node])
     for node in sources:
         layers[node] = max(0, min((layers[other] for other in below[node]), default=1) - 1)

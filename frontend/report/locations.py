@@ -1,4 +1,4 @@
-"""IR as text, with the line of the user's program that each line of it is from."""
+"""Prints IR, with the source location of each of its lines."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ class Sources:
         self._folders = [Path.cwd()] if folder is None else [folder.resolve(), Path.cwd()]
 
     def place(self, file: str, line: int) -> Place:
-        """Returns a line's place."""
+        """Returns a line's location."""
         if line < 1:
             return NOWHERE
         return self._numbers.setdefault(file, len(self._numbers)), line
 
     def places(self, root: Operation) -> tuple[Place, ...]:
-        """Returns the lines that an op and those inside of it are from, in order."""
+        """Returns the source lines of an op and its nested ops, in order."""
         return tuple(sorted(self.places_of(root.walk())))
 
     def places_of(self, ops: Iterable[Operation]) -> tuple[Place, ...]:
-        """Returns the lines that ops are from, each once."""
+        """Returns the source lines of ops, without duplicates."""
         lines = (line for op in ops if (line := line_in(op.location)) is not None)
         found = dict.fromkeys(self.place(line.filename.data, line.line.data) for line in lines)
         found.pop(NOWHERE, None)
         return tuple(found)
 
     def labels(self, root: Operation) -> list[str]:
-        """Returns the lines that an op and those inside of it are from, as programs name them, by file and line."""
+        """Returns the source lines of an op and its nested ops as labels, by file and line."""
         places = self.places(root)
         files = list(self._numbers)
         found = sorted((files[file], line) for file, line in places)
@@ -81,9 +81,9 @@ class Sources:
 
 
 def printed(module: ModuleOp, sources: Sources) -> tuple[str, tuple[Place, ...]]:
-    """Returns a module as text, and where each line is from.
+    """Returns a module as text, and the source location of each line.
 
-    The location of an op with a region is printed behind the region; its first line has it here too.
+    The location of an op with a region is printed after the region; here its first line gets it too.
     """
     stream = StringIO()
     Printer(stream=stream, print_debuginfo=True).print_op(module)

@@ -18,11 +18,11 @@ NEEDED = "a page needs the packages igraph and vl-convert-python: pip install 't
 
 
 def page_of(facts: Facts, other: Facts | None = None) -> str:
-    """Returns a page about one program, or about two beside each other.
+    """Returns a page about one program, or about two side by side.
 
     Args:
-        facts: What is shown.
-        other: Of a second program: what it is compared with.
+        facts: The program's data.
+        other: The data of a second program to compare with.
 
     Raises:
         OptionError: The packages that draw are not installed; says which.
@@ -64,7 +64,7 @@ def _asset(name: str) -> str:
 
 
 def _marked(facts: Facts, marked: Any) -> dict[str, Any]:
-    """Returns facts with their texts as coloured lines."""
+    """Returns facts with their texts as highlighted lines."""
     found = facts.to_dict()
     found["summary"] = summary_of(facts)
     found["live"] = facts.live_bytes()

@@ -23,7 +23,7 @@ def summary_of(facts: Facts) -> str:
 
 
 def text_of(facts: Facts) -> str:
-    """Returns a report as text: passes, dispatches with what they read and write, and the workspace over time."""
+    """Returns a report as text: passes, dispatches with their reads and writes, and the workspace over time."""
     sections = [f"{facts.name}: {summary_of(facts)}"]
     if facts.passes:
         rows = [
@@ -53,7 +53,7 @@ def text_of(facts: Facts) -> str:
 
 
 def comparison_text(found: Comparison) -> str:
-    """Returns what differs between two programs, as text."""
+    """Returns the differences between two programs, as text."""
     sections = [_table(("", *found.names), found.figures)]
     if found.kernels:
         rows = [(label, str(first), str(second)) for label, first, second in found.kernels]
