@@ -1,4 +1,4 @@
-"""Functions of the Array API standard that make arrays."""
+"""Creation functions of the Array API standard."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = No
 def linspace(
     start: float, stop: float, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
-    """Returns `num` numbers from `start` to `stop`, equally far apart; without `endpoint`, the last stays below it."""
+    """Returns `num` numbers from `start` to `stop`, evenly spaced; without `endpoint`, `stop` is excluded."""
     return on_device(joining.linspace(start, stop, num, endpoint, _or_default(dtype)), device)
 
 

@@ -112,6 +112,6 @@ subtract = _binary("subtract", arithmetic.subtract)
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
-    """Returns `x` held between `min` and `max`, each of which may be absent, a number or an array, in `x`'s dtype."""
+    """Returns `x` clamped to `min` and `max`, each of which may be absent, a number or an array, in `x`'s dtype."""
     tensor = promotion.as_tensor(x)
     return promotion.cast(arithmetic.clip(tensor, min, max), tensor.dtype)

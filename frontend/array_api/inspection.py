@@ -1,4 +1,4 @@
-"""What the namespace is asked about itself: devices, dtypes, and what it is capable of."""
+"""Inspection of the namespace: its devices, dtypes and capabilities."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ VERSIONS = ("2022.12", "2023.12", "2024.12", "2025.12")
 
 
 class NamespaceInfo:
-    """What `__array_namespace_info__` gives."""
+    """The result of `__array_namespace_info__`."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Returns what the namespace is capable of: masks and shapes that depend on data, outside of traces."""
+        """Returns the capabilities of the namespace: masks and shapes that depend on data, outside of traces."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
@@ -26,7 +26,7 @@ class NamespaceInfo:
         return DEVICE
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """Returns the dtypes of numbers of which none is asked for, by kind."""
+        """Returns the default dtypes, by kind."""
         check_device(device)
         return dict(DEFAULTS)
 

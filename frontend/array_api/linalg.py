@@ -55,28 +55,28 @@ MATRIX_NORMS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
 
 class Eigh(NamedTuple):
-    """What `eigh` gives."""
+    """The result of `eigh`."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class Qr(NamedTuple):
-    """What `qr` gives."""
+    """The result of `qr`."""
 
     Q: Tensor
     R: Tensor
 
 
 class Slogdet(NamedTuple):
-    """What `slogdet` gives."""
+    """The result of `slogdet`."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
 class Svd(NamedTuple):
-    """What `svd` gives."""
+    """The result of `svd`."""
 
     U: Tensor
     S: Tensor
@@ -107,7 +107,7 @@ def det(x: Any, /) -> Tensor:
 
 
 def slogdet(x: Any, /) -> Slogdet:
-    """Returns the signs of the determinants of matrices, and the logarithms of their sizes.
+    """Returns the signs of the determinants of matrices, and the logarithms of their absolute values.
 
     Raises:
         ShapeError: The matrices are not square.
@@ -265,7 +265,7 @@ def _tall(x: Tensor) -> Tensor:
 
 
 def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
-    """Returns the pseudoinverses (Moore and Penrose's) of matrices.
+    """Returns the Moore-Penrose pseudoinverses of matrices.
 
     The derivatives, of any order, are exact where matrices nearby have the same rank; equal singular values do no harm.
 
@@ -389,7 +389,7 @@ def _square(what: str, x: Any) -> Tensor:
 
 
 def outer(x1: Any, x2: Any, /) -> Tensor:
-    """Returns the products of each element of a vector with each of another."""
+    """Returns the outer product of two vectors."""
     return contract.outer(x1, x2)
 
 

@@ -1,4 +1,4 @@
-"""Functions of the Array API standard that shape arrays, and index them by arrays."""
+"""Manipulation and indexing functions of the Array API standard."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def broadcast_to(x: Any, /, shape: tuple[int, ...]) -> Tensor:
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
-    """Returns arrays one behind the other along an axis; `None` flattens them first."""
+    """Returns arrays concatenated along an axis; `None` flattens them first."""
     return joining.concat(arrays, axis)
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
-    """Returns `x` with axes of extent 1 at the places in `axis` of the result."""
+    """Returns `x` with axes of extent 1 at the positions `axis` of the result."""
     return shaping.expand_dims(x, axis)
 
 
@@ -58,12 +58,12 @@ def flip(x: Any, /, *, axis: Any = None) -> Tensor:
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
-    """Returns `x` with the axes in `source` moved to the places in `destination`; the others keep their order."""
+    """Returns `x` with the axes in `source` moved to the positions in `destination`; the others keep their order."""
     return joining.moveaxis(x, source, destination)
 
 
 def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Tensor:
-    """Returns `x` with its axes in another order."""
+    """Returns `x` with its axes permuted."""
     return joining.permute(x, tuple(axes))
 
 
@@ -88,7 +88,7 @@ def reshape(x: Any, /, shape: tuple[int, ...], *, copy: bool | None = None) -> T
 
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:
-    """Returns `x` with its elements moved along axes; those that leave at one end come in at the other."""
+    """Returns `x` with its elements shifted along axes, wrapping around."""
     return joining.roll(x, shift, axis)
 
 
@@ -112,7 +112,7 @@ def tile(x: Any, repetitions: tuple[int, ...], /) -> Tensor:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """Returns what lies along an axis, as arrays without it."""
+    """Returns the slices along an axis, as arrays without it."""
     return tuple(joining.moveaxis(x, axis, 0))
 
 

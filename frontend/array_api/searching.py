@@ -1,4 +1,4 @@
-"""Functions of the Array API standard that search, sort, and tell elements apart."""
+"""Functions of the Array API standard that search, sort, and find unique elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tensorgrad.tracing.tensor import Tensor, Traced
 
 
 class UniqueAll(NamedTuple):
-    """What `unique_all` gives."""
+    """The result of `unique_all`."""
 
     values: Tensor
     indices: Tensor
@@ -28,14 +28,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` gives."""
+    """The result of `unique_counts`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` gives."""
+    """The result of `unique_inverse`."""
 
     values: Tensor
     inverse_indices: Tensor
@@ -52,7 +52,7 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Ten
 
 
 def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns how many elements along axes are not 0."""
+    """Returns the number of nonzero elements along axes."""
     return search.count_nonzero(x, axis, keepdims)
 
 
@@ -102,7 +102,7 @@ def unique_all(x: Any, /) -> UniqueAll:
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:
-    """Returns the different elements in rising order, and how many there are of each.
+    """Returns the unique elements in ascending order, and their counts.
 
     Raises:
         TraceError: The array is traced.
@@ -112,7 +112,7 @@ def unique_counts(x: Any, /) -> UniqueCounts:
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """Returns the different elements in rising order, and which of them each element is.
+    """Returns the unique elements in ascending order, and the index of each element among them.
 
     Raises:
         TraceError: The array is traced.
@@ -122,7 +122,7 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 
 
 def unique_values(x: Any, /) -> Tensor:
-    """Returns the different elements in rising order.
+    """Returns the unique elements in ascending order.
 
     Raises:
         TraceError: The array is traced.

@@ -21,13 +21,13 @@ def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """Returns running products along an axis, which a vector needs not name; from 1 on with `include_initial`."""
+    """Returns cumulative products along an axis, which a vector needs not name; from 1 on with `include_initial`."""
     found = cumulative.cumprod(x, axis, dtype=dtype)
     return _after(1, found, axis) if include_initial else found
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """Returns running sums along an axis, which a vector needs not name; from 0 on with `include_initial`."""
+    """Returns cumulative sums along an axis, which a vector needs not name; from 0 on with `include_initial`."""
     found = cumulative.cumsum(x, axis, dtype=dtype)
     return _after(0, found, axis) if include_initial else found
 
@@ -39,7 +39,7 @@ def _after(first: int, rest: Tensor, axis: int | None) -> Tensor:
 
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
-    """Returns the differences of neighbours along an axis, taken `n` times."""
+    """Returns the `n`-th differences of adjacent elements along an axis."""
     return cumulative.diff(x, n, axis, prepend, append)
 
 
