@@ -1,1 +1,1 @@
-"""Runs `tg` and `buf` in NumPy: the reference for every device, and the device where there is no other."""
+"""NumPy interpreters for `tg` and `buf`: the reference for every device, and the fallback device."""

@@ -1,4 +1,4 @@
-"""Runs a `buf.attention` by numpy, group by group: scores of one group are held at a time."""
+"""Interprets `buf.attention` with NumPy, one group at a time, to bound the memory for scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorgrad.interpreters.scalars import Array, scalar_dtype
 from tensorgrad.interpreters.stages import gather, read, scatter
 
 LOOPS = 4
-"""Group, query, key, feature."""
+"""The loops of a score: group, query, key, feature."""
 
 
 def run_attention(stage: AttentionOp, arrays: Mapping[SSAValue, Array]) -> None:
@@ -21,10 +21,10 @@ def run_attention(stage: AttentionOp, arrays: Mapping[SSAValue, Array]) -> None:
 
     Args:
         stage: The stage.
-        arrays: The storage of its operands; outputs are written.
+        arrays: The storage of its operands; outputs are written in place.
 
     Raises:
-        ExecutionError: A map leaves an operand's range.
+        ExecutionError: A map's index is out of an operand's range.
     """
     attention, part = stage.attention, stage.part.data
     what = f"buf.attention {part}"
@@ -77,7 +77,7 @@ def _of_group(attention: Attention, part: str, operands: list[Array]) -> tuple[A
 
 
 def _scores(attention: Attention, operands: list[Array]) -> tuple[Array, Array | None]:
-    """Returns a group's scores and which are allowed, if not all are."""
+    """Returns a group's scores, and a mask of the allowed ones, or None if all are."""
     q, k = operands[:2]
     scores = (q @ k.T) * q.dtype.type(attention.scale)
     for bias in operands[3 : 3 + attention.biases]:

@@ -1,4 +1,4 @@
-"""The backend where there is no GPU: runs a `tg` function by numpy, with its parameters and state."""
+"""The fallback backend: interprets a `tg` function with NumPy, with its parameters and state."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class NumpyExecutable:
-    """A `tg` function with parameters and state that start at zero. It is for one thread at a time.
+    """A `tg` function with parameters and state initialized to zero. It is not thread-safe.
 
     Args:
-        module: Holds the function.
-        function: Its name, or `None` where it is the only one.
-        share: An executable whose parameters and state this one uses too, instead of its own.
-        kernels: The function as kernels, if these are to run in its place, rounding where they store.
+        module: The module that holds the function.
+        function: Its name, or `None` if it is the only one.
+        share: An executable whose parameters and state this one shares, instead of its own.
+        kernels: The function lowered to kernels, to run in its place if stored values must be rounded.
 
     Raises:
         ExecutionError: There is no such function.
-        ProgramError: The parameters are not those of `share`, or `share` lacks its state.
+        ProgramError: The parameters differ from those of `share`, or `share` lacks its state.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class NumpyExecutable:
             (role, [slot.name for slot in run])
             for role, run in groupby(self._executor.arguments, key=lambda slot: slot.role)
         ]
-        """The arguments, in runs of one role."""
+        """The arguments, grouped into runs of the same role."""
         places = range(len(self._executor.results))
         updates = [place for place in places if self._executor.results[place].role == "update"]
         self._handed = [place for place in places if self._executor.results[place].role != "update"]
@@ -74,7 +74,7 @@ class NumpyExecutable:
             for group in (self._parameters, self._state)
             if (mine := [place for place in updates if self._group(self._outputs[place].name) is group])
         ]
-        """For parameters and state: the names of those that the function updates, and which results these are."""
+        """For parameters and state: the names of the updated ones, and the indices of the results that update them."""
 
     def step(
         self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
@@ -83,14 +83,14 @@ class NumpyExecutable:
 
         Args:
             inputs: One array for each of `program_inputs`.
-            scalars: What the scalars are, or what their formulas are computed from.
+            scalars: The scalars, including those that formulas read.
             constant: The inputs whose arrays never change.
 
         Returns:
             A handle for each output.
 
         Raises:
-            InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+            InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
         """
         known: dict[str, Mapping[str, NumpyArray]] = {
             "parameter": self._parameters,
@@ -117,7 +117,7 @@ class NumpyExecutable:
         return self._parameters if name in self._parameters else self._state
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
-        """Copies of the present values of these parameters and state, or of all."""
+        """Returns copies of the current values of these parameters and state, or of all of them."""
         values = {**self._parameters, **self._state}
         return {name: values[name].copy() for name in (self.persistent if names is None else names)}
 
@@ -132,7 +132,7 @@ class NumpyExecutable:
             self._group(name)[name] = np.array(value, order="C")
 
     def statistics(self) -> dict[str, Any]:
-        """Counts of what runs and what it takes: nothing is dispatched."""
+        """Returns counts of what a step runs and of the memory that it takes; nothing is dispatched."""
         return {
             "dispatches": 0,
             "submits": 0,
@@ -144,7 +144,7 @@ class NumpyExecutable:
 
 
 def _output(slot: Slot) -> Slot:
-    """Returns a result by the name that it has for the caller, which is also that of a built program."""
+    """Returns a result's slot under the name that the caller uses, as in a compiled program."""
     return slot if slot.role != "gradient" else Slot(f"gradient/{slot.name}", "output")
 
 

@@ -1,12 +1,12 @@
-"""Certifies memory plans: a planned function computes what it computed before, whatever its kernels compute.
+"""Certifies memory plans: a planned function computes the same results as before, whatever its kernels compute.
 
-Both functions run on symbols. A kernel is a function that nothing is known of but its code: what it writes is a symbol
-for that code and for all that it reads. A plan is right if the results are the same symbols before and after, and if no
-kernel writes over what another point of its own grid, or another kernel of its dispatch, still reads. Nothing here is
-shared with the planner.
+Both functions run symbolically. A kernel is an uninterpreted function, identified by its code: what it writes is a
+symbol for that code and everything that it reads. A plan is correct if the results are the same symbols before and
+after, and if no kernel overwrites data that another point of its own grid, or another kernel of its dispatch, still
+reads. Shares no code with the planner.
 
-The kernels of a dispatch run concurrently on a GPU, but mostly one after the other on a software adapter, where values
-don't show that one of them uses what another writes.
+The kernels of a dispatch run concurrently on a GPU, but mostly in sequence on a software adapter, where testing values
+does not reveal that one of them uses what another writes.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from tensorgrad.interpreters.functions import function_of
 from tensorgrad.runtime.errors import NumericsError
 
 Contents: TypeAlias = tuple[tuple[int, int, int, int], ...]
-"""What lies in a range: begin and end in it, the symbol, and where in the symbol's own bytes that begins."""
+"""The contents of a range: the begin and end within it, the symbol, and the offset in the symbol's own bytes."""
 
 DECISIONS = ("1", "0", "10", "01", "110", "001")
-"""How predicates come out, one by one and over again: one branch alone, and both in some orders."""
+"""Outcomes of predicates, repeated cyclically: each branch alone, and both in some orders."""
 
 
 @dataclass(frozen=True)
 class _Segment:
-    """Bytes that one run has written.
+    """A byte range written by one run.
 
     Attributes:
-        start: The first.
-        end: Behind the last.
-        symbol: What was written.
-        offset: Where in the symbol's own bytes this begins.
-        writer: What wrote it; `None` for what the caller gave.
+        start: The first byte.
+        end: One past the last byte.
+        symbol: The symbol that was written.
+        offset: The offset in the symbol's own bytes at which it begins.
+        writer: The run that wrote it; `None` for the caller.
     """
 
     start: int
@@ -67,23 +67,23 @@ class _Segment:
 
 
 class _Memory:
-    """The bytes of every arena as segments, in order; what was never written has none."""
+    """The bytes of every arena as sorted segments; bytes that were never written are in none."""
 
     def __init__(self) -> None:
         self._arenas: dict[SSAValue, list[_Segment]] = {}
 
     def segments(self, place: Storage) -> list[_Segment]:
-        """Returns the segments of a range, cut to it."""
+        """Returns the segments of a range, clipped to it."""
         found = self._arenas.get(place.arena, [])
         first, last = _touched(found, place.start, place.end)
         return [_cut(one, place.start, place.end) for one in found[first:last]]
 
     def contents(self, place: Storage) -> Contents:
-        """Returns what lies in a range."""
+        """Returns the contents of a range."""
         return tuple(_relative(one, place) for one in self.segments(place))
 
     def write(self, place: Storage, segments: Iterable[_Segment]) -> None:
-        """Replaces a range by segments of it."""
+        """Replaces a range's contents by these segments."""
         found = self._arenas.setdefault(place.arena, [])
         first, last = _touched(found, place.start, place.end)
         rest = [_cut(one, 0, place.start) for one in found[first:last] if one.start < place.start]
@@ -93,7 +93,7 @@ class _Memory:
 
 
 def _touched(segments: Sequence[_Segment], start: int, end: int) -> tuple[int, int]:
-    """Returns the first and behind the last of the segments that share a byte with a range."""
+    """Returns the index range of the segments that overlap a byte range."""
     first = bisect_right(segments, start, key=lambda one: one.end)
     return first, max(first, bisect_left(segments, end, key=lambda one: one.start))
 
@@ -108,7 +108,7 @@ def _cut(one: _Segment, start: int, end: int) -> _Segment:
 
 
 class _Symbols:
-    """Numbers for symbols: equal where the code and all that it read are."""
+    """Interns symbols: two are equal if their code and everything that it reads are."""
 
     def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
@@ -119,7 +119,7 @@ class _Symbols:
         return self._numbers.setdefault(key, len(self._numbers) + 1)
 
     def code(self, op: buf.KernelOp) -> str:
-        """Returns what a kernel computes, as text; its buffers aside."""
+        """Returns a kernel's computation as text, independent of its buffers."""
         if op not in self._codes:
             stream = StringIO()
             stream.write(f"{op.location} {op.extents}")
@@ -134,9 +134,9 @@ class _Step:
 
     Attributes:
         run: The run.
-        code: What the kernel computes.
-        reads: What it read, by operand and parts of it.
-        found: The segments that it found there.
+        code: The kernel's computation.
+        reads: The contents that it read, by operand.
+        found: The segments that it read.
     """
 
     run: Run
@@ -146,12 +146,12 @@ class _Step:
 
 
 class _Execution:
-    """Runs a function on symbols.
+    """Runs a function symbolically.
 
     Args:
-        module: Holds it.
-        name: Its name; the only one that is not private by default.
-        symbols: Those of both functions.
+        module: The module that holds it.
+        name: Its name; by default the only public function.
+        symbols: The symbols shared by both functions.
     """
 
     def __init__(self, module: ModuleOp, name: str | None, symbols: _Symbols):
@@ -170,12 +170,12 @@ class _Execution:
         """Runs the function.
 
         Args:
-            decisions: How predicates come out, one by one and over again: 1 where one holds. Equal ones come out the
-                same.
+            decisions: Outcomes of predicates, repeated cyclically, with 1 for true. Equal predicates have equal
+                outcomes.
 
         Raises:
-            NumericsError: A kernel writes over what another point of it, or another kernel of its dispatch, may still
-                read; or outside of an arena.
+            NumericsError: A kernel overwrites data that another point of it, or another kernel of its dispatch, may
+                still read; or it accesses bytes outside of an arena.
         """
         self.memory, self.steps, self.predicates, self._beside = _Memory(), [], [], []
         for value, slot in self._slots.items():
@@ -192,7 +192,7 @@ class _Execution:
         Unrolling(self._module, self._step, decide).run(self._block, env)
 
     def results(self) -> dict[str, Contents]:
-        """Returns what lies in outputs, gradients, and what is updated, by `role/name`."""
+        """Returns the contents of outputs, gradients and updated values, by `role/name`."""
         found: dict[str, Contents] = {}
         for value, slot in self._slots.items():
             if slot.role in (*DESTINATIONS, *UPDATED):
@@ -231,7 +231,7 @@ class _Execution:
                 self.memory.write(part, [_Segment(part.start, part.end, symbol, offset, run)])
 
     def _join(self, run: Run) -> None:
-        """Adds a kernel to the current dispatch, or begins a new one.
+        """Adds a kernel to the current dispatch, or starts a new dispatch.
 
         Raises:
             NumericsError: One kernel of the dispatch writes what another one uses.
@@ -248,46 +248,46 @@ class _Execution:
         self._beside.append(run)
 
     def _parts(self, place: Storage) -> list[Storage]:
-        """Returns a buffer, or the parts of a row, one of which is whatever else lies in it."""
+        """Returns a buffer, or the parts of a row, including the padding between its buffers."""
         return sorted(without_rows([place], self._rows), key=lambda part: part.start)
 
 
 def _is_beside(op: Operation, other: Operation | None) -> bool:
-    """Returns whether two kernels are in one dispatch."""
+    """Returns whether two kernels belong to one dispatch."""
     if not (isinstance(op, buf.KernelOp) and isinstance(other, buf.KernelOp)) or op.dispatch_number is None:
         return False
     return op.dispatch_number == other.dispatch_number and op.parent is other.parent
 
 
 def check_dispatches(module: ModuleOp, function: str | None = None) -> None:
-    """Checks that no kernel uses what another one of its dispatch writes.
+    """Checks that no kernel uses what another kernel of its dispatch writes.
 
     Args:
-        module: Of `buf`, with a memory plan or without.
-        function: The function's name; the only one that is not private by default.
+        module: A `buf` module, with a memory plan or without.
+        function: The function's name; by default the only public one.
 
     Raises:
         NumericsError: One does; names both by their lines.
-        ExecutionError: There is no such function, or it holds an op that is not supported.
+        ExecutionError: There is no such function, or it contains an unsupported op.
     """
     if any(isinstance(op, buf.KernelOp) and op.dispatch_number is not None for op in module.walk()):
         execution = _Execution(module, function, _Symbols())
-        for decisions in DECISIONS[:2]:  # kernels of two branches share no dispatch
+        for decisions in DECISIONS[:2]:  # kernels of different branches share no dispatch
             execution.run(decisions)
 
 
 def certify_plan(before: ModuleOp, after: ModuleOp, function: str | None = None) -> None:
-    """Checks that a function with a memory plan computes what it did without.
+    """Checks that a function with a memory plan computes the same as without.
 
     Args:
         before: The module before `plan-memory`.
         after: The module with arenas.
-        function: The function's name; the only one that is not private by default.
+        function: The function's name; by default the only public one.
 
     Raises:
-        NumericsError: A kernel reads what another has written over, writes over what other points of its own still
-            read, or leaves its arena; or a result is another. Names the kernel's line, the buffer, and who wrote there.
-        ExecutionError: There is no such function, or it holds an op that is not supported.
+        NumericsError: A kernel reads data that was overwritten, overwrites data that other points of its own still
+            read, or leaves its arena; or a result differs. Names the kernel's line, the buffer, and the writer.
+        ExecutionError: There is no such function, or it contains an unsupported op.
     """
     symbols = _Symbols()
     branches = any(isinstance(op, ChooseOp | BranchOp) for op in before.walk())
@@ -312,7 +312,7 @@ def _compare(first: _Execution, second: _Execution) -> None:
 
 
 def _wrong_read(step: _Step, before: Sequence[_Step]) -> str:
-    """Returns which of its operands a kernel reads that something else has been written over."""
+    """Returns an error message that names the operand whose value was overwritten before the kernel reads it."""
     candidates = [one for one in before if one.code == step.code]
     if not candidates:
         return f"{_named(step.run)} is not in the function without a memory plan"
@@ -331,7 +331,7 @@ def _check_bounds(run: Run, place: Storage) -> None:
 
 
 def _check_overlaps(run: Run, kernel: buf.KernelOp) -> None:
-    """Checks that what a kernel writes shares no byte with what other points of its grid read or write."""
+    """Checks that a kernel's results overlap nothing that other points of its grid read or write."""
     for (number, target), (other, second) in itertools.combinations(enumerate(run.writes), 2):
         if target.overlaps(second):
             raise NumericsError(f"{_named(run)} writes its results {number} and {other} to the same bytes")
@@ -344,7 +344,7 @@ def _check_overlaps(run: Run, kernel: buf.KernelOp) -> None:
 
 
 def _named(run: Run | None) -> str:
-    """Returns a kernel by its line, or who else writes."""
+    """Returns a kernel's name by its line, or "the caller"."""
     if run is None:
         return "the caller"
     where = line_in(run.op.location)

@@ -1,4 +1,4 @@
-"""Runs collectives by numpy: the values of the other processes come from the group that this one is in."""
+"""Interprets collectives with NumPy, by exchanging values with the current group."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tensorgrad.runtime.plan import HOST_DTYPES, Collective, Exchange
 
 
 def prepare_collective(op: CollectiveOp) -> Evaluate:
-    """Returns the function of an op, which exchanges arrays with the group that the calling thread is in then.
+    """Returns an op's function, which exchanges arrays with the group of the thread that calls it.
 
     Raises:
-        GroupError: When it runs, if the group has another size, or another process did not come.
+        GroupError: Raised by the function: the group has another size, or another process did not join.
     """
     size, run = op.size, _run(op)
 
@@ -38,7 +38,7 @@ def prepare_collective(op: CollectiveOp) -> Evaluate:
 
 
 def _run(op: CollectiveOp) -> Callable[[Group, NumpyArray], NumpyArray]:
-    """Returns the function of a group and of this process's value, which looks at nothing of the op."""
+    """Returns a function of a group and of this process's value, with the op's attributes bound."""
     match op:
         case AllReduceOp():
             reduction = op.reduction.data
@@ -58,14 +58,14 @@ def _run(op: CollectiveOp) -> Callable[[Group, NumpyArray], NumpyArray]:
 
 
 def run_collective(stage: buffers.CollectiveOp, arrays: Mapping[SSAValue, NumpyArray]) -> None:
-    """Runs a collective on buffers; of one in two phases the second.
+    """Runs a collective on buffers; an asynchronous one exchanges in its second phase, the wait.
 
     Args:
         stage: The collective.
-        arrays: Of its buffers; that of the result is written in place.
+        arrays: The storage of its buffers; the result is written in place.
 
     Raises:
-        GroupError: The group has another size, or another process did not come.
+        GroupError: The group has another size, or another process did not join.
     """
     group = current_group()
     check_size(group, stage.size)

@@ -1,4 +1,4 @@
-"""The kernels of a `buf` function one by one, as they run: loops unrolled, branches decided, buffers as byte ranges."""
+"""Visits the kernels of a `buf` function in execution order: unrolls loops, decides branches, tracks byte ranges."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tensorgrad.runtime.errors import ExecutionError
 
 @dataclass(frozen=True)
 class Storage:
-    """Where a buffer lies: bytes `[start, end)` of an arena; an allocation, an argument or a row is an arena itself.
+    """The location of a buffer: bytes `[start, end)` of an arena; allocations, arguments and rows are their own arenas.
 
-    Two views of the same bytes are two buffers, told apart by `value`. Around loops, several views and their rows are
-    parts of one value, whose number they have.
+    Two views of the same bytes are different buffers, distinguished by `value`. Views and their rows that are parts of
+    a single value carried around loops have the number of that value instead.
     """
 
     arena: SSAValue
@@ -50,19 +50,19 @@ class Storage:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The stored dtype: an `i1` is a word."""
+        """The stored dtype; an `i1` is stored as a word."""
         return np.dtype(np.uint32) if self.element == i1 else scalar_dtype(self.element)
 
     def equals(self, other: Storage) -> bool:
-        """Returns whether the two are the same bytes and of one type."""
+        """Returns whether the two have the same bytes and type."""
         return replace(self, value=None) == replace(other, value=None)
 
     def overlaps(self, other: Storage) -> bool:
-        """Returns whether the two share a byte."""
+        """Returns whether the two overlap."""
         return self.arena == other.arena and max(self.start, other.start) < min(self.end, other.end)
 
     def part(self, start: int, kind: Attribute) -> Storage:
-        """Returns the buffer of a type that begins at a byte of this one."""
+        """Returns the buffer of a type that begins at a byte offset in this one."""
         whole = cast(buf.Buffer, kind)
         first = self.start + start
         end = first + buf.buffer_bytes(whole)
@@ -73,7 +73,7 @@ class Storage:
         return self.element == other.element and self.value == other.value and self.arena == other.arena
 
     def row(self, position: int) -> Storage:
-        """Returns the slice at a position along axis 0."""
+        """Returns the slice at an index along axis 0."""
         kind = row_type(buf.buffer_type(self.shape, self.element))
         return self.part(position * buf.buffer_bytes(kind), kind)
 
@@ -85,19 +85,19 @@ Decide: TypeAlias = Callable[[Storage], bool]
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a kernel or copy, on some storage."""
+    """One run of a kernel or copy, with its storage."""
 
     op: Step
     operands: tuple[Storage, ...]
 
     @property
     def reads(self) -> list[Storage]:
-        """What it reads."""
+        """The storage that it reads."""
         return list(self.operands[: self._inputs])
 
     @property
     def writes(self) -> list[Storage]:
-        """What it writes."""
+        """The storage that it writes."""
         return list(self.operands[self._inputs :])
 
     @property
@@ -106,12 +106,12 @@ class Run:
 
 
 class Unrolling:
-    """Goes through a function as it runs.
+    """Walks a function in execution order.
 
     Args:
-        module: Holds the functions that it runs.
-        emit: Gets each run, in order.
-        decide: Says whether a predicate holds, once everything before it has been emitted.
+        module: The module with the functions that it calls.
+        emit: Called with each run, in order.
+        decide: Returns whether a predicate is true; called once all previous runs have been emitted.
     """
 
     def __init__(self, module: ModuleOp, emit: Callable[[Run], None], decide: Decide):
@@ -119,10 +119,10 @@ class Unrolling:
         self._emit, self._decide = emit, decide
 
     def run(self, block: Block, env: Env, iterations: dict[SSAValue, int] | None = None) -> None:
-        """Goes through a block.
+        """Walks a block.
 
         Raises:
-            ExecutionError: It holds an op that is not supported; the message names it.
+            ExecutionError: It contains an unsupported op; the message names it.
         """
         times = {} if iterations is None else iterations
         for op in block.ops:
@@ -188,6 +188,6 @@ class Unrolling:
 
 
 def decided(answers: Sequence[bool]) -> Decide:
-    """Gives answers that are known already, in order."""
+    """Returns a `Decide` that gives known outcomes, in order."""
     rest = iter(answers)
     return lambda _: next(rest)

@@ -1,4 +1,4 @@
-"""The function of a module that numpy runs."""
+"""Finds the function of a module to interpret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorgrad.runtime.errors import ExecutionError
 
 
 def function_of(module: ModuleOp, name: str | None) -> FuncOp:
-    """Returns a function of one block: by its name, or the only one that is not private.
+    """Returns a single-block function: by its name, or the only public one.
 
     Raises:
         ExecutionError: There is no such function, or it has several blocks.
@@ -28,7 +28,7 @@ def function_of(module: ModuleOp, name: str | None) -> FuncOp:
 
 
 def returned_by(block: Block) -> tuple[SSAValue, ...]:
-    """Returns the values that a function's block returns."""
+    """Returns the operands of a block's return."""
     last = block.last_op
     assert isinstance(last, func.ReturnOp)
     return tuple(last.operands)

@@ -1,4 +1,4 @@
-"""Runs a function's kernels by numpy where they round what they store, in the place of its tensors."""
+"""Interprets a function's kernels with NumPy in place of its `tg` form, to round what kernels store."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tensorgrad.interpreters.tensors import TensorExecutor
 
 
 class KernelExecutor:
-    """Runs the kernels of a function with the arguments and results of its `tg` form.
+    """Interprets the kernels of a function, with the arguments and results of its `tg` form.
 
     Args:
-        tensors: The function on `tg`; it is not run.
+        tensors: The `tg` function, which is not run itself.
         module: The same function on `buf`.
     """
 
@@ -31,15 +31,15 @@ class KernelExecutor:
         self._dtypes = [numpy_dtype(cast(Tensor, kind)) for kind in kinds]
 
     def call(self, values: Sequence[NumpyArray], row_major: bool = False) -> list[NumpyArray]:
-        """Returns the results for these arguments, in order, which may be in any order in memory."""
+        """Returns the results for these arguments, in order; arguments may have any memory layout."""
         found = self._kernels.run(dict(zip(self._names, values, strict=True)))
         names = [f"{slot.role}/{slot.name}" for slot in self.results]
         return [np.asarray(found[name]).astype(dtype) for name, dtype in zip(names, self._dtypes, strict=True)]
 
     def peak_bytes(self) -> int:
-        """Returns the most bytes live at once, in the order of kernels: arguments, results, constants and values."""
+        """Returns the peak live bytes in the order of kernels: arguments, results, constants and temporaries."""
         return self._kernels.peak_bytes()
 
     def bytes_moved(self) -> int:
-        """Returns the bytes of what each kernel reads and writes in one run, each operand once."""
+        """Returns the bytes that kernels read and write in one run, each operand once."""
         return self._kernels.bytes_moved()

@@ -1,7 +1,7 @@
-"""Floats that are moved as rounding might move them: how far a result moves then says how far it may be off.
+"""Perturbs floats like rounding errors; how far a result moves then estimates its error.
 
-Parker's Monte Carlo arithmetic: relative errors at random, but equal for equal values, so that what is equal by
-construction stays so (D. S. Parker, Monte Carlo Arithmetic, UCLA CSD-970002, 1997).
+Parker's Monte Carlo arithmetic: the relative errors are random, but equal for equal values, so that values that are
+equal by construction stay equal (D. S. Parker, Monte Carlo Arithmetic, UCLA CSD-970002, 1997).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import numpy as np
 from tensorgrad.interpreters.scalars import Array
 
 MOVE = 4 * 2.0**-23
-"""The largest relative error that is put in: f32's rounding, and what the builtins of devices may lose."""
+"""The largest relative perturbation: f32 rounding, and the error of device builtins."""
 
 
 def moved(array: Array, seed: int) -> Array:
-    """Returns an array of f64 with relative errors up to `MOVE`, which follow from its bits and the seed."""
+    """Returns an f64 array with relative errors of up to `MOVE`, determined by its bits and the seed."""
     with np.errstate(all="ignore"):
         bits = np.ascontiguousarray(array).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9 + 2 * seed)
@@ -24,5 +24,5 @@ def moved(array: Array, seed: int) -> Array:
 
 
 def moved_sum(total: Array, size: Array, seed: int) -> Array:
-    """Returns sums with errors that follow from the sum of their terms' sizes: partial sums may be as large."""
+    """Returns sums with errors relative to the sum of their terms' magnitudes, which bounds partial sums."""
     return total + (moved(size, seed) - size)

@@ -1,13 +1,13 @@
-"""Finds the op that made the NaN or infinity that a `tg` function returns: runs it and looks at every value.
+"""Finds the op that first produces a NaN or infinity in the results of a `tg` function, by running it.
 
-An infinity that vanishes again, such as the -inf of a masked score, is not looked for: the search starts at what is
-returned, and goes back along the values that are not finite.
+Infinities that vanish again, such as the -inf of a masked score, are not reported: the search starts at the results,
+and follows non-finite values backwards.
 
-Looking at every array takes about as long as computing it. A ufunc that makes a NaN or infinity of finite operands
-raises a flag of the processor, which NumPy asks for: what it makes is looked at only then, or where an operand is not
-finite. Should a flag be missing, that shows where the value goes, and the search starts again and looks at everything.
+Checking every array takes about as long as computing it. A ufunc that makes a NaN or infinity of finite operands sets
+a floating-point status flag, which NumPy checks: its result is checked only then, or if an operand is not finite. If a
+flag turns out to be missing, the search starts again and checks every result.
 
-The run ends at the first NaN that an op makes of other values, if the IR shows that it reaches a result in any case.
+The run ends at the first NaN that an op makes of other values, if the IR shows that it always reaches a result.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ AnyOp: TypeAlias = TensorOp | RegionOp
 
 @dataclass(frozen=True)
 class Content:
-    """What is in an array.
+    """A summary of an array's contents.
 
     Attributes:
-        shape: Its extents.
+        shape: The array's shape.
         dtype: Its dtype.
-        nans: How many elements are NaN.
-        infinities: How many are infinite.
-        least: The least finite element; None where there is none.
+        nans: The number of NaNs.
+        infinities: The number of infinities.
+        least: The smallest finite element, None if there is none.
         most: The largest finite element.
         mean: The mean of the finite elements.
-        first: The index of the first element that is not finite, if there is one.
+        first: The index of the first non-finite element, if any.
     """
 
     shape: tuple[int, ...]
@@ -66,7 +66,7 @@ class Content:
         return f"{kind} {values}" + (f", {self.flaws()}" if self.first else "")
 
     def flaws(self) -> str:
-        """Returns how many elements are not finite, and where the first one is."""
+        """Returns a text with the number of non-finite elements and the index of the first."""
         kinds = [f"{count} {name}" for count, name in ((self.nans, "NaN"), (self.infinities, "infinite")) if count]
         size = math.prod(self.shape)
         where = f", the first at {list(self.first)}" if self.first else ""
@@ -74,7 +74,7 @@ class Content:
 
     @staticmethod
     def of(array: NumpyArray) -> Content:
-        """Returns what is in an array."""
+        """Returns the summary of an array."""
         finite = np.isfinite(array)
         count = int(np.count_nonzero(finite))
         bad, nans, first = array.size - count, 0, None
@@ -82,7 +82,7 @@ class Content:
         if bad:
             nans = int(np.count_nonzero(np.isnan(array)))
             first = tuple(map(int, np.unravel_index(np.argmin(finite), array.shape)))
-            # A copy of the finite elements alone would take several times as long.
+            # Copying the finite elements would take several times as long.
             low, high, values = (np.where(finite, array, other) for other in (np.inf, -np.inf, 0))
         if not count:
             return Content(array.shape, array.dtype, nans, bad - nans, None, None, None, first)
@@ -91,13 +91,13 @@ class Content:
 
 
 Bad: TypeAlias = int
-"""What an array has that is not finite: bits, since enumerations take longer than the arrays."""
+"""The kinds of non-finite values in an array: a bit set, as enum flags take longer than the arrays themselves."""
 NOTHING, INFINITY, NAN = 0, 1, 2
 
 
 def bad_of(array: NumpyArray) -> Bad:
-    """Returns what an array has that is not finite."""
-    # No sum gets finite again; one that overflows is looked at closely.
+    """Returns the kinds of non-finite values in an array."""
+    # A sum with a non-finite term is never finite; finite terms may overflow too, so look closely then.
     if array.dtype.kind != "f" or math.isfinite(np.add.reduce(array, axis=None)):
         return NOTHING
     nans = np.isnan(array)
@@ -112,12 +112,12 @@ class _Event:
 
     Attributes:
         op: The op.
-        parents: The events that made its operands that are not finite.
-        arguments: The places of the function's arguments that are among them.
-        result: What its result has.
-        given: What those operands have, that its result may have of them.
-        constant: What constants among its operands have.
-        contents: What is in its operands and its result, where the result has what no operand but a constant has.
+        parents: The events that produced its non-finite operands.
+        arguments: The indices of the function's arguments among those operands.
+        result: The kinds in its result.
+        given: The kinds in those operands that the result may have inherited.
+        constant: The kinds in its constant operands.
+        contents: Summaries of its operands and result, if the result has a kind that no operand but a constant has.
     """
 
     op: AnyOp
@@ -130,12 +130,12 @@ class _Event:
 
 
 class _Made(NamedTuple):
-    """An array that is not finite.
+    """A non-finite array.
 
     Attributes:
-        array: Gives it, as long as anything else keeps it.
-        bad: What it has.
-        source: The event that made it, or the place of the argument that it is.
+        array: Returns the array, as long as it is referenced elsewhere.
+        bad: The kinds in it.
+        source: The event that produced it, or the index of the argument that it is.
     """
 
     array: Callable[[], NumpyArray | None]
@@ -144,22 +144,23 @@ class _Made(NamedTuple):
 
 
 def _reference(array: NumpyArray) -> Callable[[], NumpyArray | None]:
-    """Returns what gives an array and does not keep it; NumPy's scalars are kept."""
+    """Returns a weak reference to an array; NumPy scalars are referenced strongly."""
     return weakref.ref(array) if isinstance(array, np.ndarray) else lambda: array
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the first value that is not finite comes from.
+    """The origin of the first non-finite value.
 
     Attributes:
-        op: The op that made it from finite operands, or of constants; None for an argument, or a result, that has it.
-        operands: What is in the op's operands.
-        result: What is in its result, or in the argument.
-        argument: The place of the argument.
+        op: The op that made it of finite operands or constants; None if it is in an argument, or in a result from the
+            start.
+        operands: Summaries of the op's operands.
+        result: A summary of its result, or of the argument.
+        argument: The index of the argument.
         nan: The op that made a NaN of its infinity, if another one did.
-        results: The places of the function's results that it has reached; if it ended the run, those that contain a NaN
-            whatever the other values are.
+        results: The indices of the function's results that it has reached; if it ended the run, those that contain a
+            NaN whatever the other values are.
     """
 
     op: AnyOp | None
@@ -172,13 +173,13 @@ class Origin:
 
 @dataclass
 class _Sources:
-    """Where operands that are not finite come from.
+    """The sources of an op's non-finite operands.
 
     Attributes:
-        events: The ops that made them.
-        arguments: The places of the function's arguments among them.
-        given: What all these have.
-        constant: What constants have.
+        events: The events that produced them.
+        arguments: The indices of the function's arguments among them.
+        given: The kinds in all of these.
+        constant: The kinds in constants.
     """
 
     events: list[_Event] = field(default_factory=list["_Event"])
@@ -189,12 +190,12 @@ class _Sources:
 
 @dataclass
 class _Flags:
-    """The processor's flags.
+    """The state of floating-point flags.
 
     Attributes:
-        is_raised: Whether a ufunc has raised one since it was last asked.
-        is_thorough: Whether ufuncs' results are looked at in any case.
-        is_missing: Whether a value was not finite without a flag that said so.
+        is_raised: Whether a ufunc has set one since the last check.
+        is_thorough: Whether to check the results of ufuncs in any case.
+        is_missing: Whether a value was not finite although no flag was set.
     """
 
     is_raised: bool = False
@@ -202,18 +203,18 @@ class _Flags:
     is_missing: bool = False
 
     def raised(self, kind: str, flags: int) -> None:
-        """Is called by NumPy."""
+        """NumPy's error callback."""
         self.is_raised = True
 
 
 class _Found(BaseException):
-    """Ends a run at an op that has made a NaN which reaches results.
+    """Ends a run at an op that has made a NaN that always reaches results.
 
-    It is no `Exception`, since `Plan.run` reports each of these as a failure of the op.
+    Not an `Exception`, which `Plan.run` would report as a failure of the op.
 
     Attributes:
         event: The execution of the op.
-        places: The places of the results.
+        places: The indices of the results.
     """
 
     def __init__(self, event: _Event, places: Collection[int]):
@@ -222,15 +223,15 @@ class _Found(BaseException):
 
 
 _MOVING = (SelectOp, StopGradientOp, ConcatOp)
-"""Ops besides views whose results have elements of their operands and nothing else."""
+"""Ops other than views whose results contain only elements of their operands."""
 
 
 class NonfiniteSearch:
-    """Runs one `tg` function, op by op, to find where values come from that are not finite.
+    """Runs one `tg` function, op by op, to find the origin of non-finite values.
 
     Args:
-        module: Has the function.
-        function: Its name; the only one by default.
+        module: The module that holds the function.
+        function: Its name; by default the only one.
 
     Raises:
         ExecutionError: There is no such function, or several without a name.
@@ -242,24 +243,24 @@ class NonfiniteSearch:
         self._block = block = found.body.block
         self._events: list[_Event] = []
         self._made: dict[int, _Made] = {}
-        """By the id of an array that is not finite, or was: one that has gone may have left its id to another."""
+        """Non-finite arrays by `id`, including arrays that were freed, whose id another array may have now."""
         self._constants: dict[SSAValue, bool] = {}
-        """Whether constants are finite."""
+        """Whether each constant is finite."""
         self._flags = _Flags()
         self._checked: frozenset[int] = frozenset()
-        """The places of the results that are to be finite."""
+        """The indices of the results that should be finite."""
         self._around: list[_Sources] = []
-        """For each op with a region that runs: the sources of its operands."""
+        """For each enclosing op with a region: the sources of its operands."""
         self._plan = Plan(block, returned_by(block), observe=self._observe)
 
     def run(
         self, values: Sequence[NumpyArray], is_checked: Callable[[Slot], bool] = lambda slot: True
     ) -> Origin | None:
-        """Returns where what is not finite in the results comes from; None where all of them are finite.
+        """Runs the function; returns the origin of non-finite results, or None if all of them are finite.
 
         Args:
             values: The function's arguments.
-            is_checked: Whether a result is to be finite.
+            is_checked: Whether a result should be finite.
         """
         try:
             found = self._run(values, is_checked)
@@ -327,7 +328,7 @@ class NonfiniteSearch:
     def _after(
         self, op: TensorOp, function: Callable[..., NumpyArray], unknown: frozenset[int]
     ) -> Callable[..., NumpyArray]:
-        """Returns what runs in place of the function of an op with one result, which most are."""
+        """Returns a replacement for the function of an op with one result, which most ops have."""
         made, flags = self._made, self._flags
 
         def look(operands: Sequence[NumpyArray], result: NumpyArray) -> NumpyArray:
@@ -356,15 +357,15 @@ class NonfiniteSearch:
         return run_moving if is_view(op) or isinstance(op, _MOVING) else run_ufunc if is_ufunc(op) else run
 
     def _is_noted(self, value: SSAValue) -> bool:
-        """Returns whether a value's array is known to be in `_made` if it is not finite.
+        """Returns whether a value's array is guaranteed to be in `_made` if it is not finite.
 
-        What loops walk over, and constants that are not finite, are looked at where they are used. An operand may be
-        given as the tensor that it repeats.
+        Loop inputs and non-finite constants are checked where they are used. An operand may be passed as the tensor
+        that it broadcasts.
         """
         owner = value.owner
         if isinstance(owner, Block):
             call = owner.parent_op()
-            if isinstance(call, CallOp):  # whose operands its body is given as they are
+            if isinstance(call, CallOp):  # its body gets the operands as they are
                 return self._is_noted(call.operands[cast(BlockArgument, value).index])
             return owner is self._block
         if isinstance(owner, TensorOp) and not owner.operands:
@@ -382,7 +383,7 @@ class NonfiniteSearch:
         sources: _Sources,
         inside: list[_Event],
     ) -> None:
-        """Notes that an op has made what is not finite."""
+        """Records that an op has produced a non-finite result."""
         event = _event(op, operands, result, bad, sources, inside)
         self._events.append(event)
         self._made[id(result)] = _Made(_reference(result), bad, event)
@@ -392,16 +393,16 @@ class NonfiniteSearch:
                 raise _Found(event, places)
 
     def _known(self, array: NumpyArray) -> _Made | None:
-        """Returns what is known of an array that is not finite; None for any other, and where nothing is."""
+        """Returns the record of a non-finite array; None for finite arrays, and if there is no record."""
         found = self._made.get(id(array))
         return found if found is not None and found.array() is array else None
 
     def _sources(self, operands: Sequence[NumpyArray], unknown: frozenset[int]) -> _Sources:
-        """Returns where operands that are not finite come from.
+        """Returns the sources of non-finite operands.
 
         Args:
-            operands: An op's.
-            unknown: The places of those that may be not finite without being in `_made`.
+            operands: An op's operands.
+            unknown: The indices of those that may be non-finite without being in `_made`.
         """
         found = _Sources()
         for place, operand in enumerate(operands):
@@ -413,7 +414,7 @@ class NonfiniteSearch:
             elif source is not None:
                 found.arguments.append(source)
             elif bad and self._around and (self._around[-1].events or self._around[-1].arguments):
-                # An element of what a loop walks over.
+                # An element of an array that a loop iterates over.
                 found.events += self._around[-1].events
                 found.arguments += self._around[-1].arguments
             elif bad:
@@ -423,11 +424,11 @@ class NonfiniteSearch:
         return found
 
     def _origin_of(self, made: Mapping[int, tuple[_Event | int, Bad]], values: Sequence[NumpyArray]) -> Origin:
-        """Returns the origin of results that are not finite.
+        """Returns the origin of non-finite results.
 
         Args:
-            made: By their places: the event that made them, or the place of the argument that they are; and what they
-                have.
+            made: By result index: the event that produced it, or the index of the argument that it is; and the kinds in
+                it.
             values: The function's arguments.
         """
         sources = {place: source for place, (source, _) in made.items()}
@@ -458,9 +459,9 @@ class NonfiniteSearch:
         bad: Bad,
         constants: bool = True,
     ) -> _Event | int | None:
-        """Returns where a kind of value comes from, back from these.
+        """Returns the origin of a kind of value, searching backwards from these.
 
-        That is an argument; else the first op that made it of operands without it; else, where they count, the first
+        That is an argument; else the first op that made it of operands without it; else, if `constants`, the first op
         that took it from a constant.
         """
         pending, places = list(events), set(arguments)
@@ -479,7 +480,7 @@ class NonfiniteSearch:
         return next(iter(of_finite or (made if constants else ())), None)
 
     def _reached(self, source: _Event | int, made: Mapping[int, _Event | int]) -> Iterator[int]:
-        """Yields the places of the results that depend on an origin."""
+        """Yields the indices of the results that depend on an origin."""
         tainted: set[_Event] = set()
         for event in self._events:
             if event is source or source in event.arguments or not tainted.isdisjoint(event.parents):
@@ -494,7 +495,7 @@ def _event(
 ) -> _Event:
     given = sources.given
     if given & INFINITY and bad & ~given & NAN and op.has_trait(Elementwise):
-        # An infinity at another place than the NaN has nothing to do with it.
+        # Infinities at indices other than the NaNs' are unrelated.
         nans, floats = np.isnan(result), [one for one in operands if one.dtype.kind == "f"]
         if not any(np.isinf(np.broadcast_to(one, result.shape))[nans].any() for one in floats):
             given &= ~INFINITY

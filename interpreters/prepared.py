@@ -1,4 +1,4 @@
-"""A `buf.kernel` that runs by numpy on any arrays, and the same kernel with f64 for all narrower floats."""
+"""Interprets a `buf.kernel` with NumPy on any arrays, and a copy of it with all floats widened to f64."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tensorgrad.interpreters.scalars import Array
 from tensorgrad.interpreters.stages import Stage
 
 POISON = np.uint32(0x7FFE7FFD)
-"""NaN as f16, f32 and f64 alike, a large integer, and true."""
+"""NaN as f16, f32 or f64, a large integer, and true as a bool."""
 
 
 def poison(target: Array) -> None:
-    """Fills bytes with the pattern."""
+    """Fills an array's bytes with the poison pattern."""
     whole = target.size // 4 * 4
     target[:whole].view(np.uint32)[...] = POISON
     target[whole:] = np.frombuffer(POISON.tobytes(), np.uint8)[: target.size - whole]
@@ -33,7 +33,7 @@ class PreparedKernel:
     """A kernel whose stages have been checked.
 
     Raises:
-        ExecutionError: A stage holds an op, a type or a reduction that is not supported.
+        ExecutionError: A stage contains an unsupported op, type or reduction.
     """
 
     def __init__(self, op: buf.KernelOp):
@@ -47,11 +47,11 @@ class PreparedKernel:
         """Runs the kernel.
 
         Args:
-            operands: Of the operands' shapes; the outputs are written in place. A bool is a word.
-            seed: Moves sums of f64 as rounding might.
+            operands: Arrays of the operands' shapes; outputs are written in place. Bools are words.
+            seed: The seed for perturbing f64 sums like rounding errors; None for none.
 
         Raises:
-            ExecutionError: A stage leaves a buffer's range, or several points write one element.
+            ExecutionError: A stage has an out-of-bounds index, or several points write one element.
         """
         arrays: dict[SSAValue, Array] = dict(zip(self._arguments, operands, strict=True))
         for place in self._locals:
@@ -68,7 +68,7 @@ class PreparedKernel:
 
 
 def widened_kernel(op: buf.KernelOp) -> buf.KernelOp:
-    """Returns a copy of a kernel with f64 for all narrower floats; bits are still those of the narrower ones.
+    """Returns a copy of a kernel with all floats widened to f64; bitcasts still see the narrow ones.
 
     It has no operands, only the arguments of its body.
     """
@@ -86,7 +86,7 @@ def widened_kernel(op: buf.KernelOp) -> buf.KernelOp:
 
 
 def _keep_width(op: arith.BitcastOp, given: Attribute) -> None:
-    """Puts the conversions around a reading of bits that it needs between wider floats."""
+    """Inserts the conversions that a bitcast needs between widened floats."""
     rewriter = Rewriter()
     if given in (f16, f32):
         rounded = arith.TruncFOp(op.input, cast(Any, given))
@@ -100,7 +100,7 @@ def _keep_width(op: arith.BitcastOp, given: Attribute) -> None:
 
 
 def _narrow_values(op: Operation) -> list[SSAValue]:
-    """Returns the floats next to a reading of bits, which stay narrow."""
+    """Returns the operands and results of a bitcast, which are not widened."""
     return [*op.operands, *op.results] if isinstance(op, arith.BitcastOp) else []
 
 

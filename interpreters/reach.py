@@ -1,4 +1,4 @@
-"""Finds the results of a `tg` function that a NaN reaches whatever the other values are, from the IR alone."""
+"""Finds the results of a `tg` function that a NaN always reaches, whatever the other values are, from the IR alone."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tensorgrad.dialects.tg.shape import PackOp, SliceOp
 from tensorgrad.dialects.tg.traits import Elementwise, keeps_nan
 
 Range: TypeAlias = tuple[int, int] | None
-"""The elements of a row that contain a NaN somewhere; `None` if it may be anywhere in a value."""
+"""The range of elements of a row that contains a NaN; `None` for the whole value."""
 
 
 def results_with(nan: SSAValue) -> frozenset[int]:
-    """Returns the places of the function's results that contain a NaN if a value does.
+    """Returns the indices of the function's results that contain a NaN if a value does.
 
-    There may be others: ops that skip or replace elements are not followed, except for slices of rows into which the
-    value was packed.
+    This is a lower bound: ops that skip or replace elements are not followed, except for slices of rows that the value
+    was packed into.
 
     Args:
         nan: The value, in the function's block or in the body of a call in it.
@@ -44,13 +44,13 @@ def results_with(nan: SSAValue) -> frozenset[int]:
 
 
 class _Uses:
-    """The uses of values; bounds of slices are read once, as a row of all parameters has one for each."""
+    """Cached users of values; slice bounds are read once, as a row of all parameters has a slice for each."""
 
     def __init__(self) -> None:
         self._known: dict[SSAValue, tuple[list[Use], list[tuple[int, int, Use]]]] = {}
 
     def of(self, value: SSAValue, where: Range) -> Iterable[Use]:
-        """Returns the uses that a NaN may pass; of slices, those that contain its whole range."""
+        """Returns the uses that may propagate a NaN; of slices, those that contain its whole range."""
         if where is None:
             return value.uses
         if value not in self._known:
@@ -66,13 +66,13 @@ class _Uses:
 
 
 def _bounds(op: SliceOp) -> tuple[int, int]:
-    """Returns where a slice of a row starts and stops; an empty range if it skips elements."""
+    """Returns the start and stop of a slice of a row; an empty range if it skips elements."""
     (start,), (stop,), (step,) = (int_list(op.properties, name) for name in op.PROPERTIES)
     return start, stop if step == 1 else start
 
 
 def is_unconditional(value: SSAValue) -> bool:
-    """Returns whether a value is computed whenever its function runs: it is in no loop and no branch."""
+    """Returns whether a value is computed whenever its function runs, outside of loops and branches."""
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
     while block is not None:
         around = block.parent_op()
@@ -85,7 +85,7 @@ def is_unconditional(value: SSAValue) -> bool:
 
 
 def _after(use: Use, where: Range) -> tuple[SSAValue, Range] | None:
-    """Returns the value that contains a NaN if the used one does, and where; `None` if no value is known to."""
+    """Returns the value that contains a NaN if the used one does, and its range; `None` if that is unknown."""
     op = use.operation
     if isinstance(op, TensorOp):
         return _in_result(op, use.index, where)
@@ -100,7 +100,7 @@ def _after(use: Use, where: Range) -> tuple[SSAValue, Range] | None:
 def _in_result(op: TensorOp, place: int, where: Range) -> tuple[SSAValue, Range] | None:
     result = op.results[0]
     if isinstance(op, SliceOp) and where is not None:
-        start, _ = _bounds(op)  # it contains the whole range
+        start, _ = _bounds(op)  # the slice contains the whole range
         return result, (where[0] - start, where[1] - start)
     if not keeps_nan(op, place) or not _has_floats(result):
         return None

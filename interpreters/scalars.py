@@ -1,8 +1,8 @@
-"""What each scalar op of `arith` and `math` means, on numpy arrays of the op's operand types.
+"""The semantics of the scalar ops of `arith` and `math`, on NumPy arrays of the op's operand types.
 
-Elements are held as numpy holds them: an `i1` is a bool, an `index` an int64, a signless integer its signed reading.
-Integers wrap; a division or remainder by zero is 0; shifts by the width or more give 0 (or the sign); conversions from
-float saturate and take NaN to 0.
+Elements have NumPy types: an `i1` is a bool, an `index` an int64, a signless integer a signed one. Integers wrap;
+division or remainder by zero is 0; shifts by the width or more give 0 (or the sign); conversions from float saturate,
+and convert NaN to 0.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ SCALAR_DTYPES: dict[Attribute, np.dtype[Any]] = {
     i64: np.dtype(np.int64),
     IndexType(): np.dtype(np.int64),
 }
-"""What numpy calls the scalar types."""
+"""The NumPy types of the scalar types."""
 
 
 def scalar_dtype(kind: Attribute) -> np.dtype[Any]:
     """Returns the numpy dtype that holds a scalar type.
 
     Raises:
-        ExecutionError: The type is not a scalar that the executor knows.
+        ExecutionError: The type is not a supported scalar.
     """
     dtype = SCALAR_DTYPES.get(kind)
     if dtype is None:
@@ -47,27 +47,27 @@ def scalar_dtype(kind: Attribute) -> np.dtype[Any]:
 
 
 def width_of(kind: Attribute) -> int:
-    """Returns the bits of an integer type; an index has 64."""
+    """Returns the width of an integer type in bits; an index has 64."""
     return 1 if kind == i1 else 8 * scalar_dtype(kind).itemsize
 
 
 def signed(x: Array) -> Array:
-    """Returns the signed reading of integers; a true bool is -1."""
+    """Reinterprets integers as signed; a true bool is -1."""
     return -x.astype(np.int8) if x.dtype == np.bool_ else x
 
 
 def unsigned(x: Array) -> Array:
-    """Returns the unsigned reading of integers; a true bool is 1."""
+    """Reinterprets integers as unsigned; a true bool is 1."""
     return x.astype(np.uint8) if x.dtype == np.bool_ else x.view(f"u{x.dtype.itemsize}")
 
 
 def unread(x: Array) -> Array:
-    """Floats, which have one reading."""
+    """Returns floats unchanged, as they have no signedness."""
     return x
 
 
 def narrow(x: Any, kind: Attribute) -> Array:
-    """Numbers as elements of `kind`; integers keep their low bits."""
+    """Converts numbers to elements of `kind`; integers keep their low bits."""
     dtype = scalar_dtype(kind)
     array = np.asarray(x)
     if dtype == np.bool_ and array.dtype != np.bool_:
@@ -76,7 +76,7 @@ def narrow(x: Any, kind: Attribute) -> Array:
 
 
 def erf(x: Array) -> Array:
-    """Returns the error function, by Kummer's series of positive terms, in float64 (a few ulp of it)."""
+    """Returns the error function, by Kummer's series of positive terms, in float64 (accurate to a few ulp)."""
     z = np.clip(x.astype(np.float64), -6.0, 6.0)
     term = 2 / np.sqrt(np.pi) * np.exp(-z * z) * z
     total = term.copy()
@@ -93,7 +93,7 @@ def round_away(x: Array) -> Array:
 
 
 def fused_multiply_add(x: Array, y: Array, z: Array) -> Array:
-    """`x * y + z`; the product of 32-bit floats is exact in float64."""
+    """Returns `x * y + z`; the product of 32-bit floats is exact in float64."""
     return x.astype(np.float64) * y.astype(np.float64) + z.astype(np.float64)
 
 
@@ -145,11 +145,11 @@ FLOATS: dict[str, Callable[..., Any]] = {
     "math.trunc": np.trunc,
     "wgsl.remf": np.fmod,
 }
-"""Ops whose meaning is a function of the operands alone; the result is rounded to the result's type."""
+"""Ops that are functions of the operands alone; the result is rounded to the result's type."""
 
 
 def _divide(x: Array, y: Array, _width: int) -> Array:
-    """Division that truncates; by zero it is 0."""
+    """Returns the truncating quotient; division by zero gives 0."""
     divisor = np.where(y == 0, y.dtype.type(1), y)
     quotient = x // divisor
     inexact = (quotient * divisor != x) & ((x < 0) != (divisor < 0))
@@ -166,12 +166,12 @@ def _ceil_divide(x: Array, y: Array, width: int) -> Array:
 
 
 def _remainder(x: Array, y: Array, _width: int) -> Array:
-    """Returns the remainder with the dividend's sign; by zero it is 0."""
+    """Returns the remainder with the dividend's sign; 0 for division by zero."""
     return np.where(y == 0, y.dtype.type(0), np.fmod(x, np.where(y == 0, y.dtype.type(1), y)))
 
 
 def _shift(function: np.ufunc) -> Callable[[Array, Array, int], Array]:
-    """Returns a shift; one by the width or more is a shift by all bits."""
+    """Returns a shift function, in which shifts by the width or more shift out all bits."""
 
     def shift(x: Array, y: Array, width: int) -> Array:
         amount = y.view(f"u{y.dtype.itemsize}")
@@ -184,7 +184,7 @@ def _shift(function: np.ufunc) -> Callable[[Array, Array, int], Array]:
 
 
 def _power(x: Array, y: Array, _width: int) -> Array:
-    """Integer powers by squaring; a negative exponent gives the truncated reciprocal."""
+    """Returns integer powers by squaring; a negative exponent gives the truncated reciprocal."""
     result, base, exponent = np.ones_like(x), x, np.abs(y)
     for _ in range(8 * y.dtype.itemsize):
         result = np.where(exponent & 1, result * base, result)
@@ -240,7 +240,7 @@ INTEGERS: dict[str, tuple[Reading, Callable[..., Any]]] = {
     "math.ctpop": (unsigned, lambda x, _: np.bitwise_count(x)),
     "math.ipowi": (signed, _power),
 }
-"""Ops on one reading of integers; the functions also take the operands' width."""
+"""Ops with signed or unsigned operands; the functions also take the operands' width."""
 
 COMPARISONS: dict[str, np.ufunc] = {
     "eq": np.equal,
@@ -281,7 +281,7 @@ def _constant(op: Operation, _operands: Sequence[Array]) -> Array:
 
 
 def _saturate(reading: Reading) -> Callable[[Operation, Sequence[Array]], Array]:
-    """Returns a conversion from float to one reading of integers."""
+    """Returns a saturating conversion from float to signed or unsigned integers."""
 
     def convert(op: Operation, operands: Sequence[Array]) -> Array:
         width = width_of(op.results[0].type)
@@ -310,7 +310,7 @@ def _add_with_carry(_op: Operation, operands: Sequence[Array]) -> tuple[Array, A
 
 
 def _multiply_wide(reading: Reading) -> Callable[[Operation, Sequence[Array]], tuple[Array, Array]]:
-    """Returns the low and the high half of a product."""
+    """Returns the low and high half of a double-width product."""
 
     def multiply(op: Operation, operands: Sequence[Array]) -> tuple[Array, Array]:
         width = width_of(op.operands[0].type)
@@ -345,7 +345,7 @@ RULES: dict[str, Callable[[Operation, Sequence[Array]], Any]] = {
     "arith.mului_extended": _multiply_wide(unsigned),
     "arith.mulsi_extended": _multiply_wide(signed),
 }
-"""The meaning of every scalar op, by name."""
+"""The semantics of every scalar op, by name."""
 
 
 def evaluate(op: Operation, operands: Sequence[Array]) -> list[Array]:
@@ -364,12 +364,12 @@ def evaluate(op: Operation, operands: Sequence[Array]) -> list[Array]:
 
 @dataclass(frozen=True)
 class Combiner:
-    """How a reduction folds values into its accumulator.
+    """The combiner of a reduction.
 
     Attributes:
-        function: The binary function, associative but for rounding.
-        identity: What the accumulator starts with, from the element's width in bits.
-        reading: How integers are read.
+        function: The binary function, associative up to rounding.
+        identity: The initial accumulator, as a function of the element width in bits.
+        reading: The signedness of integers.
     """
 
     function: np.ufunc
@@ -382,11 +382,11 @@ class Combiner:
         return narrow(np.asarray(self.identity(width_of(kind)), held), kind)
 
     def combine(self, x: Array, y: Array, kind: Attribute) -> Array:
-        """Returns two accumulators in one."""
+        """Combines two accumulators."""
         return narrow(self.function(self.reading(x), self.reading(y)), kind)
 
     def reduce(self, x: Array, axes: tuple[int, ...], kind: Attribute) -> Array:
-        """Folds `axes`, which stay with extent 1."""
+        """Reduces `axes`, which remain with extent 1."""
         values = self.reading(x)
         start = values.dtype.type(self.identity(width_of(kind)))
         folded = self.function.reduce(values, axis=axes, dtype=values.dtype, keepdims=True, initial=start)
@@ -410,4 +410,4 @@ COMBINERS: dict[str, Combiner] = {
     "arith.ori": Combiner(np.bitwise_or, lambda _: 0, signed),
     "arith.xori": Combiner(np.bitwise_xor, lambda _: 0, signed),
 }
-"""The ops that a reduction may combine by."""
+"""The ops that a reduction may combine with."""

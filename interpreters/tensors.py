@@ -1,4 +1,4 @@
-"""Runs `tg` functions by numpy: the reference, and the backend where there is no GPU."""
+"""Interprets `tg` functions with NumPy: the reference, and the fallback backend."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tensorgrad.runtime.plan import HOST_DTYPES
 
 
 class TensorExecutor:
-    """Runs one `tg` function, the bodies of calls included; it is compiled once, and no run looks at the IR."""
+    """Runs one `tg` function, including the bodies of calls; it is compiled once, and runs don't visit the IR."""
 
     def __init__(self, module: ModuleOp, function: str | None = None, observe: Observe | None = None):
         """Compiles a function.
 
         Args:
-            module: Has the function.
-            function: Its name; the only one by default.
-            observe: Wraps the function of every op, as `Plan` has it.
+            module: The module that holds the function.
+            function: Its name; by default the only one.
+            observe: Wraps the function of every op, as in `Plan`.
 
         Raises:
             ExecutionError: There is no such function, or several without a name.
@@ -36,7 +36,7 @@ class TensorExecutor:
         block = self.function.body.block
         returned = returned_by(block)
         self._plan = Plan(block, returned, row_major=True, observe=observe)
-        # What else may be an argument, a constant, or a view of another result is copied.
+        # Results that may be an argument, a constant, or a view of another result are copied.
         seen = set[SSAValue]()
         self._copied: list[int] = []
         for place, value in enumerate(returned):
@@ -44,18 +44,18 @@ class TensorExecutor:
                 self._copied.append(place)
             seen.add(value)
         self.row_major = [value in self._plan.row_major for value in returned]
-        """For each result: whether its array is known to be in row-major order, without gaps."""
+        """For each result: whether its array is known to be contiguous in row-major order."""
 
     def call(self, values: Sequence[NumpyArray], row_major: bool = False) -> list[NumpyArray]:
-        """Returns the results for these arguments, in order; none shares memory with another, or with an argument.
+        """Returns the results for these arguments, in order; none aliases another result or an argument.
 
         Args:
             values: The arguments.
-            row_major: Whether all of them are known to be in row-major order, without gaps.
+            row_major: Whether all of them are known to be contiguous in row-major order.
 
         Raises:
-            ProgramError: There are more or fewer arguments than the function has.
-            DeviceError: NumPy can't do what an op asks for, such as to allocate its result; names the op and its line.
+            ProgramError: The number of arguments is wrong.
+            DeviceError: NumPy can't execute an op, such as allocate its result; names the op and its line.
         """
         if len(values) != len(self.arguments):
             raise ProgramError(f"the function takes {len(self.arguments)} arguments, got {len(values)}")
@@ -69,7 +69,7 @@ class TensorExecutor:
     def run(self, values: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
         """Returns the results as `role/name`, for arguments by name; both in the dtypes of their slots.
 
-        Behind `widen-integers` tensors hold others, whose values are the same.
+        After `widen-integers` tensors have other dtypes, with the same values.
         """
         kinds = [numpy_dtype(argument.type) for argument in self.function.body.block.args]
         given = [values[slot.name].astype(dtype, copy=False) for slot, dtype in zip(self.arguments, kinds, strict=True)]
@@ -77,11 +77,11 @@ class TensorExecutor:
         return {f"{slot.role}/{slot.name}": _as_named(slot, value) for slot, value in results}
 
     def peak_bytes(self) -> int:
-        """Returns the most bytes alive at once, by the order of the ops: arguments, constants and live values."""
+        """Returns the peak live bytes, in op order: arguments, constants and temporaries."""
         return self._plan.peak_bytes()
 
     def bytes_moved(self) -> int:
-        """Bytes that the ops read and write in one run, each operand and result once."""
+        """Returns the bytes that ops read and write in one run, each operand and result once."""
         return self._plan.bytes_moved()
 
 
@@ -90,5 +90,5 @@ def _as_named(slot: Slot, value: NumpyArray) -> NumpyArray:
 
 
 def ordered(array: NumpyArray) -> NumpyArray:
-    """Returns an array in row-major order without gaps: itself, or a copy."""
+    """Returns an array contiguous in row-major order: itself, or a copy."""
     return array if array.flags.c_contiguous else np.array(array, order="C")
