@@ -11,6 +11,7 @@ from test_verifying import verified
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    AnyFloat,
     ArrayAttr,
     DictionaryAttr,
     FloatAttr,
@@ -133,7 +134,7 @@ def starts_a_maximum_at_zero(module: ModuleOp) -> None:
     found = [op for op in module.walk() if isinstance(op, arith.ConstantOp) and "0xff800000" in str(op.value)]
     assert found
     for op in found:
-        op.properties["value"] = FloatAttr(0.0, op.value.type)
+        op.properties["value"] = FloatAttr(0.0, cast(AnyFloat, op.result.type))
 
 
 def compares_without_signs(module: ModuleOp) -> None:
