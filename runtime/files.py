@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -56,6 +57,7 @@ def read_metadata(path: str | os.PathLike[str], malformed: type[TensorgradError]
     """Returns a file's metadata without reading any array; see `read_safetensors`."""
     from safetensors import SafetensorError, safe_open
 
+    _check_no_folder(path)
     try:
         with safe_open(path, framework="numpy") as file:
             return file.metadata() or {}
@@ -81,6 +83,7 @@ def read_safetensors(
     """
     from safetensors import SafetensorError, safe_open
 
+    _check_no_folder(path)
     try:
         with safe_open(path, framework="numpy") as file:
             names = file.keys()  # the file object has `keys`, but is not an iterable mapping
@@ -89,6 +92,12 @@ def read_safetensors(
             return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
     except (SafetensorError, *MALFORMED) as error:
         raise malformed(f"{path} is not a safetensors file of arrays: {error}") from error
+
+
+def _check_no_folder(path: str | os.PathLike[str]) -> None:
+    """Refuses a folder by name: the library gives neither that nor a reason."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
 
 
 def _check_described(name: str, described: Any) -> None:

@@ -1,10 +1,13 @@
-"""Arrays from files named by options of commands."""
+"""Files that commands are given: arrays, and saved programs."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from zipfile import BadZipFile
+
 import numpy as np
 
-from tensorgrad.errors import InputError
+from tensorgrad.errors import InputError, ProgramError
 
 
 def named_array(text: str) -> tuple[str, np.ndarray]:
@@ -18,22 +21,36 @@ def named_array(text: str) -> tuple[str, np.ndarray]:
     if not name or not path:
         raise InputError(f"--input takes name=file.npy, got {text!r}")
     try:
-        return name, np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InputError(f"--input {name}: {path} holds no array: {error}") from error
+        with Path(path).open("rb") as file:  # NumPy leaves a damaged file open that it opened itself
+            return name, np.load(file, allow_pickle=False)
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise InputError(f"--input {name}: {path} holds no array: it is no .npy file of numbers") from error
 
 
 def named_arrays(path: str | None) -> dict[str, np.ndarray]:
     """Returns the arrays of an `.npz` file by name; none without a file.
 
     Raises:
-        ValueError: The file contains something else.
+        InputError: The file contains something else.
         OSError: It can't be read.
     """
     if path is None:
         return {}
-    found = np.load(path, allow_pickle=False)
-    if not isinstance(found, np.lib.npyio.NpzFile):
-        raise InputError(f"{path} holds one array without a name; an .npz file has names")
-    with found:
-        return {name: found[name] for name in found.files}
+    try:
+        with Path(path).open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.lib.npyio.NpzFile):
+                return {name: found[name] for name in found.files}
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise InputError(f"{path} holds no arrays: it is no .npz file of numbers") from error
+    raise InputError(f"{path} holds one array without a name; an .npz file has names")
+
+
+def check_saved(path: str) -> None:
+    """Refuses IR where a saved program is wanted.
+
+    Raises:
+        ProgramError: The file is called `.mlir`.
+    """
+    if path.endswith(".mlir"):
+        raise ProgramError(f"{path} is IR, and a saved program is wanted; `tg bench` and `tg report` compile IR")

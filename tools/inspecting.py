@@ -14,6 +14,7 @@ from rich.text import Text
 from tensorgrad.runtime.program import Dispatch, Program, TensorSlot, runs
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
+from tensorgrad.tools.arrays import check_saved
 from tensorgrad.tools.printing import print_json, size
 
 NEEDS = (
@@ -51,6 +52,7 @@ class Inspect:
             ProgramError: It is not a program, or is malformed.
             OSError: It can't be read.
         """
+        check_saved(self.path)
         saved = Saved.load(self.path)
         found = _facts(saved)
         if self.json:

@@ -109,15 +109,19 @@ def parsed_tensors(path: str) -> ModuleOp:
     from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
     text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    name = "<stdin>" if path == "-" else path
+    if not text.strip():
+        raise ProgramError(f"{name} is empty")
     context = Context()
-    for name, dialect in {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}.items():
-        context.register_dialect(name, dialect)
+    for dialect, load in {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}.items():
+        context.register_dialect(dialect, load)
     try:
-        module = LocatingParser(context, text, path).parse_module()
+        module = LocatingParser(context, text, name).parse_module()
         module.verify()
         verify_dominance(module)
     except (ParseError, VerifyException, DiagnosticException, *MALFORMED) as error:
-        raise ProgramError(f"{path}: {error}") from error
+        message = str(error)
+        raise ProgramError(message if message.startswith(f"{name}:") else f"{name}: {message}") from error
     below = next((op.name for op in module.walk() if op.name.startswith(("buf.", "wgsl."))), None)
     if below is not None:
         raise ProgramError(f"{path}: has {below}; only functions of the level tg itself are compiled")

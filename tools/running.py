@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tensorgrad.driver.load import load
 from tensorgrad.runtime.loaded import LoadedFunction
-from tensorgrad.tools.arrays import named_array
+from tensorgrad.tools.arrays import check_saved, named_array
 from tensorgrad.tools.printing import print_json
 from tensorgrad.tracing import trees
 
@@ -51,6 +51,7 @@ class Run:
             OSError: A file can't be read or written.
         """
         arrays = dict(named_array(text) for text in self.inputs)
+        check_saved(self.path)
         loaded = load(self.path, device=self.device)
         found: Any = None
         if isinstance(loaded, LoadedFunction):

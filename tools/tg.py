@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Any, Protocol, TypeAlias, cast
 
 from rich.console import Console
@@ -172,29 +174,39 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Comm
 """The subcommands by name: a line of help, the description, a function that adds the options, and the class."""
 
 
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
+
+
 def _positive(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
     return number
 
 
 def _count(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"must not be negative, got {number}")
     return number
 
 
 def _port(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if not 0 <= number <= 0xFFFF:
         raise argparse.ArgumentTypeError(f"must be from 0 to 65535, got {number}")
     return number
 
 
 def _seconds(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
     if not 0 <= number < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a number of seconds that is not negative, got {text}")
     return number
@@ -202,6 +214,12 @@ def _seconds(text: str) -> float:
 
 def command_line() -> Parser:
     """Returns the parser of the command line."""
+    return _parsers()[0]
+
+
+def _parsers() -> tuple[Parser, dict[str, Parser]]:
+    """Returns the parser of the command line, and those of the subcommands by name."""
+    made: dict[str, Parser] = {}
     found = argparse.ArgumentParser(prog="tg", description=__doc__)
     found.add_argument("--version", action="version", version=f"tg {tensorgrad.__version__}")
     commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -211,7 +229,8 @@ def command_line() -> Parser:
         command = commands.add_parser(name, help=line, description=description, formatter_class=raw)
         add(command)
         command.add_argument("--json", action="store_true", help="print JSON")
-    return found
+        made[name] = command
+    return found, made
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -223,7 +242,8 @@ def main(args: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, 1 after an error caused by the input, which goes to stderr, or that of the script it ran.
     """
-    options: dict[str, Any] = vars(command_line().parse_args(args))
+    given = sys.argv[1:] if args is None else list(args)
+    options: dict[str, Any] = vars(_parsed(given))
     make = COMMANDS[options.pop("command")][3]
     try:
         status = make(**options).run(Console())
@@ -233,10 +253,29 @@ def main(args: Sequence[str] | None = None) -> int:
     return status or 0
 
 
+def _parsed(given: Sequence[str]) -> argparse.Namespace:
+    """Returns what a command line says; exits where it is wrong, with the usage of its subcommand."""
+    parser, commands = _parsers()
+    if given and not given[0].startswith("-") and given[0] not in commands:
+        close = get_close_matches(given[0], commands, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(commands)}"
+        parser.error(f"there is no command {given[0]!r}; {hint}")
+    found, rest = parser.parse_known_args(given)
+    if rest:
+        known = commands[found.command].format_usage()
+        options = [option for option in re.findall(r"--[\w-]+", known) if option not in given]
+        close = get_close_matches(rest[0].partition("=")[0], options, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        commands[found.command].error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+    return found
+
+
 def _message(error: Exception) -> str:
-    """Returns the message of an error, without the line of the script that runs `tg`."""
+    """Returns the message of an error, without the line of the script that runs `tg`; of a file: its name, and why."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
+        return f"{error.filename}: {error.strerror}"
     is_ours = isinstance(error, UserError) and error.location.rpartition(":")[0] == sys.argv[0]
-    return cast(UserError, error).message if is_ours else str(error)
+    return (cast(UserError, error).message if is_ours else str(error)).rstrip()
 
 
 if __name__ == "__main__":

@@ -188,3 +188,74 @@ def test_bad_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str])
         main(arguments)
     assert found.value.code == 2
     assert "usage: tg" in capsys.readouterr().err
+
+
+FILE_ERRORS = {
+    "missing.mlir": "missing.mlir: No such file or directory",
+    "folder.mlir": "folder.mlir: Is a directory",
+    "empty.mlir": "empty.mlir is empty",
+    "bad.mlir": "bad.mlir:2:1\n\n^\nOperation garbage is not registered",
+}
+"""What `tg report` says of files that hold no IR, once each."""
+
+
+@pytest.mark.parametrize("name", FILE_ERRORS)
+def test_a_file_that_holds_no_ir_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.mlir").mkdir()
+    Path("empty.mlir").touch()
+    Path("bad.mlir").write_text("garbage\n")
+    assert main(["report", name]) == 1
+    assert capsys.readouterr().err == f"tg: error: {FILE_ERRORS[name]}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "inspect"])
+def test_what_is_no_saved_program_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    assert main([command, "folder"]) == 1
+    assert capsys.readouterr().err == "tg: error: folder: Is a directory\n"
+    assert main([command, "f.mlir"]) == 1
+    expected = "f.mlir is IR, and a saved program is wanted; `tg bench` and `tg report` compile IR"
+    assert capsys.readouterr().err == f"tg: error: {expected}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reprot", "f.mlir"], "tg: error: there is no command 'reprot'; did you mean report?"),
+        (["frobnicate"], "tg: error: there is no command 'frobnicate'; choose from bench, cache, completion, devices,"),
+        (["report", "f.mlir", "--txt"], "tg report: error: unrecognized arguments: --txt; did you mean --text?"),
+        (["cache", "list"], "tg cache: error: unrecognized arguments: list"),
+        (["run", "f.tg", "--steps", "x"], "tg run: error: argument --steps: must be a whole number, got 'x'"),
+        (["serve", ".", "--port", "x"], "tg serve: error: argument --port: must be a whole number, got 'x'"),
+        (["bench", "f.tg", "--tune", "x"], "argument --tune: must be a number of seconds that is not negative, got x"),
+    ],
+)
+def test_a_wrong_command_line_gets_the_usage_of_its_command(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    found = capsys.readouterr().err
+    assert message in found
+    assert found.startswith(f"usage: tg {'' if 'no command' in message else arguments[0]}")
+
+
+def test_files_without_arrays_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for start in (b"words", b"PK\x03\x04words"):
+        path = tmp_path / "x.npy"
+        path.write_bytes(start)
+        assert main(["run", "f.tg", "--input", f"x={path}"]) == 1
+        expected = f"--input x: {path} holds no array: it is no .npy file of numbers"
+        assert capsys.readouterr().err.endswith(f": {expected}\n")
+
+
+def test_a_training_that_is_nowhere_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", "missing.py"]) == 1
+    assert "missing.py: No such file or directory\n" in capsys.readouterr().err
