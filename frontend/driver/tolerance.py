@@ -16,11 +16,19 @@ FACTOR = 8.0
 LEAST = 64 * 2.0**-23
 """The minimum tolerance, relative to the largest element of a result: 64 ulp, that of several elementary functions."""
 
+FEW = 16
+"""Results with fewer elements get four times `LEAST`: the errors of a few sums may all be small by chance."""
+
 NOTHING = 1e-8
 """A value that counts as zero among values of magnitude one: the error of a difference that cancels."""
 
 HALF = 64 * 2.0**-11
 """Like `LEAST`, if values between kernels are rounded to f16."""
+
+
+def least_of(size: int) -> float:
+    """Returns the minimum tolerance of a result with this many elements, relative to the largest one."""
+    return 4 * LEAST if size < FEW else LEAST
 
 
 def slack(value: NumpyArray, wide: NumpyArray, least: float = LEAST) -> float:

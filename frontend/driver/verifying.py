@@ -31,7 +31,7 @@ from xdsl.dialects.builtin import (
     f64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -41,7 +41,7 @@ from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray, dense, dense_to_numpy, numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
-from tensorgrad.dialects.tg.elementwise.arithmetic import StopGradientOp
+from tensorgrad.dialects.tg.elementwise.arithmetic import BitcastOp, CastOp, StopGradientOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.driver import tolerance
 from tensorgrad.driver.device import described, find_device, load_program
@@ -286,7 +286,7 @@ class NumericsVerifier:
         wide = self._tensors(widened(module)) if is_wide else results
         lines = self._lines(module) if is_wide else {}
         for key, value in results.items():
-            slack = tolerance.slack(value, wide[key])
+            slack = tolerance.slack(value, wide[key], tolerance.least_of(value.size))
             if np.isnan(slack):
                 _log.warning("%s is not finite, or not exact: it is not compared", key)
             self._expected[key] = Expected(value, slack, lines.get(key, "<unknown>"))
@@ -421,8 +421,9 @@ def _device(native: bool) -> ProgramDevice:
 
 
 def widened(module: ModuleOp) -> ModuleOp:
-    """Returns a module of `tg` with all narrower floats widened to f64."""
+    """Returns a module of `tg` with all narrower floats widened to f64, except where their bits are reinterpreted."""
     made = module.clone()
+    narrow = {value for op in list(made.walk()) if isinstance(op, BitcastOp) for value in _between_casts(op)}
     for op in made.walk():
         if isinstance(op, ConstantOp) and element_of(op.results[0]) in NARROW:
             value = cast("DenseIntOrFPElementsAttr[Any]", op.value)
@@ -433,9 +434,26 @@ def widened(module: ModuleOp) -> ModuleOp:
         arguments = [argument for region in op.regions for block in region.blocks for argument in block.args]
         for value in (*op.results, *arguments):
             kind = _widened(value.type)
-            if kind != value.type:
+            if kind != value.type and value not in narrow:
                 Rewriter.replace_value_with_new_type(value, kind)
     return made
+
+
+def _between_casts(op: BitcastOp) -> Iterator[SSAValue]:
+    """Inserts casts around a bitcast, from f64 and to f64 once others are widened; yields the values between them."""
+    block, operand, result = cast(Block, op.parent), op.operand, op.results[0]
+    if element_of(operand) in NARROW:
+        before = CastOp.create(operands=[operand], result_types=[operand.type], properties={"to": element_of(operand)})
+        before.location = op.location
+        block.insert_op_before(before, op)
+        op.operands[0] = before.results[0]
+        yield before.results[0]
+    if element_of(result) in NARROW:
+        after = CastOp.create(operands=[result], result_types=[result.type], properties={"to": f64})
+        after.location = op.location
+        block.insert_op_after(after, op)
+        result.replace_uses_with_if(after.results[0], lambda use: use.operation is not after)
+        yield result
 
 
 def _widened(kind: Attribute) -> Attribute:
