@@ -224,7 +224,7 @@ def test_what_does_not_fit_is_refused() -> None:
         compiled(traced(lambda x: tg.exp(tg.flip(x, 0)), (normal(60, 64),)), target)
 
 
-@pytest.mark.parametrize(("bindings", "size"), [(4, 4096)])
+@pytest.mark.parametrize(("bindings", "size"), [(4, 4096), (30, 256)])
 def test_rows_in_reverse_are_divided(device: WebGPUDevice, bindings: int, size: int) -> None:
     target = replace(SMALL, max_storage_buffers_per_shader_stage=bindings, max_storage_buffer_binding_size=size)
     assert len(run(device, target, lambda x: tg.exp(tg.flip(x, 0)), normal(60, 64)).plan) > 1
