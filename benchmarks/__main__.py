@@ -98,7 +98,7 @@ def run_kernels(options: argparse.Namespace) -> None:
     """Times kernels alone and reports each."""
     device = "wgpu" if options.device == "all" else options.device
     for name, kernel in kernels.KERNELS.items():
-        contestants = kernels.contestants(name, device, peers=True)
+        contestants = kernels.contestants(name, device, options.peers or kernels.PEERS)
         timings = measure(contestants, options.rounds, options.seconds / 4, _clock(options))
         for timing in timings:
             timing.counts = {**timing.counts, **kernels.rate(kernel, timing.median)}

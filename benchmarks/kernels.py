@@ -5,7 +5,7 @@ Operands stay on the device, all but integers. Each run also reads one element o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -259,11 +259,22 @@ def tinygrad(kernel: Kernel, arrays: Arrays) -> Contestant | None:
     return Contestant("tinygrad WEBGPU", lambda: run()[1].item())
 
 
-def contestants(name: str, device: tg.DeviceName, peers: bool) -> list[Contestant]:
-    """Returns all that can run a kernel here, ours first."""
+PEERS = {"torch": torch_cpu, "tinygrad": tinygrad}
+"""Who else runs kernels, by the names that `--peers` takes."""
+
+
+def contestants(name: str, device: tg.DeviceName, chosen: Collection[str] = PEERS) -> list[Contestant]:
+    """Returns all that can run a kernel here, ours first.
+
+    Args:
+        name: The kernel's, of `KERNELS`.
+        device: Where ours runs. tinygrad runs on an adapter, so it takes part only beside "wgpu" and "auto".
+        chosen: Which of `PEERS` take part.
+    """
     kernel = KERNELS[name]
     arrays = kernel.arrays()
-    others = [torch_cpu(kernel, arrays), tinygrad(kernel, arrays)] if peers else []
+    names = [peer for peer in PEERS if peer in chosen and (peer != "tinygrad" or device in ("wgpu", "auto"))]
+    others = [PEERS[peer](kernel, arrays) for peer in names]
     return [ours(kernel, device, arrays), *(one for one in others if one is not None)]
 
 
