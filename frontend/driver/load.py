@@ -70,8 +70,8 @@ def load(
     is_native = any(kernel.language == "llvm" for kernel in saved.program.kernels)
     if is_native and device != "cpu":
         raise OptionError(
-            f"load: {path} holds native code, which can do anything: device='cpu' runs it, if you trust the file; "
-            "save(path, target='webgpu-default') writes one that need not be trusted"
+            f'load: {path} holds native code, which can do anything: if you trust the file, ask for the device "cpu", '
+            "which runs it; save(path, target='webgpu-default') writes one that need not be trusted"
         )
     found: ProgramDevice = CpuDevice() if device == "cpu" else _adapter()
     name, patience = described(found), None if device == "cpu" else timeout

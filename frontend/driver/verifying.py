@@ -143,14 +143,17 @@ class Expected:
     """The expected value of a result, from the first module that has it.
 
     Attributes:
-        value: The array; if it is not finite, nothing is compared.
-        slack: The tolerance of each element.
+        value: The array.
+        slack: The tolerance of each finite element; NaN if none can be given.
         line: The user's line that computes it.
+        nonfinite: Where the value is NaN or infinite in f64 too. Elsewhere an element that is not finite overflowed, or
+            came from one that did, which depends on the order of operations.
     """
 
     value: NumpyArray
     slack: float
     line: str
+    nonfinite: NumpyArray
 
 
 class NumericsVerifier:
@@ -270,7 +273,7 @@ class NumericsVerifier:
             NumericsError: They differ.
         """
         try:
-            _compare(one.name, key, expected, found)
+            _compare(one.name, key, expected, found, strict=level_of(module) is not Level.WGSL)
         except NumericsError as error:
             try:
                 self.check_kernels(module)
@@ -287,9 +290,10 @@ class NumericsVerifier:
         lines = self._lines(module) if is_wide else {}
         for key, value in results.items():
             slack = tolerance.slack(value, wide[key], tolerance.least_of(value.size))
-            if np.isnan(slack):
+            nonfinite = ~np.isfinite(value) & _equal(value, wide[key])
+            if np.isnan(slack) and not nonfinite.any():
                 _log.warning("%s is not finite, or not exact: it is not compared", key)
-            self._expected[key] = Expected(value, slack, lines.get(key, "<unknown>"))
+            self._expected[key] = Expected(value, slack, lines.get(key, "<unknown>"), nonfinite)
 
     def _lines(self, module: ModuleOp) -> dict[str, str]:
         function = find_function(module, self._function)
@@ -505,8 +509,21 @@ def _blamed_on(one: ModulePass) -> Iterator[None]:
         raise NumericsError(f"{one.name} leaves what can't be run: {error}") from error
 
 
-def _compare(where: str, key: str, expected: Expected, found: NumpyArray) -> None:
+def _equal(one: NumpyArray, other: NumpyArray) -> NumpyArray:
+    """Returns where two arrays have equal elements; NaN equals NaN."""
+    return (one == other) | ((one != one) & (other != other))
+
+
+def _compare(where: str, key: str, expected: Expected, found: NumpyArray, strict: bool) -> None:
     """Compares a result with the expected one.
+
+    Args:
+        where: The name of the pass.
+        key: The role and name of the result.
+        expected: What it was before the pass.
+        found: What it is now.
+        strict: Whether elements that are not finite must stay what they are. WGSL lets implementations assume that no
+            value is infinite or NaN (section 15.7).
 
     Raises:
         NumericsError: They differ.
@@ -514,11 +531,11 @@ def _compare(where: str, key: str, expected: Expected, found: NumpyArray) -> Non
     value = expected.value
     if found.shape != value.shape:
         raise NumericsError(f"{where} changes the shape of {key} from {value.shape} to {found.shape}")
-    if np.isnan(expected.slack):
-        return
-    checked = np.isfinite(value)
-    with np.errstate(invalid="ignore"):
-        off = checked & ~(np.abs(found.astype(np.float64) - value.astype(np.float64)) <= expected.slack)
+    off = expected.nonfinite & ~_equal(value, found) if strict else np.zeros(value.shape, np.bool_)
+    if not np.isnan(expected.slack):
+        with np.errstate(invalid="ignore"):
+            near = np.abs(found.astype(np.float64) - value.astype(np.float64)) <= expected.slack
+        off |= np.isfinite(value) & ~near
     if off.any():
         first = tuple(map(int, np.argwhere(off)[0]))
         raise NumericsError(

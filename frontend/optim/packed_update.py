@@ -198,10 +198,7 @@ def packed_update(function: FuncOp, rows: Sequence[Row]) -> PackedUpdate:
         FuncOp("step", kind, Region(made)),
         changed,
         used,
-        [
-            ("gradient", one.name.removeprefix(GRADIENT)) if one.role == "input" else (one.role, one.name)
-            for one in read
-        ],
+        [_source(one) for one in read],
         ScalarInputs([ArraySlot(one.name, (), SHORT[specs[one.name].dtype], one.formula) for one in scalars]),
         vectors,
     )

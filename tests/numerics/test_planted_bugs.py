@@ -1,4 +1,4 @@
-"""Bugs of ten more classes, each planted in what a pass leaves: the compiler that checks itself names the pass."""
+"""Bugs of more classes, each planted in what a pass leaves: the compiler that checks itself names the pass."""
 
 from __future__ import annotations
 
@@ -77,6 +77,12 @@ def breaks_ties_anew(module: ModuleOp) -> None:
     """A comparison of equals goes the other way."""
     op = first(module, arith.CmpfOp, lambda op: op.predicate.value.data in (2, 3))
     op.properties["predicate"] = IntegerAttr(op.predicate.value.data ^ 1, i64)
+
+
+def loses_nan(module: ModuleOp) -> None:
+    """A comparison with NaN holds, so that zero takes its place."""
+    op = first(module, arith.CmpfOp, lambda op: op.predicate.value.data == 5)
+    op.properties["predicate"] = IntegerAttr(12, i64)
 
 
 def forgets_a_term(module: ModuleOp) -> None:
@@ -166,6 +172,7 @@ BUGS: dict[str, tuple[str, Plant, Callable[[], tuple[ModuleOp, list[ModulePass]]
         breaks_ties_anew,
         lambda: function(lambda x, y: tg.where(tg.relu(x) > tg.relu(y), x, y), (16, 4), (16, 4)),
     ),
+    "a lost NaN": ("lower-tg-to-buf", loses_nan, lambda: function(lambda x: tg.relu(tg.log(x)), (5, 6))),
     "a forgotten term": ("lower-tg-to-buf", forgets_a_term, lambda: function(lambda x: tg.sum(x, 1), (5, 6))),
     "a lost part": ("cut-grids", loses_a_part, lambda: function(lambda x: tg.flip(x, 0), (200, 60), target=NARROW)),
     "a sum without its beginning": (
