@@ -25,27 +25,27 @@ from tensorgrad.passes.functions import block_of, return_of
 from tensorgrad.passes.levels import TENSORS, LevelPass
 
 SMALL = 8
-"""What is no more than one of so many parts of a bucket is copied rather than exchanged on its own."""
+"""A sum whose result is packed again joins a bucket, which costs a copy, only if it takes at most 1/8 of the bucket."""
 
 
 @dataclass(frozen=True)
 class BucketCollectivesPass(LevelPass):
-    """Exchanges sums in buckets: rows of several tensors, which are one message each and need no copy.
+    """Groups sums over the processes into buckets: rows of several tensors, each sent as one message without a copy.
 
-    Expects a function of `tg`, such as `distribute` leaves behind. Guarantees the same results, bit for bit, and that a
-    `tg.all_reduce` of sums takes at most `bucket_bytes`, but for padding, unless it is of one tensor. Small ones that
-    are not for each other to wait for are packed (`tg.pack`), and of a row of many tensors, such as of all gradients
-    where their norm is taken, runs of its tensors are exchanged one by one. So the gradients of a model's last layers
-    are exchanged while those of the first are computed.
+    Expects a function of `tg`, such as `distribute` returns. Guarantees the same results, bit for bit, and that each
+    `tg.all_reduce` of a sum takes at most `bucket_bytes` (plus padding), unless it is of a single tensor. Small sums
+    that do not depend on each other are packed into a row (`tg.pack`). A row of many tensors, such as all gradients
+    whose norm is taken, is split into runs of its tensors, each with its own all-reduce. So the gradients of a model's
+    last layers are exchanged while those of its first layers are still computed.
 
-    Ops come in rounds: what needs no exchange, then all exchanges that this allows, in the order in which their values
-    are there, then what needs no others than these, and so on.
+    Ops are reordered in rounds: first the ops that depend on no collective, then all collectives that they enable, in
+    the order in which their operands become ready, then the ops that depend on no other collectives, and so on.
 
-    A function with loops or branches stays as it is, since its kernels have no rows.
+    A function with loops or branches is left unchanged, since its kernels have no rows.
 
     Attributes:
-        bucket_bytes: The bytes of a bucket; by default more for larger groups, see `bucket_bytes` of the machine model.
-        function: The function; may be absent where there is only one.
+        bucket_bytes: The bytes of a bucket. The default grows with the group, see `analyses.machine.bucket_bytes`.
+        function: The function; may be omitted if there is only one.
     """
 
     name = "bucket-collectives"
@@ -84,7 +84,7 @@ def _bytes(value: SSAValue) -> int:
 
 
 def _aligned(value: SSAValue) -> int:
-    """Returns how many elements a tensor takes in a row, with padding."""
+    """Returns the number of elements that a tensor takes in a row, padding included."""
     unit = PACK_ALIGNMENT // _width(value)
     return -(-size_of(shape_of(value)) // unit) * unit
 
@@ -93,7 +93,7 @@ def _aligned(value: SSAValue) -> int:
 
 
 def _split_row(op: AllReduceOp, limit: int) -> None:
-    """Exchanges a row that is larger than a bucket in runs of its tensors."""
+    """Splits the all-reduce of a row that is larger than a bucket into all-reduces of runs of its tensors."""
     row = op.operand.owner
     if not isinstance(row, PackOp) or _bytes(op.operand) <= limit:
         return
@@ -115,7 +115,7 @@ def _split_row(op: AllReduceOp, limit: int) -> None:
 
 
 def _replace(op: CollectiveOp, value: SSAValue) -> None:
-    """Puts a value in the place of an exchange, whose row may be read by nothing else."""
+    """Replaces a collective with a value, and erases it; its row is erased too if that has no other use."""
     op.result.replace_all_uses_with(value)
     value.name_hint = value.name_hint or op.result.name_hint
     row = op.operand.owner
@@ -131,7 +131,7 @@ def _slices(op: AllReduceOp) -> list[SliceOp]:
 
 
 def _run(builder: TensorBuilder, run: Sequence[tuple[SSAValue, int]]) -> SSAValue:
-    """Returns tensors that lie in a row as a row of their own; a single one as it is."""
+    """Packs adjacent tensors of a row into a row of their own; a single tensor is returned unchanged."""
     (first, start), (last, end) = run[0], run[-1]
     if len(run) == 1:
         return first
@@ -143,7 +143,7 @@ def _run(builder: TensorBuilder, run: Sequence[tuple[SSAValue, int]]) -> SSAValu
 
 
 class _Rounds:
-    """The ops of a function in rounds, with exchanges in buckets between them."""
+    """The ops of a function by rounds, each of which ends with its collectives, in buckets."""
 
     def __init__(self, function: FuncOp, limit: int):
         self.block, self.last = block_of(function), return_of(function)
@@ -154,7 +154,7 @@ class _Rounds:
         for place, op in enumerate(self.block.ops):
             made = [one for one in (value.owner for value in op.operands) if isinstance(one, Operation)]
             number[op] = max((number[one] + isinstance(one, CollectiveOp) for one in made), default=0)
-            # What only moves or changes single elements runs along with what computes them.
+            # Elementwise ops, views and packs fuse into their operands' kernels: they, and collectives, are ready then.
             is_along = is_elementwise(op) or is_view(op) or is_leaf(op) or isinstance(op, CollectiveOp | PackOp)
             self.ready[op] = max((self.ready[one] for one in made), default=0) if is_along else place
             if op is self.last:
@@ -168,7 +168,7 @@ class _Rounds:
                 others.append(op)
 
     def run(self) -> None:
-        """Puts ops in order, and packs what is exchanged."""
+        """Reorders the ops, and packs each bucket."""
         for others, collectives in self.rounds:
             for op in others:
                 self._append(op)
@@ -186,12 +186,12 @@ class _Rounds:
         self.block.insert_op_before(op, self.last)
 
     def _may_share(self, op: CollectiveOp) -> bool:
-        """Returns whether a collective may be part of another row: what goes into a row already would be copied."""
+        """Returns whether a collective may join a bucket; if its result is packed again, that takes a copy."""
         is_moved = any(isinstance(use.operation, PackOp) for use in op.result.uses)
         return _is_sum(op) and (not is_moved or _bytes(op.operand) <= self.limit // SMALL)
 
     def _buckets(self, sums: Sequence[CollectiveOp]) -> list[list[CollectiveOp]]:
-        """Returns sums, in the order in which they are there, by what is exchanged together."""
+        """Divides sums, given in the order in which they become ready, into buckets."""
         found: list[list[CollectiveOp]] = []
         open_by_kind: dict[tuple[Attribute, int], list[CollectiveOp]] = {}
         for op in sums:
@@ -204,7 +204,7 @@ class _Rounds:
         return found
 
     def _exchange(self, bucket: Sequence[CollectiveOp]) -> None:
-        """Exchanges a bucket as a row."""
+        """Replaces the collectives of a bucket with one all-reduce of a row."""
         builder = TensorBuilder(self.block, before=self.last, location=bucket[0].location)
         starts = list(accumulate((_aligned(op.operand) for op in bucket), initial=0))
         parts: list[SSAValue] = []

@@ -1,4 +1,4 @@
-"""`distribute`: from the step of a whole batch to the step of one process of a group."""
+"""`distribute`: turns the step of a whole batch into the step of one process of a group."""
 
 from tensorgrad.passes.tensors.distribute.distribute_pass import DistributePass
 

@@ -22,33 +22,36 @@ from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Distr
 from tensorgrad.passes.tensors.distribute.walk import Known, distribute
 
 OPTIMIZER = "optimizer"
-"""What `shard` may name: the state that updates of parameters keep between steps."""
+"""The value of `shard` that shards the state which optimizers keep for each parameter between steps."""
 
 
 @dataclass(frozen=True)
 class DistributePass(LevelPass):
-    """Turns the step of a whole batch into that of one process of a group, each of which has a part of the batch.
+    """Turns the step of a whole batch into that of one process of a group, which holds a shard of the batch.
 
-    Expects a function of `tg` that sees the whole batch, derivatives and updates included, and no collectives.
-    Guarantees the step of the process `rank`: inputs are cut along their first axis, and so is what is computed of
-    them, as far as ops work on parts; a sum over what is cut is a sum in each process, and is exchanged
-    (`tg.all_reduce`) where it is first needed, such as a gradient by its update. Parameters, state and results are
-    whole, and equal in all processes. What it computes is what the whole batch gives, but for roundings: norms,
-    batch statistics, random numbers and metrics are those of the whole batch. Where an op needs more than a part, its
-    operands are gathered. Processes of all ranks have the same collectives in the same order.
+    Expects a function of `tg` on the whole batch, derivatives and updates included, without collectives. Guarantees the
+    step of the process `rank`, with the results of the whole batch up to rounding: norms, batch statistics, random
+    numbers and metrics are those of the whole batch. The processes of all ranks have the same collectives in the same
+    order.
 
-    With `shard=optimizer`, each process keeps one of as many equal parts of each state of the optimizer, along the
-    first axis that has them: gradients are exchanged by `tg.reduce_scatter`, and the parts of the parameters that are
-    updated so by `tg.all_gather`, which moves as many bytes. It is the first stage of ZeRO (Rajbhandari et al., 2020).
+    Inputs are sharded along their first axis, and so are the values computed from them, as far as ops can work on
+    shards. A reduction over a sharded axis gives a partial sum in each process, which is reduced (`tg.all_reduce`)
+    where the total is first needed: a gradient, for example, by its update. Where an op needs more than a shard, its
+    operands are gathered. Parameters, state and results are replicated.
 
-    Sums of micro-batches, as `accumulate-gradients` keeps them, stay sums over the processes.
+    With `shard=optimizer`, each process keeps one of `size` equal parts of each state of the optimizer, along the first
+    axis that can be divided. Gradients are then reduced by `tg.reduce_scatter`, and the updated shards of the
+    parameters are gathered by `tg.all_gather`, which together move as many bytes as an all-reduce. This is stage 1 of
+    ZeRO (Rajbhandari et al., 2020).
+
+    Gradients that `accumulate-gradients` sums over micro-batches remain partial sums.
 
     Attributes:
         size: The number of processes.
-        rank: This one.
-        shard: What else is cut; nothing, or `optimizer`.
-        replicated: The inputs that every process has all of; scalars are too.
-        function: The function; may be absent where there is only one.
+        rank: The rank of this process.
+        shard: What else is sharded: nothing, or `optimizer`.
+        replicated: The names of the inputs that every process holds whole; scalars always are.
+        function: The function; may be omitted if there is only one.
     """
 
     name = "distribute"
@@ -73,7 +76,7 @@ class DistributePass(LevelPass):
         self._run(function, slots, layouts)
 
     def _layout(self, slot: Slot, value: SSAValue, function: FuncOp) -> Layout:
-        """Returns how the group holds an argument."""
+        """Returns the layout of an argument."""
         shape = shape_of(value)
         if slot.role == "input" and shape and slot.name not in self.replicated:
             if shape[0] % self.size:
@@ -119,13 +122,13 @@ class DistributePass(LevelPass):
 
 
 def _is_of_optimizer(slot: Slot, function: FuncOp) -> bool:
-    """Returns whether a state is a parameter's: buffers of a model are the model's own."""
+    """Returns whether a state is an optimizer's, for a parameter, rather than a buffer of the model."""
     _, _, name = slot.name.partition("/")
     return any(one.role == "parameter" and one.name == name for one in arguments_of(function))
 
 
 def _wanted(states: Mapping[SSAValue, Layout], block: Block) -> dict[SSAValue, int]:
-    """Returns the axis along which values are cut that are combined, element by element, with state that is cut."""
+    """Returns, for each value that elementwise ops combine with sharded state, the axis of that state's sharding."""
     found = {value: layout.axis for value, layout in states.items() if layout.axis is not None}
     pending = list(found)
     while pending:

@@ -1,4 +1,4 @@
-"""Where a tensor of the whole program is in a group of processes, and how it gets elsewhere."""
+"""How a group of processes holds a tensor of the whole program, and conversions between such layouts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tensorgrad.dialects.tg.shape import BroadcastOp
 
 @dataclass(frozen=True)
 class Layout:
-    """How the processes hold a tensor; by default, each has all of it.
+    """How the processes hold a tensor: replicated (by default), sharded along an axis, or as a partial sum.
 
     Attributes:
-        axis: The axis along which each process has one of as many equal parts, by its rank.
-        partial: Whether the tensor is the sum of what the processes have.
-        blocks: How many equal blocks the axis consists of, of each of which a process has its part: more than one where
-            axes were merged of which an inner one is cut, such as lengths and a batch.
+        axis: The sharded axis, of which each process holds one of equal parts, by its rank.
+        partial: Whether the tensor is the sum of the values that the processes hold.
+        blocks: The number of equal blocks of the axis, of each of which a process holds its part. It is more than one
+            where a reshape merged axes and an inner one was sharded, such as the batch in lengths times batch.
     """
 
     axis: int | None = None
@@ -28,7 +28,7 @@ class Layout:
     blocks: int = 1
 
     def along(self, axis: int) -> Layout:
-        """Returns the same for a tensor whose axis that is cut is another one."""
+        """Returns the same layout with another axis as the sharded one."""
         return replace(self, axis=axis)
 
 
@@ -37,36 +37,36 @@ WHOLE, PARTIAL = Layout(), Layout(partial=True)
 
 @dataclass(frozen=True)
 class Placed:
-    """A tensor of the whole program as this process has it."""
+    """A tensor of the whole program as this process holds it."""
 
     value: SSAValue
     layout: Layout = WHOLE
 
     @property
     def axis(self) -> int | None:
-        """The axis that it is cut along, if it is."""
+        """The sharded axis, or `None`."""
         return self.layout.axis
 
     @property
     def is_partial(self) -> bool:
-        """Whether the tensor is the sum of what the processes have."""
+        """Whether the tensor is the sum of the values that the processes hold."""
         return self.layout.partial
 
     @property
     def is_whole(self) -> bool:
-        """Whether every process has all of it."""
+        """Whether the tensor is replicated: every process holds all of it."""
         return self.layout == WHOLE
 
 
 @dataclass
 class Distribution:
-    """What rules build with: the group, and conversions between layouts.
+    """The group of processes, an insertion point, and conversions between layouts, for rules to build with.
 
     Attributes:
-        builder: Where ops go.
+        builder: The insertion point.
         size: The number of processes.
-        rank: This one.
-        wanted: The axis along which a partial sum is to be cut, for values of the whole program.
+        rank: The rank of this process.
+        wanted: For values of the whole program, the axis along which to shard them if they are partial sums.
     """
 
     builder: TensorBuilder
@@ -75,31 +75,31 @@ class Distribution:
     wanted: Mapping[SSAValue, int]
 
     def at(self, builder: TensorBuilder) -> Distribution:
-        """Returns the same with ops going elsewhere."""
+        """Returns the same group with another insertion point."""
         return replace(self, builder=builder)
 
     def can_cut(self, shape: Sequence[int], layout: Layout) -> bool:
-        """Returns whether a tensor of the whole program has equal parts along the axis of a layout."""
+        """Returns whether a shape of the whole program can be sharded into equal parts by a layout with an axis."""
         assert layout.axis is not None
         extent = shape[layout.axis]
         return extent > 0 and extent % (layout.blocks * self.size) == 0
 
     def local(self, kind: Tensor, layout: Layout) -> Tensor:
-        """Returns the type that a process has of a tensor."""
+        """Returns the type of what one process holds of a tensor of the whole program."""
         shape = list(kind.get_shape())
         if layout.axis is not None:
             shape[layout.axis] //= self.size
         return tensor(shape, kind.get_element_type())
 
     def shape(self, one: Placed) -> tuple[int, ...]:
-        """Returns the shape that a tensor has in the whole program."""
+        """Returns the shape of a tensor in the whole program."""
         shape = list(shape_of(one.value))
         if one.axis is not None:
             shape[one.axis] *= self.size
         return tuple(shape)
 
     def whole(self, one: Placed) -> Placed:
-        """Returns a tensor with all of it in every process."""
+        """Replicates a tensor: all-reduces a partial sum, gathers shards."""
         if one.is_partial:
             return Placed(self.builder.all_reduce(one.value, self.size))
         if one.axis is None:
@@ -108,7 +108,7 @@ class Distribution:
         return Placed(self.builder.reshape(self.builder.all_gather(blocks, axis, self.size), self.shape(one)))
 
     def cut(self, one: Placed, layout: Layout) -> Placed:
-        """Returns a tensor cut as a layout says, which gives equal parts."""
+        """Shards a tensor by a layout, which must give equal parts."""
         if one.layout == layout:
             return one
         if not one.is_partial:
@@ -119,7 +119,7 @@ class Distribution:
         return Placed(self.builder.reshape(scattered, kind.get_shape()), layout)
 
     def _in_blocks(self, value: SSAValue, layout: Layout) -> tuple[SSAValue, int]:
-        """Returns a value with an axis of blocks in front of the axis that is cut, and the place of the latter."""
+        """Returns a value with an axis of blocks in front of the sharded axis, and the new index of the latter."""
         assert layout.axis is not None
         if layout.blocks == 1:
             return value, layout.axis
@@ -128,7 +128,7 @@ class Distribution:
         return self.builder.reshape(value, (*extents, *shape[layout.axis + 1 :])), layout.axis + 1
 
     def _part(self, value: SSAValue, layout: Layout) -> SSAValue:
-        """Returns this process's part of a value; what is repeated along the axis is repeated less often."""
+        """Returns this process's shard of a replicated value; constants and broadcasts are emitted at its shape."""
         kind, axis = self.local(type_of(value), layout), layout.axis
         number = splat_value(value)
         if number is not None:
@@ -146,9 +146,9 @@ class Distribution:
         return self.builder.reshape(self.builder.slice(blocks, start, stop, [1] * len(stop)), kind.get_shape())
 
     def summand(self, one: Placed) -> Placed:
-        """Returns a tensor as a sum over the processes, of equal parts: all ranks compute the same.
+        """Returns a tensor as a partial sum of equal summands, so that all ranks compute the same.
 
-        Integers have none: there the first process adds all of it.
+        Integers can't be divided: there the first process contributes the whole tensor, and the others zeros.
         """
         if one.is_partial:
             return one
@@ -156,22 +156,22 @@ class Distribution:
         if splat_value(value) == 0:
             return Placed(value, PARTIAL)
         if is_float(element_of(value)):
-            # Where a rank made zeros of it, an exchange before it would be of no use to that rank, and left out.
+            # If other ranks contributed zeros, a collective that computes it would be dead there and be erased.
             return Placed(self.builder.scale(value, 1 / self.size), PARTIAL)
         return Placed(value if self.rank == 0 else self.builder.full_like(value, 0), PARTIAL)
 
     def as_layout(self, one: Placed, layout: Layout) -> Placed:
-        """Returns a tensor in a layout."""
+        """Converts a tensor to a layout."""
         if layout.partial:
             return self.summand(one)
         return self.whole(one) if layout.axis is None else self.cut(one, layout)
 
     def resolved(self, one: Placed, original: SSAValue) -> Placed:
-        """Returns a tensor that is no partial sum: cut as it is wanted, or whole.
+        """Reduces a tensor if it is a partial sum: to shards along the wanted axis, or replicated.
 
         Args:
             one: The tensor.
-            original: What it is in the whole program.
+            original: The same value in the whole program.
         """
         if not one.is_partial:
             return one

@@ -1,8 +1,8 @@
-"""How each op of `tg` runs on tensors that a group of processes holds: rules by class.
+"""Rules by class of op: how each op of `tg` runs on operands that are sharded over a group of processes.
 
-A rule gets the op of the whole program and its operands as this process has them, at least one of which is not whole.
-It emits the op on what this process has, and says how the group holds the result; or returns `None` where that needs
-more than what this process has. Then the operands are made whole, which is always right.
+A rule gets the op of the whole program and its operands as this process holds them, at least one of which is not
+replicated. It emits the op on the local values and returns the result with its layout. It returns `None` if the op
+needs more than the local values; the operands are then replicated, which is always correct.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Operands: TypeAlias = Sequence[Placed]
 Rule: TypeAlias = Callable[[Distribution, OpT, Operands], Placed | None]
 
 RULES: dict[type[TensorOp], Callable[[Distribution, TensorOp, Operands], Placed | None]] = {}
-"""The rules for operands of which some are cut along an axis, and none is a partial sum."""
+"""The rules, for operands of which at least one is sharded and none is a partial sum."""
 
 LINEAR: dict[type[TensorOp], Callable[[TensorOp, Operands], bool]] = {}
-"""The ops that give a partial sum of their result for partial sums, and of which operands they do."""
+"""The ops that can map partial sums to a partial sum of the result, each with a predicate on its operands' layouts."""
 
 
 def rule(*kinds: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
-    """Registers how ops run where operands are cut."""
+    """Registers the rule of ops for sharded operands."""
 
     def register(function: Rule[OpT]) -> Rule[OpT]:
         for kind in kinds:
@@ -42,7 +42,7 @@ def rule(*kinds: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
 
 
 def linear(*kinds: type[TensorOp]) -> Callable[[Callable[[TensorOp, Operands], bool]], None]:
-    """Registers for which operands ops are linear."""
+    """Registers the predicate that says for which operands ops map partial sums to partial sums."""
 
     def register(function: Callable[[TensorOp, Operands], bool]) -> None:
         LINEAR.update(dict.fromkeys(kinds, function))
@@ -51,7 +51,7 @@ def linear(*kinds: type[TensorOp]) -> Callable[[Callable[[TensorOp, Operands], b
 
 
 def emit(d: Distribution, op: TensorOp, values: Sequence[SSAValue], **changed: Attribute) -> SSAValue:
-    """Returns an op of the same kind on other operands."""
+    """Emits an op of the same kind on other operands; returns its result."""
     return d.builder.emit(type(op), values, **{**op.properties, **changed})
 
 
@@ -105,17 +105,17 @@ def _widened(op: TensorOp, operands: Operands) -> bool:
     return all(map(is_float, kinds)) and widths[0] < widths[1]
 
 
-# Element by element
+# Elementwise ops
 
 
 def elementwise(d: Distribution, op: TensorOp, operands: Operands) -> Placed | None:
-    """Returns an op that works element by element on parts along the axis of the first operand that is cut."""
+    """Emits an elementwise op with all operands sharded like the first one that is sharded."""
     layout = _of_first(operands)
     return Placed(emit(d, op, _values([d.cut(one, layout) for one in operands])), layout)
 
 
 def _of_first(operands: Operands) -> Layout:
-    """Returns how the first operand that is cut is."""
+    """Returns the layout of the first operand that is sharded."""
     return next(one.layout for one in operands if one.axis is not None)
 
 
@@ -124,7 +124,10 @@ def _of_first(operands: Operands) -> Layout:
 
 @rule(shape.ReshapeOp)
 def _reshape(d: Distribution, op: shape.ReshapeOp, operands: Operands) -> Placed | None:
-    """What is cut stays cut: it is the axis that begins at the same place of the row-major order, or a part of one."""
+    """Keeps the operand sharded, along the result's axis that begins at the same position in row-major order.
+
+    If the sharded axis is merged into one with outer axes, that axis is sharded in blocks.
+    """
     (x,) = operands
     assert x.axis is not None
     before = size_of(shape_of(op.operand)[: x.axis]) * x.layout.blocks
@@ -175,7 +178,7 @@ def _windows(d: Distribution, op: TensorOp, operands: Operands) -> Placed | None
 
 
 def _apart_from(d: Distribution, op: TensorOp, operands: Operands, axes: Sequence[int]) -> Placed | None:
-    """Returns an op on one tensor that mixes no elements along other axes than these, and keeps those in place."""
+    """Emits an op that mixes elements only along `axes` and keeps the index of every other axis."""
     if operands[0].axis in axes:
         return None
     return Placed(emit(d, op, _values(operands)), operands[0].layout)
@@ -223,7 +226,7 @@ def _argsort(d: Distribution, op: sort.ArgsortOp, operands: Operands) -> Placed 
 
 @rule(contract.DotGeneralOp)
 def _dot_general(d: Distribution, op: contract.DotGeneralOp, operands: Operands) -> Placed | None:
-    """Batches stay cut; a contraction of an axis that is cut gives a partial sum; else one side is cut, one whole."""
+    """Keeps batch axes sharded; a sharded contracting axis gives a partial sum; else one side is replicated."""
     lb, rb, lc, rc = (
         int_list(op.properties, name) for name in ("lhs_batch", "rhs_batch", "lhs_contracting", "rhs_contracting")
     )
@@ -245,9 +248,9 @@ def _dot_general(d: Distribution, op: contract.DotGeneralOp, operands: Operands)
 
 @rule(convolution.ConvOp)
 def _conv(d: Distribution, op: convolution.ConvOp, operands: Operands) -> Placed | None:
-    """The batch stays cut, or the outputs; a contraction of features that are cut gives a partial sum.
+    """Keeps the batch or the outputs sharded; contracting sharded features gives a partial sum.
 
-    Each group contracts features of its own, so what is cut is each group's.
+    Each group contracts its own features, so the features of each group are sharded.
     """
     (left, right), groups = operands, int_value(op.properties, "groups")
     if left.axis == 0:
@@ -279,7 +282,7 @@ def _take(d: Distribution, op: index.TakeOp, operands: Operands) -> Placed | Non
 
 @rule(index.ScatterAddOp)
 def _scatter_add(d: Distribution, op: index.ScatterAddOp, operands: Operands) -> Placed | None:
-    """Indices that are cut give a partial sum."""
+    """Gives a partial sum for sharded indices; keeps other axes of the updates sharded."""
     (updates, indices), axis = operands, int_value(op.properties, "axis")
     rank = len(shape_of(op.indices))
     if updates.axis is not None and not axis <= updates.axis < axis + rank:

@@ -1,4 +1,4 @@
-"""Rebuilds a block of the whole program as what one process of a group runs."""
+"""Rebuilds a block of the whole program as the block that one process of a group runs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Known = dict[SSAValue, Placed]
 
 
 def distribute(d: Distribution, ops: Sequence[Operation], known: Known) -> None:
-    """Emits what this process runs of some ops, and notes what their results are.
+    """Emits the ops that this process runs in place of ops of the whole program, and records their results.
 
     Args:
-        d: Where ops go.
-        ops: Of the whole program, but for a terminator.
-        known: What their operands are.
+        d: The group and the insertion point.
+        ops: Ops of the whole program, without a terminator.
+        known: What this process holds of their operands; the results are added.
 
     Raises:
-        DiagnosticException: One is a collective: what the whole program sees is whole already.
+        DiagnosticException: An op is a collective, although the step sees the whole batch, or is not of `tg`.
     """
     for op in ops:
         d.builder.location = op.location
@@ -61,19 +61,19 @@ def distribute(d: Distribution, ops: Sequence[Operation], known: Known) -> None:
 
 
 def _stays_partial(value: SSAValue, known: Known) -> bool:
-    """Returns whether a sum over the processes has one reader, or is exchanged for fewer bytes by what reads it."""
+    """Returns whether to keep a partial sum: it has at most one use, or reducing what its users compute is cheaper."""
     return value.uses.get_length() < 2 or _exchanged(value, known, {}) < size_of(shape_of(value))
 
 
 def _exchanged(value: SSAValue, known: Known, seen: dict[SSAValue, int]) -> int:
-    """Returns how many elements are exchanged for a sum over the processes: all of it, or what its readers make of it.
+    """Returns how many elements are exchanged to reduce a partial sum: itself, or what its users compute if smaller.
 
-    Of operands that are not known yet, floats count as sums.
+    Float operands whose layout is not known yet are assumed to be partial sums.
 
     Args:
-        value: The sum, of the whole program.
-        known: What operands are.
-        seen: What is known of other sums.
+        value: The partial sum, in the whole program.
+        known: What this process holds of operands.
+        seen: The results for other partial sums; updated.
     """
 
     def assumed(operand: SSAValue) -> Placed:
@@ -112,20 +112,20 @@ def _tensor_op(d: Distribution, op: TensorOp, operands: Sequence[Placed]) -> Pla
 
 
 def _zero_as_sum(one: Placed) -> Placed:
-    """Returns zeros everywhere as what they are too: a sum of zeros."""
+    """Returns replicated zeros as a partial sum, which they are as well."""
     return Placed(one.value, PARTIAL) if one.is_whole and splat_value(one.value) == 0 else one
 
 
 def _body(
     d: Distribution, block: Block, layouts: Sequence[Layout], wanted: Sequence[Layout] | None = None
 ) -> tuple[Block, list[Layout]]:
-    """Returns a region's block as this process runs it, and how the group holds what it returns.
+    """Returns a region's block as this process runs it, and the layouts of the values that it returns.
 
     Args:
         d: The group.
-        block: Of the whole program.
-        layouts: How the group holds its arguments.
-        wanted: How it is to hold what the block returns; else as it comes, but for partial sums, which are made whole.
+        block: The block of the whole program.
+        layouts: The layouts of its arguments.
+        wanted: The layouts to return values in; by default those computed, with partial sums reduced.
     """
     kinds = [d.local(cast(Tensor, argument.type), one) for argument, one in zip(block.args, layouts, strict=True)]
     made = Block(arg_types=kinds)
@@ -156,7 +156,7 @@ def _call(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> list[Place
     if op.composite is not None and {one.axis for one in operands} != {layout.axis for layout in layouts}:
         operands, composite = [d.whole(one) for one in operands], op.composite
         body, layouts = _body(d, op.body.block, [WHOLE] * len(operands))
-    # Derivatives have been taken by now.
+    # The step is differentiated already, so custom derivatives are dropped.
     call = CallOp.of(
         op.function,
         [one.value for one in operands],
@@ -168,7 +168,7 @@ def _call(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> list[Place
 
 
 def _attention(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> tuple[list[Placed], DictionaryAttr]:
-    """Returns operands cut along the groups that attend each on their own, where these are equal parts; else whole."""
+    """Returns operands sharded along the groups of an attention, or replicated, and the attention's parameters."""
     assert op.composite is not None
     whole = Attention.read(op.composite)
     if whole.groups % d.size or any(shape_of(value)[:1] != (whole.groups,) for value in op.operands):
@@ -177,9 +177,10 @@ def _attention(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> tuple
 
 
 def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Placed]:
-    """What a loop carries is the sum of what processes have, or as it begins, or as an iteration gives it, or whole.
+    """Distributes a loop, and chooses for each carry the first of these layouts that every iteration keeps.
 
-    The first of these that every iteration keeps. Only what begins as zeros is tried as a sum.
+    First its initial layout, for which zeros count as a partial sum; then, if it is initially replicated, the layout
+    in which an iteration returns it; then replicated.
     """
     first, second = len(op.consts), len(op.consts) + op.carries
     operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
@@ -197,7 +198,7 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
             if old != new:
                 carried[place] = WHOLE if changed[place] or begun[place] != WHOLE else new
                 changed[place] = True
-        if carried == before:  # what an iteration gives otherwise is brought back
+        if carried == before:  # results of an iteration in other layouts are converted
             break
     stacks = [WHOLE if layout.partial else layout for layout in inner[op.carries :]]
     body, _ = _body(d, op.body.block, given, [*carried, *stacks])
@@ -215,7 +216,7 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
 
 
 def _found_layouts(d: Distribution, block: Block, layouts: Sequence[Layout]) -> list[Layout]:
-    """Returns how the group would hold what a block returns, partial sums as such."""
+    """Returns the layouts in which a block computes the values that it returns, without reducing partial sums."""
     made = Block(arg_types=[d.local(cast(Tensor, a.type), one) for a, one in zip(block.args, layouts, strict=True)])
     known: Known = {old: Placed(new, one) for old, new, one in zip(block.args, made.args, layouts, strict=True)}
     distribute(d.at(TensorBuilder(made)), [op for op in block.ops if op is not block.last_op], known)
@@ -225,7 +226,7 @@ def _found_layouts(d: Distribution, block: Block, layouts: Sequence[Layout]) -> 
 
 
 def _cond(d: Distribution, op: CondOp, operands: Sequence[Placed]) -> list[Placed]:
-    """What both branches give alike stays so; what one of them has whole is as the other gives it, else it is whole."""
+    """Distributes a branch; a result has the layout of both branches, or of one if the other replicates it."""
     operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
     predicate, inputs = d.whole(operands[0]), operands[1:]
     given = [one.layout for one in inputs]
@@ -236,11 +237,11 @@ def _cond(d: Distribution, op: CondOp, operands: Sequence[Placed]) -> list[Place
 
 
 def _agreed(one: Layout, other: Layout, result: SSAValue) -> Layout:
-    """Returns how the group holds a result that each of two branches gives in a layout of its own."""
+    """Returns the layout of a result that two branches return in layouts of their own; replicated if they disagree."""
     if one == other:
         return one
     found = other if one == WHOLE else one
-    is_divided = not found.partial or element_of(result) in (f32, f64)  # of f16, a sum of equal parts loses bits
+    is_divided = not found.partial or element_of(result) in (f32, f64)  # dividing f16 into equal summands loses bits
     return found if WHOLE in (one, other) and is_divided else WHOLE
 
 
