@@ -1,4 +1,4 @@
-"""Whether an attention pays as one operation: scores that are not stored, against what is computed again."""
+"""Decides whether to outline an attention: the cost of storing its scores against that of recomputing them."""
 
 from __future__ import annotations
 
@@ -9,31 +9,36 @@ from tensorgrad.passes.analyses.machine import NATIVE, NATIVE_ATTENTION, Attenti
 from tensorgrad.runtime.target import Target
 
 LARGEST_HEAD = 128
-"""A head of more features stays composed where kernels are shaders: a thread could not keep its share of a row in
+"""The most features of a head that is outlined for shaders: of wider ones, a thread's share of a row does not fit in
 registers."""
 
 FEWEST_SCORES = 1 << 10
-"""An attention of fewer scores in a group stays composed: its rows are short, and storing them costs little."""
+"""The fewest scores of a group that are worth outlining: with fewer, rows are short and cheap to store."""
 
 WIDEST = ((256, 32), (1, 16))
-"""The widest heads that pay, by the fewest keys: a step takes nine products instead of six (the derivative computes the
-scores twice again), and with heads so narrow, scores not stored make up for it. Measured on the software adapter, where
-wider heads took 1.1 to 1.4 times as long as composed."""
+"""The widest head for which outlining pays, as pairs of the fewest keys and that width, most keys first.
+
+A training step takes nine matrix products instead of six, since the derivative recomputes the scores twice. With heads
+this narrow, not storing the scores makes up for that. Measured on the software adapter, where wider heads took 1.1 to
+1.4 times as long as composed attention.
+"""
 
 WIDEST_CAUSAL = ((128, 64), (1, 32))
-"""The same where causality skips half of all products: fewer where rows are short, for whole tiles are skipped."""
+"""As `WIDEST`, for causal masks, which skip half of the products; fewer if rows are short, since only whole tiles are
+skipped."""
 
 LARGE_SCORES = 1 << 24
-"""So many scores in all are worth not storing, whatever it takes."""
+"""The number of scores, over all groups, from which not storing them pays whatever the recomputation costs."""
 
 
 def pays(attention: Attention, target: Target | None = None, fewest_scores: int = FEWEST_SCORES) -> bool:
-    """Returns whether scores that are not stored are worth the products that the derivative computes again.
+    """Returns whether not storing the scores is worth the products that the derivative recomputes.
 
     Args:
         attention: The attention.
-        target: Where it runs; a software adapter where that is not known.
-        fewest_scores: How many scores a group must have; fewer than `FEWEST_SCORES` overrule all else.
+        target: The target; assumed to be a software adapter if unknown.
+        fewest_scores: The fewest scores of a group for which to outline. A value below `FEWEST_SCORES` overrides the
+            cost model, but not `LARGEST_HEAD`.
     """
     scores, width = attention.queries * attention.keys, max(attention.features, attention.values)
     is_native = target is not None and target.native
@@ -50,15 +55,15 @@ def pays(attention: Attention, target: Target | None = None, fewest_scores: int 
 
 
 def joins_cotangents(attention: Attention, machine: CpuModel = NATIVE, element_bytes: int = 4) -> bool:
-    """Returns whether all cotangents are better computed by one native kernel than by two.
+    """Returns whether one native kernel should compute all cotangents, rather than two kernels.
 
-    Apart, each computes scores and their cotangents: seven products of matrices. Together they are five, but a group is
-    one task then, which holds the queries' cotangents in its cache.
+    Two kernels each recompute the scores and their cotangents: seven matrix products in all. One kernel takes five, but
+    then a group is a single task, which holds the cotangents of its queries in the cache.
 
     Args:
         attention: The attention.
-        machine: What runs it.
-        element_bytes: The bytes of an element that is computed with.
+        machine: The model of the CPU.
+        element_bytes: The bytes of an element in the computation.
     """
     held = attention.queries * attention.features * element_bytes
     together, apart = 5 * math.ceil(attention.groups / machine.cores), 7 * attention.groups / machine.cores
@@ -66,8 +71,7 @@ def joins_cotangents(attention: Attention, machine: CpuModel = NATIVE, element_b
 
 
 def tiled_cycles(attention: Attention, model: AttentionModel = NATIVE_ATTENTION) -> float:
-    """Returns about how many cycles native code takes for a score and its cotangents, in tiles of which some are left
-    out."""
+    """Returns the estimated cycles per score of tiled native code, forward and derivative, less skipped tiles."""
     share = 1.0
     if attention.skips:
         share = min(0.5 + model.skipped_tile / 2 / attention.keys, 1.0)
@@ -78,12 +82,12 @@ def tiled_cycles(attention: Attention, model: AttentionModel = NATIVE_ATTENTION)
 
 
 def composed_cycles(attention: Attention, model: AttentionModel = NATIVE_ATTENTION) -> float:
-    """Returns the same where products and a softmax store scores."""
+    """Returns the estimated cycles per score of composed native code, whose products and softmax store the scores."""
     is_near = 4 * attention.groups * attention.queries * attention.keys <= model.near_bytes
     stored = model.near_score if is_near else model.far_score
     return model.composed_products * _product(attention, model) + stored
 
 
 def _product(attention: Attention, model: AttentionModel) -> float:
-    """Returns the cycles that a score takes in a product of matrices, on average."""
+    """Returns the cycles per score of one matrix product, averaged over those with keys and with values."""
     return (attention.features + attention.values) / 2 / model.lanes

@@ -1,4 +1,4 @@
-"""The bits of half floats, for shaders, which have no integer of 16 bits: exact arithmetic on the bits of f32."""
+"""Bitcasts of f16 by exact arithmetic on the bits of f32, for shaders, which have no 16-bit integers."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tensorgrad.dialects.tg.elementwise.arithmetic import (
 )
 
 SHIFT = 13
-"""By how many bits the fraction of f32 is longer."""
+"""The number of bits by which the fraction of f32 is longer than that of f16."""
 BIAS = (127 - 15) << 23
-"""How much larger the exponent of f32 is, in its place."""
+"""The difference between the exponent biases of f32 and f16, in the exponent field of f32."""
 FIRST_NORMAL, INFINITY = 1 << 10, 0x7C00
-"""The bits of the smallest normal half float, and of the infinite one. NaN is above."""
+"""The bits of the smallest normal f16, and of its infinity; those of NaN are larger."""
 SMALLEST = 2.0**-24
-"""The smallest half float; subnormal ones are multiples of it."""
+"""The smallest positive f16; subnormal ones are multiples of it."""
 
 
 def bits_of_half(b: TensorBuilder, x: SSAValue) -> SSAValue:
-    """Returns the bits of f16 as ui32; those of NaN may be those of another."""
+    """Returns the bits of f16 values as ui32; for a NaN they may be those of another NaN."""
     bits = b.emit(BitcastOp, [b.cast(x, f32)], to=ui32)
     sign = _and(b, _right(b, bits, 16), 0x8000)
     size = _and(b, bits, 0x7FFFFFFF)
@@ -41,7 +41,7 @@ def bits_of_half(b: TensorBuilder, x: SSAValue) -> SSAValue:
 
 
 def half_of_bits(b: TensorBuilder, x: SSAValue) -> SSAValue:
-    """Returns the f16 whose bits are the lower half of a word; a NaN may become another."""
+    """Returns the f16 values whose bits are the lower halves of words; a NaN may become another NaN."""
     word = b.cast(x, ui32)
     sign = _left(b, _and(b, word, 0x8000), 16)
     size = _and(b, word, 0x7FFF)

@@ -1,4 +1,4 @@
-"""The pass `outline-attention`: finds attention where it is composed of other ops."""
+"""The pass `outline-attention`: matches attention that is composed of other ops."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ OpT = TypeVar("OpT", bound=Operation)
 
 @dataclass(frozen=True)
 class OutlineAttentionPass(LevelPass):
-    """Makes a composite `tg.call @attention` of each `softmax(scale * q @ k.T + bias, masked) @ v`.
+    """Replaces each `softmax(scale * q @ k.T + bias, masked) @ v` with a composite `tg.call @attention`.
 
-    Expects `tg` behind `simplify` (it compares values, so equal ones must be one). Guarantees the same results up to
-    rounding, and a derivative by which no matrix of scores is kept. Looks into the regions of
-    calls, loops and branches as well.
+    Expects `tg` after `simplify`: the matcher compares SSA values, so equal ops must have been merged. Guarantees the
+    same results up to rounding, and a derivative that keeps no matrix of scores. Regions of calls, loops and branches
+    are rewritten too.
 
-    What it finds: the scores of one `tg.dot_general` of queries and keys, by any axes; scaled, on either side; with
-    biases added; chosen by masks against a constant; a softmax along the keys as `tensorgrad.softmax` composes it or
-    as `exp(x - max(x)) / sum(exp(x - max(x)))`; and the product with values. Masks that compare positions, or
-    constants that look so, become causality, which skips masked tiles. Weights that have other users stay
-    where they are, as dropout's.
+    The pass matches scores that are one `tg.dot_general` of queries and keys, along any axes; scaled, before or after
+    the product; with biases added; replaced by a constant where masked; then a softmax along the keys, composed as
+    `tensorgrad.softmax` does or as `exp(x - max(x)) / sum(exp(x - max(x)))`; then the product with values. Masks that
+    compare positions, and constants equal to such masks, become causality, which skips masked tiles. Attention whose
+    weights have other uses, such as dropout, does not match.
 
-    It pays by the scores that are not stored: `attention_cost` weighs them against what the derivative computes again.
+    Outlining saves storing the scores; `attention_cost` weighs that against what the derivative recomputes.
 
     Attributes:
-        fewest_scores: How many scores a group must have; fewer than `FEWEST_SCORES` overrule all else, so 1 outlines
-            every attention that fits.
-        target: A profile or JSON that says what runs it; a software adapter if absent.
+        fewest_scores: The fewest scores of a group for which to outline. A value below `FEWEST_SCORES` overrides the
+            cost model, so with 1 every match is outlined whose head is not too wide for shaders.
+        target: A profile or JSON that says what runs the attention; assumed to be a software adapter if omitted.
     """
 
     name = "outline-attention"
@@ -66,12 +66,12 @@ class OutlineAttentionPass(LevelPass):
 
 
 def outline_attention(block: Block, target: Target | None = None, fewest_scores: int = FEWEST_SCORES) -> None:
-    """Outlines the attentions of a block, which ends in a terminator, and of the calls in it.
+    """Outlines the attentions in a block with a terminator, and in the calls, loops and branches in it.
 
     Args:
-        block: Its ops are simplified; some are replaced.
-        target: Where they run, if that is known.
-        fewest_scores: How many scores of a group pay.
+        block: The block, which `simplify` has run on.
+        target: The target, if known.
+        fewest_scores: The fewest scores of a group for which to outline, see `attention_cost.pays`.
     """
     changed = False
     for op in list(block.ops):
@@ -88,9 +88,9 @@ def outline_attention(block: Block, target: Target | None = None, fewest_scores:
 
 
 def outlined(block: Block, value: SSAValue) -> SSAValue:
-    """Outlines the attentions of a block in the making, of which one value is asked for; gives what that is now.
+    """Outlines the attentions in a block that has no terminator yet; returns the replacement of `value`.
 
-    Nobody knows yet where the block will run.
+    Ops that `value` does not need may be erased. The target is not known at this point.
     """
     kinds = {type(inner) for op in block.ops for inner in op.walk()}
     if not {DotGeneralOp, functions.ExpOp, arithmetic.DivOp} <= kinds:
@@ -108,12 +108,12 @@ def outlined(block: Block, value: SSAValue) -> SSAValue:
 
 @dataclass(frozen=True)
 class _Mask:
-    """Booleans about scores.
+    """A boolean mask of the scores.
 
     Attributes:
         value: The booleans.
-        negated: Whether they say what is not allowed.
-        path: What brings them into the scores' shape, in order.
+        negated: Whether true excludes a score rather than allowing it.
+        path: The views that give `value` the shape of the scores, in order.
     """
 
     value: SSAValue
@@ -121,7 +121,7 @@ class _Mask:
     path: tuple[shape.ReshapeOp | shape.BroadcastOp, ...] = ()
 
     def causal(self, rank: int) -> int | None:
-        """Returns how far ahead of its own position a query sees, if that is what the mask, of this rank, is about."""
+        """Returns how far beyond its own position a query attends if the mask, of this rank, is causal, else `None`."""
         array = _array(self.value)
         if array is not None:
             for op in self.path:
@@ -131,7 +131,7 @@ class _Mask:
         return found[2] if found is not None and found[:2] == (rank - 2, rank - 1) else None
 
     def emit(self, b: TensorBuilder) -> SSAValue:
-        """Returns the booleans that say what is allowed."""
+        """Emits the mask in the shape of the scores, true where a score is allowed; returns it."""
         value = _negated(b, self.value) if self.negated else self.value
         for op in self.path:
             value = b.emit(type(op), [value], **op.properties)
@@ -140,13 +140,13 @@ class _Mask:
 
 @dataclass(frozen=True)
 class _Scores:
-    """Scores on their way from the softmax down to the product that they come from.
+    """The state of a match between the softmax and the product that computes the scores, followed backwards.
 
     Attributes:
-        value: What is left to follow, with the keys as its last axis.
-        scale, fill, zeros, causal, period: As for `Attention`; no fill is known yet where it is `None`.
-        biases: Added; each has as many elements as the scores.
-        masks: What is allowed, likewise.
+        value: The value to match next; its last axis is that of the keys.
+        scale, fill, zeros, causal, period: As in `Attention`; `fill` is `None` until a mask is found.
+        biases: The biases found so far; each has as many elements as the scores.
+        masks: The masks found so far, likewise.
     """
 
     value: SSAValue
@@ -161,7 +161,7 @@ class _Scores:
 
 @dataclass(frozen=True)
 class _Found:
-    """An attention: its parameters, the products that it starts and ends with, and what lies between."""
+    """A matched attention: its parameters, its first and last product, the unscaled query, and the matched scores."""
 
     attention: Attention
     first: DotGeneralOp
@@ -171,7 +171,7 @@ class _Found:
 
 
 def _replace(found: _Found) -> None:
-    """Puts a call where the product with the values stands."""
+    """Replaces the product with the values with a call."""
     a, first, last = found.attention, found.first, found.last
     b = TensorBuilder(cast(Block, last.parent), before=last, location=last.location)
     lb, rb, lc, rc = (int_list(first.properties, name) for name in first.PROPERTIES)
@@ -199,7 +199,7 @@ def _moved(b: TensorBuilder, value: SSAValue, order: Sequence[int], extents: Seq
 
 
 def _negated(b: TensorBuilder, mask: SSAValue) -> SSAValue:
-    """Returns the opposite of booleans, before they are repeated."""
+    """Negates booleans, before they are broadcast or reshaped."""
     op = mask.owner
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
         return b.emit(type(op), [_negated(b, op.operands[0])], **op.properties)
@@ -214,14 +214,14 @@ def _is(value: SSAValue, kind: type[OpT]) -> OpT | None:
 
 
 def _reshaped(value: SSAValue) -> SSAValue:
-    """Returns what a value is a reshape of."""
+    """Returns the source of a chain of reshapes; `value` itself if there is none."""
     while (op := _is(value, shape.ReshapeOp)) is not None:
         value = op.operands[0]
     return value
 
 
 def _row(value: SSAValue) -> SSAValue | None:
-    """Returns what a value repeats along its last axis."""
+    """Returns the value that is broadcast along a new last axis, or `None` if `value` is no such broadcast."""
     op = _is(value, shape.BroadcastOp)
     if op is None or list(int_list(op.properties, "dims")) != list(range(len(op.shape) - 1)):
         return None
@@ -229,19 +229,19 @@ def _row(value: SSAValue) -> SSAValue | None:
 
 
 def _reduced(value: SSAValue | None, kind: type[reduce.ReduceOp], of: SSAValue) -> bool:
-    """Returns whether a value is the reduction of another along its last axis."""
+    """Returns whether a value is the reduction of `of` along its last axis, up to reshapes."""
     op = None if value is None else _is(_reshaped(value), kind)
     return op is not None and op.operands[0] is of and int_list(op.properties, "axes") == (len(shape_of(of)) - 1,)
 
 
 def _chosen(value: SSAValue, otherwise: float) -> tuple[SSAValue, SSAValue] | None:
-    """Returns the condition and the value of a choice against a number."""
+    """Returns the condition and the first choice of a select whose second choice is the constant `otherwise`."""
     op = _is(value, arithmetic.SelectOp)
     return (op.operands[0], op.operands[1]) if op is not None and splat_value(op.operands[2]) == otherwise else None
 
 
 def _is_top(value: SSAValue | None, x: SSAValue) -> bool:
-    """Returns whether a value is the largest of each row of `x`, perhaps 0 where that is infinite."""
+    """Returns whether a value is the maximum of each row of `x`, possibly with 0 where that is not finite."""
     if value is None:
         return False
     value = _reshaped(value)
@@ -256,7 +256,7 @@ def _is_top(value: SSAValue | None, x: SSAValue) -> bool:
 
 
 def _softmax(value: SSAValue) -> tuple[SSAValue, SSAValue | None] | None:
-    """Returns the scores that a value is the softmax of along its last axis, and the mask where it has one."""
+    """Matches a softmax along the last axis; returns the scores, and the mask if it has one."""
     division = _is(value, arithmetic.DivOp)
     if division is None:
         return None
@@ -273,7 +273,7 @@ def _softmax(value: SSAValue) -> tuple[SSAValue, SSAValue | None] | None:
 
 
 def _masked_softmax(powers: SSAValue, total: SSAValue) -> tuple[SSAValue, SSAValue] | None:
-    """As `tensorgrad.softmax` composes it with `where`."""
+    """Matches the softmax that `tensorgrad.softmax` composes with `where`; returns the scores and the mask."""
     guard = _is(total, arithmetic.SelectOp)
     test = None if guard is None else _is(guard.operands[0], arithmetic.CompareOp)
     counted = _chosen(powers, 0.0)
@@ -302,7 +302,7 @@ def _single_use(value: SSAValue) -> bool:
 
 
 def _found(last: DotGeneralOp) -> _Found | None:
-    """Returns the attention that a product with values ends."""
+    """Matches the attention whose last op is the product of weights and values."""
     batch, _, axes, _ = (int_list(last.properties, name) for name in last.PROPERTIES)
     weights = last.operands[0]
     extents = shape_of(weights)
@@ -326,7 +326,7 @@ def _found(last: DotGeneralOp) -> _Found | None:
 
 
 def _checked(scores: _Scores, last: DotGeneralOp, groups: int, queries: int, keys: int) -> _Found | None:
-    """Returns the attention between two products, if their shapes are one's."""
+    """Returns the attention between two products if their shapes agree, else `None`."""
     first = cast(DotGeneralOp, scores.value.owner)
     lb, rb, lc, rc = (int_list(first.properties, name) for name in first.PROPERTIES)
     left, right = shape_of(first.operands[0]), shape_of(first.operands[1])
@@ -356,7 +356,7 @@ def _checked(scores: _Scores, last: DotGeneralOp, groups: int, queries: int, key
 
 
 def _unscaled(value: SSAValue) -> tuple[SSAValue, float]:
-    """Returns a value without constant factors, and their product."""
+    """Returns a value stripped of constant factors, and the product of these."""
     scale = 1.0
     while (factor := _factor(value)) is not None:
         value, scale = factor[0], scale * factor[1]
@@ -364,7 +364,7 @@ def _unscaled(value: SSAValue) -> tuple[SSAValue, float]:
 
 
 def _factor(value: SSAValue) -> tuple[SSAValue, float] | None:
-    """Returns what a value is a multiple of, and the finite factor, which is not 0."""
+    """Matches a product with, or a quotient by, a finite nonzero constant; returns the operand and the factor."""
     op = value.owner
     if not isinstance(op, arithmetic.MulOp | arithmetic.DivOp):
         return None
@@ -379,7 +379,7 @@ def _factor(value: SSAValue) -> tuple[SSAValue, float] | None:
 
 
 def _followed(scores: _Scores) -> Iterator[_Scores]:
-    """Yields the ways in which scores come from a product: each ends at one."""
+    """Yields each way to trace scores back to a product, whose result is then their `value`."""
     op = scores.value.owner
     if isinstance(op, DotGeneralOp):
         yield scores
@@ -397,7 +397,7 @@ def _followed(scores: _Scores) -> Iterator[_Scores]:
 
 
 def _with_bias(scores: _Scores, value: SSAValue, bias: SSAValue) -> _Scores:
-    """Scores below a sum; a constant of 0 and -inf is a mask."""
+    """Returns the scores before a bias is added; a causal constant of 0 and -inf is taken as a mask."""
     array = _array(bias)
     if array is not None and scores.fill in (None, -math.inf) and bool(np.isin(array, (0, -np.inf)).all()):
         causal = _causal_array(array == 0)
@@ -412,7 +412,7 @@ def _below_choice(scores: _Scores, op: arithmetic.SelectOp) -> Iterator[_Scores]
         fill = splat_value(constant)
         if fill is None or (scores.fill is not None and fill != scores.fill):
             continue
-        # What is done to the scores behind the choice is done to the number too.
+        # A scale or bias after the select applies to the constant too; only -inf is not changed by it.
         if fill != -math.inf and (scores.biases or scores.scale != 1):
             continue
         if scores.scale > 0:
@@ -431,7 +431,7 @@ def _with_mask(scores: _Scores, mask: SSAValue, negated: bool = False) -> _Score
 
 
 def _conjuncts(mask: SSAValue) -> list[_Mask]:
-    """Masks that all hold where one does."""
+    """Returns masks whose conjunction is `mask`."""
     op = mask.owner
     if isinstance(op, arithmetic.AndOp):
         return [part for operand in op.operands for part in _conjuncts(operand)]
@@ -451,7 +451,7 @@ def _with_causal(scores: _Scores, causal: int, period: int) -> _Scores:
 
 
 def _array(value: SSAValue) -> NumpyArray | None:
-    """Returns the elements of a constant, repeated or in another shape."""
+    """Returns the elements of a constant, possibly broadcast or reshaped; `None` for other values."""
     op = _outside(value).owner
     if isinstance(op, leaves.ConstantOp):
         return op.evaluate()
@@ -462,7 +462,7 @@ def _array(value: SSAValue) -> NumpyArray | None:
 
 
 def _outside(value: SSAValue) -> SSAValue:
-    """Returns what a loop's invariant is outside of it, where `simplify` puts what is computed of constants alone."""
+    """Returns the operand behind a loop invariant: `simplify` hoists what depends on constants alone out of loops."""
     while isinstance(value, BlockArgument) and isinstance(around := value.block.parent_op(), ScanOp):
         if value.index >= len(around.consts):
             break
@@ -471,7 +471,7 @@ def _outside(value: SSAValue) -> SSAValue:
 
 
 def _causal_array(allowed: NumpyArray) -> int | None:
-    """Returns how far ahead of its own position a query sees, where booleans say just that."""
+    """Returns how far beyond its own position a query attends if booleans are a causal mask, else `None`."""
     if allowed.ndim < 2 or min(allowed.shape[-2:]) < 2:
         return None
     rows = allowed.reshape(-1, *allowed.shape[-2:])
@@ -484,7 +484,7 @@ def _causal_array(allowed: NumpyArray) -> int | None:
 
 
 def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] | None:
-    """Returns the axes of queries and keys, and how far ahead a query sees, where a value compares their positions."""
+    """Returns the axes of queries and keys, and how far ahead a query attends, if a value compares their positions."""
     op = _outside(value).owner
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
         return _behind_views(_causal_comparison(op.operands[0], negated), [op])
@@ -499,7 +499,7 @@ def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] |
     predicate = op.predicate.data
     if negated:
         predicate = {"le": "gt", "lt": "ge", "ge": "lt", "gt": "le"}.get(predicate, predicate)
-    # `key + a <= query + b`, or the same from the other side; strictly, it is one less.
+    # `key + a <= query + b`, or its mirror image; a strict comparison allows one position less.
     if predicate in ("le", "lt"):
         return right, left, b - a - (predicate == "lt")
     if predicate in ("ge", "gt"):
@@ -510,7 +510,7 @@ def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] |
 def _behind_views(
     found: tuple[int, int, int] | None, path: Sequence[shape.ReshapeOp | shape.BroadcastOp]
 ) -> tuple[int, int, int] | None:
-    """Axes of queries and keys behind ops that repeat or reshape."""
+    """Returns a causal comparison with its axes mapped through views, or `None` if one does not survive."""
     for op in path:
         if found is None:
             return None
@@ -520,7 +520,7 @@ def _behind_views(
 
 
 def _position(value: SSAValue) -> tuple[int, int] | None:
-    """Returns the axis whose positions a value holds, and what is added to them."""
+    """Returns the axis whose index each element of a value holds, and the constant added to it; else `None`."""
     op = _outside(value).owner
     if isinstance(op, leaves.IotaOp):
         return int_value(op.properties, "axis"), 0
@@ -538,7 +538,7 @@ def _position(value: SSAValue) -> tuple[int, int] | None:
 
 
 def _axis_behind(op: shape.ReshapeOp | shape.BroadcastOp, axis: int) -> int | None:
-    """Returns the axis of an op's result that an axis of its operand is."""
+    """Returns the axis of a view's result that corresponds to an axis of its operand, or `None`."""
     if isinstance(op, shape.BroadcastOp):
         return int_list(op.properties, "dims")[axis]
     old, new = shape_of(op.operands[0]), op.shape

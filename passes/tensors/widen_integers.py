@@ -45,20 +45,20 @@ from tensorgrad.passes.tensors.half_bits import bits_of_half, half_of_bits
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 WIDE: dict[Attribute, IntegerType] = {i8: i32, i16: i32, ui8: ui32, ui16: ui32}
-"""The integers of less than a word, and what they are computed in: the word that has the same value."""
+"""The integer types narrower than a word, and for each the type in which its values are computed."""
 
 Compute: TypeAlias = Callable[[TensorBuilder, SSAValue], SSAValue]
 
 
 @dataclass(frozen=True)
 class WidenIntegersPass(LevelPass):
-    """Computes integers of 8 and 16 bits in those of 32, for targets whose memory is in words.
+    """Computes 8- and 16-bit integers in 32 bits, for targets whose memory consists of words.
 
-    Expects functions on `tg`. Guarantees the same values, bit for bit, and none of `i8`, `ui8`, `i16` and `ui16`: each
-    is held as the word that has its value, and what an op makes too large or too small for the narrow type is wrapped
-    behind it, by two shifts or a mask. An op whose result stays in the range of its operands says so by the trait
-    `NeverOverflows`. Arguments and results keep their dtype by name, in `tg.dtype`: those who give and read them
-    convert. Native code has all widths: for its targets nothing changes.
+    Expects functions on `tg`. Guarantees the same values, bit for bit, and no `i8`, `ui8`, `i16` or `ui16`: each
+    element is held as a 32-bit word of the same value. A result that may leave the range of the narrow type is wrapped
+    after the op, by two shifts or a mask; ops whose results stay in the range of their operands have the trait
+    `NeverOverflows`. Arguments and results record their dtype in `tg.dtype`, and the host converts them. Native code
+    has integers of all widths, so for native targets nothing changes.
 
     Attributes:
         target: The device.
@@ -98,7 +98,7 @@ def _widen(function: FuncOp) -> None:
 
 
 def _named(slot: Slot, value: SSAValue) -> Slot:
-    """Says of a narrow tensor what its elements are."""
+    """Returns a slot that records the dtype of a narrow tensor; of any other, the slot unchanged."""
     element = element_of(value)
     return replace(slot, dtype=f"{'u' if is_unsigned(element) else 'i'}{_bits(element)}") if element in WIDE else slot
 
@@ -120,12 +120,12 @@ def _retype(value: SSAValue) -> None:
 
 
 def _rewrite(op: TensorOp, given: list[Attribute], made: Attribute) -> None:
-    """Makes an op on words give what it gave on narrow integers.
+    """Makes an op on words compute what it computed on narrow integers.
 
     Args:
-        op: The op; its operands and its result are of words already.
-        given: What the elements of its operands were.
-        made: What those of its result were.
+        op: The op, whose operands and result have been retyped to words.
+        given: The former element types of its operands.
+        made: The former element type of its result.
     """
     match op:
         case BitcastOp():
@@ -145,7 +145,7 @@ def _rewrite(op: TensorOp, given: list[Attribute], made: Attribute) -> None:
 
 
 def _pass_on(op: TensorOp, compute: Compute) -> None:
-    """Hands on what is computed of an op's result, right behind the op, in its stead."""
+    """Replaces the uses of an op's result with a value computed from it right after the op."""
     result, uses = op.results[0], list(op.results[0].uses)
     made = compute(TensorBuilder(cast(Block, op.parent), before=op.next_op, location=op.location), result)
     made.name_hint = made.name_hint or result.name_hint
@@ -157,7 +157,7 @@ def _pass_on(op: TensorOp, compute: Compute) -> None:
 
 
 def _wrapped(b: TensorBuilder, x: SSAValue, element: Attribute) -> SSAValue:
-    """Returns words modulo the range of a narrow type."""
+    """Wraps words to the range of a narrow type."""
     bits = _bits(element)
     if is_unsigned(element):
         return b.binary(AndOp, x, b.full_like(x, (1 << bits) - 1))
@@ -166,14 +166,14 @@ def _wrapped(b: TensorBuilder, x: SSAValue, element: Attribute) -> SSAValue:
 
 
 def _clipped(b: TensorBuilder, x: SSAValue, element: Attribute) -> SSAValue:
-    """Returns words held within the range of a narrow type."""
+    """Clamps words to the range of a narrow type."""
     limits = np.iinfo(numpy_dtype(element))
     held = b.binary(MinimumOp, x, b.full_like(x, int(limits.max)))
     return held if is_unsigned(element) else b.binary(MaximumOp, held, b.full_like(x, int(limits.min)))
 
 
 def _bits_of(b: TensorBuilder, x: SSAValue, given: Attribute, made: Attribute) -> SSAValue:
-    """Returns elements whose bits, in narrow types of one width, are those of others."""
+    """Returns the bitcast between two types of one width, at most 16 bits; integers are held in words."""
     if made == f16:
         return half_of_bits(b, x)
     if given == f16:
