@@ -27,13 +27,13 @@ class AccumulateGradientsPass(LevelPass):
     A step needs two functions with the same state `accumulated/<parameter>`. Each of the first `steps - 1`
     micro-batches runs the function that this pass makes with `last=false`, and the last micro-batch runs the other.
 
-    Expects a function whose results of role `gradient` bear the names of arguments of role `parameter`, such as `grad`
-    leaves behind. Guarantees, with `last`: each gradient becomes the mean of itself and the accumulated ones, for an
-    optimizer pass to use; the sums are unchanged, because the next step starts them anew. Without `last`: the gradients
-    are replaced with results of role `update` that accumulate them. There the host provides the scalar
+    Expects a function whose results of role `gradient` have the names of arguments of role `parameter`, as `grad`
+    returns it. Guarantees, with `last`: each gradient becomes the mean of itself and the accumulated ones, for an
+    optimizer pass to use; the sums are unchanged, because the next step overwrites them. Without `last`: the gradients
+    are replaced with results of role `update` that accumulate them. The host then provides the scalar
     `accumulated.kept`, computed from the number `micro_step` of the micro-batch, which counts from 1: in the first, the
-    sum is the gradient itself, whatever was there before, even NaN. Half floats are accumulated in f32, and their means
-    remain f32.
+    sum is the gradient itself, whatever its old value was, even NaN. Half floats are accumulated in f32, and their
+    means remain f32.
 
     Attributes:
         steps: The number of micro-batches in a step; at least 2.

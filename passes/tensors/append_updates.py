@@ -46,21 +46,20 @@ NORM = ("norm", "norm")
 class AppendUpdatesPass(LevelPass):
     """Replaces a function's gradients with updates of its parameters, computed by the module's update functions.
 
-    Expects a function whose results of role `gradient` bear the names of arguments of role `parameter`, such as `grad`
-    leaves behind, and update functions, such as `trace-optimizer` makes. Guarantees: the update functions are gone;
+    Expects a function whose results of role `gradient` have the names of arguments of role `parameter`, as `grad`
+    returns it, and update functions, as `trace-optimizer` makes them. Guarantees: the update functions are removed;
     other results stay in front, followed by a result of role `update` for each parameter and for its state,
     `adam.m/<parameter>`. State is initially zero. New arguments come in groups, each in the order of the gradients: all
     state of one kind, then that of the next, then the scalars that the host computes, which are named by their
-    formulas. Gradients without an update function stay.
+    formulas. Gradients without an update function remain.
 
-    Parameters that are listed in the function's attribute `tg.rows`, as `pack-updates` leaves it, are updated together:
-    their gradients, values and state are packed. The attribute is gone afterwards. Every other parameter is updated
+    Parameters that are listed in the function's attribute `tg.rows`, which `pack-updates` sets, are updated together:
+    their gradients, values and state are packed. The attribute is then removed. Every other parameter is updated
     separately, which can be done in the kernel that computes its gradient.
 
     Attributes:
         function: The function; may be omitted if there is only one.
-        by_axes: Whether norms are summed axis by axis, for `distribute` to divide each gradient along an axis of its
-            own.
+        by_axes: Whether norms are summed axis by axis, so that `distribute` can shard each gradient along its own axis.
     """
 
     name = "append-updates"
@@ -121,7 +120,7 @@ def _append(function: FuncOp, plan: Plan, where: str, rows: Rows, add_up: SumOfS
 
 @dataclass
 class _Unit:
-    """Parameters that the same ops update: a single one, or several in a row.
+    """Parameters that are updated by the same ops: a single one, or several packed into a row.
 
     Attributes:
         pairs: The parameters; they all have the same settings.
@@ -200,7 +199,7 @@ class _Writing:
         return self.builder.unary(SqrtOp, reduce(self.builder.add, squares)) if squares else None
 
     def _in_rows(self, pairs: Sequence[Pair], normed: bool) -> tuple[SSAValue | None, Iterator[_Unit]]:
-        """Returns the norm of all gradients, and the parameters in rows."""
+        """Packs gradients into rows; returns their norm, if `normed`, and a unit for each chunk."""
         b = self.builder
         b.location = self.location
         members = {pair.name: pair.member(self.plan.alike(pair)) for pair in pairs}
@@ -219,7 +218,7 @@ class _Writing:
         return self.builder.pack(parts, offsets, row.padded)
 
     def _single(self, pair: Pair, gradient: SSAValue) -> _Unit:
-        """Returns a parameter on its own."""
+        """Returns the unit of a single parameter."""
         b, owner = self.builder, gradient.owner
         b.location = owner.location if isinstance(owner, Operation) else b.location
         states = {kind: value for (kind, name), value in self.states.items() if name == pair.name}
@@ -227,7 +226,7 @@ class _Writing:
         return _Unit([pair], [0], parameter, gradient, states, b.location)
 
     def _unit(self, chunk: Chunk[Pair], row: SSAValue) -> _Unit:
-        """Returns the parameters of a chunk, whose gradients are a part of a row."""
+        """Returns the unit of a chunk, whose gradients are a slice of a row."""
         b, pairs = self.builder, [member.item for member in chunk.members]
         if len(pairs) == 1:
             unit = self._single(pairs[0], b.part(row, chunk.start, shape_of(pairs[0].parameter)))

@@ -1,7 +1,7 @@
 """Attention composed of `tg` ops inside a composite call, with a derivative that keeps no scores.
 
 The derivative is FlashAttention-2's (Dao, 2023, https://arxiv.org/abs/2307.08691): the forward pass keeps the logarithm
-of each row's sum of exponentials, from which the backward pass computes the weights again.
+of each row's sum of exponentials, from which the backward pass recomputes the weights.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def attention_call(attention: Attention, operands: Sequence[SSAValue], builder: 
 
     Args:
         attention: The parameters.
-        operands: Queries, keys, values, biases, masks, of the shapes that `Attention` says.
-        builder: Where the call goes, and with which location.
+        operands: Queries, keys, values, biases and masks, with the shapes that `Attention` states.
+        builder: The insertion point; the call gets its location.
 
     Returns:
-        The call. Its results are the attention's, `[groups, queries, values]`, and the logarithm of each row's sum of
-        exponentials, `[groups, queries]`.
+        The call. Its results are the attention's result, `[groups, queries, values]`, and the logarithm of each row's
+        sum of exponentials, `[groups, queries]`.
     """
     location = builder.location
     kinds = [operand.type for operand in operands]
@@ -75,7 +75,7 @@ def _forward(attention: Attention, operands: Sequence[SSAValue], location: Locat
     b = TensorBuilder(block, location=location)
     scores, allowed = _scores(b, attention, block.args)
     one = tensor((attention.groups, attention.queries), element_of(scores))
-    # As `tensorgrad.softmax` composes them: with a mask for what counts, or of the scores as they are.
+    # As `tensorgrad.softmax` composes it: with a mask (`where`) or without.
     if attention.zeros and allowed is not None:
         inside = b.select(allowed, scores, b.full_like(scores, float("-inf")))
         top = b.unary(arithmetic.StopGradientOp, b.reduce(reduce.MaxOp, inside, [2]))
@@ -96,7 +96,7 @@ def _forward(attention: Attention, operands: Sequence[SSAValue], location: Locat
 
 
 def _backward(attention: Attention, kinds: Sequence[Attribute], location: LocationAttr) -> Block:
-    """Takes the operands, both results, and the cotangents of both; gives those of all operands but the masks."""
+    """Returns the derivative: from operands, both results and their cotangents to those of all operands but masks."""
     block = Block(arg_types=[*kinds, *kinds[-2:]])
     b = TensorBuilder(block, location=location)
     given = list(block.args[: attention.operands])
@@ -113,7 +113,7 @@ def _backward(attention: Attention, kinds: Sequence[Attribute], location: Locati
     b.insert(call)
     pieces = list(call.results)
     if attention.biases:
-        # What has the scores' shape stands outside the call: without uses it is dead.
+        # Cotangents of the scores' shape are computed outside the call: there they are erased if unused.
         _, by_scores = _score_cotangents(b, attention, [*given, by_result, total, delta])
         pieces += [by_scores] * attention.biases
     _end(block, pieces, location)
@@ -134,7 +134,7 @@ def _backward_body(attention: Attention, block: Block, location: LocationAttr) -
 
 
 def _score_cotangents(b: TensorBuilder, attention: Attention, args: Sequence[SSAValue]) -> tuple[SSAValue, SSAValue]:
-    """Returns the weights and the cotangent of the scores (behind the scale), `[groups, queries, keys]`."""
+    """Returns the weights and the cotangent of the scaled scores, both `[groups, queries, keys]`."""
     by_result, total, delta = args[attention.operands :]
     scores, allowed = _scores(b, attention, args)
     shifted = b.sub(scores, _along(b, total, scores))
@@ -149,7 +149,7 @@ def _score_cotangents(b: TensorBuilder, attention: Attention, args: Sequence[SSA
 
 
 def _scores(b: TensorBuilder, attention: Attention, args: Sequence[SSAValue]) -> tuple[SSAValue, SSAValue | None]:
-    """Returns the scores, with `fill` where they are masked unless those count for nothing anyway, and the mask."""
+    """Returns the scores and the mask; masked scores are `fill`, unless `zeros` makes their values irrelevant."""
     scores = b.dot_general(args[0], args[1], ([0], [0]), ([2], [2]))
     if attention.scale != 1:
         scores = b.scale(scores, attention.scale)

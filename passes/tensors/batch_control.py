@@ -111,7 +111,7 @@ def _erase_replaced(body: Block, known: dict[SSAValue, SSAValue]) -> None:
 
 
 def batch_cond(op: CondOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder, batch: Batch) -> None:
-    """Batches a cond: if the predicate has the batch axis, both branches run, and each position selects."""
+    """Batches a cond: if the predicate has the batch axis, both branches run and a select chooses per position."""
     if op.predicate in known:
         _select(op, known, count, builder, batch)
         return

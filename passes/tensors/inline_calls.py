@@ -24,19 +24,18 @@ from tensorgrad.runtime.target import Target
 
 @dataclass(frozen=True)
 class InlineCallsPass(LevelPass):
-    """Replaces every `tg.call` with its body, also inside other ops; custom derivatives are dropped.
+    """Replaces every `tg.call` with its body, also inside other ops, and drops custom derivatives.
 
-    Composite calls remain, for a lowering that knows them, if a target binds all that their kernels need. A loop around
-    a kernel takes a binding, and a tensor that is larger than a binding several. Outside of loops, a call remains as
-    well where one binding can hold all that is in use at once: its tensors will lie in one arena then.
+    Expects functions on `tg` that have been differentiated. Guarantees the same results. Ops keep their locations.
 
-    Expects functions on `tg`, after everything that differentiates them. Guarantees the same results. Ops keep their
-    locations.
+    Composite calls remain, for a lowering that supports them, if the target has enough bindings for their kernels. Each
+    loop around a kernel takes a binding, and a tensor larger than the largest binding takes several. Outside of loops,
+    a call also remains if one binding can hold all values that are live at once: its tensors then lie in one arena.
 
     Attributes:
-        recompute: Whether calls marked `recompute` are inlined too. They remain until no later pass merges their ops
-            with equal ones outside.
-        target: A profile or JSON with the number of bindings that a kernel may have; unlimited if absent.
+        recompute: Whether to inline calls marked `recompute` too. They must remain as long as a later pass would merge
+            their ops with equal ones outside.
+        target: A profile or JSON that limits the bindings of a kernel; unlimited if omitted.
     """
 
     name = "inline-calls"
@@ -74,7 +73,7 @@ class InlineCallsPass(LevelPass):
 
 
 def _binds(call: CallOp, loops: int, target: Target) -> bool:
-    """Returns whether a target binds all that a kernel of a composite call needs, in some loops."""
+    """Returns whether a target has enough bindings for the kernels of a composite call inside `loops` loops."""
     if most_bindings(call, target) + loops <= target.max_storage_buffers_per_shader_stage:
         return True
     block = call.parent
@@ -83,14 +82,14 @@ def _binds(call: CallOp, loops: int, target: Target) -> bool:
 
 
 def most_bindings(call: CallOp, target: Target) -> int:
-    """Returns the most bindings of a kernel of a composite call, for its operands and two results."""
+    """Returns the most bindings that a kernel of a composite call needs: for all operands and two results."""
     operands = {_viewed(operand) for operand in call.operands}
     results = max(bindings_of(_bytes(result), target) for result in call.results)
     return sum(bindings_of(_bytes(operand), target) for operand in operands) + 2 * results
 
 
 def most_bytes(block: Block) -> int:
-    """Returns the most bytes of a block's values that are in use at once."""
+    """Returns the peak bytes of live values in a block."""
     number = {op: place for place, op in enumerate(block.ops)}
     change = [0] * (len(number) + 1)
     last: dict[SSAValue, int] = {}
@@ -110,7 +109,7 @@ def _bytes(value: SSAValue) -> int:
 
 
 def _viewed(value: SSAValue) -> SSAValue:
-    """Returns what a value is a view of."""
+    """Returns the value at the root of a chain of views; `value` itself if it is no view."""
     while is_view(owner := value.owner):
         value = owner.operands[0]
     return value

@@ -31,16 +31,16 @@ Rows: TypeAlias = Sequence[Sequence[Sequence[str]]]
 class PackUpdatesPass(LevelPass):
     """Chooses which parameters are updated together, in rows, for `append-updates`.
 
-    One kernel can update all parameters of a row that are updated alike. That pays where all gradients are needed
-    before any parameter changes, as for the norm of all of them, or where matrices of one shape run through an update
-    as a batch; other updates run in the kernels that compute the gradients, so they stay apart. Functions with loops
-    or branches have no rows.
-
-    Expects a function whose results of role `gradient` bear the names of arguments of role `parameter`, such as `grad`
-    leaves behind, and update functions, such as `trace-optimizer` makes. Guarantees: where an update function needs the
-    norm of all gradients or runs by batch, the function has an attribute `tg.rows`. It lists rows of gradients, each a
+    Expects a function whose results of role `gradient` have the names of arguments of role `parameter`, as `grad`
+    returns it, and update functions, as `trace-optimizer` makes them. Guarantees: if an update function needs the norm
+    of all gradients or runs as a batch, the function has an attribute `tg.rows`. It lists rows of gradients, each a
     list of chunks, which are lists of the parameters that one kernel updates. No row or chunk takes more bytes than the
-    limit, and the parameters of a chunk come one behind another among the function's arguments.
+    limit, and the parameters of a chunk are consecutive among the function's arguments. Functions with loops or
+    branches get no rows.
+
+    One kernel can update all parameters of a row that are updated alike. That pays if all gradients are needed before
+    any parameter changes, as for their global norm, or if matrices of one shape are updated as a batch. Other updates
+    are not packed, since they can run in the kernels that compute the gradients.
 
     Attributes:
         function: The function; may be omitted if there is only one.
@@ -86,7 +86,7 @@ def chosen_rows(function: FuncOp, where: str) -> Rows:
 
 
 def _bring_together(function: FuncOp, plan: Plan, where: str) -> None:
-    """Puts parameters that are updated alike one behind another among the arguments, and others behind them."""
+    """Reorders the parameters among the arguments: those updated alike are consecutive, those not in the plan last."""
     names = [slot.name for slot in arguments_of(function) if slot.role == "parameter"]
     by_name = {pair.name: pair for pair in _pairs(function, plan, where)}
     ranks: dict[Hashable, int] = {}
@@ -100,7 +100,7 @@ def _bring_together(function: FuncOp, plan: Plan, where: str) -> None:
 
 
 def _rows_of(function: FuncOp, plan: Plan, where: str, limit: int) -> list[list[list[str]]]:
-    """Returns rows of the parameters of a plan, in their order among the arguments."""
+    """Divides the parameters of a plan, in their order among the arguments, into rows and chunks."""
     places = {slot.name: place for place, slot in enumerate(arguments_of(function))}
     pairs = sorted(_pairs(function, plan, where), key=lambda pair: places[pair.name])
     members = [pair.member(plan.alike(pair)) for pair in pairs]

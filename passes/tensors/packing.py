@@ -1,4 +1,4 @@
-"""Rows of parameters, and of their gradients, that an optimizer updates together."""
+"""Packs parameters, and their gradients, that an optimizer updates together into rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Member(Generic[T]):
 
 @dataclass
 class Chunk(Generic[T]):
-    """Parameters that one kernel updates; the first starts at 0, and at `start` of the row of gradients."""
+    """Parameters that one kernel updates, with their offsets; their gradients begin at `start` in the row."""
 
     members: list[Member[T]] = field(default_factory=list[Member[T]])
     offsets: list[int] = field(default_factory=list[int])
@@ -69,7 +69,7 @@ class Chunk(Generic[T]):
 
 @dataclass
 class Row(Generic[T]):
-    """A row of gradients, of which each chunk is a part."""
+    """A row of gradients, which consists of chunks."""
 
     chunks: list[Chunk[T]] = field(default_factory=list[Chunk[T]])
     size: int = 0
@@ -126,7 +126,7 @@ def packed(members: Sequence[Member[T]], limit: int) -> list[Row[T]]:
     """Divides parameters into rows of gradients, and chunks in them, none of which takes more bytes than `limit`.
 
     Args:
-        members: The parameters in the order in which they lie in their arenas, groups together.
+        members: The parameters in the order of their arenas; those of one group are consecutive.
         limit: The most bytes of a binding, and of an arena.
 
     Returns:
@@ -183,7 +183,7 @@ def sum_of_squares(builder: TensorBuilder, value: SSAValue, wide: Attribute) -> 
 
 
 def sum_of_squares_by_axes(builder: TensorBuilder, value: SSAValue, wide: Attribute) -> SSAValue:
-    """Returns the sum of the squares of a tensor, along its last axis first: no axis is divided or merged."""
+    """Returns the sum of the squares of a tensor, axis by axis from the last: no axis is split or merged."""
     total = builder.mul(value, value)
     for axis in reversed(range(len(shape_of(value)))):
         total = builder.sum(total, [axis])

@@ -22,7 +22,7 @@ from tensorgrad.passes.tensors.updates import Update, updates_of
 
 @dataclass(frozen=True)
 class Pair:
-    """A parameter and its gradient, in the element type of the function or of the update."""
+    """A parameter and its gradient, whose element type is the parameter's or that of the update."""
 
     name: str
     parameter: SSAValue
@@ -54,8 +54,8 @@ class Plan:
     """Which update functions each parameter of one optimizer goes through.
 
     Attributes:
-        updates: The functions by stage, and of each stage by parameter.
-        computed: For each parameter, in the order of the gradients, the type that it has in its update.
+        updates: The update functions by stage, then by parameter.
+        computed: The type of each parameter in its update, in the order of the gradients.
     """
 
     updates: Mapping[int, Mapping[str, Update]]
@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def first_in_rows(self) -> int | None:
-        """The first stage that needs the norm of all gradients or runs by batch: packing starts there."""
+        """The first stage that needs the norm of all gradients or runs as a batch: packing starts there."""
         return min((one.stage for one in self.all if one.needs_norm or one.is_batched), default=None)
 
     def states(self) -> dict[tuple[str, str], Tensor]:
@@ -123,8 +123,8 @@ def plans_of(module: ModuleOp, function: FuncOp, where: str) -> list[Plan]:
     """Returns the plan of each optimizer whose update functions a module has.
 
     Args:
-        module: Has the update functions.
-        function: Its gradients are those of the parameters to update.
+        module: The module that contains the update functions.
+        function: The function that returns the gradients.
         where: The prefix of messages.
 
     Raises:
@@ -146,7 +146,7 @@ def pairs_of(function: FuncOp, where: str) -> list[Pair]:
     """Returns the parameters with their gradients, in the order of the gradients.
 
     Raises:
-        DiagnosticException: There is no gradient, one without its parameter, or one of another type.
+        DiagnosticException: There is no gradient, one lacks its parameter, or one has another type than its parameter.
     """
     arguments = zip(arguments_of(function), function.body.block.args, strict=True)
     parameters: dict[str, SSAValue] = {slot.name: value for slot, value in arguments if slot.role == "parameter"}

@@ -192,7 +192,7 @@ def state_shapes(module: ModuleOp, function: FuncOp) -> dict[str, tuple[int, ...
     """Returns the shapes of all state of update functions, by the names that `append-updates` gives it.
 
     Args:
-        module: Has the update functions.
+        module: The module that contains the update functions.
         function: The function whose parameters they update.
     """
     arguments = zip(arguments_of(function), function.body.block.args, strict=True)

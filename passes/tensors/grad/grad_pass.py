@@ -22,8 +22,8 @@ class GradPass(LevelPass):
     """Appends the gradient of one of a function's results, a float scalar, to its results.
 
     Expects a `tg` function of one block. Guarantees: existing results stay in front; they are followed by one
-    gradient for each argument in `wrt`, in that order, with role `gradient` and the argument's name. Derivatives have
-    the location of the op that they belong to.
+    gradient for each argument in `wrt`, in that order, with role `gradient` and the argument's name. The ops of a
+    derivative have the location of the op that is differentiated.
 
     Attributes:
         function: The function to differentiate; may be omitted if there is only one.

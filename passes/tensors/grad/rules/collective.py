@@ -35,7 +35,7 @@ def _all_gather(b: TensorBuilder, op: collective.AllGatherOp, g: SSAValue) -> Co
 
 @rule(collective.CollectiveBroadcastOp)
 def _collective_broadcast(b: TensorBuilder, op: collective.CollectiveBroadcastOp, g: SSAValue) -> Cotangents:
-    """Returns the sum where the operand is the root's: each process has one row of a sum whose other rows are 0."""
+    """Returns the sum of all cotangents in the root, 0 elsewhere: reduce-scatters rows that are 0 except the root's."""
     root, shape = int_value(op.properties, "root"), shape_of(g)
     row, still = b.reshape(g, (1, *shape)), [0] * len(shape)
     zero = b.zeros((), element_of(g))

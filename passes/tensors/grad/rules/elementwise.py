@@ -121,7 +121,7 @@ def _pow(b: TensorBuilder, op: arithmetic.PowOp, g: SSAValue) -> Cotangents:
 
 
 def _extremum(b: TensorBuilder, wins: str, op: arithmetic.BinaryOp, g: SSAValue) -> Cotangents:
-    """As in PyTorch, equal operands get half each, and both get all if one is NaN, so that it shows."""
+    """As in PyTorch, equal operands get half each; if one is NaN, both get the full cotangent."""
     zero, half = b.full_like(g, 0), b.scale(g, 0.5)
     share = b.select(b.compare("eq", op.lhs, op.rhs), half, g)
     return [

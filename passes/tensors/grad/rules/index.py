@@ -38,7 +38,7 @@ def _scatter_add_along_axis(b: TensorBuilder, op: index.ScatterAddAlongAxisOp, g
 def _where_inside(
     b: TensorBuilder, op: index.ScatterAddOp | index.ScatterAddAlongAxisOp, taken: SSAValue, axis: int
 ) -> SSAValue:
-    """Dropped updates get no derivative, whatever a gather reads out of range."""
+    """Returns gathered cotangents with 0 for updates that were dropped, whatever a gather reads out of range."""
     indices = op.indices
     extent = int_value(op.properties, "extent")
     inside = b.binary(

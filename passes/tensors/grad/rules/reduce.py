@@ -19,7 +19,7 @@ def _sum(b: TensorBuilder, op: reduce.SumOp, g: SSAValue) -> Cotangents:
 
 
 def _extreme(b: TensorBuilder, op: reduce.ReduceOp, g: SSAValue) -> Cotangents:
-    """Equal extremes share the cotangent evenly; if there are NaNs, which are the extremes then, they do."""
+    """Equal extremes share the cotangent evenly; if there are NaNs, these are the extremes."""
     x, axes = op.operand, int_list(op.properties, "axes")
     ties = b.compare("eq", x, b.broadcast_like(op.result, x, axes))
     ties = b.binary(arithmetic.OrOp, ties, b.compare("ne", x, x))
