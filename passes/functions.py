@@ -31,7 +31,7 @@ def return_of(function: FuncOp) -> func.ReturnOp:
 
 
 def set_signature(function: FuncOp, arguments: Sequence[Slot], results: Sequence[Slot]) -> None:
-    """Makes a function's type and attributes follow its block arguments and its return."""
+    """Sets a function's slots, and updates its type to its block arguments and returned values."""
     block = function.body.block
     returned = return_of(function)
     function.properties["function_type"] = FunctionType.from_lists(
@@ -45,11 +45,11 @@ def set_signature(function: FuncOp, arguments: Sequence[Slot], results: Sequence
 
 
 def order_parameters(function: FuncOp, names: Sequence[str]) -> None:
-    """Gives a function's parameters another order, in the places that parameters have among its arguments.
+    """Reorders a function's parameters; other arguments keep their positions.
 
     Args:
-        function: Has one block.
-        names: All of its parameters.
+        function: A function of one block.
+        names: The names of all of its parameters, in the new order.
     """
     block, slots = function.body.block, arguments_of(function)
     places = {slot.name: place for place, slot in enumerate(slots) if slot.role == "parameter"}

@@ -1,4 +1,4 @@
-"""Lines of the user's program as programs name them: those leave this machine, and its folders stay here."""
+"""Source lines as programs name them: programs are shared, so they must not reveal the folders of this machine."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tensorgrad.dialects.locations import line_in
 
 
 def label_of(location: Attribute, here: Path | None) -> str:
-    """Returns the line that an op comes from as `file:line`, without the folders above the present one.
+    """Returns the source line of an op as `file:line`, without the folders above the working directory.
 
     Args:
-        location: The op's; one that is not a line has no label.
-        here: The present folder, see `working_folder`.
+        location: The op's location; the label is empty if it names no line.
+        here: The working directory, see `working_folder`. Of files outside of it, only the name is kept.
     """
     line = line_in(location)
     return "" if line is None else f"{_public(line.filename.data, here)}:{line.line.data}"
 
 
 def working_folder() -> Path | None:
-    """Returns the present folder, or `None` where it is gone."""
+    """Returns the working directory, or `None` if it no longer exists."""
     try:
         return Path.cwd()
     except OSError:

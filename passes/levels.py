@@ -1,7 +1,7 @@
-"""The levels of a program, and passes that refuse a module of another level than theirs.
+"""The levels of a program, and passes that refuse modules at other levels than theirs.
 
-A pass that finds nothing to rewrite leaves a module as it is. On a module of the wrong level that would look like
-success, so each pass names the levels it takes, and the check runs before it changes anything.
+A pass that finds nothing to rewrite leaves a module unchanged, which at the wrong level would look like success. So
+each pass names the levels that it expects, and the level of a module is checked before anything changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tensorgrad.runtime.target import Target
 
 
 class Level(Enum):
-    """How far down a module is, from the top; the value is what messages call it."""
+    """The levels from the top down; each value is the level's name in messages."""
 
     TG = "tg"
     BUF = "buf"
@@ -45,7 +45,7 @@ LOWERED_BY = {
     Level.CPU: "lower-buf-to-cpu",
     Level.LLVM: "convert-to-llvm",
 }
-"""The pass that leads to each level from the one above it."""
+"""The pass that lowers to each level from the one above it."""
 
 TENSORS = (Level.TG,)
 KERNELS = (Level.BUF,)
@@ -55,14 +55,14 @@ PLANNED_OR_NOT = (Level.BUF, Level.PLANNED)
 
 
 class TargetedPass(ModulePass, ABC):
-    """A pass that may ask what a device can do.
+    """A pass that may have an option `target`.
 
-    A field `target` is a `Target`; in a pipeline's text it is the name of a profile, a file or JSON.
+    The field is a `Target`; in a pipeline's text, the option is the name of a profile, a file or JSON.
     """
 
     @classmethod
     def from_spec(cls, spec: ArgSpec) -> Self:
-        """Returns the pass that a text means.
+        """Returns the pass that a specification describes.
 
         Raises:
             ValueError: An option is unknown or malformed.
@@ -74,7 +74,7 @@ class TargetedPass(ModulePass, ABC):
         return made if target is None else replace(made, target=target_of(cls.name, target))
 
     def spec(self, *, include_default: bool = False) -> ArgSpec:
-        """Returns the text of the pass, as `from_spec` reads it."""
+        """Returns the specification of the pass, which `from_spec` reads."""
         found = super().spec(include_default=include_default)
         target = getattr(self, "target", None)
         if "target" in found.parameters and isinstance(target, Target):
@@ -83,10 +83,10 @@ class TargetedPass(ModulePass, ABC):
 
 
 class LevelPass(TargetedPass):
-    """A pass that takes modules of some levels and refuses all others.
+    """A pass that expects modules at some levels and refuses all others.
 
     Attributes:
-        levels: The levels it takes.
+        levels: The levels that the pass expects.
     """
 
     levels: ClassVar[tuple[Level, ...]]
@@ -108,10 +108,10 @@ class LevelPass(TargetedPass):
 
 
 def target_of(name: str, option: Sequence[object]) -> Target:
-    """Returns the target that an option of a pass or a pipeline means.
+    """Returns the target that an option of a pass or a pipeline denotes.
 
     Raises:
-        ValueError: It is not one text.
+        ValueError: The option is not a single string.
         TargetError: There is no such target.
     """
     if len(option) != 1 or not isinstance(option[0], str):
@@ -130,7 +130,7 @@ def _wrong_level(found: Level, levels: tuple[Level, ...]) -> str:
 
 
 def level_of(module: ModuleOp) -> Level | None:
-    """Returns the level of a module, or `None` where nothing in it belongs to one, as in an empty module."""
+    """Returns the level of a module, or `None` if no op in it belongs to a level, as in an empty module."""
     found: Level | None = None
     for op in module.ops:
         if isinstance(op, WgslKernelOp):

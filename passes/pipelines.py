@@ -1,4 +1,4 @@
-"""Named sequences of passes, for `tg-opt` and for the Python API, and how pass specifications are read from text."""
+"""Named sequences of passes, for `tg-opt` and the Python API, and the parser of pass specifications."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Available: TypeAlias = Mapping[str, Callable[[], type[ModulePass]]]
 """Passes by name."""
 
 LOWERINGS = ("lower-buf-to-wgsl", "lower-buf-to-cpu")
-"""The passes that leave the level `buf`."""
+"""The passes that lower from the level `buf`."""
 
 
 def tensor_passes(
@@ -32,15 +32,15 @@ def tensor_passes(
     wrt: Sequence[tuple[int, ...] | None] = (None,),
     target: Target | None = None,
 ) -> list[ModulePass]:
-    """Returns the passes on `tg` that make a training step of a loss.
+    """Returns the passes on `tg` that turn a loss into a training step.
 
     Args:
-        function: The loss; may be `None` where the module has one function.
-        updates: What makes updates of gradients, if anything does.
-        segments: Into how many runs `remat` divides the loss, all but the last of which are computed twice.
-        wrt: For each loss among the function's results, which come first, the places of the parameters to differentiate
-            it by among the arguments; all of them for `None`. Without any, nothing is differentiated.
-        target: Where it is to run, if that is known.
+        function: The loss; may be `None` if the module has one function.
+        updates: The passes that turn gradients into updates, if any.
+        segments: The number of segments into which `remat` divides the loss; all but the last are recomputed.
+        wrt: For each loss, which come first among the function's results: the indices of the arguments to differentiate
+            by; `None` stands for all parameters. If `wrt` is empty, nothing is differentiated.
+        target: The target, if known.
     """
     from tensorgrad.passes.tensors.grad import GradPass
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
@@ -66,13 +66,13 @@ def device_passes(
     frugal: bool = False,
     precision: LowerPrecisionPass | None = None,
 ) -> list[ModulePass]:
-    """Returns the passes from `tg` down to `wgsl`, or to `llvm` where the target is native code.
+    """Returns the passes from `tg` down to `wgsl`, or to `llvm` for native targets.
 
     Args:
         target: The device's limits and features.
         tuned: A file of schedules that were measured on the target.
-        frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
-        precision: The pass that stores values between kernels with fewer bits, if they are to be.
+        frugal: Whether to order kernels for little memory rather than for few dispatches.
+        precision: The pass that stores values between kernels in fewer bits, if any.
     """
     from tensorgrad.passes.buffers.fuse.fuse_pass import RULES, FusePass
     from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
@@ -82,7 +82,7 @@ def device_passes(
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
     from tensorgrad.passes.tensors.recompute import RecomputePass
 
-    # What runs side by side keeps the operands of all of it in use.
+    # Merging siblings extends the live ranges of the operands of all of them.
     rules = tuple(rule for rule in RULES if rule != "siblings") if frugal else ()
     fusing: list[ModulePass] = [LowerTgToBufPass(), FusePass(target=target, only=rules)]
     fusing += [] if precision is None else [precision]
@@ -108,7 +108,7 @@ def device_passes(
 
 
 def scheduled_passes(target: Target) -> list[ModulePass]:
-    """Returns the passes from scheduled kernels down to `wgsl`, or to `llvm` where the target is native code."""
+    """Returns the passes from scheduled kernels down to `wgsl`, or to `llvm` for native targets."""
     from tensorgrad.passes.buffers.overlap_collectives import OverlapCollectivesPass
     from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
     from tensorgrad.passes.kernels.expand_math import ExpandMathPass
@@ -140,7 +140,7 @@ def scheduled_passes(target: Target) -> list[ModulePass]:
 
 
 def lowering_in(passes: Sequence[ModulePass]) -> int:
-    """Returns the number of the pass that leaves the level `buf`."""
+    """Returns the index of the pass that lowers from the level `buf`."""
     return next(number for number, one in enumerate(passes) if one.name in LOWERINGS)
 
 
@@ -153,10 +153,10 @@ def training_passes(
     """Returns the passes from a loss on `tg` to the kernels of a training step: `tensor_passes`, then `device_passes`.
 
     Args:
-        function: The loss; may be `None` where the module has one function.
-        optimizer: The pass that adds the update functions, if there are to be any.
+        function: The loss; may be `None` if the module has one function.
+        optimizer: The pass that adds the update functions, if any.
         target: The device's limits and features.
-        precision: The pass that stores values between kernels with fewer bits, if they are to be.
+        precision: The pass that stores values between kernels in fewer bits, if any.
     """
     from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
     from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
@@ -169,7 +169,7 @@ def training_passes(
 
 
 def forward_passes(target: Target | None = None) -> list[ModulePass]:
-    """Returns the passes on `tg` for functions that are run as they were traced, on a target if that is known."""
+    """Returns the passes on `tg` for functions that run as traced, without derivatives; `target` may be unknown."""
     from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
     from tensorgrad.passes.tensors.simplify import SimplifyPass
 
@@ -177,7 +177,7 @@ def forward_passes(target: Target | None = None) -> list[ModulePass]:
 
 
 def inlined_passes(target: Target | None = None) -> list[ModulePass]:
-    """Returns the passes on `tg` for functions that may call others, on a target if that is known."""
+    """Returns the passes on `tg` for functions that may contain calls; `target` may be unknown."""
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 
     return [InlineCallsPass(recompute=False), *forward_passes(target)]
@@ -190,18 +190,18 @@ def inference_passes(target: Target = WEBGPU_DEFAULT, precision: LowerPrecisionP
 
 @dataclass(frozen=True)
 class Pipeline(ABC):
-    """A name for a sequence of passes; its options become options of theirs."""
+    """A named sequence of passes, whose options become options of its passes."""
 
     name: ClassVar[str]
 
     @classmethod
     @abstractmethod
     def from_spec(cls, spec: ArgSpec, available: Available) -> Self:
-        """Returns the pipeline with options as written, dashes for underscores or not.
+        """Returns the pipeline with the given options, whose names may have dashes in place of underscores.
 
         Args:
             spec: The name and the options.
-            available: The passes that there are.
+            available: The passes by name.
 
         Raises:
             ValueError: An option is unknown, missing or of the wrong type.
@@ -214,17 +214,17 @@ class Pipeline(ABC):
 
 @dataclass(frozen=True)
 class TrainingPipeline(Pipeline):
-    """From a loss to the kernels of a training step.
+    """Lowers a loss to the kernels of a training step.
 
-    As text, `training-pipeline{function=loss optimizer="adam(1e-3)" target=webgpu-default}`: the optimizer is what
-    `trace-optimizer` takes, or `none`. `precision=f16` puts `lower-precision` behind `fuse`, `loss-scale=1024` gives it
-    that scale.
+    As text, `training-pipeline{function=loss optimizer="adam(1e-3)" target=webgpu-default}`: the optimizer is an
+    argument of `trace-optimizer`, or `none`. `precision=f16` adds `lower-precision` after `fuse`, and `loss-scale=1024`
+    sets its scale.
 
     Attributes:
-        optimizer: The pass that adds the update functions, if there are to be any.
-        function: The loss; may be absent where there is only one function.
+        optimizer: The pass that adds the update functions, if any.
+        function: The loss; may be omitted if there is only one function.
         target: The device; in text a profile, a file or JSON.
-        precision: The pass that stores values between kernels with fewer bits, if they are to be.
+        precision: The pass that stores values between kernels in fewer bits, if any.
     """
 
     name = "training-pipeline"
@@ -253,13 +253,13 @@ class TrainingPipeline(Pipeline):
 
 @dataclass(frozen=True)
 class InferencePipeline(Pipeline):
-    """From functions on `tg` to the kernels that compute them: `inference-pipeline{target=webgpu-default}`.
+    """Lowers functions on `tg` to the kernels that compute them: `inference-pipeline{target=webgpu-default}`.
 
-    `precision=f16` puts `lower-precision` behind `fuse`.
+    `precision=f16` adds `lower-precision` after `fuse`.
 
     Attributes:
         target: The device; in text a profile, a file or JSON.
-        precision: The pass that stores values between kernels with fewer bits, if they are to be.
+        precision: The pass that stores values between kernels in fewer bits, if any.
     """
 
     name = "inference-pipeline"
@@ -284,7 +284,7 @@ PIPELINES: dict[str, type[Pipeline]] = {kind.name: kind for kind in (TrainingPip
 
 
 def _precision(pipeline: str, options: dict[str, ParameterListType]) -> LowerPrecisionPass | None:
-    """Takes the options of `lower-precision` out; the pass, if they ask for it."""
+    """Removes the options of `lower-precision`; returns the pass if they request it."""
     element = _text(pipeline, "precision", options.pop("precision", ("f32",)))
     scale = options.pop("loss_scale", None)
     if element == "f32":
@@ -306,7 +306,7 @@ def _text(pipeline: str, option: str, values: ParameterListType) -> str:
 def read_passes(text: str, available: Available = PASSES) -> tuple[ModulePass, ...]:
     """Reads a comma-separated list of passes and pipelines, and expands the pipelines.
 
-    Numbers may be written as anywhere else: `1`, `0.001` and `1e-3` are all floats where an option is one.
+    For a float option, `1`, `0.001` and `1e-3` are all accepted.
 
     Raises:
         ValueError: A name or an option is unknown, an option is missing or has the wrong type.
@@ -337,20 +337,20 @@ def read_pass(spec: ArgSpec, available: Available) -> ModulePass:
 
 
 def option_names(kind: type[ModulePass]) -> tuple[str, ...]:
-    """Returns the options of a pass, as its fields are called."""
+    """Returns the names of a pass's options, with underscores."""
     return tuple(one.name for one in fields(kind) if one.name != "_")
 
 
 def check_options(name: str, given: Iterable[str], *allowed: Iterable[str]) -> None:
-    """Requires that options exist.
+    """Checks that options exist.
 
     Args:
         name: The pass or pipeline, for the message.
-        given: The options, with underscores.
-        allowed: Those that there are.
+        given: The names of the options, with underscores.
+        allowed: The names of the options that exist.
 
     Raises:
-        ValueError: One does not; names it, what it may have meant, and those that there are.
+        ValueError: An option does not exist; the message suggests the closest one and lists all.
     """
     known = [option.replace("_", "-") for options in allowed for option in options]
     for option in given:
@@ -363,13 +363,13 @@ def check_options(name: str, given: Iterable[str], *allowed: Iterable[str]) -> N
 
 
 def as_declared(parameters: Mapping[str, ParameterListType], kind: type) -> dict[str, ParameterListType]:
-    """Options as the fields of a class want them."""
+    """Returns options converted to the types of a class's fields."""
     hints = get_type_hints(kind)
     return {name: _as_declared(values, hints.get(name)) for name, values in parameters.items()}
 
 
 def _as_declared(values: ParameterListType, hint: Any) -> ParameterListType:
-    """Option values as their declaration wants them: xDSL reads `1` as an int, `1e-3` as a word, `{flag}` as empty."""
+    """Converts option values to a declared type: xDSL parses `1` as an int, `1e-3` as a word, `{flag}` as empty."""
     allowed = {hint, *get_args(hint)}
     if hint is bool and not values:
         return (True,)

@@ -1,4 +1,4 @@
-"""Every pass by name. A pass's module is imported when the pass is asked for, so that tools start quickly."""
+"""All passes by name. The module of a pass is imported on first use, so that tools start quickly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "expand-math": ("tensorgrad.passes.kernels.expand_math", "ExpandMathPass"),
     "convert-to-llvm": ("tensorgrad.passes.kernels.convert_to_llvm", "ConvertToLlvmPass"),
 }
-"""For each pass: the module and the class. They stand in the order in which they run."""
+"""The module and class of each pass, in the order in which they run."""
 
 
 def pass_class(name: str) -> type[ModulePass]:
@@ -59,4 +59,4 @@ def _factory(name: str) -> Callable[[], type[ModulePass]]:
 
 
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {name: _factory(name) for name in CLASSES}
-"""For each pass: what imports its class, as an `xdsl.universe.Universe` wants it."""
+"""For each pass, a function that imports its class, as `xdsl.universe.Universe` expects."""

@@ -1,4 +1,4 @@
-"""Running passes one after another: errors name their pass, and a crash leaves a file that reproduces it."""
+"""Runs passes in sequence: errors name their pass, and a crash writes a file that reproduces it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradEr
 from tensorgrad.runtime.target import Target
 
 PACKAGE = "tensorgrad-xdsl"
-"""The distribution that the compiler is installed by."""
+"""The distribution package that contains the compiler."""
 
 _log = logging.getLogger("tensorgrad.passes")
 
@@ -37,18 +37,18 @@ def apply_pass(
 
     Args:
         passes: The sequence.
-        number: Which of them is applied; those before it have been.
-        context: xDSL's.
-        module: The module as those before it left it.
-        source: Returns the module as it was before the first pass; only called after a crash. Without it nothing is
+        number: The index of the pass to apply.
+        context: The xDSL context.
+        module: The module after the passes before it.
+        source: Returns the module before the first pass; only called after a crash. If `None`, no reproducer is
             written.
-        flags: What else the command has that reproduces a crash.
+        flags: Further flags of the command that reproduces a crash.
 
     Raises:
         DiagnosticException: The pass refuses the module; the message names the pass.
-        CompilerError: The pass crashed; the message names the pass, the line that failed, and a file with the module
-            before it, which `tg-opt` runs.
-        TensorgradError: An error of ours that the pass raised, as it was.
+        CompilerError: The pass crashed; the message names the pass, the line that failed, and the reproducer: a file
+            for `tg-opt` with the module before the pass.
+        TensorgradError: The pass raised it; it is passed on unchanged.
     """
     one = passes[number]
     logged = _log.isEnabledFor(logging.DEBUG)
@@ -68,7 +68,7 @@ def apply_pass(
 
 
 def _short(one: ModulePass) -> ArgSpec:
-    """Returns the text of a pass with its target's name instead of all that the target can do."""
+    """Returns the specification of a pass with its target's name in place of the target's properties."""
     spec, target = one.spec(), getattr(one, "target", None)
     if "target" in spec.parameters and isinstance(target, Target):
         return ArgSpec(spec.name, {**spec.parameters, "target": (target.name,)})
@@ -80,7 +80,7 @@ def _ops(module: ModuleOp) -> int:
 
 
 def with_pass_name(one: ModulePass, error: Exception) -> str:
-    """Returns an error's message with the pass it is from in front, once."""
+    """Returns an error's message, prefixed with the pass's name unless it already is."""
     message = str(error)
     return message if message.startswith(one.name) else f"{one.name}: {message}"
 
@@ -98,7 +98,7 @@ def _crash_message(
 def _with_reproducer(
     message: str, passes: Sequence[ModulePass], number: int, source: Callable[[], ModuleOp] | None, flags: str
 ) -> str:
-    """Returns a message that says where the module before a pass is, once that is written."""
+    """Writes a reproducer, if there is a `source`; returns the message with its path."""
     if source is None:
         return message
     try:
@@ -115,26 +115,26 @@ def with_reproducer(
     source: Callable[[], ModuleOp] | None,
     flags: str = "",
 ) -> NumericsError:
-    """Returns an error about a value that a pass has changed, with a file that shows it again.
+    """Returns an error about a value that a pass changed, with the path of a reproducer in its message.
 
     Args:
-        error: What was found.
+        error: The error.
         passes: The sequence.
-        number: Which of them has changed the value.
-        source: Returns the module as it was before the first pass; without it nothing is written.
-        flags: What else the command has.
+        number: The index of the pass that changed the value.
+        source: Returns the module before the first pass; if `None`, no reproducer is written.
+        flags: Further flags of the command that reproduces the error.
     """
     return NumericsError(_with_reproducer(str(error), passes, number, source, f"{flags} --verify-numerics-each"))
 
 
 def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int, flags: str = "") -> Path:
-    """Writes the module that a pass fails on to a temporary file, with the command that shows the failure.
+    """Writes the module on which a pass fails to a temporary file, with the command that reproduces the failure.
 
     Args:
         module: The module before the first pass; changed in place.
-        passes: The passes, those before `number` being run here.
-        number: The pass that fails.
-        flags: What else the command has.
+        passes: The sequence; the passes before `number` are run here.
+        number: The index of the pass that fails.
+        flags: Further flags of the command.
 
     Returns:
         The path of the file.
@@ -152,7 +152,7 @@ def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int
 
 
 def _quoted(one: ModulePass) -> str:
-    """Returns a pass as a shell takes it; the text of an option may have quotes, as that of a device's target has."""
+    """Returns a pass's specification quoted for a shell; options may contain quotes, such as a device's target."""
     spec = one.spec()
     escaped = {
         name: tuple(_escaped(value) if isinstance(value, str) else value for value in values)

@@ -1,4 +1,4 @@
-"""Scalar code in Python's own operators, so that a lowering reads like its formula."""
+"""Builds scalar code with Python's operators, so that a lowering reads like its formula."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ INTEGERS = (IndexType, IntegerType)
 
 NONE: Mapping[str, Attribute] = {}
 PLAIN: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
-"""What keeps float ops as they are written."""
+"""The flags of float ops that must be evaluated as written."""
 
 FUSED: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])}
-"""What lets a product and the sum behind it round once."""
+"""The flags that allow a product and the sum of which it is an operand to be contracted, rounding once."""
 
 
 class ScalarBuilder:
     """Appends ops of `arith` and `math`.
 
     Attributes:
-        block: Where ops go now; `within` moves it.
+        block: The block that ops are appended to; `within` changes it.
     """
 
     def __init__(self, block: Block):
@@ -37,7 +37,7 @@ class ScalarBuilder:
 
     @contextmanager
     def within(self, block: Block) -> Generator[None]:
-        """Appends ops to a block of an op that is made next: the body of a loop, a branch."""
+        """Appends ops to another block, such as the body of a loop or branch that is built afterwards."""
         around, self.block = self.block, block
         yield
         self.block = around
@@ -58,35 +58,35 @@ class ScalarBuilder:
         result: Attribute,
         properties: Mapping[str, Attribute] = NONE,
     ) -> Value:
-        """Appends an op by its parts, several times as fast as by its constructor; returns its result."""
+        """Appends an op built from its parts, several times faster than by its constructor; returns its result."""
         return self.add(kind.create(operands=operands, result_types=(result,), properties=properties))
 
     def value(self, value: SSAValue) -> Value:
-        """Returns a value with operators."""
+        """Wraps a value with operators."""
         return Value(self, value)
 
     def values(self, values: Sequence[SSAValue]) -> list[Value]:
-        """Returns values with operators."""
+        """Wraps values with operators."""
         return [Value(self, value) for value in values]
 
     def constant(self, number: float, element: Attribute) -> Value:
-        """Returns a constant of a buffer's element type; patterns above the signed range wrap."""
+        """Returns a constant of a buffer's element type; integers above the signed range wrap."""
         return self.make(arith.ConstantOp, (), element, {"value": constant_attribute(number, element)})
 
     def operand(self, value: Operand, kind: Attribute) -> Value:
-        """Returns a value as it is, and a Python number as a constant."""
+        """Returns a value unchanged, and a Python number as a constant."""
         return value if isinstance(value, Value) else self.constant(value, kind)
 
     def apply(self, kind: type[Operation], *operands: Value) -> Value:
-        """Returns an op whose result has its first operand's type."""
+        """Appends an op whose result has the type of its first operand; returns the result."""
         return self.make(kind, [operand.ssa for operand in operands], operands[0].ssa.type, plain(kind))
 
     def convert(self, kind: type[Operation], operand: Value, to: Attribute) -> Value:
-        """Returns a conversion."""
+        """Appends a conversion; returns its result."""
         return self.make(kind, (operand.ssa,), to)
 
     def select(self, condition: Value, on_true: Operand, on_false: Operand) -> Value:
-        """Returns `on_true` where the condition holds, else `on_false`; one of them at least is no Python number."""
+        """Returns `on_true` if the condition holds, else `on_false`; at least one of them is not a Python number."""
         known = on_true if isinstance(on_true, Value) else on_false
         assert isinstance(known, Value)
         kind = known.ssa.type
@@ -102,10 +102,10 @@ class ScalarBuilder:
 
 
 class Value:
-    """A value whose operators append ops, where its builder is now.
+    """A value whose operators append ops to its builder's current block.
 
-    Integers have no sign, as indices have none: `//`, `%`, `>>`, `<` and `at_most` are those of unsigned integers.
-    Comparisons of floats are ordered: false where one is NaN. An index plus 0, or times or divided by 1, is itself.
+    Integers are taken as unsigned, like indices, by `//`, `%`, `>>`, comparisons, `at_most` and `at_least`. Comparisons
+    of floats are ordered: false if one is NaN. An index plus 0, or multiplied or divided by 1, is returned unchanged.
     """
 
     __slots__ = ("builder", "ssa")
@@ -186,7 +186,7 @@ class Value:
         return self._integer(arith.ShRUIOp, other)
 
     def shifted_with_sign(self, other: Operand) -> Value:
-        """Returns the bits moved right, with copies of the sign from the left."""
+        """Returns the arithmetic right shift."""
         return self._integer(arith.ShRSIOp, other)
 
     def __neg__(self) -> Value:
@@ -196,17 +196,17 @@ class Value:
         return self.builder.apply(math.AbsFOp, self)
 
     def at_most(self, other: Operand) -> Value:
-        """Returns the lesser of two values."""
+        """Returns the minimum of two values."""
         return self._binary(arith.MinUIOp, arith.MinimumfOp, other)
 
     def at_least(self, other: Operand) -> Value:
-        """Returns the greater of two values."""
+        """Returns the maximum of two values."""
         return self._binary(arith.MaxUIOp, arith.MaximumfOp, other)
 
     # Comparisons
 
     def compare(self, predicate: str, other: Operand) -> Value:
-        """Returns a comparison by the name of a predicate of `arith.cmpi` or `arith.cmpf`."""
+        """Returns a comparison by a predicate of `arith.cmpi` or `arith.cmpf`, given by name."""
         right = self.builder.operand(other, self.ssa.type).ssa
         kind = arith.CmpiOp if self.is_integer else arith.CmpfOp
         return self.builder.add(kind(self.ssa, right, predicate))
@@ -227,11 +227,11 @@ class Value:
         return self._compare("uge", "oge", other)
 
     def equals(self, other: Operand) -> Value:
-        """Returns whether two values are equal: `==` compares Python's objects."""
+        """Returns whether two values are equal; `==` compares Python objects."""
         return self._compare("eq", "oeq", other)
 
     def differs(self, other: Operand) -> Value:
-        """Returns whether two values are not equal; false where one is NaN."""
+        """Returns whether two values are not equal; false if one is NaN."""
         return self._compare("ne", "one", other)
 
     # Functions of floats
@@ -249,13 +249,13 @@ class Value:
         return self.builder.apply(math.LogOp, self)
 
     def floor(self) -> Value:
-        """Returns the largest integer that is not above."""
+        """Returns the largest integer that is not above the value."""
         return self.builder.apply(math.FloorOp, self)
 
     # Types
 
     def cast(self, kind: type[Operation], to: Attribute) -> Value:
-        """Returns the value in another type, by one of `arith`'s conversions."""
+        """Converts the value to another type with an op of `arith`."""
         return self.builder.convert(kind, self, to)
 
     def as_index(self) -> Value:
@@ -263,19 +263,19 @@ class Value:
         return self.cast(arith.IndexCastOp, IndexType())
 
     def bits(self) -> Value:
-        """Returns the i32 of an f32's bits."""
+        """Returns the bits of an f32 as i32."""
         return self.cast(arith.BitcastOp, i32)
 
     def as_real(self) -> Value:
-        """Returns the f32 of an i32's bits."""
+        """Returns the f32 whose bits are an i32."""
         return self.cast(arith.BitcastOp, f32)
 
     def to_real(self) -> Value:
-        """Returns the f32 of an i32, with its sign."""
+        """Converts a signed i32 to f32."""
         return self.cast(arith.SIToFPOp, f32)
 
     def magnitude_bits(self) -> Value:
-        """Returns an f32's bits without the sign: they order as the magnitudes do, with infinity and NaN on top."""
+        """Returns an f32's bits without the sign: they compare as magnitudes, infinity and NaN being the largest."""
         return self.bits() & 0x7FFFFFFF
 
     def is_nan(self) -> Value:
@@ -287,7 +287,7 @@ class Value:
         return (self.magnitude_bits() | (other.bits() & 0x80000000)).as_real()
 
     def truncated(self) -> Value:
-        """Returns the upper 12 of an f32's 24 bits of precision: products of two such are exact."""
+        """Returns an f32 truncated to the upper 12 of its 24 bits of precision: products of two such are exact."""
         return (self.bits() & 0xFFFFF000).as_real()
 
 
@@ -295,23 +295,23 @@ Operand: TypeAlias = Value | float
 
 
 def largest(x: Value, y: Value) -> Value:
-    """Returns the larger float; a NaN is passed over, the sum that follows shows it."""
+    """Returns the larger float. A NaN in `y` is ignored: the sum that follows propagates it."""
     return x.builder.select(x < y, y, x)
 
 
 def both(condition: Value | None, other: Value) -> Value:
-    """Returns whether two conditions hold; `None` always does."""
+    """Returns the conjunction of two conditions; `None` stands for true."""
     return other if condition is None else condition & other
 
 
 class Formula(ScalarBuilder):
-    """Ops that replace another: each has its location, and each constant is made once.
+    """Builds the ops that replace another op: they get its location, and equal constants are created once.
 
     Attributes:
-        location: Of all ops.
-        native: Whether the ops become native code, which keeps to IEEE 754: a NaN stays one through arithmetic, no sum
-            is reassociated, and `fused` rounds once where the CPU can.
-        ops: In order.
+        location: The location of all ops.
+        native: Whether the ops become native code, which follows IEEE 754: arithmetic propagates NaN, sums are not
+            reassociated, and `fused` rounds once if the CPU can.
+        ops: The ops, in order.
     """
 
     def __init__(self, location: LocationAttr, native: bool = False):
@@ -333,35 +333,35 @@ class Formula(ScalarBuilder):
         return found
 
     def real(self, number: float) -> Value:
-        """Returns an f32."""
+        """Returns an f32 constant."""
         return self.constant(number, f32)
 
     def whole(self, number: int) -> Value:
-        """Returns an i32, modulo 2**32."""
+        """Returns an i32 constant, modulo 2**32."""
         return self.constant(number, i32)
 
     def select(self, condition: Value, on_true: Operand, on_false: Operand) -> Value:
-        """Returns `on_true` where the condition holds, else `on_false`; two Python floats are f32, two integers i32."""
+        """Returns `on_true` if the condition holds, else `on_false`; two Python floats are f32, two integers i32."""
         if not isinstance(on_true, Value) and not isinstance(on_false, Value):
             on_true = self.whole(on_true) if isinstance(on_true, int) else self.real(on_true)
         return super().select(condition, on_true, on_false)
 
     def fused(self, x: Value, y: Operand, z: Operand) -> Value:
-        """Returns `x * y + z`, rounded once where the CPU can: only for what either way is accurate enough."""
+        """Returns `x * y + z`, rounded once if the CPU can: use it only where rounding twice is accurate enough too."""
         kind = x.ssa.type
         product = self.make(arith.MulfOp, (x.ssa, self.operand(y, kind).ssa), kind, FUSED)
         return self.make(arith.AddfOp, (product.ssa, self.operand(z, kind).ssa), kind, FUSED)
 
 
 def constant_attribute(number: float, element: Attribute) -> FloatAttr | IntegerAttr:
-    """Returns what a constant of a buffer's element type holds; patterns above the signed range wrap."""
+    """Returns the attribute of a constant of a buffer's element type; integers above the signed range wrap."""
     if is_float(element):
         return FloatAttr(float(number), cast(AnyFloat, element))
     return _integer_attribute(int(number), cast("IntegerType | IndexType", element))
 
 
 def constant_integer(value: SSAValue) -> int | None:
-    """Returns the integer that a value is, where it is a constant."""
+    """Returns the integer of a constant; `None` for any other value."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data
@@ -377,7 +377,7 @@ def _integer_attribute(value: int, element: IntegerType | IndexType) -> IntegerA
 
 @cache
 def plain(kind: type[Operation]) -> Mapping[str, Attribute]:
-    """Returns the flags of an op: float arithmetic carries some, and none of its rules may be bent."""
+    """Returns the properties that disable fast math for a kind of op; none if it has no fast-math flags."""
     if not issubclass(kind, IRDLOperation):
         return NONE
     return PLAIN if "fastmath" in kind.get_irdl_definition().properties else NONE
