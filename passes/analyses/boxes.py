@@ -1,4 +1,4 @@
-"""Boxes of a kernel's iterations: what each touches of the buffers, and into which of them a kernel is divided."""
+"""Divides the iterations of a kernel into boxes, each of which accesses windows of the kernel's buffers."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from tensorgrad.passes.analyses.storage import bindings_of, count_bindings, is_s
 from tensorgrad.runtime.target import Target
 
 Span: TypeAlias = tuple[int, int]
-"""The first number, and the one behind the last."""
+"""A half-open range `[start, end)`."""
 
 Box: TypeAlias = tuple[Span, ...]
-"""The iterations of each loop that may be divided, and behind them the elements of the table."""
+"""The iterations of each loop that can be divided; if there is a table, its elements come last."""
 
 LEAST_PARTS = 4
-"""So few parts are not made fewer by dividing two loops instead of one."""
+"""The number of parts up to which dividing one loop is accepted without trying to divide two."""
 
 MOST_BOXES = 4096
-"""A kernel that would fall apart into more is left whole."""
+"""The most boxes of a kernel; a kernel that needs more is not divided."""
 
 
 class Boxes:
-    """The loops of a kernel that can be divided, and what a box of their iterations needs.
+    """The loops of a kernel that can be divided, and the bindings that a box of their iterations needs.
 
-    These are the loops of its grid. Where it has one stage, whose own loops fold, those count too: a later box folds
-    what it finds into what the ones before it left. And where a stage loads from a buffer at one computed index, the
-    *table*, the elements of this one count as a loop: each box sees to the points whose index lies in its own window.
-    The last two read results back, so they are left whole where the kernel writes over what it reads.
+    The loops of the grid can be divided. In a kernel of one stage, so can the stage's own loops if they fold: a box
+    folds its values into the results of the boxes before it. If the stage has no own loops and loads from a buffer, the
+    *table*, at a single computed index, the elements of the table count as a loop: a box handles the points whose index
+    lies in its window. The last two read results back, so they are not divided if the kernel overwrites what it reads.
 
     Attributes:
         whole: The box of all iterations.
-        grid: How many of its loops are the grid's.
-        own: How many are the stage's own.
+        grid: The number of its loops that are the grid's.
+        own: The number of its loops that are the stage's own.
         table: The load from the table, if there is one.
     """
 
     def __init__(self, parts: Parts, target: Target, limit: int):
-        """Looks at a kernel.
+        """Analyzes a kernel.
 
         Args:
-            parts: It, over views.
-            target: How large a binding may be, and where it may start.
-            limit: How many bindings it may have.
+            parts: The kernel, over views.
+            target: The limits on the size and alignment of bindings.
+            limit: The most bindings of a kernel.
         """
         self._parts = parts
         self._target = target
@@ -78,15 +78,15 @@ class Boxes:
         self.whole: Box = tuple((0, extent) for extent in extents)
 
     def restricts(self, box: Box) -> bool:
-        """Returns whether a box sees to some of the table's elements only."""
+        """Returns whether a box handles only some of the table's elements."""
         return self.table is not None and box[-1] != self.whole[-1]
 
     def is_first(self, box: Box) -> bool:
-        """Returns whether none of the boxes before this one touches its points of the grid."""
+        """Returns whether no box before this one has the same points of the grid."""
         return all(start == 0 for start, _ in box[self.grid :])
 
     def divided(self) -> list[Box] | None:
-        """Returns boxes, each of which has few enough bindings; `None` where there are none, or too many."""
+        """Returns boxes that each fit the limit of bindings; `None` if there are none, or too many."""
         views = [value for value in (*self._parts.inputs, *self._parts.outputs) if is_window(value)]
         for one in (value for value in self._parts.outputs if is_window(value)):
             if any(_key(one) != _key(other) and overlaps(_view(one), _view(other)) for other in views):
@@ -115,7 +115,7 @@ class Boxes:
         return found
 
     def _cut(self, box: Box) -> tuple[int | None, bool]:
-        """Returns a loop to divide, and whether into halves, which are divided further: what gives fewest parts."""
+        """Returns the loop whose division gives the fewest parts, and whether to halve it and divide the halves."""
         parts, axis = self._parts_along(box)
         if parts <= LEAST_PARTS:
             return axis, False
@@ -128,13 +128,13 @@ class Boxes:
         return min(((self._needed(half), one) for one, half in halves), default=(0, None))[1], True
 
     def _parts_along(self, box: Box) -> tuple[float, int | None]:
-        """Returns about how many parts there are if one loop alone is divided, and which it is."""
+        """Returns the approximate number of parts if a single loop is divided, and that loop."""
         most = [(axis, self._most(box, axis)) for axis in _long(box)]
         counts = [(-(-_extent(box[axis]) // count), axis) for axis, count in most if count]
         return min(counts, default=(math.inf, None))
 
     def _most(self, box: Box, axis: int) -> int:
-        """Returns how many of a loop's iterations, from its first on, have few enough bindings; 0 if one has not."""
+        """Returns the most leading iterations of a loop that fit the limit of bindings; 0 if one does not."""
         low, high = 0, _extent(box[axis])
         while low < high:
             middle = (low + high + 1) // 2
@@ -145,7 +145,7 @@ class Boxes:
         return low
 
     def _needed(self, box: Box) -> int:
-        """Returns how many bindings a box needs, each for the window that it touches."""
+        """Returns how many bindings a box needs for the windows that it accesses."""
         if box not in self._known:
             self._known[box] = self._count(box)
         return self._known[box]
@@ -164,9 +164,9 @@ class Boxes:
         return count_bindings(sizes, self._target)
 
     def spans(self, box: Box) -> dict[SSAValue, Span]:
-        """Returns the elements of each buffer that a box needs: of those on the same memory, the same ones.
+        """Returns the elements of each buffer that a box needs; views of the same memory have the same span.
 
-        A buffer that is read alone, and that a binding holds, is needed as a whole.
+        A buffer that is only read and fits one binding is needed whole, as is one that a loop moves.
         """
         found: dict[Hashable, Span] = {}
         values: dict[SSAValue, Hashable] = {}
@@ -191,7 +191,7 @@ class Boxes:
 
     @cached_property
     def _positions(self) -> list[list[tuple[SSAValue, AffineExpr]]]:
-        """Where each stage reads and writes what it needs windows of, as indices of their elements."""
+        """For each stage, its accesses to buffers that are bound in windows, with the element's row-major index."""
         return [
             [
                 (value, affine.linear_position(index.results, shape_of(value), stage.extents).expression())
@@ -216,11 +216,11 @@ class Boxes:
                     low, high = (min(max(one, box[-1][0]), box[-1][1] - 1) for one in (low, high))
                 touch(op.memref, low, high)
 
-    # What may be divided besides the grid
+    # What can be divided besides the grid
 
     @cached_property
     def _may_be_read_back(self) -> bool:
-        """Returns whether results are views, and lie apart from everything else that the kernel touches."""
+        """Whether all results are views that overlap nothing else that the kernel accesses."""
         views = [value.owner for value in (*self._parts.inputs, *self._parts.outputs)]
         written = [value.owner for value in self._parts.outputs]
         return all(isinstance(one, ViewOp) for one in written) and not any(
@@ -230,7 +230,7 @@ class Boxes:
         )
 
     def _table_of(self, stage: Stage) -> memref.LoadOp | None:
-        """Returns the one load from the largest buffer that is loaded from, if its index can be found beforehand."""
+        """Returns the load from the largest buffer whose only access is a load at an index that is computed early."""
         loads: dict[SSAValue, list[memref.LoadOp]] = {}
         for load in stage.loads():
             if load.memref in self._windows:
@@ -244,21 +244,21 @@ class Boxes:
 
 
 def is_window(value: SSAValue) -> bool:
-    """Returns whether windows of a buffer can be bound: it is a view, which no loop moves."""
+    """Returns whether windows of a buffer can be bound: it is a view that no loop moves."""
     return isinstance(value.owner, ViewOp)
 
 
 def overlaps(one: ViewOp, other: ViewOp) -> bool:
-    """Returns whether two views have bytes in common."""
+    """Returns whether two views overlap in memory."""
     apart = one.start + one.size <= other.start or other.start + other.size <= one.start
     return one.arena is other.arena and not apart
 
 
 def carrier_of(load: memref.LoadOp, body: Block) -> Block | None:
-    """Returns the block whose results say what becomes of a load: the stage's, or that of a loop which it yields.
+    """Returns the block whose results a load affects: the stage's body, or that of a loop whose results it yields.
 
     Returns:
-        `None` where it is neither, or where the load's index can't be computed at the block's start.
+        The block; `None` if there is no such block, or if the load's index can't be computed at its start.
     """
     block = cast(Block, load.parent)
     while isinstance(parent := block.parent_op(), scf.IfOp):
@@ -274,7 +274,7 @@ def carrier_of(load: memref.LoadOp, body: Block) -> Block | None:
 
 
 def _is_early(value: SSAValue, block: Block) -> bool:
-    """Returns whether a value can be computed outside of a block's conditions: none of them loads what it needs."""
+    """Returns whether a value can be computed outside of the conditions in a block: it needs no loads in them."""
     op = value.owner
     if isinstance(op, Block) or op.parent is block or not _is_within(op, block):
         return True
@@ -291,7 +291,7 @@ def _is_within(op: Operation, block: Block) -> bool:
 
 
 def _loaded(load: memref.LoadOp, ranges: Ranges) -> Span:
-    """Returns the least and the greatest element that a load may name, which is in its buffer."""
+    """Returns the first and the last element that a load may access, within its buffer."""
     low = high = 0
     for index, extent in zip(load.indices, shape_of(load.memref), strict=True):
         first, last = ranges.of(index)
@@ -301,12 +301,12 @@ def _loaded(load: memref.LoadOp, ranges: Ranges) -> Span:
 
 
 def _indices(loops: Sequence[Range]) -> Callable[[Operation], Range | None]:
-    """Returns the ranges of the indices of loops that run over these."""
+    """Returns the function that gives `Ranges` the range of a loop index, from the ranges of the loops."""
     return lambda op: loops[op.dim.value.data] if isinstance(op, IndexOp) else None
 
 
 def _key(value: SSAValue) -> Hashable:
-    """Returns what is equal for views of the same memory."""
+    """Returns a key that is equal for views of the same memory."""
     if not is_window(value):
         return value
     view = _view(value)
@@ -322,12 +322,12 @@ def _extent(span: Span) -> int:
 
 
 def _long(box: Box) -> list[int]:
-    """Returns the loops that can be divided."""
+    """Returns the loops of more than one iteration."""
     return [axis for axis, span in enumerate(box) if _extent(span) > 1]
 
 
 def _start_of(box: Box, axis: int, count: int) -> Box:
-    """Returns the part of a box with so many of a loop's iterations, from its first on."""
+    """Returns the part of a box with the first `count` iterations of a loop."""
     return _with(box, axis, (box[axis][0], box[axis][0] + count))
 
 
