@@ -314,7 +314,7 @@ def users(buffer: SSAValue) -> list[KernelOp]:
 
 
 def starts_of(order: Sequence[KernelOp]) -> dict[KernelOp, KernelOp]:
-    """Returns, for each kernel that ends an exchange, the one that starts it, which begins to write its results."""
+    """Returns, for each kernel that waits for a collective, the one that starts it and begins to write its results."""
     starts = {one.outputs[0]: one for one in order if one.collective is not None and one.collective.is_start}
     return {one: starts[one.inputs[-1]] for one in order if one.collective is not None and one.collective.is_wait}
 

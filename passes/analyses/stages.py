@@ -315,7 +315,7 @@ def shape_only(block: Block, maps: Sequence[AffineMap], extents: Sequence[int]) 
 
 
 def is_foldable(stage: Stage) -> bool:
-    """Returns whether a stage's own loops fold each of its results by one op, which takes what was folded before."""
+    """Returns whether a stage's own loops accumulate each of its results by a single binary op."""
     last = stage.body.last_op
     if not isinstance(last, YieldOp) or not stage.own or IteratorType.PARALLEL in stage.own:
         return False
@@ -327,7 +327,7 @@ def is_foldable(stage: Stage) -> bool:
 
 
 def fold_of(stage: Stage) -> Block:
-    """Returns a body that folds one value for each of a stage's outputs, as the stage does."""
+    """Returns a body that folds a value into each of a stage's outputs, by the ops by which the stage accumulates."""
     last = stage.body.last_op
     assert isinstance(last, YieldOp)
     kinds = [value.type for value in last.operands]
@@ -351,7 +351,7 @@ def fold_of(stage: Stage) -> Block:
 
 
 def erase_unused(stage: Stage) -> None:
-    """Erases what no result of a stage follows from: a body has no effects but what it yields."""
+    """Erases the ops and reads of a stage that no result depends on: bodies have no side effects."""
     _erase_unused_ops(stage.body)
     for position in reversed(range(len(stage.reads))):
         if not stage.body.args[position].uses:

@@ -81,14 +81,14 @@ def count_bindings(sizes: Mapping[Hashable, int | None], target: Target) -> int:
     """Returns how many bindings buffers take.
 
     Args:
-        sizes: The bytes of each; `None` for what is one binding however large it is, such as all scalars.
-        target: How large a binding may be.
+        sizes: The bytes of each; `None` for one that takes a single binding whatever its size, such as all scalars.
+        target: The limits on bindings.
     """
     return sum(1 if size is None else bindings_of(size, target) for size in sizes.values())
 
 
 def is_scalar_view(view: ViewOp) -> bool:
-    """Returns whether a view is of a scalar: all of these in an arena are one binding."""
+    """Returns whether a view is of a scalar: all scalars of an arena share one binding."""
     role = view.attributes.get(ROLE)
     return isinstance(role, StringAttr) and role.data == "scalar"
 
