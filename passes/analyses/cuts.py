@@ -90,7 +90,7 @@ def fits(
 
 
 def _row_bytes(value: SSAValue, axis: int) -> int:
-    """Returns the bytes of a buffer for each index of an axis that only axes of extent 1 stand in front of."""
+    """Returns the bytes of a buffer per index of its first axis of more than one element."""
     return _bytes(value) // shape_of(value)[axis]
 
 

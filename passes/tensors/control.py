@@ -72,7 +72,7 @@ def _prune_scan(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> None:
 
 
 def _live(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> tuple[set[int], set[SSAValue]]:
-    """Returns the results of a scan that are required for some of them, and the values that they need in the body.
+    """Returns the results of a scan that must be computed for the needed ones, and their backward slice in the body.
 
     A carried value is required if a later iteration needs a value that depends on it.
     """
@@ -87,7 +87,7 @@ def _live(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> tuple[set[int], 
 
 
 def _reached(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
-    """Returns all values of a block that some of its values depend on, including themselves."""
+    """Returns the values of a block that are in the backward slice of some values, these included."""
     found = set(values)
     for op in reversed(list(block.ops)):
         if any(result in found for result in op.results):
@@ -96,7 +96,7 @@ def _reached(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
 
 
 def _needed_operands(op: Operation, needed: set[SSAValue]) -> list[SSAValue]:
-    """Returns the operands that the needed results of an op depend on."""
+    """Returns the operands of an op that its needed results depend on."""
     if isinstance(op, ScanOp):
         kept, reached = _live(op, lambda result: result in needed)
         first = len(op.consts)
