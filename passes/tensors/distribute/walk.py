@@ -226,7 +226,11 @@ def _found_layouts(d: Distribution, block: Block, layouts: Sequence[Layout]) -> 
 
 
 def _cond(d: Distribution, op: CondOp, operands: Sequence[Placed]) -> list[Placed]:
-    """Distributes a branch; a result has the layout of both branches, or of one if the other replicates it."""
+    """Distributes a branch, and chooses a layout for each result.
+
+    A result keeps the layout that both branches return it in. If one branch replicates it, it has the layout of the
+    other. Otherwise it is replicated.
+    """
     operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
     predicate, inputs = d.whole(operands[0]), operands[1:]
     given = [one.layout for one in inputs]
@@ -237,7 +241,7 @@ def _cond(d: Distribution, op: CondOp, operands: Sequence[Placed]) -> list[Place
 
 
 def _agreed(one: Layout, other: Layout, result: SSAValue) -> Layout:
-    """Returns the layout of a result that two branches return in layouts of their own; replicated if they disagree."""
+    """Returns the layout of a result from the layouts that the two branches return it in, see `_cond`."""
     if one == other:
         return one
     found = other if one == WHOLE else one
