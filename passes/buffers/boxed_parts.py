@@ -1,4 +1,4 @@
-"""Parts of kernels: each runs a box of the iterations, on windows of the buffers."""
+"""Builds the parts of a divided kernel. Each runs a box of the iterations on windows of the buffers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tensorgrad.passes.analyses.guards import UGE, ULT, fold_guards, loop_number
 from tensorgrad.passes.analyses.stages import Parts, Stage, erase_unused, fold_of, new_local
 
 Window: TypeAlias = Callable[[ViewOp, int, Sequence[int]], SSAValue]
-"""Makes another view of a value: from which of its elements on, and of which shape."""
+"""Creates another view of a value, given the value's view, the window's first element and its shape."""
 
 
 class BoxedParts:
-    """Makes the parts of a kernel.
+    """Builds the parts of a kernel.
 
     Args:
-        whole: The kernel, which stays as it is.
-        boxes: Its boxes.
-        window: Makes views.
+        whole: The kernel. It is not changed.
+        boxes: The boxes of its iterations.
+        window: Creates a view of a window.
     """
 
     def __init__(self, whole: Parts, boxes: Boxes, window: Window):
@@ -61,7 +61,7 @@ class BoxedParts:
         return Parts(grid, stages, outputs, local, whole.location)
 
     def _run_box(self, stage: Stage, box: Box) -> None:
-        """Has a stage run the iterations of a box, counted from 0 on, and drops what is never read there."""
+        """Restricts a stage to the iterations of a box, rebased to 0, and erases reads that can't happen there."""
         extents, loops = list(stage.extents), affine.dims(len(stage.extents))
         for axis, (start, end) in enumerate(box[: self._boxes.grid + self._boxes.own]):
             extents[axis] = end - start
@@ -71,7 +71,7 @@ class BoxedParts:
         erase_unused(stage)
 
     def _placed(self, value: SSAValue, places: Mapping[SSAValue, _Place], moved: dict[SSAValue, SSAValue]) -> SSAValue:
-        """Returns what takes a buffer's place in the part: a local, a window, or itself."""
+        """Returns the buffer that the part accesses instead of `value`: a local, a window, or `value` itself."""
         if value not in moved:
             place = places.get(value)
             moved[value] = value if place is None or place.is_whole else place.view(self._window)
@@ -85,7 +85,7 @@ class BoxedParts:
         table: SSAValue | None,
         before: Sequence[SSAValue],
     ) -> None:
-        """Has a stage access windows; see `_restrict` for what is loaded from a table, of which it has a part."""
+        """Redirects a stage's accesses to windows. If `table` is given, `_restrict` handles the load from it."""
 
         def there(access: tuple[SSAValue, AffineMap]) -> tuple[SSAValue, AffineMap]:
             value, index = access
@@ -109,7 +109,7 @@ class BoxedParts:
 class _Place:
     """The window of a buffer that a part binds.
 
-    It has rows of the buffer, if it is made of whole ones and not loaded from at computed indices; else elements.
+    A window of whole rows that is not loaded from at computed indices keeps the buffer's rank. Any other is flat.
     """
 
     def __init__(self, value: SSAValue, span: Span, loaded: bool):
@@ -131,7 +131,7 @@ class _Place:
         return window(cast(ViewOp, self.value.owner), self.first, shape)
 
     def map(self, index: AffineMap, extents: Sequence[int]) -> AffineMap:
-        """Returns where in the window an element of the buffer is, for loops of these extents."""
+        """Returns an index map of the buffer, rebased to the window, for loops of `extents`."""
         if self._row:
             results = list(index.results)
             results[self._axis] = results[self._axis] - self.first // self._row
@@ -140,7 +140,7 @@ class _Place:
         return affine.simplified(AffineMap(index.num_dims, 0, tuple(results)), extents)
 
     def position(self, load: memref.LoadOp, before: Operation) -> SSAValue:
-        """Returns the element of the window that a load names, computed before an op."""
+        """Returns the flat index in the window of the element that a load reads, computed in front of `before`."""
         strides = affine.strides(shape_of(self.value))
         total: SSAValue | None = None
         for index, stride in zip(load.indices, strides, strict=True):
@@ -151,7 +151,7 @@ class _Place:
 
 
 def _put(op: Operation, before: Operation) -> SSAValue:
-    """Inserts an op, with the location of the one behind it."""
+    """Inserts an op in front of `before`, with its location, and returns the first result."""
     op.location = before.location
     cast(Block, before.parent).insert_op_before(op, before)
     return op.results[0]
@@ -168,7 +168,7 @@ def _zero(kind: Attribute) -> arith.ConstantOp:
 
 
 def _fold_on(stage: Stage, grid: Sequence[int], before: Sequence[SSAValue]) -> Stage:
-    """Has a stage fold into locals, and returns one that folds these into what the parts before have left."""
+    """Redirects a stage's reductions to locals; returns a stage that folds these into the earlier parts' results."""
     rank, point = len(grid), affine.identity(len(grid))
     inner = AffineMap(len(stage.extents), 0, tuple(affine.dims(rank)))
     outputs = [(value, AffineMap(rank, 0, index.results)) for value, index in stage.writes]
@@ -183,17 +183,17 @@ def _fold_on(stage: Stage, grid: Sequence[int], before: Sequence[SSAValue]) -> S
 
 
 def _restrict(stage: Stage, load: memref.LoadOp, place: _Place, window: SSAValue, before: Sequence[SSAValue]) -> None:
-    """Has a stage see to what loads from a window of the table; the rest keeps what was there before.
+    """Restricts a stage to the grid points, or terms of a sum, whose load from the table falls in the part's window.
 
-    The first part also sees to what loads from nowhere, because a condition says that its index is outside. At the
-    points of a grid it gives all of them something, which later parts replace.
+    All others keep the result of the earlier parts. The first part also handles those whose load a condition skips
+    because its index is out of bounds. At grid points, it stores a result everywhere, which later parts replace.
 
     Args:
         stage: The stage.
         load: Its load from the table.
         place: The window's place in the table.
         window: The window.
-        before: Views of what earlier parts have left of its results; none in the first part.
+        before: Views of the stage's results as the earlier parts left them; none in the first part.
     """
     block, total = cast(Block, carrier_of(load, stage.body)), math.prod(shape_of(place.value))
     anchor: Operation = load
@@ -226,7 +226,7 @@ def _restrict(stage: Stage, load: memref.LoadOp, place: _Place, window: SSAValue
 
 
 def _early(value: SSAValue, anchor: Operation, done: dict[SSAValue, SSAValue]) -> SSAValue:
-    """Returns a value that is there before an op, computed again if need be."""
+    """Returns a value that dominates `anchor`, recomputed in front of it if need be."""
     block = anchor.parent
     op = value.owner
     if not isinstance(op, Operation) or not _is_inside(op, anchor):
@@ -247,7 +247,7 @@ def _is_inside(op: Operation, outer: Operation) -> bool:
 
 
 def _load_where(load: memref.LoadOp, condition: SSAValue) -> None:
-    """Has a load run under a condition only; else it gives zero."""
+    """Guards a load with a condition; where it is false, the result is zero."""
     then, otherwise = Block(), Block()
     made = scf.IfOp(condition, [load.res.type], [then], [otherwise])
     made.location = load.location

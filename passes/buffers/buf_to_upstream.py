@@ -65,33 +65,33 @@ LLVM_PIPELINE = (
     "--convert-cf-to-llvm",
     "--reconcile-unrealized-casts",
 )
-"""What `mlir-opt` 19 is given to lower the pass's result to its `llvm` dialect."""
+"""The options with which `mlir-opt` 19 lowers the pass's result to its `llvm` dialect."""
 
 OWN_ROLES = ("workspace", "constant")
 """The roles of arenas that are private to the function."""
 
 DIALECTS = ("arith", "affine", "builtin", "func", "linalg", "math", "memref", "scf")
-"""What the pass's result is made of."""
+"""The dialects of the pass's result."""
 
 _REMAINDER = UnregisteredOp.with_name("arith.remf")
-"""An op of upstream's that xDSL does not have."""
+"""An upstream op that xDSL lacks."""
 
 
 @dataclass(frozen=True)
 class BufToUpstreamPass(LevelPass):
-    """Leaves nothing in a module that upstream MLIR doesn't know.
+    """Rewrites a module of kernels to upstream MLIR dialects only.
 
     Expects functions of `buf` at any point from `lower-tg-to-buf` to `schedule`. Guarantees a module of upstream
-    dialects that computes the same: `mlir-opt` verifies it, and `LLVM_PIPELINE` lowers it.
+    dialects with the same results: `mlir-opt` verifies it, and `LLVM_PIPELINE` lowers it.
 
-    - A kernel is its stages, one after another; its locals are allocated in front of them and freed behind them, and
-      a shape-only operand is a buffer that is never read.
-    - A reduction starts from its neutral element, which a stage of its own writes first. Where the plan lets it write
-      over what it reads, it folds into a buffer beside, which is then copied.
-    - The arguments of a function stay as they are, host scalars included, but for constants, which become
-      `memref.global`s. After `plan-memory` the arguments are its arenas of bytes, in order, but for the workspace,
-      which is allocated, and constants; a `buf.view` is a `memref.view`.
-    - `wgsl.remf` is `arith.remf`. Names, roles and schedules are left out.
+    - A kernel becomes the sequence of its stages. Its locals are allocated before them and freed after them, and a
+      shape-only operand becomes a buffer that is never read.
+    - A reduction starts from its neutral element, which a separate stage stores first. Where the plan makes the result
+      overlap an operand, the stage reduces into a temporary buffer, which is then copied.
+    - Function arguments, host scalars included, stay as they are, except constants, which become `memref.global`s.
+      After `plan-memory`, the arguments are the function's arenas, in order, as arrays of bytes, except the workspace
+      and constants, which the function allocates; a `buf.view` becomes a `memref.view`.
+    - `wgsl.remf` becomes `arith.remf`. Names, roles and schedules are dropped.
 
     Raises:
         DiagnosticException: The module holds tensors, loops or branches of kernels, dispatches or WGSL kernels.
@@ -109,7 +109,7 @@ class BufToUpstreamPass(LevelPass):
 
 
 def _check(op: Operation) -> None:
-    """Raises for an op that only other levels have, before anything has been changed."""
+    """Raises for an op of another level, before anything has been changed."""
     values = (*op.operands, *op.results, *(argument for region in op.regions for argument in _arguments(region)))
     if op.name.startswith("tg.") or any(isinstance(value.type, TensorType) for value in values):
         raise DiagnosticException(f"buf-to-upstream: {op.name} is on tensors; run lower-tg-to-buf first")
@@ -160,21 +160,21 @@ class _Function:
         self.function.properties.pop("arg_attrs", None)
 
     def _insert(self, op: Operation, before: Operation) -> SSAValue:
-        """Inserts an op at the place of another; its result, or its first operand where it has none."""
+        """Inserts an op in front of `before`; returns its result, or its first operand if it has none."""
         set_location(op, before.location)
         self.block.insert_op_before(op, before)
         return op.results[0] if op.results else op.operands[0]
 
     def _allocated(self, value: SSAValue, before: Operation) -> SSAValue:
-        """Returns a new buffer like `value`."""
+        """Allocates a buffer of the shape and element type of `value`."""
         return self._insert(memref.AllocOp.get(element_of(value), 64, shape_of(value)), before)
 
     def _constant(self, kind: Buffer, value: Attribute, before: Operation) -> SSAValue:
-        """Returns a constant, kept by the module."""
+        """Returns a buffer that holds a constant, which is stored in the module."""
         data = cast("DenseIntOrFPElementsAttr[Any]", value).data
         if kind.get_element_type() != i1:
             return self._global(kind, data, before)
-        # Upstream reads the text of long dense attributes of i1 as bits, where xDSL prints bytes.
+        # Upstream parses the hex text of dense i1 attributes as bits, whereas xDSL prints bytes.
         words = BytesAttr(bytes(byte != 0 for byte in data.data))
         held = self._global(buffer_type(kind.get_shape(), i8), words, before)
         made = self._insert(memref.AllocOp.get(i1, 64, kind.get_shape()), before)
@@ -251,7 +251,7 @@ class _Function:
         _erase(kernel)
 
     def _stage(self, stage: GenericOp, kernel: KernelOp) -> None:
-        """Puts a stage in front of its kernel, and what its accumulators start with in front of it."""
+        """Moves a stage in front of its kernel, preceded by the initialization of its accumulators."""
         count = len(stage.inputs)
         beside: list[tuple[SSAValue, SSAValue]] = []
         if any(argument.uses for argument in stage.body.block.args[count:]):
@@ -269,7 +269,7 @@ class _Function:
 
 
 def _filled(target: SSAValue, number: float) -> GenericOp:
-    """Returns a stage that writes one number everywhere."""
+    """Returns a stage that fills a buffer with one number."""
     rank, element = len(shape_of(target)), element_of(target)
     body = Block(arg_types=[element])
     body.add_op(YieldOp(ScalarBuilder(body).constant(number, element).ssa))
@@ -277,7 +277,7 @@ def _filled(target: SSAValue, number: float) -> GenericOp:
 
 
 def _truths(words: SSAValue, target: SSAValue) -> GenericOp:
-    """Returns a stage that writes where words are not 0."""
+    """Returns a stage that converts words to `i1`: true where a word is not 0."""
     rank = len(shape_of(target))
     body = Block(arg_types=[i8, i1])
     word = ScalarBuilder(body).value(body.args[0])
@@ -286,7 +286,7 @@ def _truths(words: SSAValue, target: SSAValue) -> GenericOp:
 
 
 def _share_bytes(x: SSAValue, y: SSAValue) -> bool:
-    """Returns whether two buffers overlap by the plan; buffers of their own never do."""
+    """Returns whether two buffers overlap in the memory plan; separate allocations never do."""
     if not isinstance(x.owner, ViewOp) or not isinstance(y.owner, ViewOp):
         return x is y
     a, b = x.owner, y.owner
@@ -294,7 +294,7 @@ def _share_bytes(x: SSAValue, y: SSAValue) -> bool:
 
 
 def _replace(old: Operation, new: Operation) -> None:
-    """Puts an op of one result in the place of another."""
+    """Replaces an op of one result with another."""
     block = old.parent
     assert block is not None
     new.location = old.location

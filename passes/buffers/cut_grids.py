@@ -31,25 +31,25 @@ from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 @dataclass(frozen=True)
 class CutGridsPass(LevelPass):
-    """Divides kernels whose buffers are too large to be bound, so that each part binds windows of them.
+    """Divides kernels whose buffers exceed the limit of a binding into parts that bind windows of these buffers.
 
-    Expects functions behind `plan-memory`, with a `schedule` on every kernel. Guarantees the same results, sums up to
-    the order of the same additions, which is fixed. A buffer that is larger than a binding may be takes several. A
-    kernel that would have more bindings than the target has becomes several, each with a schedule of its own:
+    Expects functions after `plan-memory`, with a `schedule` on every kernel. Guarantees the same results up to the
+    order in which the terms of a sum are added, which is fixed. A buffer larger than the limit takes several bindings.
+    A kernel that would need more bindings than the target allows is divided, and each part gets its own schedule:
 
-    - Where one loop of its grid counts the rows of such buffers and of all that it writes, the loop is cut at rows
-      where bindings may start, and each part binds the rows of its iterations alone.
-    - Else its loops are divided into boxes, each of which touches windows that are few enough. What conditions choose
-      elsewhere, as `concat` and `pad` do, a part neither computes nor binds. Where a sum or another fold is divided, a
-      part folds what it finds into what the parts before it have left. Where a value is loaded at a computed index, a
-      part sees to the points, or the terms of a sum over such loads, whose index lies in its window.
+    - If one grid loop indexes the rows of these buffers and of every output, the loop is cut at rows where a binding
+      may start, and each part binds only the rows of its iterations.
+    - Otherwise the kernel's loops are divided into boxes whose windows take few enough bindings. A part neither
+      computes nor binds what conditions exclude from its box, as in `concat` and `pad`. If a sum or another fold is
+      divided, each part folds its result into that of the parts before it. If a value is loaded at a computed index,
+      each part handles the points, or the terms of a sum over such loads, whose index lies in its window.
 
-    Kernels that share a dispatch with too many bindings run one after the other. A kernel of which no part can be small
-    enough stays, such as a sort that compares elements at two computed places, or attention; `lower-buf-to-wgsl`
-    refuses it, unless its buffers lie in one arena that can be bound.
+    Kernels that share a dispatch with too many bindings run one after the other instead. A kernel that can't be divided
+    into small enough parts stays whole, such as a sort that compares elements at two computed indices, or attention;
+    `lower-buf-to-wgsl` rejects it unless its buffers lie in one arena that can be bound.
 
     Attributes:
-        target: The device: how many bindings a kernel may have, how large they may be, and where they may start.
+        target: The device: how many bindings a kernel may have, their maximum size, and their alignment.
     """
 
     name = "cut-grids"
@@ -72,7 +72,7 @@ class CutGridsPass(LevelPass):
 
 
 def _unshare(team: Sequence[KernelOp], target: Target) -> None:
-    """Has kernels of one dispatch run one after the other, if it has too many bindings, some of them chunks."""
+    """Dissolves a shared dispatch that has too many bindings, if a buffer of it takes several."""
     limit = target.max_storage_buffers_per_shader_stage - _loops_around(team[0])
     if team[0].dispatch_number is not None and _has_chunks(team, target) and _bindings(team, {}, target) > limit:
         for kernel in team:
@@ -80,18 +80,18 @@ def _unshare(team: Sequence[KernelOp], target: Target) -> None:
 
 
 def _has_chunks(kernels: Sequence[KernelOp], target: Target) -> bool:
-    """Returns whether a buffer of some kernels is larger than a binding may be."""
+    """Returns whether a buffer of the kernels is larger than a binding may be."""
     return any(bindings_of(view_of(value).size, target) > 1 for kernel in kernels for value in kernel.operands)
 
 
 def _number(attribute: Attribute | None) -> int:
-    """Returns the number of the value that a view is of, -1 where it has none."""
+    """Returns the number of the value that a view belongs to, or -1 if it has none."""
     return cast("IntegerAttr[IntegerType]", attribute).value.data if isinstance(attribute, IntegerAttr) else -1
 
 
 def _best_cut(kernel: KernelOp, target: Target) -> Cut | None:
-    """Returns the cut that leaves the fewest bindings; `None` where no cut leaves fewer."""
-    fixed = [value for value in kernel.operands if isinstance(value.owner, ViewOp)]  # loops move the others
+    """Returns the cut that needs the fewest bindings, or `None` if no cut needs fewer than the whole kernel."""
+    fixed = [value for value in kernel.operands if isinstance(value.owner, ViewOp)]  # the others move with a loop
     cuts = cuts_of(kernel.extents, lambda: accesses_of(kernel), fixed, target)
     usable = [cut for cut in cuts if cut.rows.keys() >= set(kernel.outputs) and not _crosses(kernel, cut)]
     best = min(usable, key=lambda cut: (_bindings([kernel], cut.rows, target), -cut.step), default=None)
@@ -100,7 +100,7 @@ def _best_cut(kernel: KernelOp, target: Target) -> Cut | None:
 
 
 def _loops_around(kernel: KernelOp) -> int:
-    """Returns how many loops run a kernel: each takes one of its bindings."""
+    """Returns the number of loops around a kernel; each takes one of its bindings."""
     count, op = 0, kernel.parent_op()
     while op is not None:
         count += isinstance(op, RepeatOp)
@@ -109,7 +109,7 @@ def _loops_around(kernel: KernelOp) -> int:
 
 
 def _bindings(kernels: Sequence[KernelOp], windows: Mapping[SSAValue, int], target: Target) -> int:
-    """Returns how many bindings kernels have together, scalars in one, if windows of some buffers are enough."""
+    """Returns the number of bindings of kernels together, if each buffer in `windows` takes one; scalars share one."""
     sizes: dict[Hashable, int | None] = {}
     for value in (value for kernel in kernels for value in kernel.operands):
         view = view_of(value)
@@ -122,7 +122,7 @@ def _bindings(kernels: Sequence[KernelOp], windows: Mapping[SSAValue, int], targ
 
 
 def _crosses(kernel: KernelOp, cut: Cut) -> bool:
-    """Returns whether a window would lie over another operand than itself: a part may not write what the next reads."""
+    """Returns whether a window overlaps another operand: a part must not write what a later part reads."""
     values = list(dict.fromkeys(kernel.operands))
     for value in cut.rows:
         one = view_of(value)
@@ -133,11 +133,11 @@ def _crosses(kernel: KernelOp, cut: Cut) -> bool:
 
 
 class _Cutting:
-    """Cuts kernels.
+    """Divides kernels.
 
     Args:
         target: The device.
-        values: The first number that no value has.
+        values: The first unused number of a value.
     """
 
     def __init__(self, target: Target, values: int):
@@ -145,7 +145,7 @@ class _Cutting:
         self._values = values
 
     def divide(self, kernel: KernelOp) -> None:
-        """Replaces a kernel that has too many bindings by parts that have fewer, if it can be."""
+        """Replaces a kernel that has too many bindings with parts that have fewer, if that is possible."""
         limit = self._target.max_storage_buffers_per_shader_stage - _loops_around(kernel)
         if not _has_chunks([kernel], self._target) or _bindings([kernel], {}, self._target) <= limit:
             return
@@ -157,7 +157,7 @@ class _Cutting:
             self._cut(kernel, cut)
 
     def _into_boxes(self, kernel: KernelOp, limit: int) -> bool:
-        """Replaces a kernel by one for each box of its iterations; gives whether there are boxes."""
+        """Replaces a kernel with one for each box of its iterations; returns whether such boxes exist."""
         copy = kernel.clone()
         whole = take_apart(copy)
         copy.erase()
@@ -173,7 +173,7 @@ class _Cutting:
         return found is not None
 
     def _replace(self, kernel: KernelOp, parts: Iterable[Parts]) -> None:
-        """Puts parts in a kernel's place, in order, each with a schedule of its own."""
+        """Replaces a kernel with parts, in order, each with its own schedule."""
         for one in parts:
             part = put_together(one)
             part.properties["schedule"] = ScheduleAttr(choose(part, self._target))
@@ -182,7 +182,7 @@ class _Cutting:
         kernel.erase()
 
     def _cut(self, kernel: KernelOp, cut: Cut) -> None:
-        """Replaces a kernel by its parts, in order."""
+        """Replaces a kernel with the parts of a cut, in order."""
         whole = take_apart(kernel)
         extent = whole.grid[cut.axis]
         starts = range(0, extent, cut.step)
@@ -190,7 +190,7 @@ class _Cutting:
         _erase(whole)
 
     def _part(self, whole: Parts, cut: Cut, start: int, count: int) -> Parts:
-        """Returns the part of a kernel that runs `count` iterations of the loop from `start` on."""
+        """Returns the part of a kernel that runs iterations `[start, start + count)` of the loop that is cut."""
         grid = tuple(count if axis == cut.axis else extent for axis, extent in enumerate(whole.grid))
         location = whole.location or UnknownLoc()
         moved: dict[SSAValue, SSAValue] = {
@@ -205,14 +205,14 @@ class _Cutting:
         return Parts(grid, stages, outputs, [moved[value] for value in whole.locals], location)
 
     def _window(self, view: ViewOp, axis: int, start: int, count: int) -> SSAValue:
-        """Returns a view of so many rows of a buffer, which is of the same value."""
+        """Returns a view of `count` rows of a buffer, marked as belonging to the same value."""
         shape = list(shape_of(view.result))
         first = start * math.prod(shape[axis + 1 :])
         shape[axis] = count
         return self._view(view, first, shape)
 
     def _view(self, view: ViewOp, first: int, shape: Sequence[int]) -> SSAValue:
-        """Returns another view of the same value, from one of its elements on."""
+        """Returns another view of the same value, of the given shape, that starts at element `first`."""
         self._number_value(view)
         element = element_of(view.result)
         made = ViewOp.of(view.arena, view.start + first * element_bytes(element), buffer_type(shape, element))
@@ -222,14 +222,14 @@ class _Cutting:
         return made.result
 
     def _number_value(self, view: ViewOp) -> None:
-        """Says of a view that others may be of the same value."""
+        """Numbers the value of a view, so that other views can refer to it."""
         if VALUE not in view.attributes:
             view.attributes[VALUE] = IntegerAttr(self._values, i64)
             self._values += 1
 
 
 def _erase(whole: Parts) -> None:
-    """Erases the stages of a kernel that others were made from."""
+    """Erases the stages of a kernel that has been replaced."""
     for stage in whole.stages:
         for op in reversed(list(stage.body.ops)):
             op.detach()
@@ -237,7 +237,7 @@ def _erase(whole: Parts) -> None:
 
 
 def _run_iterations(stage: Stage, axis: int, start: int, count: int, moved: Mapping[SSAValue, SSAValue]) -> None:
-    """Has a stage run some iterations of a loop of the grid, which count from 0 on in the buffers that are moved."""
+    """Restricts a stage to some iterations of a grid loop, which are rebased to 0 in the buffers of `moved`."""
     before = [*stage.reads, *stage.writes]
     extents = list(stage.extents)
     extents[axis] = count

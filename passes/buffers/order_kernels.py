@@ -18,13 +18,14 @@ from tensorgrad.passes.levels import KERNELS, LevelPass
 
 @dataclass(frozen=True)
 class OrderKernelsPass(LevelPass):
-    """Puts kernels in an order that keeps fewer bytes in use at one time, if it finds one.
+    """Reorders kernels to lower the peak memory of temporary buffers, if it finds a better order.
 
-    Expects functions of `buf` after `fuse` and before `share-dispatches`. Guarantees the same kernels in an order that
-    runs, with at most as many bytes of temporary buffers in use at one time as before.
+    Expects functions of `buf` after `fuse` and before `share-dispatches`. Guarantees the same kernels in a valid order,
+    in which temporary buffers take at most as many bytes at a time as before.
 
-    The next kernel is always, of those that need not wait, one that frees the most bytes beyond what it makes; of equal
-    ones the first. So an update runs as soon as its gradient is there, and what only it read is free again.
+    The order is greedy: of the kernels that are ready, the next is the one that frees the most bytes net of those that
+    it allocates; ties keep the old order. So an update runs as soon as its gradient has been computed, which ends the
+    gradient's live range.
     """
 
     name = "order-kernels"

@@ -23,18 +23,17 @@ from tensorgrad.passes.levels import KERNELS, LevelPass
 
 @dataclass(frozen=True)
 class OverlapCollectivesPass(LevelPass):
-    """Lets kernels run while values are exchanged.
+    """Overlaps collectives with computation.
 
-    Expects functions of `buf` before `plan-memory`, with their kernels in the order in which they are to run.
-    Guarantees the same results, bit for bit, with the same kernels in the same order. Collectives that can be one
-    message are one, of at most `message_bytes` unless it has one buffer. An exchange that needs not be over at once is
-    in two phases: its start stands behind the last kernel that it has to wait for, and its wait in front of the first
-    that waits for it. Where no kernel is between them it stays as it is. Starts are in one order, which is that of the
-    exchanges.
+    Expects functions of `buf` before `plan-memory`, with their kernels in execution order. Guarantees the same results,
+    bit for bit, from the same kernels in the same order. Compatible collectives become one message of at most
+    `message_bytes`; a larger buffer is a message by itself. A message becomes two phases if kernels can run in the
+    meantime: its start comes after the last kernel that it depends on, its wait before the first kernel that depends on
+    it. Otherwise it stays one op. Messages are exchanged in the order of their starts.
 
     Attributes:
-        message_bytes: The bytes that several buffers in one message have at most: they are copied side by side. By
-            default more for larger groups, see `bucket_bytes` of the machine model.
+        message_bytes: The most bytes of a message with several buffers, which are copied side by side. The default
+            grows with the size of the group; see `bucket_bytes` of the machine model.
     """
 
     name = "overlap-collectives"
@@ -53,10 +52,10 @@ class _Message:
     """Collectives that are exchanged together.
 
     Attributes:
-        kernels: They.
-        start: Behind which place of the order all that they need is there.
-        wait: In front of which place something needs them.
-        bytes: What they exchange.
+        kernels: The collectives.
+        start: The position in the order after which all operands are available.
+        wait: The position in the order before which the first result is needed.
+        bytes: The bytes of all operands.
     """
 
     kernels: list[KernelOp] = field(default_factory=list[KernelOp])
@@ -65,7 +64,7 @@ class _Message:
     bytes: int = 0
 
     def takes(self, other: _Message, most: int) -> bool:
-        """Returns whether another message, which starts no earlier, can be a part of this one."""
+        """Returns whether another message, which starts no earlier, can be combined with this one."""
         buffers = {buffer for kernel in self.kernels for buffer in kernel.operands}
         return (
             other.start < self.wait
@@ -74,7 +73,7 @@ class _Message:
         )
 
     def take(self, other: _Message) -> None:
-        """Makes another message a part of this one."""
+        """Adds the collectives of another message to this one."""
         self.kernels += other.kernels
         self.start, self.wait = max(self.start, other.start), min(self.wait, other.wait)
         self.bytes += other.bytes
@@ -99,7 +98,7 @@ def _overlap(function: FuncOp, most: int | None) -> None:
     for _, kernel in sorted(events, key=lambda event: event[0]):
         function.body.block.insert_op_before(kernel, last)
     for kernel in order:
-        if kernel.parent is None:  # part of a message
+        if kernel.parent is None:  # replaced by the kernels of a message
             kernel.erase()
 
 
@@ -108,7 +107,7 @@ def _is_at_once(kernel: KernelOp) -> bool:
 
 
 def _messages(graph: KernelGraph[KernelOp], order: Sequence[KernelOp], most: int | None) -> list[_Message]:
-    """Returns what is exchanged together, in the order in which it is there."""
+    """Returns the messages, ordered by their start."""
     alone = sorted(_alone(graph, order), key=lambda message: message.start)
     found: list[_Message] = []
     open_by_kind: dict[object, _Message] = {}
@@ -125,7 +124,7 @@ def _messages(graph: KernelGraph[KernelOp], order: Sequence[KernelOp], most: int
 
 
 def _alone(graph: KernelGraph[KernelOp], order: Sequence[KernelOp]) -> list[_Message]:
-    """Returns a message for each collective, with the places between which it can be exchanged."""
+    """Returns a message for each collective, with the positions between which it can be exchanged."""
     places = {kernel: place for place, kernel in enumerate(order)}
     before: dict[KernelOp, list[KernelOp]] = {kernel: [] for kernel in order}
     for kernel in order:
@@ -136,7 +135,7 @@ def _alone(graph: KernelGraph[KernelOp], order: Sequence[KernelOp]) -> list[_Mes
     for kernel in filter(_is_at_once, order):
         start = max((last[one] + 0.25 for one in before[kernel]), default=-0.5)
         if any(one.collective is not None for one in before[kernel]):
-            start = places[kernel]  # behind where those that it waits for are over at the latest
+            start = places[kernel]  # the latest position at which the collectives that it depends on are over
         wait = min((first[one] - 0.25 for one in graph.successors(kernel)), default=len(order) - 0.25)
         size = sum(buffer_bytes(cast(Buffer, value.type)) for value in kernel.operands)
         found.append(_Message([kernel], start, wait, size))
@@ -144,7 +143,7 @@ def _alone(graph: KernelGraph[KernelOp], order: Sequence[KernelOp]) -> list[_Mes
 
 
 def _ends_of_dispatches(order: Sequence[KernelOp]) -> tuple[Mapping[KernelOp, int], Mapping[KernelOp, int]]:
-    """Returns the place of the first and of the last kernel of each kernel's dispatch."""
+    """Returns, for each kernel, the positions of the first and of the last kernel of its dispatch."""
     steps = steps_of(order)
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -155,7 +154,7 @@ def _ends_of_dispatches(order: Sequence[KernelOp]) -> tuple[Mapping[KernelOp, in
 
 
 def _as_one(kernels: Sequence[KernelOp]) -> KernelOp:
-    """Returns a kernel that exchanges what several do; the only one as it is."""
+    """Returns one kernel that performs the exchanges of `kernels`; a single kernel is returned unchanged."""
     if len(kernels) == 1:
         return kernels[0]
     inputs = [value for kernel in kernels for value in kernel.inputs]
@@ -163,7 +162,7 @@ def _as_one(kernels: Sequence[KernelOp]) -> KernelOp:
 
 
 def _in_two_phases(kernels: Sequence[KernelOp]) -> tuple[KernelOp, KernelOp]:
-    """Returns kernels that start and end what several exchange; their request is allocated with the other buffers."""
+    """Returns the kernels that start and await the exchanges of `kernels`, and allocates the request between them."""
     request = memref.AllocOp([], [], REQUEST)
     request.location = kernels[0].location
     block = cast(Block, kernels[0].parent)

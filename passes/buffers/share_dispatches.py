@@ -29,28 +29,27 @@ from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 MOST_TRIALS = 8
-"""How often kernels are divided into dispatches anew, with more pairs that may not share one."""
+"""The most times that kernels are divided into dispatches again, each time with more pairs that may not share one."""
 
 
 @dataclass(frozen=True)
 class ShareDispatchesPass(LevelPass):
-    """Lets kernels that don't depend on each other run side by side, in one dispatch.
+    """Co-schedules independent kernels in one dispatch.
 
     Expects functions of `buf` before `plan-memory`, with a `schedule` on every kernel. Guarantees the same results, the
-    same kernels, and an order that runs; kernels that share a dispatch stand in a row with one number `dispatch`, their
-    workgroups have equal extents, and together they keep to the target's limits on bindings and workgroup memory. A
-    kernel never starts later than it did, and the most bytes in use at one time don't grow beyond what they were by
-    more than `slack` percent.
+    same kernels, and a valid order. Kernels that share a dispatch are adjacent and have the same number `dispatch`,
+    their workgroups have equal extents, and together they keep to the target's limits on bindings and workgroup memory.
+    No kernel starts later than before, and the peak memory of temporary buffers grows by at most `slack` percent.
 
-    Kernels are taken in order; each takes along those further down that are ready when it is. So the number of
-    dispatches comes close to the longest chain of kernels that wait for each other.
+    The pass takes kernels in order; each is joined by later kernels that are ready at the same time. So the number of
+    dispatches approaches the length of the longest chain of dependent kernels.
 
-    Each different set of co-scheduled kernels is a shader of its own. So what recurs, such as the kernels of a model's
-    layers, does not share a dispatch with what comes once: its code would be compiled again for that.
+    Each different set of co-scheduled kernels is a separate shader. So kernels that recur, such as those of a model's
+    layers, don't share a dispatch with kernels that occur once: their code would be compiled again.
 
     Attributes:
-        target: The device: limits.
-        slack: By how many percent the bytes in use at one time may grow.
+        target: The device: its limits.
+        slack: The percentage by which the peak memory of temporary buffers may grow.
     """
 
     name = "share-dispatches"
@@ -67,10 +66,10 @@ class ShareDispatchesPass(LevelPass):
 
 
 def _check_scheduled(function: FuncOp) -> None:
-    """Requires that a function's kernels have been scheduled: without schedules none would share a dispatch.
+    """Checks that a function's kernels have been scheduled: without schedules none would share a dispatch.
 
     Raises:
-        DiagnosticException: They have not.
+        DiagnosticException: No kernel has a schedule.
     """
     kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp) and op.collective is None]
     if kernels and all(kernel.schedule is None for kernel in kernels):
@@ -78,7 +77,7 @@ def _check_scheduled(function: FuncOp) -> None:
 
 
 class _Sharing:
-    """Shares the dispatches of one function."""
+    """Co-schedules the kernels of one function."""
 
     def __init__(self, function: FuncOp, target: Target, slack: int):
         self.function = function
@@ -98,7 +97,7 @@ class _Sharing:
         self.bindings = Bindings(function, target, self.graph.places, workspace=self.live_limit)
 
     def run(self) -> None:
-        """Marks the kernels and puts them in order."""
+        """Numbers the dispatches and reorders the kernels."""
         dispatches = self._dispatches()
         for _ in range(MOST_TRIALS):
             if not self._part(dispatches):
@@ -119,7 +118,7 @@ class _Sharing:
                 self.function.body.block.insert_op_before(kernel, last)
 
     def _dispatches(self) -> list[list[KernelOp]]:
-        """Divides the kernels anew: each that is ready leads a dispatch, and takes along what may join."""
+        """Divides the kernels into dispatches: each starts with a ready kernel, which other ready ones may join."""
         waiting = dict.fromkeys(self.order, 0)
         for kernel in self.order:
             for later in self.successors[kernel]:
@@ -142,10 +141,9 @@ class _Sharing:
         return result
 
     def _part(self, dispatches: Sequence[Sequence[KernelOp]]) -> bool:
-        """Notes which kernels must not share a dispatch again; gives whether there are any.
+        """Records pairs of kernels that must not share a dispatch; returns whether any are new.
 
-        Where a set is rare and a subset of it is co-scheduled elsewhere as well, the code of the subset would be
-        compiled twice.
+        If a set is rare and a subset of it is also co-scheduled elsewhere, the subset's code would be compiled twice.
         """
         groups = Counter(self._group_structures(kernels) for kernels in dispatches)
         before = len(self.apart)
@@ -160,14 +158,14 @@ class _Sharing:
         return len(self.apart) > before
 
     def _group_structures(self, kernels: Sequence[KernelOp]) -> frozenset[tuple[int, int]]:
-        """Returns the different kernels of a dispatch, and how many there are of each."""
+        """Returns the distinct kernels of a dispatch, each with the number of its occurrences."""
         return frozenset(Counter(self.structures[kernel] for kernel in kernels).items())
 
     def _code_of(self, group: frozenset[tuple[int, int]]) -> int:
         return sum(self.code.get(structure, 0) for structure, _ in group)
 
     def _run(self, kernels: Sequence[KernelOp], live: dict[SSAValue, set[KernelOp]]) -> None:
-        """Keeps track of the buffers in use: each with the kernels that still read it."""
+        """Updates the live buffers, each with the kernels that have yet to read it, after `kernels` have run."""
         for kernel in kernels:
             for value in kernel.outputs:
                 if value in self.sizes:
@@ -178,7 +176,7 @@ class _Sharing:
             waiting.difference_update(kernels)
 
     def _may_join(self, kernel: KernelOp, kernels: Sequence[KernelOp], live: Mapping[SSAValue, set[KernelOp]]) -> bool:
-        """Returns whether a kernel that is ready may run beside those that were taken before it."""
+        """Returns whether a ready kernel may join the dispatch of `kernels`."""
         if len(kernels) == MOST_SHARING or kernel not in self.schedules or kernels[0] not in self.schedules:
             return False
         mine, others = self.structures[kernel], {self.structures[one] for one in kernels}

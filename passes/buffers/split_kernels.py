@@ -27,13 +27,13 @@ from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 @dataclass(frozen=True)
 class SplitKernelsPass(LevelPass):
-    """Splits kernels that need more bindings than a device has.
+    """Splits kernels that need more bindings than the device allows.
 
     Expects functions of `buf` between `fuse` and `schedule`. Guarantees the same results. A kernel of several stages is
-    cut between two of them: what the first ones hand on is stored. A kernel of one stage, which chooses what to read
-    by conditions as `concat` does, is cut among these: a first kernel reads some of the buffers, and a second one reads
-    its result in their place. What still needs too many bindings stays, and `lower-buf-to-wgsl` refuses it unless
-    its buffers come to lie in one arena.
+    split between two of them, and the locals that both parts use become buffers. A kernel of one stage that chooses its
+    operand by conditions, as `concat` does, is split among the branches: a first kernel reads some of the operands, and
+    a second one reads its result in their place. A kernel that still needs too many bindings stays as it is;
+    `lower-buf-to-wgsl` rejects it unless `plan-memory` places its buffers in one arena.
 
     Attributes:
         target: The device: how many bindings a kernel may have, and how large they may be.
@@ -59,7 +59,7 @@ class _Splitting:
         self.bindings = Bindings(function, target, KernelGraph.of(function).places, workspace, arguments=True)
 
     def run(self) -> None:
-        """Splits them in place."""
+        """Splits the kernels in place."""
         for kernel in [op for op in self.block.ops if isinstance(op, KernelOp)]:
             if kernel.single is not None or kernel.schedule is not None or self._fits(kernel):
                 continue
@@ -69,7 +69,7 @@ class _Splitting:
             kernel.erase()
 
     def _pieces(self, parts: Parts) -> list[Parts]:
-        """Returns kernels that do what one does, each within the limit if that can be."""
+        """Returns kernels that together compute what `parts` does, each within the limit if possible."""
         if self._parts_fit(parts):
             return [parts]
         halves = self._between_stages(parts) if len(parts.stages) > 1 else self._among_branches(parts)
@@ -83,7 +83,7 @@ class _Splitting:
         return fits(self.bindings, parts.grid, lambda: [stage.accesses() for stage in parts.stages], buffers)
 
     def _stored(self, shape: Sequence[int], element: Attribute, parts: Parts) -> memref.AllocOp:
-        """Makes a buffer for what one kernel hands on to another."""
+        """Allocates a buffer for a value that one kernel passes to the next."""
         alloc = memref.AllocOp.get(element, shape=list(shape))
         alloc.location = parts.location or UnknownLoc()
         assert self.block.first_op is not None
@@ -93,7 +93,7 @@ class _Splitting:
     # Between stages
 
     def _between_stages(self, parts: Parts) -> tuple[Parts, Parts]:
-        """Cuts a kernel behind as many stages as fit, or behind the first."""
+        """Splits a kernel after as many stages as fit the limit, or after the first."""
         count = len(parts.stages) - 1
         while count > 1 and not self.bindings.fit(_touched(parts, parts.stages[:count])):
             count -= 1
@@ -116,7 +116,7 @@ class _Splitting:
     # Among the branches of a condition
 
     def _among_branches(self, parts: Parts) -> tuple[Parts, Parts] | None:
-        """Has a first kernel take some branches of a condition; `None` if there are none to take."""
+        """Splits a kernel among the branches of a condition; returns `None` if no condition allows it."""
         stage = parts.stages[0]
         if stage.own:
             return None
@@ -130,7 +130,7 @@ class _Splitting:
         return None
 
     def _with_branches(self, parts: Parts, stage: Stage, position: int, stored: SSAValue) -> tuple[Parts, Parts] | None:
-        """Cuts a kernel among the branches of one of its ops: as many as fit, so that fewer buffers are left."""
+        """Moves as many branches of one op as fit to a first kernel, so that the second reads fewer buffers."""
         at = AffineMap.identity(len(parts.grid))
         for count in reversed(range(2, len(_branches(stage, position)))):
             first, second = stage.copy(), stage.copy()
@@ -154,19 +154,19 @@ class _Splitting:
 
 
 def _touched(parts: Parts, stages: Sequence[Stage]) -> list[SSAValue]:
-    """Returns the buffers that some stages of a kernel would bind: those outside, and locals that others read."""
+    """Returns the buffers that `stages` would bind: the kernel's operands, and locals that other stages access."""
     rest = [stage for stage in parts.stages if stage not in stages]
     found = dict.fromkeys(b for stage in stages for b in (*stage.buffers(), *(w for w, _ in stage.writes)))
     return [value for value in found if value not in parts.locals or _touches(rest, value)]
 
 
 def _touches(stages: Sequence[Stage], value: SSAValue) -> bool:
-    """Returns whether one of some stages reads or writes a buffer."""
+    """Returns whether any of the stages reads or writes a buffer."""
     return any(value in (*stage.buffers(), *(buffer for buffer, _ in stage.writes)) for stage in stages)
 
 
 def _branches(stage: Stage, position: int) -> list[Block]:
-    """Returns the blocks that an op of a stage's body chooses among, those of conditions inside of it included."""
+    """Returns the blocks that a conditional op of a stage's body chooses among, nested conditions included."""
     return _leaves(list(stage.body.ops)[position])
 
 
@@ -181,14 +181,14 @@ def _leaves(op: Operation) -> list[Block]:
 
 
 def _yield(branch: Block, value: Callable[[Block, Attribute], SSAValue]) -> None:
-    """Has a branch give another value."""
+    """Makes a branch yield another value."""
     last = branch.last_op
     assert last is not None
     last.operands[0] = value(branch, last.operands[0].type)
 
 
 def _zero(branch: Block, kind: Attribute) -> SSAValue:
-    """Returns a zero, as an op of a branch."""
+    """Returns a zero, inserted at the end of a branch."""
     zero = FloatAttr(0.0, cast(AnyFloat, kind)) if is_float(kind) else IntegerAttr(0, cast(IntegerType, kind))
     op = arith.ConstantOp(zero)
     last = branch.last_op
@@ -199,7 +199,7 @@ def _zero(branch: Block, kind: Attribute) -> SSAValue:
 
 
 def _only_result(stage: Stage, position: int, stored: SSAValue, at: AffineMap) -> None:
-    """Has a stage store what one of its body's ops gives, and nothing else."""
+    """Makes the result of one op of a stage's body the stage's only output."""
     op, last = list(stage.body.ops)[position], stage.body.last_op
     assert last is not None
     made = YieldOp(op.results[0])

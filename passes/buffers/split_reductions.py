@@ -21,17 +21,17 @@ from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 @dataclass(frozen=True)
 class SplitReductionsPass(LevelPass):
-    """Lets more workgroups share long reductions of few results, in two kernels.
+    """Splits long reductions with few results into two kernels, so that more workgroups share the work.
 
     Expects functions of `buf` between `fuse` and `schedule`. Guarantees the same results up to the order of the same
-    additions, which is fixed. Where the results of a kernel keep few workgroups busy, and each is folded from many
-    values (the gradient of a convolution's weights, the mean of everything), a first kernel folds ranges of one of the
-    loops into a buffer, with the range as a further loop of its grid, and a second one folds the ranges and does what
-    else the kernel did.
+    additions, which is fixed. It applies where a kernel's results keep few workgroups busy and each is reduced from
+    many values (the gradient of a convolution's weights, the mean of a whole tensor). The first kernel reduces ranges
+    of one of the loops into a buffer, with the range as an additional grid loop. The second reduces the ranges and runs
+    the kernel's other stages.
 
     Attributes:
-        target: The device: software or GPU, which says how many workgroups keep it busy.
-        parts: Into how many ranges each loop that is divisible is cut, whatever it gains; 0 goes by the cost.
+        target: The device, software or GPU, which determines how many workgroups keep it busy.
+        parts: The number of ranges into which the first divisible loop is cut, whatever the gain; 0 decides by cost.
     """
 
     name = "split-reductions"
@@ -49,7 +49,7 @@ class SplitReductionsPass(LevelPass):
 
 
 def is_splittable(kernel: KernelOp) -> bool:
-    """Returns whether a kernel's first stage is its only one with loops of its own, which all reduce."""
+    """Returns whether only a kernel's first stage has loops besides the grid's, all of them reductions."""
     rank, stages = len(kernel.extents), kernel.stages
     if kernel.single is not None or kernel.schedule is not None or not stages or not is_reduction(stages[0]):
         return False
@@ -59,18 +59,18 @@ def is_splittable(kernel: KernelOp) -> bool:
 
 
 def _any_loop(kernel: KernelOp, parts: int) -> tuple[int, int] | None:
-    """Returns the first loop that so many parts divide."""
+    """Returns the first reduction loop whose extent is a larger multiple of `parts`, with `parts`."""
     own = loop_extents(kernel.stages[0])[len(kernel.extents) :]
     return next(((loop, parts) for loop, extent in enumerate(own) if extent % parts == 0 and extent > parts), None)
 
 
 def split(kernel: KernelOp, loop: int, count: int) -> None:
-    """Replaces a kernel by two.
+    """Replaces a kernel with two.
 
     Args:
-        kernel: Is splittable.
-        loop: The reduction loop that is cut, by its place among the first stage's own.
-        count: The number of ranges, which divides its extent.
+        kernel: A kernel for which `is_splittable` holds.
+        loop: The index of the reduction loop to cut, among the first stage's own loops.
+        count: The number of ranges, which divides the loop's extent.
     """
     block = kernel.parent
     assert block is not None
