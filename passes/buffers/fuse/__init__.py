@@ -1,4 +1,4 @@
-"""`fuse`: merges kernels. `cost` decides what pays, `inline` and `merge` rewrite, and `graph` keeps it legal."""
+"""`fuse`: merges kernels. `cost` models what pays, `inline` and `merge` rewrite, and `KernelGraph` checks legality."""
 
 from tensorgrad.passes.buffers.fuse.fuse_pass import FusePass
 

@@ -1,4 +1,4 @@
-"""The costs that fusion weighs: kinds of kernels, bytes, bindings, parallelism, recomputation."""
+"""The cost model of fusion: bytes moved, points computed, cheap kernels, recomputation, parallelism."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tensorgrad.passes.analyses.walking import operations
 
 
 def work(kernel: Parts) -> int:
-    """Returns the number of points of a kernel's stages, over all loops."""
+    """Returns the total number of loop iterations of a kernel's stages."""
     return sum(points(stage.extents) for stage in kernel.stages)
 
 
 def bytes_of(values: Iterable[SSAValue]) -> int:
-    """Returns the sum of the sizes of buffers."""
+    """Returns the total size of buffers in bytes."""
     total = 0
     for value in values:
         total += buffer_bytes(cast(Buffer, value.type))
@@ -35,7 +35,7 @@ def points(extents: Sequence[int]) -> int:
 
 
 def is_cheap(kernel: Parts) -> bool:
-    """Returns whether recomputing an element costs less than loading it: few ops, none transcendental."""
+    """Returns whether recomputing an element is cheaper than loading it: few ops, no division, `math` op or loop."""
     if kernel.operations > CHEAP_OPS:
         return False
     slow = (arith.DivfOp, scf.ForOp)
@@ -44,7 +44,7 @@ def is_cheap(kernel: Parts) -> bool:
 
 
 def moves_only(kernel: Parts) -> bool:
-    """Returns whether a kernel only moves data: it copies, makes constants or positions, and compares integers."""
+    """Returns whether a kernel only moves data: it may copy, use constants and loop indices, and compare integers."""
     allowed = (
         YieldOp,
         arith.ConstantOp,
@@ -68,17 +68,17 @@ def reading_points(kernel: Parts, buffer: SSAValue) -> int:
 
 
 def loads_of(stage: Stage, buffer: SSAValue) -> int:
-    """Returns how many loads at computed indices of a stage's body read a buffer."""
+    """Returns the number of a stage's loads at computed indices that read a buffer."""
     return sum(1 for load in stage.loads() if load.memref is buffer)
 
 
 def copies(kernel: Parts, buffer: SSAValue) -> int:
-    """Returns how often a producer's body is repeated in a kernel that computes it instead of reading `buffer`."""
+    """Returns how many copies of its producer's body a kernel would contain if it computed `buffer`; at least one."""
     direct = sum(1 for stage in kernel.stages for read, _ in stage.reads if read is buffer)
     return max(direct + sum(loads_of(stage, buffer) for stage in kernel.stages), 1)
 
 
 def parallel_enough(grid: Sequence[int], own: Sequence[int]) -> bool:
-    """Returns whether a kernel over `grid` keeps the device busy although `own` loops run inside a point."""
+    """Returns whether a kernel over `grid` keeps the device busy if loops of extents `own` run inside each point."""
     rows, inside = points(grid), points(own)
     return rows * min(inside, ROW_LANES) >= min(rows * inside, ENOUGH_LANES)

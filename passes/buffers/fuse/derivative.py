@@ -1,4 +1,4 @@
-"""The two parts of an attention's derivative as one kernel of native code."""
+"""Merges the two kernels of an attention's derivative into one, in native code."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tensorgrad.runtime.target import Target
 
 
 def as_one(queries: Parts, keys: Parts, target: Target) -> Parts | None:
-    """Returns a kernel of all cotangents of an attention, or `None` where two kernels are better, or are not its parts.
+    """Returns one kernel for all cotangents of an attention, or `None` if two are faster or the kernels don't match.
 
     Args:
-        queries: The kernel of the queries' cotangent.
-        keys: That of the cotangents of keys and values.
+        queries: The kernel that computes the queries' cotangent.
+        keys: The kernel that computes the cotangents of keys and values.
         target: The device.
     """
     first, second, machine = queries.single, keys.single, machine_of(target)

@@ -12,7 +12,7 @@ from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.labels import label_of, working_folder
 
 MOST_NAMES = 4
-"""The number of ops in the description of a kernel."""
+"""The most names of ops in the description of a kernel."""
 
 _UNNAMED = (arith.ConstantOp, YieldOp)
 
@@ -36,7 +36,7 @@ def stored(first: Parts, second: Parts, reason: str) -> None:
 
 
 def described(kernel: Parts) -> str:
-    """Returns a kernel's line, what it computes, and its grid."""
+    """Returns a description of a kernel: the user's line, its kind, its ops and its grid."""
     kind = "pointwise" if kernel.is_pointwise else "reduction"
     if kernel.single is not None:
         kind = kernel.single.name.removeprefix("buf.")
@@ -50,7 +50,7 @@ def described(kernel: Parts) -> str:
 
 
 def _computed(kernel: Parts) -> list[str]:
-    """Returns the names of a kernel's scalar ops, each once, the first few of many."""
+    """Returns the distinct names of a kernel's scalar ops, at most `MOST_NAMES` of them."""
     ops = (op for stage in kernel.stages for op in operations(stage.body))
     names = dict.fromkeys(op.name.partition(".")[2] for op in ops if not isinstance(op, _UNNAMED))
     return [*names] if len(names) <= MOST_NAMES else [*list(names)[:MOST_NAMES], "…"]

@@ -181,7 +181,7 @@ class Fusion:
         rounds = self.graph.rounds()
         for kernel in self.graph.kernels:
             if kernel.contraction is None and kernel.single is None:
-                # No kernel waits for an exchange because of a sibling, and no exchange for a sibling of what it is of.
+                # A merge must not make a kernel wait for an exchange, nor an exchange for a sibling of its producer.
                 exchange = next((one for one in self.graph.readers(kernel) if one.is_exchange), None)
                 groups.setdefault((rounds[kernel], exchange, kernel.grid), []).append(kernel)
         for group in groups.values():
@@ -197,7 +197,7 @@ class Fusion:
         return changed
 
     def join_derivative(self) -> bool:
-        """Makes one kernel of the two parts of an attention's derivative."""
+        """Merges the two kernels of an attention's derivative into one."""
         changed = False
         parts = [kernel for kernel in self.graph.kernels if isinstance(kernel.single, AttentionOp)]
         for first in parts:
@@ -216,7 +216,7 @@ class Fusion:
     # Conditions of the rules
 
     def _belongs_to_producer(self, kernel: Parts, reader: Parts) -> bool:
-        """Returns whether work on a reduction's rows is better done after it than in a reader over another grid."""
+        """Returns whether a kernel should run after the reduction of its rows, not in a reader over another grid."""
         if reader.grid == kernel.grid:
             return False
         return any(
@@ -227,11 +227,11 @@ class Fusion:
     def _accept(self, producer: Parts, readers: Sequence[Parts], in_sum: bool = False) -> bool:
         """Returns whether `producer` may be computed inside all of its readers."""
         if sum(1 for writer in self.graph.waiting_updates(producer) if writer in readers) > 1:
-            return False  # each would overwrite what the other has yet to read
+            return False  # each reader would overwrite a value that the other has yet to read
         return not any(self._refusal(producer, reader, in_sum) for reader in readers)
 
     def _refusal(self, producer: Parts, reader: Parts, in_sum: bool = False) -> str | None:
-        """Returns why `producer` can't be computed inside `reader`; without `any`, prologues must only move data."""
+        """Returns why `producer` can't be computed inside `reader`; unless `in_sum`, prologues may only move data."""
         source = producer.outputs[0]
         if reader.single is not None:
             return f"{reader.single.name} computes no operands"
@@ -261,7 +261,7 @@ class Fusion:
         return None
 
     def _alignment(self, producer: Parts, kernel: Parts, rows: bool) -> list[int] | str:
-        """Returns which loops of `kernel` are the grid of `producer`, or why it may not run after it."""
+        """Returns the loops of `kernel` that form the grid of `producer`, or why it can't run after `producer`."""
         if single := kernel.single or producer.single:
             return f"{single.name} is a kernel of its own"
         demoted = len(kernel.grid) - len(producer.grid)
@@ -288,7 +288,7 @@ class Fusion:
         return self._merge_refusal(producer, kernel, loops) or loops
 
     def _merge_refusal(self, first: Parts, second: Parts, loops: Sequence[int]) -> str | None:
-        """Returns why two kernels don't fit the binding limit as one, or can't keep their updates in place."""
+        """Returns why two kernels can't be merged: too many bindings, or an update no longer in place."""
         private = self._private_to(first, second)
         buffers = [v for v in (*first.inputs, *first.outputs, *second.inputs, *second.outputs) if v not in private]
         if not fits(self.bindings, first.grid, lambda: merged_accesses(first, second, loops), buffers):
@@ -356,7 +356,7 @@ class Fusion:
         self._drop_unread(read)
 
     def _drop_unread(self, values: Iterable[SSAValue]) -> None:
-        """Erases kernels without readers, whose loads had guards that never hold."""
+        """Erases the producers of values that nothing reads any longer, since the guards of the loads never held."""
         for value in values:
             writer = self.graph.writer(value)
             if writer is not None and _is_private(writer) and not self.graph.readers(writer):
@@ -365,7 +365,7 @@ class Fusion:
                 self._drop_unread(inputs)
 
     def _drop(self, kernel: Parts) -> None:
-        """Erases a kernel and its outputs."""
+        """Removes a kernel from the graph and erases its ops."""
         self.graph.remove(kernel)
         done: list[Operation] = [op for stage in kernel.stages for op in stage.body.ops]
         if kernel.single is not None:
@@ -377,7 +377,7 @@ class Fusion:
     def _merge(self, first: Parts, second: Parts, loops: Sequence[int], rule: str) -> Parts:
         explain.fused(rule, second, first)
         private = self._private_to(first, second)
-        new = merge(first, second, loops, private)  # the old ones still have their inputs
+        new = merge(first, second, loops, private)  # the graph still needs the inputs of the old kernels
         self.graph.replace([first, second], new)
         return new
 

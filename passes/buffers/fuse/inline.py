@@ -1,4 +1,4 @@
-"""Computes a pointwise producer where its result is read, instead of storing it."""
+"""Inlines pointwise producers: their results are computed where they are read instead of stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from tensorgrad.passes.tensors.simplify import simplify_block
 
 
 def inverse(written: AffineMap) -> list[AffineExpr] | None:
-    """Returns each loop as an expression of the written index, or `None` if the map is not a plain placement."""
+    """Returns each loop as an expression of the written index, or `None` if the map is not a plain placement.
+
+    A plain placement maps each loop to one axis of the buffer; other axes have a constant index.
+    """
     loops: dict[int, AffineExpr] = {}
     for position, result in enumerate(written.results):
         if isinstance(result, AffineDimExpr) and result.position not in loops:
@@ -35,8 +38,8 @@ def inline(producer: Parts, consumer: Parts) -> None:
     """Computes `producer` in every stage of `consumer` that reads its result.
 
     Args:
-        producer: One pointwise stage with one output, whose map is a plain placement. It is not changed.
-        consumer: Reads that output.
+        producer: A kernel of one pointwise stage with one output, whose map is a plain placement. It is not changed.
+        consumer: A kernel that reads that output.
     """
     source, stage = producer.outputs[0], producer.stages[0]
     back = inverse(stage.writes[0][1])
@@ -52,7 +55,7 @@ def inline(producer: Parts, consumer: Parts) -> None:
 
 
 def inlined_accesses(producer: Parts, consumer: Parts) -> list[Accesses]:
-    """Returns the buffers that the stages of `consumer` would touch with `producer` fused into them."""
+    """Returns the accesses of `consumer`'s stages as they would be with `producer` inlined."""
     source, stage = producer.outputs[0], producer.stages[0]
     back = inverse(stage.writes[0][1])
     assert back is not None
@@ -73,7 +76,7 @@ def inlined_accesses(producer: Parts, consumer: Parts) -> list[Accesses]:
 
 
 def _inline_reads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], reader: Stage) -> None:
-    """Replaces reads at index maps with reads of the producer's operands through composed maps."""
+    """Replaces reads through index maps with reads of the producer's operands through composed maps."""
     for position in reversed([i for i, (buffer, _) in enumerate(reader.reads) if buffer is source]):
         _, index_map = reader.reads.pop(position)
         argument = reader.body.args[position]
@@ -86,7 +89,7 @@ def _inline_reads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], re
             reader.reads.append((buffer, affine.composed(m, loops, reader.extents)))
             kind = stage.body.args[number].type
             values.append(reader.body.insert_arg(kind, count + 1 + number))
-        # The replaced argument keeps its position: the new ones follow the later reads.
+        # The replaced argument keeps its position until it is erased: the new ones come after the remaining reads.
         mapping: dict[SSAValue, SSAValue] = dict(zip(stage.body.args, values, strict=False))
         anchor = reader.body.first_op
         result = _clone_body(stage, mapping, reader.body, anchor, loops.results, rank)
@@ -102,7 +105,7 @@ def _clone_body(
     loops: Sequence[AffineExpr],
     rank: int,
 ) -> SSAValue:
-    """Clones a body before `anchor`, with its loop indices replaced by expressions; returns the yielded values."""
+    """Clones a body before `anchor`, with its loop indices replaced by expressions; returns the yielded value."""
     values = dict(mapping)
     result: SSAValue | None = None
     for op in stage.body.ops:
@@ -132,7 +135,7 @@ def _constant_index(number: int, block: Block, anchor: Operation | None, like: O
 
 
 def _inline_loads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], reader: Stage) -> None:
-    """Replaces loads at computed indices with such loads of the producer's operands."""
+    """Replaces loads at computed indices with the producer's body on loads of its operands."""
     for load in [load for load in reader.loads() if load.memref is source]:
         block = load.parent
         assert block is not None
@@ -173,7 +176,7 @@ def _index_of(expression: AffineExpr, values: Sequence[SSAValue], block: Block, 
 
 
 def can_inline(producer: Parts) -> bool:
-    """Returns whether a kernel is one pointwise stage with one output at a plain placement."""
+    """Returns whether a kernel is one pointwise stage with one output, stored through a plain placement."""
     if len(producer.stages) != 1 or len(producer.outputs) != 1 or not producer.is_pointwise:
         return False
     return inverse(producer.stages[0].writes[0][1]) is not None

@@ -1,4 +1,4 @@
-"""Merges two kernels into one over the first's grid."""
+"""Merges two kernels into one, over the grid of the first."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from tensorgrad.passes.buffers.fuse.inline import inverse
 
 
 def aligned_loops(first: Parts, second: Parts) -> list[int] | None:
-    """Returns which loop of `second`'s grid each loop of `first`'s grid is, from how `second` reads `first`'s outputs.
+    """Returns, for each loop of `first`'s grid, the loop of `second`'s grid that matches it.
 
-    `None` if a read is not at the grid point, or at a computed index.
+    The accesses of `second` to `first`'s outputs determine the match. The result is `None` if one of them is at another
+    grid point or at a computed index, or if the extents differ.
     """
     written = {output: _placement(first, output) for output in first.outputs}
     parts = {part for output in first.outputs for part in parts_of(output)}
     if any(part in parts for value in second.inputs if value not in written for part in parts_of(value)):
-        return None  # the points of a row differ from those of its parts
+        return None  # the grid of a row differs from those of its parts
     grid, result = second.grid, None
     for stage in second.stages:
         if any(load.memref in written for load in stage.loads()):
@@ -49,7 +50,7 @@ def aligned_loops(first: Parts, second: Parts) -> list[int] | None:
 
 
 def _placement(kernel: Parts, output: SSAValue) -> list[AffineExpr] | None:
-    """Returns each grid loop as an expression of the index at which a kernel writes an output."""
+    """Returns each grid loop as an expression of the index at which a kernel writes an output, if it is one."""
     rank = len(kernel.grid)
     for stage in kernel.stages:
         for buffer, m in stage.writes:
@@ -60,7 +61,7 @@ def _placement(kernel: Parts, output: SSAValue) -> list[AffineExpr] | None:
 
 
 def _plain(expression: AffineExpr, m: AffineMap, rank: int) -> int | None:
-    """Returns the grid loop that an index expression is under a map."""
+    """Returns the grid loop that a map assigns to an index expression, or `None` if it is not a single loop."""
     if not isinstance(expression, AffineDimExpr):
         return None
     result = m.results[expression.position]
@@ -71,9 +72,9 @@ def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[S
     """Returns one kernel that runs `first`'s stages and then `second`'s, over `first`'s grid.
 
     Args:
-        first: Runs first; its stages are taken.
-        second: Runs after it; its stages are taken and changed.
-        loops: Which loop of `second`'s grid each of `first`'s is. Other loops of `second` become the stages' own.
+        first: The kernel that runs first. The result takes its stages.
+        second: The kernel that runs second. The result takes its stages and changes them.
+        loops: The result of `aligned_loops`. The other grid loops of `second` become its stages' own loops.
         private: Outputs of `first` that only `second` reads: they become locals.
     """
     rank = len(second.grid)
@@ -99,7 +100,7 @@ def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[S
 
 
 def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[Accesses]:
-    """Returns the buffers that the stages of both would touch as one kernel."""
+    """Returns the accesses of both kernels' stages as they would be in one kernel."""
     rank = len(second.grid)
     order = [*loops, *(loop for loop in range(rank) if loop not in loops)]
     result = [stage.accesses() for stage in first.stages]
@@ -118,7 +119,7 @@ def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[A
 
 
 def _permutation(order: Sequence[int], rank: int) -> list[AffineExpr]:
-    """Returns the renumbering of loops: those of the grid in a new order, the others unchanged."""
+    """Returns a map of loops that reorders those of the grid and leaves the others unchanged."""
     new: list[AffineExpr] = [AffineDimExpr(loop) for loop in range(rank)]
     for position, loop in enumerate(order):
         new[loop] = AffineDimExpr(position)
@@ -126,14 +127,14 @@ def _permutation(order: Sequence[int], rank: int) -> list[AffineExpr]:
 
 
 def _placed(value: SSAValue, stages: Sequence[Stage], like: Parts, location: LocationAttr) -> SSAValue:
-    """Returns a local that replaces `value`, with the shape of another grid, whose loops the stages now have."""
+    """Replaces the local `value` in the stages with a new one of the shape of `like`'s grid, and returns it."""
     local = new_local(like.grid, element_of(value), location)
     _rename(stages, value, local, len(like.grid))
     return local
 
 
 def _rename(stages: Sequence[Stage], old: SSAValue, new: SSAValue, rank: int) -> None:
-    """Replaces an output with a local, indexed by the grid point."""
+    """Replaces a buffer with a local, indexed by the grid point."""
     for stage in stages:
         at = AffineMap(len(stage.extents), 0, tuple(AffineDimExpr(loop) for loop in range(rank)))
         stage.reads = [(new, at) if buffer is old else (buffer, m) for buffer, m in stage.reads]

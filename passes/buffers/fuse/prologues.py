@@ -1,8 +1,8 @@
 """Decides when contractions should compute an operand instead of reading it: the costs and savings of prologues.
 
-A prologue saves a dispatch, and writing and reading the operand. Its cost is that the contraction computes an element
-once for each block of results that needs it, from more operands. Both are in the unit of the target's schedules: cycles
-of one core while all are busy on a CPU, bytes of memory on a GPU. So a prologue pays if the other side of the
+A prologue saves a dispatch, and storing and loading the operand. In return, the contraction computes each element once
+for each block of results that needs it, and may load more operands. Costs are in the unit of the target's schedules:
+cycles of one core while all are busy on a CPU, bytes of memory on a GPU. A prologue pays if the other side of the
 contraction is only a few blocks wide, or if the operand is cheap to compute from few others.
 """
 
@@ -26,7 +26,7 @@ from tensorgrad.runtime.target import Target
 
 
 def reads_in_sum(reader: Parts, source: SSAValue) -> bool:
-    """Returns whether a contraction reads a buffer in its sum, not only after it."""
+    """Returns whether a contraction reads a buffer inside its sum, rather than only in an epilogue."""
     return reader.contraction is not None and source in reader.contraction.buffers()
 
 
@@ -38,13 +38,13 @@ def prologue_fits(producer: Parts, reader: Parts) -> bool:
 
 
 def prologue_pays(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool = True) -> bool:
-    """Returns whether it pays to compute a kernel in all of its readers instead of storing what it computes.
+    """Returns whether it pays to compute a kernel in all of its readers instead of storing its result.
 
     Args:
-        producer: One pointwise stage with one output.
-        readers: All that read the output, some of them in the sum of a contraction.
+        producer: A kernel of one pointwise stage with one output.
+        readers: All readers of the output, some of them in the sum of a contraction.
         target: The target, a software adapter or a GPU.
-        alone: Whether it would be a separate dispatch, instead of running after the reduction of its rows.
+        alone: Whether the producer would be a separate dispatch, rather than run after the reduction of its rows.
     """
     machine = machine_of(target)
     if isinstance(machine, CpuModel):
@@ -64,7 +64,7 @@ def _saved_cycles(producer: Parts, readers: Sequence[Parts], machine: CpuModel, 
             before, after = (_contraction_cost(reader, one, target) for one in (None, producer))
             saved -= machine.prologue_margin * (after - before)
             if saved <= 0:
-                break  # further readers only take more
+                break  # further readers only add to the cost
         else:
             points = sum(_vectors(one.extents, machine) for one in reader.stages if source in one.buffers())
             saved -= machine.prologue_margin * points * (computing - machine.load)
@@ -72,14 +72,14 @@ def _saved_cycles(producer: Parts, readers: Sequence[Parts], machine: CpuModel, 
 
 
 def _loading(kernel: Parts, machine: CpuModel) -> float:
-    """Returns the cost on a CPU of loading the operands of one point; less for those that many points share."""
+    """Returns the cost on a CPU of loading the operands of one point; operands that many points share cost less."""
     stage, points = kernel.stages[0], cost.points(kernel.grid)
     whole = sum(1 for _, m in stage.reads if cost.points([kernel.grid[loop] for loop in used_dims(m)]) == points)
     return machine.load * (whole + len(stage.loads())) + machine.uniform_load * (len(stage.reads) - whole)
 
 
 def _vectors(extents: Sequence[int], machine: CpuModel) -> float:
-    """Returns how many vectors of points each core of a CPU computes."""
+    """Returns the number of vectors of points that each core of a CPU computes."""
     return cost.points(extents) / (machine.lanes * machine.cores)
 
 
@@ -97,7 +97,7 @@ def _saved_bytes(producer: Parts, readers: Sequence[Parts], machine: GpuModel, t
             before, after = (_contraction_cost(reader, one, target) for one in (None, producer))
             saved -= after - before
             if saved <= 0:
-                break  # further readers only take more
+                break  # further readers only add to the cost
     return saved
 
 
@@ -105,10 +105,10 @@ def _saved_bytes(producer: Parts, readers: Sequence[Parts], machine: GpuModel, t
 
 
 def _contraction_cost(reader: Parts, producer: Parts | None, target: Target) -> float:
-    """Returns the cost of a reader's contraction, alone or with a producer computed in it.
+    """Returns the cost of a reader's contraction, by itself or with a producer inlined.
 
-    Infinite if the result is not a contraction: if the producer's values are the same for all rows, or all columns,
-    a block of results can't reuse anything, and each result would recompute all of them.
+    The cost is infinite if the result is no longer a contraction: if the producer's values are the same for all rows,
+    or for all columns, a block of results can't reuse them, and each result would recompute all of them.
     """
     assert reader.contraction is not None
     stage = reader.contraction.copy()

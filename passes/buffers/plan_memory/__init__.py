@@ -1,4 +1,4 @@
-"""`plan-memory`: places every buffer at an offset of an arena, for as long as it lives."""
+"""`plan-memory`: assigns every buffer an offset in an arena for the duration of its live range."""
 
 from tensorgrad.passes.buffers.plan_memory.plan_memory_pass import PlanMemoryPass
 

@@ -1,4 +1,4 @@
-"""Lays ranges out in arenas: side by side by name, or over each other by lifetime."""
+"""Lays out ranges in arenas: side by side, or overlapping where lifetimes are disjoint."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Range:
-    """Bytes that are in use from one step of the order to another, both included."""
+    """Bytes that are live from step `first` of the order to step `last`, inclusive."""
 
     size: int
     first: int
     last: int
 
     def overlaps(self, other: Range) -> bool:
-        """Returns whether both are in use at some step."""
+        """Returns whether both are live at some step."""
         return self.first <= other.last and other.first <= self.last
 
 
 @dataclass
 class Layout:
-    """Where ranges lie: an arena and an offset for each, and the arenas' sizes."""
+    """The arena and offset of each range, and the sizes of the arenas."""
 
     places: list[tuple[int, int]]
     sizes: list[int] = field(default_factory=list[int])
 
 
 def aligned(size: int, alignment: int) -> int:
-    """`size` rounded up."""
+    """Returns `size` rounded up to a multiple of `alignment`."""
     return -(-size // alignment) * alignment
 
 
 def side_by_side(sizes: Sequence[int], alignment: int, limit: int) -> Layout:
-    """Returns one range behind the other, in as few arenas of at most `limit` bytes as that takes."""
+    """Places ranges one after another, each in the last arena if that stays within `limit` bytes, else in a new one."""
     layout = Layout([])
     for size in sizes:
         start = aligned(layout.sizes[-1], alignment) if layout.sizes else 0
@@ -46,7 +46,7 @@ def side_by_side(sizes: Sequence[int], alignment: int, limit: int) -> Layout:
 
 
 def by_lifetime(ranges: Sequence[Range], alignment: int, limit: int) -> Layout:
-    """Puts ranges whose lifetimes don't overlap over each other: largest first, each at the lowest place that is free.
+    """Lets ranges overlap where their lifetimes are disjoint: largest first, each at the lowest free offset.
 
     Greedy by size: Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020.
     """
@@ -79,6 +79,6 @@ def _lowest(busy: Sequence[tuple[int, int, int]], size: int, alignment: int, lim
 
 
 def least_bytes(ranges: Sequence[Range]) -> int:
-    """Returns the most bytes in use at one step: no layout for this order is smaller."""
+    """Returns the most bytes that are live at one step, a lower bound on any layout for this order."""
     steps = {one.first for one in ranges}
     return max((sum(r.size for r in ranges if r.first <= step <= r.last) for step in steps), default=0)

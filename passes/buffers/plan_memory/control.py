@@ -1,4 +1,4 @@
-"""Plans functions that run others in loops and branches: all of their kernels come to stand in one function."""
+"""Plans functions that run others in loops and branches: the kernels of all of them are inlined into one function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tensorgrad.passes.buffers.plan_memory.arenas import aligned
 
 
 class Loop:
-    """A loop: how often it runs, when, and its op."""
+    """A loop: its trip count, its op, and the first and last step of its body."""
 
     def __init__(self, count: int, location: LocationAttr):
         self.count = count
@@ -32,14 +32,14 @@ class Loop:
 
 @dataclass(eq=False)
 class Root:
-    """Memory for one value, or for both values of one that a loop carries.
+    """The memory of one value, or of both buffers of a double-buffered carry.
 
     Attributes:
-        size: Its bytes.
-        location: Where the value is made.
-        home: The loops around the place where it is made.
-        argument: The argument of the function that it is, if it is one.
-        uses: When it is read or written: the step, and the loops around it.
+        size: The size in bytes.
+        location: The location of the op that allocates the value.
+        home: The loops around that op.
+        argument: The function's argument, if the value is one.
+        uses: The steps at which the value is read or written, each with the loops around it.
     """
 
     size: int
@@ -49,7 +49,7 @@ class Root:
     uses: list[tuple[int, tuple[Loop, ...]]] = field(default_factory=list["tuple[int, tuple[Loop, ...]]"])
 
     def lifetime(self) -> tuple[int, int]:
-        """Returns the first and last step of its use; a use inside a loop that it outlives lasts for the whole loop."""
+        """Returns the first and last step of the live range. A use in a loop that it outlives counts for all of it."""
         firsts: list[int] = []
         lasts: list[int] = []
         for step, loops in self.uses:
@@ -61,10 +61,11 @@ class Root:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value lies: bytes of a root, from `offset` on, and from loop to loop further on.
+    """The location of a value: `offset` bytes into a root, plus a distance that depends on the iterations of loops.
 
     Attributes:
-        terms: For each loop that moves it: the loop, what its iteration comes to, and the elements that this moves by.
+        terms: For each such loop: the loop, a position as an expression of its iteration index, and the stride of the
+            position in elements.
     """
 
     root: Root
@@ -72,7 +73,7 @@ class Place:
     terms: tuple[tuple[Loop, AffineExpr, int], ...] = ()
 
     def row(self, loop: Loop, position: AffineExpr, stride: int) -> Place:
-        """Returns the part of it at a position that depends on a loop's iteration."""
+        """Returns the slice at a position that depends on a loop's iteration index."""
         return replace(self, terms=(*self.terms, (loop, position, stride)))
 
 
@@ -81,7 +82,7 @@ Env: TypeAlias = dict[SSAValue, Place]
 
 @dataclass
 class KernelItem:
-    """A kernel, and where its operands lie."""
+    """A kernel and the places of its operands."""
 
     kernel: KernelOp
     places: list[Place]
@@ -89,7 +90,7 @@ class KernelItem:
 
 @dataclass
 class LoopItem:
-    """What a loop runs."""
+    """A loop and its body."""
 
     loop: Loop
     items: list[Item]
@@ -97,7 +98,7 @@ class LoopItem:
 
 @dataclass
 class BranchItem:
-    """What two branches run."""
+    """A conditional and the bodies of its two branches."""
 
     op: ChooseOp
     predicate: Place
@@ -108,12 +109,12 @@ Item: TypeAlias = KernelItem | LoopItem | BranchItem
 
 
 class ControlTree:
-    """The kernels of a function and of all that it runs, in order, with the place of each operand.
+    """The kernels of a function and of all functions that it runs, in order, with the place of each operand.
 
     Args:
-        module: Holds the functions.
-        function: Runs the others.
-        alignment: The multiple that offsets have to be of, in bytes.
+        module: The module that holds the functions.
+        function: The function that runs the others.
+        alignment: The alignment of offsets in bytes.
     """
 
     def __init__(self, module: ModuleOp, function: FuncOp, alignment: int):
@@ -164,7 +165,7 @@ class ControlTree:
         return root
 
     def _place_carried(self, op: RunOp, count: int, env: Env, loops: tuple[Loop, ...]) -> None:
-        """Memory for a loop's carried values: one buffer if the next value may overwrite the old one, else two."""
+        """Assigns each value that a loop carries one buffer if its update can be in place, else two."""
         function = self._callee(op.function, op.expected())
         old, new = _carried(op, function)
         in_place = _updates_in_place(function)
@@ -219,7 +220,7 @@ class ControlTree:
             arguments = function.body.block.args
             inner: Env = {a: env[value] for a, value in zip(arguments, op.operands_of(number), strict=True)}
             branches.append(self._function(function, inner, loops))
-        # What either branch uses is live in both: which one runs is known at run time only.
+        # Operands of either branch are live throughout both: which one runs is known only at run time.
         for step in (first, max(self.step - 1, first)):
             place.root.uses.append((step, loops))
             for value in op.operands:
@@ -255,27 +256,27 @@ def _size(value: SSAValue) -> int:
 
 
 def _carried(op: RunOp, function: FuncOp) -> tuple[list[SSAValue], list[SSAValue]]:
-    """Returns a loop function's arguments for the old and for the next carried values."""
+    """Returns a loop body's arguments for the current and for the next carried values."""
     args, count = list(function.body.block.args), len(op.init)
     after = len(args) - len(op.stacks) - count
     return list(args[len(op.consts) : len(op.consts) + count]), list(args[after : after + count])
 
 
 def _sliced(op: RunOp, function: FuncOp) -> tuple[list[SSAValue], list[SSAValue]]:
-    """Returns a loop function's arguments for slices: those it reads, and those it writes."""
+    """Returns a loop body's arguments for the slices that it reads, and for those that it writes."""
     args, first = list(function.body.block.args), len(op.consts) + len(op.init)
     return list(args[first : first + len(op.over)]), list(args[len(args) - len(op.stacks) :])
 
 
 def _whole(op: RunOp, function: FuncOp) -> list[SSAValue]:
-    """Returns a loop function's arguments that are the same every time."""
+    """Returns a loop body's loop-invariant arguments."""
     args = list(function.body.block.args)
     first = len(op.consts) + len(op.init) + len(op.over)
     return [*args[: len(op.consts)], *args[first : first + len(op.constants)]]
 
 
 def _updates_in_place(function: FuncOp) -> dict[SSAValue, SSAValue]:
-    """Returns the new values that may take the place of old ones, each with its old one."""
+    """Returns the new values that may overwrite old ones, each mapped to the old value."""
     if has_calls(function):
         return {}
     graph = KernelGraph.of(function)

@@ -1,4 +1,4 @@
-"""What a memory plan comes to, for the log topic `memory`."""
+"""Logs memory plans under the topic `memory`."""
 
 from __future__ import annotations
 

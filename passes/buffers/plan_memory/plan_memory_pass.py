@@ -55,21 +55,24 @@ from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 @dataclass(frozen=True)
 class PlanMemoryPass(LevelPass):
-    """Gives every buffer a range of an arena.
+    """Assigns every buffer a range of an arena.
 
-    Expects functions of `buf` whose buffers have one writer each. Guarantees: functions without arguments; storage is
-    `buf.arena`s and `buf.view`s, with names and roles on the views. Parameters lie in one arena, in the order of the
-    arguments, and each kind of optimizer state (the part of its name before the first `/`) in one. The buffers of a
-    `buf.pack` lie side by side as it says, with zeros between them, and it becomes one view; packed allocations, such
-    as gradients, have an arena to themselves. Inputs and scalars share one arena, scalars packed at its start.
-    Everything else shares the workspace, by lifetime, which is from start to wait for what an exchange in two phases
-    reads and writes. Updates happen in place where no reader of the old value comes later, else by a copy at the end.
-    No range crosses another that is in use. The function says `buf.peak_bytes` (all arenas), `buf.workspace_bytes`, and
-    `buf.least_workspace_bytes`, which no plan for this order can go below.
+    Expects functions of `buf` whose buffers have one writer each. Guarantees functions without arguments, whose storage
+    is `buf.arena`s and `buf.view`s, with names and roles on the views. Ranges that are live at the same time don't
+    overlap. The function gets the attributes `buf.peak_bytes` (all arenas), `buf.workspace_bytes`, and
+    `buf.least_workspace_bytes`, a lower bound on the workspace of any plan for this order of kernels.
 
-    The kernels of private functions that a function runs come to stand in it, in `buf.repeat` and `buf.branch`. What a
-    loop carries is updated in place, or double-buffered; slices of sequences are read and written where they
-    lie.
+    - Parameters share an arena, in the order of the arguments; so does each kind of optimizer state (the part of the
+      name before the first `/`).
+    - Inputs and scalars share an arena, with the scalars packed at its start.
+    - The buffers of a `buf.pack` lie at its offsets, with zeros between them, and the pack becomes one view. Packed
+      allocations, such as gradients, have an arena of their own.
+    - Everything else shares the workspace, by live range. Buffers of a two-phase exchange are live from its start to
+      its wait.
+    - An update is in place if no later kernel reads the old value. Otherwise it is copied at the end.
+
+    The kernels of private functions that a function runs are inlined into `buf.repeat` and `buf.branch`. Values that a
+    loop carries are updated in place or double-buffered; slices of sequences are read and written in place.
 
     Attributes:
         target: The device: alignment, and the limits on bindings and buffers.
@@ -158,14 +161,14 @@ class _Plan:
             raise too_large(f"{self._name(value)} of {value.type}", size, owner.location, self.target)
 
     def _name(self, value: SSAValue) -> str:
-        """Returns a buffer's name in messages."""
+        """Returns the name of a buffer for messages."""
         slots: dict[SSAValue, Slot] = dict(zip(self.arguments, self.slots, strict=True))
         return f"{slots[value].role} {slots[value].name!r}" if value in slots else value.name_hint or "a tensor"
 
     # Updates
 
     def _update_in_place(self) -> list[tuple[SSAValue, SSAValue]]:
-        """Lets updates write over the old values; gives (new, old) for those that must be copied at the end."""
+        """Makes updates overwrite the old values; returns (new, old) for those that must be copied at the end."""
         copies: list[tuple[SSAValue, SSAValue]] = []
         for old, new in list(self.graph.updates.items()):
             writer, row = self.graph.writer(new), row_of(new)
@@ -180,7 +183,7 @@ class _Plan:
         return copies
 
     def _row_in_place(self, row: PackOp, writer: KernelOp | None) -> bool:
-        """Returns whether a row of updates takes the place of the old values' row; decided once, for all of them."""
+        """Returns whether a row of updates overwrites the row of the old values; decided once for the whole row."""
         if row not in self.packs:
             old = None if writer is None else self.graph.places.get(row.result)
             in_place = (
@@ -190,23 +193,23 @@ class _Plan:
         return self.packs[row] is not None
 
     def _is_in_place(self, writer: KernelOp, old: SSAValue, new: SSAValue, parts: Sequence[SSAValue]) -> bool:
-        """Returns whether a kernel that writes an update, or a row of them, may write it over the old values."""
+        """Returns whether a kernel that writes an update, or a row of updates, may overwrite the old values."""
         rows = {row.result for part in parts if (row := row_of(part)) is not None and row.result is not old}
         if rows & set(writer.inputs):
-            return False  # the row has other points
+            return False  # the kernel reads the row at other indices than it writes the parts
         possible = all(self.graph.updates[part] in self.graph.in_place for part in parts)
         possible = possible and writes_in_place(writer, old, new)
         return possible and not any(self._read_again(part, writer) for part in parts)
 
     def _read_again(self, old: SSAValue, writer: KernelOp) -> bool:
-        """Returns whether a kernel behind the writer, or behind where it starts to write, reads the old value."""
+        """Returns whether a kernel after the writer, or after the start of its exchange, reads the old value."""
         behind = self.order[self.order.index(self.starts.get(writer, writer)) + 1 :]
         return any(kernel in behind for kernel in users(old))
 
     # Rows
 
     def _remaining_rows(self) -> list[PackOp]:
-        """Returns the rows that are left once those in place have become the rows of the old values."""
+        """Replaces rows that are updated in place with the rows of the old values, and returns the others."""
         for row, old in self.packs.items():
             if old is not None:
                 row.result.replace_all_uses_with(old)
@@ -217,7 +220,7 @@ class _Plan:
         return [row for row, old in self.packs.items() if old is None]
 
     def _place_rows(self, rows: Sequence[PackOp], views: dict[SSAValue, SSAValue], anchor: Operation) -> None:
-        """One view for each row, over the views of its parts."""
+        """Creates a view for each row, over the views of its parts."""
         for row in rows:
             width = element_bytes(element_of(row.result))
             places = [cast(ViewOp, views[part].owner) for part in row.parts]
@@ -240,7 +243,7 @@ class _Plan:
     # Arenas
 
     def _units(self, members: Sequence[SSAValue]) -> list[list[tuple[SSAValue, int, int]]]:
-        """Returns what lies side by side: buffers, and the buffers of each row, with offset and end in bytes."""
+        """Returns the units to lay out: a buffer, or those of a row, each with its offset and end in bytes."""
         units: dict[object, list[tuple[SSAValue, int, int]]] = {}
         for value in members:
             row = row_of(value)
@@ -253,7 +256,7 @@ class _Plan:
         return list(units.values())
 
     def _gradients(self, anchor: Operation) -> dict[SSAValue, SSAValue]:
-        """Views for packed allocations, in an arena that is zero wherever nothing is written."""
+        """Creates views for packed allocations, in arenas that are zero between them."""
         values = [op.memref for op in self._allocations() if row_of(op.memref) is not None]
         units = self._units(values)
         layout = side_by_side([max(end for *_, end in unit) for unit in units], *self._limits())
@@ -264,19 +267,21 @@ class _Plan:
         return result
 
     def _limits(self) -> tuple[int, int]:
-        """Returns the alignment of buffers that may be packed, and the largest arena of them."""
+        """Returns the alignment of packed buffers, and the maximum size of their arenas."""
         limit = self._bindable()
         rows = [buffer_bytes(op.result.type) for op in self.block.ops if isinstance(op, PackOp)]
         alignment = max(self.target.min_storage_buffer_offset_alignment, PACK_ALIGNMENT)
         return alignment, self.target.max_buffer_size if max(rows, default=0) > limit else limit
 
     def _bindable(self) -> int:
-        """Returns the size of the largest arena that one binding can hold."""
+        """Returns the maximum size of an arena that one binding can cover."""
         return min(self.target.max_buffer_size, self.target.max_storage_buffer_binding_size)
 
     def _workspace_limit(self) -> int:
-        """Returns the largest arena of the workspace: one that a binding can hold, if kernels have buffers too many to
-        bind each by itself."""
+        """Returns the maximum size of a workspace arena.
+
+        It is that of a binding if a kernel has too many buffers to bind each separately.
+        """
         most = max((self._bindings_apart(kernel) for kernel in self._kernels()), default=0)
         is_crowded = most > self.target.max_storage_buffers_per_shader_stage
         return self._bindable() if is_crowded else self.target.max_buffer_size
@@ -285,13 +290,13 @@ class _Plan:
         return self.order
 
     def _bindings_apart(self, kernel: KernelOp) -> int:
-        """Returns how many bindings a kernel needs if each buffer is bound by itself."""
+        """Returns the number of bindings of a kernel if each buffer is bound separately."""
         return sum(bindings_of(buffer_bytes(cast(Buffer, value.type)), self.target) for value in {*kernel.operands})
 
     def _named_arena(
         self, label: str, role: str, members: list[tuple[SSAValue, Slot]], anchor: Operation
     ) -> dict[SSAValue, SSAValue]:
-        """Views for arguments, side by side in the order of the arguments, scalars in front."""
+        """Creates views for arguments, side by side in their order, with the scalars first."""
         scalars = [entry for entry in members if entry[1].role == "scalar"]
         others = [entry for entry in members if entry[1].role != "scalar"]
         packed = 4 * len(scalars)
@@ -299,7 +304,7 @@ class _Plan:
         limits = self.target.min_storage_buffer_offset_alignment, self.target.max_buffer_size
         if role in ("parameter", "state") or any(row_of(value) is not None for value, _ in others):
             limits = self._limits()
-        if role != "parameter":  # whose order is that of the arguments, so that other programs find them there
+        if role != "parameter":  # parameters keep the order of the arguments, on which other programs rely
             units = self._units([value for value, _ in others])
         sizes = ([packed] if scalars else []) + [max(end for *_, end in unit) for unit in units]
         layout = side_by_side(sizes, *limits)
@@ -329,7 +334,7 @@ class _Plan:
         return result
 
     def _workspace(self, anchor: Operation) -> dict[SSAValue, SSAValue]:
-        """Views for allocations, over each other where lifetimes allow."""
+        """Creates views for allocations, which overlap where lifetimes are disjoint."""
         number = steps_of(self.order)
         values = [op.memref for op in self._allocations() if row_of(op.memref) is None]
         ranges: list[Range] = []
@@ -352,7 +357,7 @@ class _Plan:
         arenas: list[ArenaOp] = []
         for number, size in enumerate(layout.sizes):
             name = label if len(layout.sizes) == 1 else f"{label}{number}"
-            arena = ArenaOp.of(name, role, max(-(-size // 4) * 4, 4))  # no device has empty buffers
+            arena = ArenaOp.of(name, role, max(-(-size // 4) * 4, 4))  # devices have no empty buffers
             arena.location = self.function.location
             self.block.insert_op_before(arena, anchor)
             self.total += arena.size
@@ -413,7 +418,7 @@ class _ControlPlan(_Plan):
     # Storage
 
     def _named_arenas(self) -> dict[SSAValue, SSAValue]:
-        """Memory for the arguments but those that lie where what they update lies."""
+        """Creates views for all arguments except updates in place."""
         groups: dict[tuple[str, str], list[tuple[SSAValue, Slot]]] = {}
         for argument, slot in zip(self.arguments, self.slots, strict=True):
             root = self.tree.arguments[argument]
@@ -450,7 +455,7 @@ class _ControlPlan(_Plan):
         return [op for function in functions for op in operations(function.body.block) if isinstance(op, KernelOp)]
 
     def _counters(self) -> SSAValue | None:
-        """Returns the iteration indices up to the longest trip count, each at a bindable offset."""
+        """Returns a buffer of the iteration indices below the longest trip count, each at a bindable offset."""
         if not self.tree.loops:
             return None
         longest = max(self.tree.loops, key=lambda loop: loop.count)
@@ -474,7 +479,7 @@ class _ControlPlan(_Plan):
     # Kernels
 
     def _emit(self, items: Sequence[Item], block: Block, counters: SSAValue | None) -> None:
-        """Puts kernels, loops and branches at the end of a block."""
+        """Appends kernels, loops and branches to a block."""
         for item in items:
             if isinstance(item, KernelItem):
                 kinds = [operand.type for operand in item.kernel.operands]
@@ -497,7 +502,7 @@ class _ControlPlan(_Plan):
                 self._emit(item.items, item.loop.op.body.block, counters)
 
     def _count(self, loop: Loop, counters: SSAValue) -> None:
-        """The loop's iteration index as a buffer."""
+        """Emits the view of a loop's iteration index."""
         words = self.target.min_storage_buffer_offset_alignment // 4
         at = AffineMap(1, 0, (AffineDimExpr(0) * words,))
         row = RowOp.of(counters, [loop.op.iteration], at, buffer_type([1], i32))
@@ -505,7 +510,7 @@ class _ControlPlan(_Plan):
         loop.op.body.block.add_op(row)
 
     def _buffer(self, place: Place, kind: Attribute, location: LocationAttr) -> SSAValue:
-        """Returns a place as a view, or as a row of one."""
+        """Returns a view of a place, or a row of a view if the place moves with a loop."""
         arena, start = self.starts[place.root]
         if not place.terms:
             key = place.root, place.offset, kind
@@ -532,7 +537,7 @@ class _ControlPlan(_Plan):
         return self.rows[place, kind]
 
     def _insert_row(self, row: RowOp, loops: Sequence[Loop]) -> None:
-        """Puts a row where all of its loops run, in front of the kernels."""
+        """Inserts a row in the innermost of its loops, before the kernels."""
         innermost = next(loop for loop in reversed(self.tree.loops) if loop in loops)
         block = innermost.op.body.block
         first = block.first_op
@@ -541,7 +546,7 @@ class _ControlPlan(_Plan):
 
 
 def too_large(what: str, size: int, location: LocationAttr, target: Target) -> DiagnosticException:
-    """Returns the error of what no buffer of a target can hold."""
+    """Returns the error for a value that no buffer of a target can hold."""
     return DiagnosticException(
         f"{what} takes {size} bytes, more than a buffer of target {target.name} can hold ({target.max_buffer_size}); "
         f"it was made at {line_of(location)}"
