@@ -1,4 +1,4 @@
-"""`lower-tg-to-buf`: tensors become buffers, ops become kernels, movement becomes index maps."""
+"""`lower-tg-to-buf`: tensors become buffers, ops become kernels, and data movement becomes index maps."""
 
 from tensorgrad.passes.buffers.lower_tg_to_buf.lower_tg_to_buf import LowerTgToBufPass
 

@@ -1,4 +1,4 @@
-"""Makes kernels of one stage."""
+"""Builds kernels of one stage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ index = IndexType()
 
 
 class StageBody(ScalarBuilder):
-    """The body of a stage in the making: scalars, loop indices, loads at computed indices."""
+    """Builds the body of a stage: scalars, loop indices, loads at computed indices."""
 
     def __init__(self, block: Block, buffers: dict[SSAValue, SSAValue], kept: Sequence[int]):
         super().__init__(block)
@@ -35,16 +35,16 @@ class StageBody(ScalarBuilder):
         self._kept = kept
 
     def loop(self, position: int) -> Value:
-        """Returns the index of a loop; loops of extent 1 are left out of the stage and stay at 0."""
+        """Returns the index of a loop. The stage omits loops of extent 1, whose index is 0."""
         if position not in self._kept:
             return self.constant(0, index)
-        # linalg.index stands directly in the stage's body, never inside a condition.
+        # linalg.index goes directly into the stage's body, never into a condition.
         op = IndexOp(self._kept.index(position))
         self._body.add_op(op)
         return self.value(op.result)
 
     def evaluate(self, at: AffineMap, loops: Sequence[Value]) -> list[Value]:
-        """Returns the results of an index map at the given indices."""
+        """Emits the results of an index map at the given indices."""
         values: list[Value] = []
         for result in at.results:
             if isinstance(result, AffineDimExpr):
@@ -55,15 +55,15 @@ class StageBody(ScalarBuilder):
         return values
 
     def load(self, buffer: SSAValue, indices: Sequence[Value]) -> Value:
-        """Returns an element of one of the kernel's buffers (given as the buffer outside)."""
+        """Emits a load from one of the kernel's operands, given as the buffer outside the kernel."""
         return self.add(memref.LoadOp.get(self._buffers[buffer], [at.ssa for at in indices]))
 
     def load_at(self, source: View, indices: Sequence[Value]) -> Value:
-        """Returns an element of a view."""
+        """Emits a load of an element of a view."""
         return self.load(source.buffer, self.evaluate(source.map, indices))
 
     def guarded(self, condition: Value, inside: Callable[[], Value], otherwise: Value | Callable[[], Value]) -> Value:
-        """`inside` where `condition` holds, else `otherwise`; only the side that holds reads memory."""
+        """Emits a condition: `inside` where it holds, else `otherwise`. Only the side that is taken reads memory."""
         then, orelse = Block(), Block()
         with self.within(then):
             value = inside().ssa
@@ -76,7 +76,7 @@ class StageBody(ScalarBuilder):
     def fold(
         self, start: Value, stop: Value, most: int, initial: Value, body: Callable[[Value, Value], Value]
     ) -> Value:
-        """Returns a value carried through a loop from `start` to `stop`, both computed, at most `most` iterations."""
+        """Emits a loop from `start` to `stop` of at most `most` iterations, and returns the final carried value."""
         block = Block(arg_types=[index, initial.type])
         with self.within(block):
             block.add_op(scf.YieldOp(body(*self.values(block.args)).ssa))
@@ -90,16 +90,16 @@ Compute: TypeAlias = Callable[[StageBody, Sequence[Value]], Value]
 
 @dataclass
 class KernelSpec:
-    """What a kernel of one stage is made of.
+    """The specification of a kernel of one stage.
 
     Attributes:
         grid: The extents of the grid.
         reduced: The extents of the stage's reduction loops.
-        reads: Operands; the map of each goes from all loops to the buffer's index.
+        reads: The operands; the map of each goes from all loops to the buffer's index.
         gathered: Buffers that the body loads from at computed indices.
         result: The element type of the result in buffers.
-        compute: Gives the value to store, or for a reduction to combine.
-        combine: For a reduction: the op that folds a value into the accumulator.
+        compute: Builds the value to store or, in a reduction, to combine.
+        combine: In a reduction, the op that folds a value into the accumulator.
     """
 
     grid: tuple[int, ...]
@@ -118,13 +118,13 @@ class KernelSpec:
 
 
 def accumulates_half(spec: KernelSpec) -> bool:
-    """Returns whether a kernel would add or multiply many f16 in an accumulator of f16."""
+    """Returns whether a kernel would accumulate a sum or product of several f16 in f16."""
     folds = spec.combine in (arith.AddfOp, arith.MulfOp) and any(extent != 1 for extent in spec.reduced)
     return folds and spec.result == f16
 
 
 def in_full(spec: KernelSpec) -> KernelSpec:
-    """Returns the kernel with operands, arithmetic and result of f16 in f32."""
+    """Returns the kernel with its f16 operands extended to f32, and arithmetic and result in f32."""
 
     def wide(value: Value) -> Value:
         return value.cast(arith.ExtFOp, f32) if value.type == f16 else value
@@ -145,7 +145,7 @@ def rounded(source: View, spec: KernelSpec) -> KernelSpec:
 
 
 def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
-    """Returns a kernel of one stage that writes `output`. Loops of extent 1 are left out."""
+    """Returns a kernel of one stage that writes `output`, without loops of extent 1."""
     kept = [loop for loop, extent in enumerate(spec.extents) if extent != 1]
     grid = [extent for extent in spec.grid if extent != 1]
     own = [extent for extent in spec.reduced if extent != 1]
@@ -190,7 +190,7 @@ def _substituted(read: AffineMap, loops: Sequence[AffineExpr], rank: int) -> Aff
 
 
 def set_location(op: Operation, location: LocationAttr | None) -> None:
-    """Gives an op and everything in it a location."""
+    """Sets the location of an op and of all ops nested in it."""
     if location is not None:
         op.location = location
         for inner in (inner for region in op.regions for block in region.blocks for inner in operations(block)):

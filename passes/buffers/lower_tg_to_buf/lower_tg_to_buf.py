@@ -47,17 +47,19 @@ from tensorgrad.passes.levels import TENSORS, LevelPass
 
 @dataclass(frozen=True)
 class LowerTgToBufPass(LevelPass):
-    """Lowers every `tg` function to kernels over memrefs, one kernel an op.
+    """Lowers every `tg` function to kernels over memrefs, one kernel per op.
 
-    Expects functions of one block of `tg` ops that end in `func.return`; the only calls are composite. Guarantees:
-    arguments become memrefs; results become further memref arguments, which the function writes (roles `output`,
-    `gradient`, `update`); constants that are not the same number everywhere become arguments with role `constant`;
-    nothing is returned. Every buffer has exactly one writer. Reshapes, transposes, broadcasts, slices and reversals are
-    index maps and dispatch nothing, nor does an op without elements. What is packed is in a `buf.pack`, and so are
-    updates that are parts of one row. A composite attention is one kernel, two for its derivative; a collective is one.
+    Expects functions of one block of `tg` ops that ends in `func.return`; the only calls are composite. Guarantees that
+    every buffer has exactly one writer.
 
-    A function with loops or branches becomes one that calls private functions, by `buf.run` and `buf.choose`: the ops
-    between them, and the regions. What a loop begins with lies in a buffer of its own.
+    - Arguments become memrefs. Results become further memref arguments, which the function writes (roles `output`,
+      `gradient`, `update`). Constants become arguments with role `constant`, except splats, which kernels contain.
+    - Reshapes, transposes, broadcasts, slices and reversals become index maps and dispatch nothing, nor does an op
+      without elements.
+    - Packed tensors become a `buf.pack`, as do updates that are slices of one row.
+    - A composite attention becomes one kernel, its derivative two; a collective becomes one.
+    - A function with loops or branches calls private functions by `buf.run` and `buf.choose`: one for each sequence of
+      ops between them, and one for each region. A loop's initial values get their own buffers.
     """
 
     name = "lower-tg-to-buf"
@@ -75,12 +77,12 @@ class LowerTgToBufPass(LevelPass):
 
 
 def _is_whole(value: SSAValue, view: View) -> bool:
-    """Returns whether a tensor is all of a buffer, element by element."""
+    """Returns whether a tensor is a whole buffer, in the same order."""
     return affine.is_identity(view.map) and shape_of(value) == buffer_shape(view.buffer)
 
 
 def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
-    """Returns the row that a tensor is a part of, and where."""
+    """Returns the one-dimensional tensor that a tensor is a slice of, and the slice's start; else `None`."""
     owner = value.owner.operand.owner if isinstance(value.owner, ReshapeOp) else value.owner
     if not isinstance(owner, SliceOp) or len(shape_of(owner.operand)) != 1:
         return None
@@ -88,7 +90,7 @@ def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
 
 
 def _are_parts(parts: Sequence[tuple[int, int]], sizes: Sequence[int], row: SSAValue) -> bool:
-    """Returns whether places lie behind each other, where any device can bind."""
+    """Returns whether the parts of a row are disjoint and start at offsets that any device can bind."""
     end, bytes_each = 0, element_bytes(buffer_element(row))
     for number, offset in sorted(parts, key=lambda part: part[1]):
         if offset < end or offset * bytes_each % PACK_ALIGNMENT:
@@ -107,9 +109,9 @@ class _Lowering:
         self.results = results_of(function)
         self.lowered: dict[SSAValue, Lowered] = {}
         self.made: dict[Operation, Operation] = {}
-        """What the new block has, in order: what was made, each with itself or what takes its place."""
+        """The ops of the new block in order of creation, each mapped to itself or to its replacement."""
         self.views_of: dict[SSAValue, list[SSAValue]] = {}
-        """The values that are views of a buffer; known once all ops are lowered."""
+        """The tensors that are views of each buffer, collected once all ops have been lowered."""
 
     def run(self) -> None:
         """Lowers the function in place."""
@@ -184,7 +186,7 @@ class _Lowering:
         return self._emit(rule(op, operands), op)
 
     def _without_elements(self, op: TensorOp, operands: list[Lowered]) -> Lowered:
-        """Returns an op over no elements gives one value everywhere: the padding, or what the reference gives."""
+        """Lowers an op whose operands have no elements to a splat: the padding, or the value of the op's semantics."""
         if isinstance(op, PadOp):
             value = operands[1]
             return value.through(AffineMap(len(op.shape), 0, ()), op.shape) if isinstance(value, View) else value
@@ -204,7 +206,7 @@ class _Lowering:
         return View(buffer, affine.identity(len(op.shape)))
 
     def _emit(self, spec: KernelSpec, op: TensorOp | CallOp) -> View:
-        """Appends a kernel; one that accumulates f16 does so in f32, and another rounds."""
+        """Appends a kernel. A sum or product of f16 is accumulated in f32, and a second kernel rounds it."""
         if accumulates_half(spec):
             return self._append(rounded(self._append(in_full(spec), op), spec), op)
         return self._append(spec, op)
@@ -220,7 +222,7 @@ class _Lowering:
         return View(buffer.memref, affine.identity(len(spec.grid)))
 
     def _in_memory(self, value: SSAValue, lowered: Lowered, op: TensorOp | CallOp) -> View:
-        """Returns a view as it is; a number everywhere is written out, for a kernel to load from."""
+        """Returns a view of the operand in memory; a splat is materialized."""
         return lowered if isinstance(lowered, View) else self._emit(self._copy(value, lowered), op)
 
     def _copy(self, value: SSAValue, lowered: Lowered) -> KernelSpec:
@@ -233,7 +235,7 @@ class _Lowering:
         )
 
     def _packed(self, op: PackOp, operands: Sequence[Lowered]) -> View:
-        """Returns a row of the buffers that hold the operands, or of copies where one is not a buffer of its own."""
+        """Packs the buffers of the operands into a row; an operand that is not a buffer of its own is copied."""
         parts: list[SSAValue] = []
         offsets: list[int] = []
         for value, lowered, offset in zip(op.parts, operands, int_list(op.properties, "offsets"), strict=True):
@@ -247,7 +249,7 @@ class _Lowering:
         return View(self._row(parts, offsets, op.shape[0], op), affine.identity(1))
 
     def _can_be_packed(self, buffer: SSAValue) -> bool:
-        """Returns whether a buffer may lie wherever its row does: inputs, outputs and constants may not."""
+        """Returns whether a buffer may be placed in a row: inputs, outputs and constants may not."""
         if not isinstance(buffer, BlockArgument):
             return isinstance(buffer.owner, memref.AllocOp)
         return self.arguments[buffer.index - len(self.originals)].role in ("parameter", "state")
@@ -259,7 +261,7 @@ class _Lowering:
         return row.result
 
     def _rows(self, values: Sequence[SSAValue], results: Sequence[Slot]) -> dict[SSAValue, list[tuple[int, int]]]:
-        """For each buffer that is a row of updates: the numbers of the results and their offsets."""
+        """Returns the buffers that are rows of updates, each with the numbers of the results and their offsets."""
         found: dict[SSAValue, list[tuple[int, int]]] = {}
         for number, (value, slot) in enumerate(zip(values, results, strict=True)):
             place = _part(value) if slot.role == "update" and 0 not in shape_of(value) else None
@@ -275,7 +277,7 @@ class _Lowering:
         }
 
     def _write_row(self, row: SSAValue, parts: Sequence[tuple[SSAValue, int]]) -> None:
-        """Redirects the producer of a row to the results that are its parts."""
+        """Redirects the producer of a row to the output arguments that are its parts."""
         owner = cast(memref.AllocOp, row.owner)
         ordered = sorted(parts, key=lambda part: part[1])
         new = RowOp.of([value for value, _ in ordered], [offset for _, offset in ordered], buffer_shape(row)[0])
@@ -285,14 +287,14 @@ class _Lowering:
         owner.erase()
 
     def _result_argument(self, value: SSAValue, returned: func.ReturnOp) -> SSAValue:
-        """Returns the argument that takes a result."""
+        """Appends the output argument for a result."""
         kind = buffer_type(shape_of(value), storage(element_of(value)))
         argument = self.block.insert_arg(kind, len(self.block.args))
         argument.location, argument.name_hint = returned.location, value.name_hint
         return argument
 
     def _write_result(self, value: SSAValue, argument: SSAValue) -> None:
-        """Redirects a result's producer to its output argument."""
+        """Redirects a result's producer to its output argument, or copies the result there."""
         lowered = self.lowered[value]
         if 0 in shape_of(value):
             return

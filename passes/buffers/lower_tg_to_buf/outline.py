@@ -1,4 +1,4 @@
-"""Functions with loops and branches: each run of ops between them, and each region, becomes a function of kernels."""
+"""Outlines functions with loops and branches: each run of ops between them, and each region, becomes a function."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ Lower: TypeAlias = Callable[[FuncOp], None]
 ControlOp: TypeAlias = ScanOp | CondOp
 
 PlainOp: TypeAlias = TensorOp | CallOp
-"""What becomes kernels: a tensor op, or a composite call."""
+"""An op that becomes kernels: a tensor op, or a composite call."""
 
 
 @dataclass
 class _Part:
-    """Ops that run in order, and what they hand on.
+    """A run of ops without loops and branches, and its results.
 
     Attributes:
-        ops: The ops.
-        results: Values, each with the buffer that takes it and the slot of the result.
+        ops: The ops in order.
+        results: The values used elsewhere, each with the buffer that receives it and the slot of the result.
     """
 
     ops: list[PlainOp] = field(default_factory=list["PlainOp"])
@@ -54,13 +54,13 @@ def has_control(function: FuncOp) -> bool:
 
 
 class Outlining:
-    """Lowers one function with loops and branches, and what it calls.
+    """Lowers one function with loops and branches, and their regions.
 
     Args:
-        module: Gets the new functions, which are private.
-        function: What is lowered, in place.
-        lower: Lowers the parts.
-        is_called: Whether it is the body of a loop or a branch.
+        module: The module that receives the new functions, which are private.
+        function: The function, which is lowered in place.
+        lower: Lowers a part.
+        is_called: Whether the function is the body of a loop or a branch.
     """
 
     def __init__(self, module: ModuleOp, function: FuncOp, lower: Lower, is_called: bool = False):
@@ -102,7 +102,7 @@ class Outlining:
     # Taking apart
 
     def _split(self) -> tuple[list[_Part], list[ControlOp]]:
-        """Returns the runs of ops, one more than there are loops and branches, and these."""
+        """Returns the loops and branches, and the runs of ops before, between and after them."""
         parts, controls = [_Part()], list[ControlOp]()
         for op in self.old.ops:
             if isinstance(op, PlainOp):
@@ -115,7 +115,7 @@ class Outlining:
         return parts, controls
 
     def _place_results(self, parts: Sequence[_Part], controls: Sequence[ControlOp]) -> None:
-        """Says which part writes each result of the function, or which loop does so by itself."""
+        """Determines which part writes each result of the function. A loop may write its stacked results directly."""
         maker: dict[SSAValue, int] = {
             result: number for number, part in enumerate(parts) for op in part.ops for result in op.results
         }
@@ -135,14 +135,14 @@ class Outlining:
                 self.buffers.setdefault(value, buffer) if value in maker else None
 
     def _may_update(self, slot: Slot, parts: Sequence[_Part], controls: Sequence[ControlOp]) -> bool:
-        """Returns whether nothing later on reads the old value."""
+        """Returns whether no later op reads the old value."""
         old = [a for a, s in self.slots.items() if s.name == slot.name and s.role in ("parameter", "state")]
         later: list[Operation] = [*(op for part in parts for op in part.ops), *controls]
         read = {operand for op in later for operand in op.operands}
         return not any(argument in read or argument in self.values for argument in old)
 
     def _export(self, part: _Part, following: ControlOp | None) -> None:
-        """Gives memory to the values of a part that are used outside of it; leaves are made anew where they are."""
+        """Allocates buffers for the values of a part that are used outside it; ops without operands are recomputed."""
         own = set[Operation](part.ops)
         for op in part.ops:
             for value in op.results:
@@ -158,7 +158,7 @@ class Outlining:
                     part.results.append((value, self.buffers[value], self._result_slot(value)))
 
     def _fresh(self, value: SSAValue, part: _Part) -> SSAValue:
-        """Returns a buffer that a part fills with a value, for a loop to use up."""
+        """Makes a part store a value in a buffer of its own, which a loop may overwrite, and returns the buffer."""
         buffer = self._alloc(value)
         part.results.append((value, buffer, self._result_slot(value)))
         return buffer
@@ -170,7 +170,7 @@ class Outlining:
     # Putting together
 
     def _run(self, part: _Part) -> None:
-        """Makes a function of a part, and calls it."""
+        """Outlines a part into a function, lowers it, and emits the call."""
         if not part.results:
             return
         needed = _needed(part)
@@ -244,7 +244,7 @@ class Outlining:
         results: Sequence[Slot],
         depth: int,
     ) -> FuncOp:
-        """Makes a function of a region's block, and lowers it."""
+        """Outlines a region's block into a function, and lowers it."""
         values, last = returned(block), block.last_op
         assert last is not None
         last.detach()
@@ -281,7 +281,7 @@ class Outlining:
         return self.buffers[value]
 
     def _own(self, value: SSAValue) -> SSAValue:
-        """Returns the buffer of a loop's or a branch's result."""
+        """Returns the buffer of a loop's or a branch's result, allocated if need be."""
         if value not in self.buffers:
             self.buffers[value] = self._alloc(value)
         return self.buffers[value]
@@ -299,7 +299,7 @@ class Outlining:
         return op.memref
 
     def _constants_of(self, function: FuncOp) -> list[SSAValue]:
-        """Makes a function's constants arguments of this one; gives the buffers."""
+        """Adds a callee's constants to the arguments of this function, and returns their buffers."""
         found: list[SSAValue] = []
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
             if slot.role == "constant":
@@ -315,7 +315,7 @@ class Outlining:
         self.block.add_op(op)
 
     def _finish(self) -> None:
-        """Puts the new block in the place of the old one."""
+        """Replaces the old block with the new one."""
         end = func.ReturnOp()
         end.location = return_of(self.function).location
         self.block.add_op(end)
@@ -328,7 +328,7 @@ class Outlining:
 
 
 def set_slots(function: FuncOp, arguments: Sequence[Slot], results: Sequence[Slot]) -> None:
-    """Writes names and roles on a function."""
+    """Sets the names and roles of a function's arguments and results."""
     function.properties["arg_attrs"] = slots_attribute(arguments)
     function.properties["res_attrs"] = slots_attribute(results)
 
@@ -344,12 +344,12 @@ def _buffer_type(value: SSAValue) -> Attribute:
 
 
 def _is_init(op: Operation, position: int) -> bool:
-    """Returns whether an operand is what a loop begins with, of which it gets a copy."""
+    """Returns whether an operand is an initial value of a loop, which gets a copy of it."""
     return isinstance(op, ScanOp) and len(op.consts) <= position < len(op.consts) + op.carries
 
 
 def _needed(part: _Part) -> list[PlainOp]:
-    """Returns the ops of a part that its results are made of, in order."""
+    """Returns the ops of a part that its results depend on, in order."""
     needed = {value for value, _, _ in part.results}
     found: list[PlainOp] = []
     for op in reversed(part.ops):
@@ -360,7 +360,7 @@ def _needed(part: _Part) -> list[PlainOp]:
 
 
 def _without_empty_loops(block: Block) -> None:
-    """Replaces loops that never run by what they begin with, and by stacks without elements."""
+    """Replaces loops of trip count 0 with their initial values, and with stacks without elements."""
     for op in list(block.ops):
         if isinstance(op, ScanOp) and not op.count:
             builder = TensorBuilder(block, before=op, location=op.location)
@@ -372,13 +372,14 @@ def _without_empty_loops(block: Block) -> None:
 
 
 def _with_views_where_they_are_read(block: Block) -> None:
-    """Makes views anew in each run of ops that reads them: handed on they would be copies, broadcast ones large ones.
+    """Clones views into each run of ops that reads them.
 
-    Views with fewer elements than what they are of stay: to hand on all of that would keep more memory in use.
+    Passed from one run to another, a view would be a copy, and a broadcast a large one. Views with fewer elements than
+    their operand stay: to pass the operand instead would keep more memory live.
     """
     controls: list[Operation] = [op for op in block.ops if isinstance(op, ControlOp)]
     runs = dict(zip(block.ops, accumulate((isinstance(op, ControlOp) for op in block.ops), initial=0), strict=False))
-    for op in reversed(list(block.ops)):  # the last of a chain first: what it is a view of is then read where it is
+    for op in reversed(list(block.ops)):  # the end of a chain first: its clone is then a use of the view before it
         if not is_view(op) or math.prod(shape_of(op.operands[0])) > math.prod(op.shape):
             continue
         made: dict[int, Operation] = {}

@@ -1,4 +1,4 @@
-"""How each op of `tg` is lowered: rules by class, which the families of `rules` register."""
+"""The registry of lowering rules by op class; the modules of `rules` register theirs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
 
 OpT = TypeVar("OpT", bound=TensorOp)
 Rule: TypeAlias = Callable[[OpT, Sequence[Lowered]], KernelSpec]
-"""Makes the kernel of an op from its lowered operands; called with at least one element in the result."""
+"""Builds the kernel of an op from its lowered operands. The result has at least one element."""
 
 Emit: TypeAlias = Callable[[KernelSpec], View]
 Sequencer: TypeAlias = Callable[[OpT, Sequence[Lowered], Emit], Lowered]
-"""Emits an op's kernels in order, and gives its result; called with at least one element in the result."""
+"""Emits an op's kernels in order, and returns its result, which has at least one element."""
 
 
 RULES: dict[type[TensorOp], Rule[TensorOp]] = {}
 SEQUENCES: dict[type[TensorOp], Sequencer[TensorOp]] = {}
 
 MEMORY_OPERANDS: dict[type[TensorOp], tuple[int, ...]] = {}
-"""The operands that a kernel loads from at computed indices, and so must lie in memory."""
+"""The positions of the operands that a kernel loads from at computed indices, which must be in memory."""
 
 VIEWS: dict[type[TensorOp], Callable[[TensorOp], AffineMap]] = {}
-"""For each op that costs nothing: the map from the result's index to the operand's."""
+"""For each op that only moves elements: the map from the result's index to the operand's."""
 
 
 def rule(kind: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Rule[OpT]], Rule[OpT]]:
@@ -37,7 +37,7 @@ def rule(kind: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Rule[OpT
 
     Args:
         kind: The op.
-        in_memory: The operands that the kernel loads from at computed indices, and so must lie in memory.
+        in_memory: The positions of operands that the kernel loads from at computed indices, which must be in memory.
     """
 
     def register(function: Rule[OpT]) -> Rule[OpT]:
@@ -53,7 +53,7 @@ def sequence(kind: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Sequ
 
     Args:
         kind: The op.
-        in_memory: The operands that they load from at computed indices, and so must lie in memory.
+        in_memory: The positions of operands that they load from at computed indices, which must be in memory.
     """
 
     def register(function: Sequencer[OpT]) -> Sequencer[OpT]:
@@ -75,7 +75,7 @@ def view(kind: type[TensorOp]) -> Callable[[Callable[[TensorOp], AffineMap]], Ca
 
 
 def pointwise(bodies: Mapping[type[TensorOp], Body]) -> None:
-    """Registers ops that work element by element, by what they do to one element."""
+    """Registers elementwise ops, each with the function that computes one element."""
 
     def kernel(op: TensorOp, operands: Sequence[Lowered]) -> KernelSpec:
         body = bodies[type(op)]

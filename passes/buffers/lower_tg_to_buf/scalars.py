@@ -1,6 +1,6 @@
-"""What the bodies of stages are made of: element types of buffers, and the op of `arith` for each.
+"""The element types of buffers, and the `arith` ops on them.
 
-Buffers are signless: `ui8` is `i8` here, and the sign sits in the op.
+Buffers are signless: `ui8` becomes `i8`, and the op determines the signedness.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def storage(element: Attribute) -> Attribute:
 
 
 def typed(slot: Slot, value: SSAValue) -> Slot:
-    """Says of an unsigned tensor what it is, unless its slot does: buffers are signless."""
+    """Records the element type of an unsigned tensor in its slot, unless it has one, since buffers are signless."""
     element = element_of(value)
     if slot.dtype is not None or not is_unsigned(element):
         return slot
@@ -55,7 +55,7 @@ def by_kind(name: str, element: Attribute) -> type[Operation]:
 
 
 def predicate(name: str, element: Attribute) -> str:
-    """`arith`'s predicate for one of `tg.compare`'s, on a tensor's element type."""
+    """Returns the `arith` predicate for a predicate of `tg.compare` on a tensor's element type."""
     if is_float(element):
         return "une" if name == "ne" else f"o{name}"
     if name in ("eq", "ne"):

@@ -1,4 +1,4 @@
-"""Tensors as they lie in memory: a buffer and an index map, or one number everywhere."""
+"""Lowered tensors: a buffer with an index map, or a splat."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tensorgrad.passes.analyses import affine
 
 @dataclass(frozen=True)
 class View:
-    """A tensor whose element at an index is the buffer's element at `map` of that index."""
+    """A tensor whose element at index `i` is the buffer's element at `map(i)`."""
 
     buffer: SSAValue
     map: AffineMap
 
     def through(self, inner: AffineMap, extents: Sequence[int]) -> View:
-        """Returns the view of the tensor that `inner` indexes this one by, with `extents`."""
+        """Returns the view of shape `extents` whose element at index `i` is this view's element at `inner(i)`."""
         return View(self.buffer, affine.composed(self.map, inner, extents))
 
 
 @dataclass(frozen=True)
 class Splat:
-    """A tensor with the same number everywhere; it needs no buffer."""
+    """A tensor with the same number everywhere, which needs no buffer."""
 
     number: float
     element: Attribute
@@ -36,5 +36,5 @@ Lowered: TypeAlias = View | Splat
 
 
 def through(operand: Lowered, inner: AffineMap, extents: Sequence[int]) -> Lowered:
-    """Returns an operand as `inner` indexes it; a number is the same everywhere."""
+    """Returns an operand indexed through `inner`; a splat stays the same."""
     return operand.through(inner, extents) if isinstance(operand, View) else operand

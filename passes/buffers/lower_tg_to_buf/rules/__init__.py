@@ -1,4 +1,4 @@
-"""How each op of `tg` becomes kernels or an index map: a module a family."""
+"""The rules that lower `tg` ops to kernels or index maps, one module per family of ops."""
 
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import MEMORY_OPERANDS, RULES, SEQUENCES, VIEWS
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules import (
@@ -15,9 +15,9 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.rules import (
 )
 
 FAMILIES = (elementwise, shape, reduce, contract, convolution, index, sort, random, leaves, collective)
-"""The modules that hold rules: importing one registers its own."""
+"""The modules that hold rules; importing one registers its rules."""
 
 COLLECTIVES = collective.KINDS
-"""The ops that the runtime runs, each with what it is on buffers."""
+"""The ops that the runtime executes, each with its kind of `buf.collective`."""
 
 __all__ = ["COLLECTIVES", "FAMILIES", "MEMORY_OPERANDS", "RULES", "SEQUENCES", "VIEWS"]

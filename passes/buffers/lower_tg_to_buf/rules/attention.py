@@ -26,14 +26,14 @@ def lower_attention(call: CallOp, operands: Sequence[View], emit: Callable[[Oper
 
     Args:
         call: The call.
-        operands: Where its operands lie.
-        emit: Takes allocations and kernels in order.
+        operands: The views of its operands.
+        emit: Appends allocations and kernels in order.
 
     Returns:
-        Where its results lie, those that have uses.
+        The views of the results that have uses.
 
     Raises:
-        DiagnosticException: The call is composite, but no attention.
+        DiagnosticException: The composite call is not an attention.
     """
     if call.function not in (FORWARD_NAME, BACKWARD_NAME):
         raise DiagnosticException(f"lower-tg-to-buf knows no composite @{call.function}")
@@ -58,7 +58,10 @@ def lower_attention(call: CallOp, operands: Sequence[View], emit: Callable[[Oper
 
 
 def _stored(output: SSAValue) -> tuple[Sequence[int], AffineMap]:
-    """Returns the shape in which a result is stored, and the map of its elements: as its only user rearranges it."""
+    """Returns the shape in which a result is stored, and its index map into that shape.
+
+    While its only use is a reshape or a transpose, the result is stored as that op would arrange it.
+    """
     place = affine.identity(len(shape_of(output)))
     extents, axes = shape_of(output), shape_of(output)
     while len(list(output.uses)) == 1:
@@ -93,6 +96,6 @@ def _kernel(
 
 
 def _placed(access: AffineMap, space: Sequence[int]) -> AffineMap:
-    """Returns a map over the axes of an operand as one over the loops (group, query, key, feature)."""
+    """Returns a map over the axes of an operand as a map over the loops (group, query, key, feature)."""
     loops = [AffineDimExpr(loop) for loop in space]
     return AffineMap(4, 0, tuple(result.replace_dims_and_symbols(loops, ()) for result in access.results))

@@ -1,4 +1,4 @@
-"""Collectives: each is a kernel of its own, over buffers that are whole and in row-major order."""
+"""Collectives: each becomes a kernel over whole buffers in row-major order."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ KINDS: dict[type[collective.CollectiveOp], str] = {
     collective.AllGatherOp: buffers.ALL_GATHER,
     collective.CollectiveBroadcastOp: buffers.BROADCAST,
 }
-"""What each op is on buffers."""
+"""The kind of `buf.collective` of each op."""
 
 
 def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit, add: Callable[[Operation], None]) -> View:
-    """Returns the buffer of a collective's result, as the result indexes it.
+    """Emits a collective, and returns the view of its result.
 
     Args:
-        op: The collective; with at least one element in its result.
-        operand: Its operand.
+        op: The collective, whose result has at least one element.
+        operand: The view of its operand.
         emit: Emits a kernel.
-        add: Puts an op behind those before.
+        add: Appends an op.
     """
     axis = int_value(op.properties, "axis") if "axis" in op.properties else 0
     there, back = _axis_first(len(op.shape), axis)
@@ -66,7 +66,7 @@ def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit, add
 
 
 def _reduction(op: collective.CollectiveOp) -> str:
-    """Returns what a collective on buffers combines by, which says whether integers have a sign."""
+    """Returns the reduction of a collective on buffers, whose name includes the signedness of integers."""
     if not isinstance(op, collective.AllReduceOp):
         return "sum"
     named = op.reduction.data
@@ -74,7 +74,7 @@ def _reduction(op: collective.CollectiveOp) -> str:
 
 
 def _axis_first(rank: int, axis: int) -> tuple[list[int], list[int]]:
-    """Returns which axis of a tensor each axis of one with `axis` first is, and the other way round."""
+    """Returns the permutation that moves `axis` to the front, and its inverse."""
     there = [axis, *(other for other in range(rank) if other != axis)] if rank else []
     return there, [there.index(one) for one in range(rank)]
 

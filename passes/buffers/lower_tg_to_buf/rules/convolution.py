@@ -1,7 +1,7 @@
-"""The kernels of convolutions and of folded windows: one generic each, that reads where an index map says.
+"""The kernels of convolutions and of `tg.fold`: one `linalg.generic` each, which reads through index maps.
 
-What lies outside an operand, or in the holes between its elements, is 0: the read wraps around, so that it is in range
-at every point, and the body drops what it gives there.
+Padding, and the holes of a dilated operand, are 0. There the index wraps around, so that the read is in bounds at every
+point, and the body discards the value.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tensorgrad.passes.scalars import Value, both
 
 
 class Place:
-    """A position on an axis of `extent` elements with `step - 1` holes between: a sum of loops.
+    """A position on an axis of `extent` elements with `step - 1` holes between them, as a linear combination of loops.
 
     Attributes:
-        terms: Each loop with its factor.
+        terms: The loops with their factors.
         offset: The position where all loops are 0.
         wraps: Whether some point lies outside the axis or in a hole.
     """
@@ -42,7 +42,7 @@ class Place:
         self.wraps = self.leaves or self.holes
 
     def expression(self) -> AffineExpr:
-        """Returns the number of the element, wrapped into the axis."""
+        """Returns the index of the element, wrapped around so that it is in bounds."""
         period = self.extent * self.step
         shift = -(self.low // period) * period if self.low < 0 else 0
         total: AffineExpr = AffineConstantExpr(self.offset + shift)
@@ -51,7 +51,7 @@ class Place:
         return (total // self.step) % self.extent
 
     def inside(self, b: StageBody) -> Value | None:
-        """Returns whether there is an element; `None` where there always is."""
+        """Emits whether the position has an element; returns `None` if it always has."""
         if not self.wraps:
             return None
         total: Value | None = None
@@ -70,7 +70,7 @@ class Place:
 
 
 def _kept(b: StageBody, places: Sequence[Place], value: Value) -> Value:
-    """`value` where every place has an element, else 0."""
+    """Emits `value` where every place has an element, else 0."""
     condition: Value | None = None
     for place in places:
         inside = place.inside(b)
@@ -81,7 +81,7 @@ def _kept(b: StageBody, places: Sequence[Place], value: Value) -> Value:
 
 @rule(convolution.ConvOp)
 def _conv(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
-    """Loops over batch, outputs and positions; sums over channels and the window."""
+    """Returns a kernel that loops over batch, output channels and positions, and sums over channels and the window."""
     stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
     outputs, channels, *sizes = shape_of(op.rhs)
     extents = (*op.shape, channels, *sizes)
@@ -111,7 +111,10 @@ def _conv(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
 
 @rule(convolution.FoldOp)
 def _fold(op: convolution.FoldOp, operands: Sequence[Lowered]) -> KernelSpec:
-    """Sums, for each element, the windows that hold it; along an axis whose windows don't overlap there is one."""
+    """Returns a kernel that sums, for each element, the windows that contain it.
+
+    Along an axis whose windows don't overlap there is at most one, and no loop.
+    """
     axes, stride, dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
     rank = len(op.shape)
     sizes, counts = shape_of(op.operand)[rank:], shape_of(op.operand)[:rank]
@@ -150,7 +153,7 @@ def _fold(op: convolution.FoldOp, operands: Sequence[Lowered]) -> KernelSpec:
 
 
 def _kept_apart(b: StageBody, value: Value, axis: int, extent: int, count: int, size: int, stride: int) -> Value:
-    """`value` where a window holds the position, behind no window and in no gap between two, else 0."""
+    """Emits `value` where a window contains the position, and 0 behind the last window and in gaps between windows."""
     zero = b.constant(0, value.type)
     if extent > (count - 1) * stride + size:
         value = b.select(b.loop(axis) < (count - 1) * stride + size, value, zero)

@@ -1,6 +1,6 @@
-"""What ops that work element by element do to one element, in `arith` and `math`.
+"""The scalar bodies of elementwise ops, in `arith` and `math`.
 
-Nothing here relies on what upstream leaves undefined: divisors and shift amounts are made harmless first.
+They don't rely on behavior that upstream leaves undefined: divisors and shift amounts are made safe first.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def _select(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
 
 
 def _saturated(b: ScalarBuilder, x: Value, to: Attribute) -> Value:
-    """Returns a float as an integer. Out of its range, and for NaN, `arith` leaves a conversion undefined."""
+    """Converts a float to an integer, since `arith` leaves conversions of NaN and out of range undefined."""
     target, unsigned = storage(to), is_unsigned(to)
     bits = cast(IntegerType, target).bitwidth
-    if x.type == f16:  # which holds no bound of the range
+    if x.type == f16:  # which can't represent the bounds of wide integers
         x = x.cast(arith.ExtFOp, f32)
     first, end = (0, 1 << bits) if unsigned else (-(1 << bits - 1), 1 << bits - 1)
     low, high = b.constant(first, x.type), b.constant(end, x.type)
@@ -143,14 +143,14 @@ power first: a minimax fit, by Lawson's iteration on Chebyshev points. The varia
 M. Shepherd, J. Laframboise: Chebyshev Approximation of (1 + 2x) exp(x^2) erfc x (Mathematics of Computation 36, 1981).
 """
 _ERFC_END = 10.1
-"""From here on, f32 has only 0 for erfc."""
+"""From here on, erfc rounds to 0 in f32."""
 
 
 def _erfc_in_f32(b: ScalarBuilder, x: Value) -> Value:
-    """Returns erfc within 8 ulp of f32, by one exponential and one division.
+    """Computes erfc within 8 ulp of f32, with one exponential and one division.
 
     Exp would amplify the rounding error of the square. So `z` is split into `c`, which has 12 bits, so that its square
-    is exact, and a rest: `exp(-z * z)` is `exp(-c * c) exp((c - z) (c + z))`, and the second is near 1.
+    is exact, and a rest: `exp(-z * z)` is `exp(-c * c) exp((c - z) (c + z))`, and the second factor is near 1.
     """
     z = abs(x).at_most(_ERFC_END)
     coarse = (z * 256 + 0.5).floor() * (1 / 256)
@@ -163,7 +163,7 @@ def _erfc_in_f32(b: ScalarBuilder, x: Value) -> Value:
 
 
 def _erfc_from_one(b: ScalarBuilder, size: Value) -> Value:
-    """`functions.erfc` of a magnitude from 1 on."""
+    """Computes `functions.erfc` of a magnitude of at least 1."""
     z = size.at_most(28)
     coarse = (z * 16).floor() * (1 / 16)
     square = coarse * coarse
@@ -203,7 +203,7 @@ _EXPONENTS: dict[int, tuple[Attribute, int]] = {
     32: (i32, 0x7F800000),
     64: (i64, 0x7FF0000000000000),
 }
-"""By the width of a float: the integer of its width, and its exponent's bits, all set in infinities and NaN alone."""
+"""By width of a float: the integer type of that width, and the mask of the exponent, all set only for inf and NaN."""
 
 
 def _is_finite(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
@@ -214,7 +214,7 @@ def _is_finite(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
 
 
 def _shift(b: ScalarBuilder, kind: type[Operation], x: Value, amount: Value) -> Value:
-    """Returns a shift by an amount that may be the width or more; 0 then, but for the sign of an arithmetic one."""
+    """Emits a shift. By the width or more the result is 0, or the sign if the shift is arithmetic."""
     bits, known = cast(IntegerType, x.type).bitwidth, constant_integer(amount.ssa)
     if known is not None and 0 <= known < bits:
         return b.apply(kind, x, amount)
@@ -231,7 +231,7 @@ def _shift_right(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value
 
 
 def _signs_differ(b: ScalarBuilder, rest: Value, y: Value) -> Value:
-    """Returns whether a remainder that is not 0 has another sign than the divisor."""
+    """Emits whether a remainder is not 0 and its sign differs from the divisor's."""
     zero = b.constant(0, y.type)
     less = "olt" if is_float(y.type) else "slt"
     other = rest.compare(less, zero) ^ y.compare(less, zero)
@@ -239,7 +239,7 @@ def _signs_differ(b: ScalarBuilder, rest: Value, y: Value) -> Value:
 
 
 def _harmless(b: ScalarBuilder, y: Value, unsigned: bool) -> Value:
-    """Returns a divisor with 1 for 0, and for -1, by which the smallest integer has no quotient."""
+    """Replaces a divisor of 0 with 1, and a signed one of -1, by which division of the smallest integer overflows."""
     one = b.constant(1, y.type)
     bad = y.equals(0)
     return b.select(bad if unsigned else bad | y.equals(-1), one, y)
@@ -257,7 +257,7 @@ def _integer_floor_divide(b: ScalarBuilder, x: Value, y: Value, unsigned: bool) 
 
 
 def _float_floor_divide(b: ScalarBuilder, x: Value, y: Value) -> Value:
-    """As numpy: the quotient is nearly whole once the remainder is taken off, and is rounded."""
+    """Computes the floor of a quotient as NumPy does: subtracts the remainder first, then rounds the quotient."""
     zero, one, half = (b.constant(number, x.type) for number in (0, 1, 0.5))
     rest = b.apply(wgsl.RemFOp, x, y)
     plain = x / y
@@ -324,7 +324,7 @@ DIRECT: dict[type[TensorOp], type[Operation]] = {
     arithmetic.OrOp: arith.OrIOp,
     arithmetic.XorOp: arith.XOrIOp,
 }
-"""The ops that are one op of `math` or `arith`."""
+"""The ops that correspond to one op of `math` or `arith`."""
 
 NUMERIC: dict[type[TensorOp], str] = {
     arithmetic.AddOp: "add",
@@ -333,7 +333,7 @@ NUMERIC: dict[type[TensorOp], str] = {
     arithmetic.MaximumOp: "max",
     arithmetic.MinimumOp: "min",
 }
-"""The ops that are one op for each kind of elements; see `BY_KIND`."""
+"""The ops that correspond to one op for each kind of element type; see `BY_KIND`."""
 
 pointwise(
     {

@@ -1,7 +1,7 @@
 """Gathers and scatters.
 
-A scatter compares every index with every place where these are few; else it sorts the indices, stably, and sums
-segments: one writer, no atomics, the same bits on every run.
+A scatter compares every index with every position of the result if these are few. Otherwise it sorts the indices
+stably, and sums segments. Each element has one writer: there are no atomics, and every run gives the same bits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View, throu
 from tensorgrad.passes.scalars import Value
 
 SEARCHED = 1 << 14
-"""A scatter compares every index with every place where that takes at most so many comparisons; else it sorts."""
+"""The most comparisons of indices with positions for which a scatter does not sort."""
 
 
 def _gather(
@@ -41,7 +41,7 @@ def _gather(
     index_map: AffineMap,
     position: Callable[[StageBody, Value], list[Value]],
 ) -> KernelSpec:
-    """Reads `operands[0]` at an index that `operands[1]` gives, if it is below `extent`."""
+    """Returns a kernel that reads `operands[0]` at an index from `operands[1]`, if that is below `extent`."""
     source = cast(View, operands[0])
     element = storage(element_of(op.results[0]))
 
@@ -91,9 +91,10 @@ def _take_along_axis(op: indexing.TakeAlongAxisOp, operands: Sequence[Lowered]) 
 def _scatter(
     op: TensorOp, operands: Sequence[Lowered], reduced: tuple[int, ...], axis: int, update_axes: Sequence[int]
 ) -> KernelSpec:
-    """Adds, for each element of the result, the updates whose indices name it, in order.
+    """Returns a kernel that sums, for each element of the result, the updates with a matching index, in order.
 
-    One writer, no atomics: the same result on every run. Updates are read where the index matches, nowhere else.
+    Each element has one writer: there are no atomics, and every run gives the same result. Updates are read only where
+    the index matches.
     """
     source = cast(View, operands[0])
     extents = (*op.shape, *reduced)
@@ -122,7 +123,7 @@ def _scatter(
 
 
 def _searched_scatter(op: indexing.ScatterAddOp, operands: Sequence[Lowered]) -> KernelSpec:
-    """Returns the kernel of a scatter whose elements each look through all indices."""
+    """Returns the kernel of a scatter in which each element searches all indices."""
     axis, indices = int_value(op.properties, "axis"), shape_of(op.indices)
     rank = len(op.shape)
     own = range(rank, rank + len(indices))
@@ -130,14 +131,14 @@ def _searched_scatter(op: indexing.ScatterAddOp, operands: Sequence[Lowered]) ->
 
 
 def _searched_scatter_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequence[Lowered]) -> KernelSpec:
-    """Returns the same where each row has indices of its own."""
+    """Returns the kernel of a scatter in which each element searches the indices of its row."""
     axis, rank = int_value(op.properties, "axis"), len(op.shape)
     update_axes = [rank if i == axis else i for i in range(rank)]
     return _scatter(op, operands, (shape_of(op.indices)[axis],), axis, update_axes)
 
 
 def _starts(keys: View, order: View, shape: Sequence[int], extent: int, element: Attribute, op: TensorOp) -> KernelSpec:
-    """For each number up to `extent`, how many of the sorted keys are below it."""
+    """Returns a kernel that counts, for each number from 0 to `extent`, the sorted keys below it."""
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
         row = [b.loop(loop) for loop in range(len(shape) - 1)]
@@ -157,19 +158,19 @@ def _starts(keys: View, order: View, shape: Sequence[int], extent: int, element:
 def _segment_sums(
     op: TensorOp, updates: View, order: View, starts: View, axis: int, count: int, rows: Sequence[int]
 ) -> KernelSpec:
-    """Adds, for each place along `axis`, the updates that name it, in the order of their positions.
+    """Returns a kernel that sums, for each index along `axis`, the updates of that index, in order.
 
     Args:
         op: The scatter.
-        updates: Has the result's axes, but positions along `axis`.
-        order: The positions, sorted by the place that they name; its axes are those in `rows` and the positions.
-        starts: Where each place's positions start in the order.
-        axis: The axis of the places.
-        count: How many positions an order has.
-        rows: The result's axes that have an order each.
+        updates: The updates, with the result's axes except that `axis` counts the updates.
+        order: The positions of updates, sorted by their index. Its axes are `rows` and the positions.
+        starts: The start of each index's segment in the order.
+        axis: The axis that is indexed.
+        count: The number of updates in an order.
+        rows: The axes of the result each of whose rows has its own order.
     """
     element = element_of(op.results[0])
-    half = element == f16  # added in f32, rounded once
+    half = element == f16  # summed in f32 and rounded once
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
         loops = [b.loop(loop) for loop in range(len(op.shape))]
@@ -194,7 +195,7 @@ def _segment_sums(
 
 @sequence(indexing.ScatterAddOp, in_memory=(0, 1))
 def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
-    """By comparing all indices with all places where they are few, else by a stable sort and a sum over segments."""
+    """Lowers a scatter to a search of all indices if they are few, else to a stable sort and a sum over segments."""
     axis, extent, indices = int_value(op.properties, "axis"), op.shape[int_value(op.properties, "axis")], op.indices
     count = math.prod(shape_of(indices))
     if count * extent <= SEARCHED:
@@ -211,7 +212,7 @@ def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: E
 
 @sequence(indexing.ScatterAddAlongAxisOp, in_memory=(0, 1))
 def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
-    """As `tg.scatter_add`, with an order for each row."""
+    """Lowers a scatter as `_scatter_add` does, with an order for each row."""
     axis, shape = int_value(op.properties, "axis"), shape_of(op.indices)
     extent, count = op.shape[axis], shape[axis]
     if count * extent <= SEARCHED:

@@ -1,4 +1,4 @@
-"""Leaves: positions, as every kernel that reads them computes them."""
+"""Ops without operands: positions, which every kernel that reads them computes from its loop indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ops behind random numbers do to one element."""
+"""The scalar bodies of the ops for random numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _rotated(x: Value, count: int) -> Value:
 
 
 def _erfinv(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
-    """`1 - x²` comes from its factors, which keeps the tails exact."""
+    """Computes erfinv. `1 - x²` is the product of its factors, which keeps the tails exact."""
     kind = args[0].type
     x = args[0].cast(arith.ExtFOp, f32) if kind == f16 else args[0]
     one = b.constant(1, x.type)

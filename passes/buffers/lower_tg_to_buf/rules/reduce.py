@@ -17,7 +17,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, through
 
 
 def _loops_for(kept: Sequence[int], rank: int) -> AffineMap:
-    """From (kept axes, then the others) to the axes in order."""
+    """Returns the map from loops (kept axes, then reduced ones) to the axes in order."""
     order = [*kept, *(axis for axis in range(rank) if axis not in kept)]
     loops = affine.dims(rank)
     return AffineMap(rank, 0, tuple(loops[order.index(axis)] for axis in range(rank)))

@@ -1,4 +1,4 @@
-"""Ops that move elements: views where that is an index map, kernels where elements are filled in or joined."""
+"""Ops that move elements: views where an index map suffices, kernels where elements are padded or concatenated."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _pad(op: shape.PadOp, operands: Sequence[Lowered]) -> KernelSpec:
 
 @rule(shape.ConcatOp)
 def _concat(op: shape.ConcatOp, operands: Sequence[Lowered]) -> KernelSpec:
-    """Reads each element from the one operand that holds it."""
+    """Returns a kernel that reads each element from the operand that contains it, and from no other."""
     axis, rank = int_value(op.properties, "axis"), len(op.shape)
     parts: list[tuple[Lowered, int, int]] = []
     start = 0

@@ -1,4 +1,4 @@
-"""Stable sorts: runs by comparing all pairs, then merges; several kernels."""
+"""Stable sorts in several kernels: runs are sorted by comparing all pairs, then merged."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
 from tensorgrad.passes.scalars import Value
 
 RANKED = 256
-"""The longest run that is sorted by comparing each of its elements with each: two kernels instead of eight merges."""
+"""The longest run that is sorted by comparing all pairs of its elements: two kernels instead of eight merges."""
 
 
 COMPARED = 1 << 18
-"""A sort compares each element with all of its run as long as that takes at most so many comparisons."""
+"""The most comparisons of all pairs within runs; beyond it, runs are shorter."""
 
 
 @sequence(sort.ArgsortOp, in_memory=(0,))
@@ -40,7 +40,7 @@ def _argsort(op: sort.ArgsortOp, operands: Sequence[Lowered], emit: Emit) -> Low
 def sorted_positions(
     keys: View, shape: Sequence[int], element: Attribute, descending: bool, emit: Emit, op: TensorOp
 ) -> View:
-    """Returns the positions that sort the last axis of a view of `shape`: runs are ranked, then merge in pairs."""
+    """Returns the positions that sort the last axis of a view of `shape`: runs are ranked, then merged in pairs."""
     order: View | None = None
     run = _ranked_run(shape)
     if run > 1:
@@ -53,7 +53,7 @@ def sorted_positions(
 
 
 def _ranked_run(shape: Sequence[int]) -> int:
-    """Returns how long the runs are that are ranked, a power of two; 1 where merging alone takes no more kernels."""
+    """Returns the length of the runs to rank, a power of two, or 1 where merging alone takes no more kernels."""
     elements, run = math.prod(shape), 1
     while run < min(shape[-1], RANKED) and 2 * run * elements <= COMPARED:
         run *= 2
@@ -61,7 +61,7 @@ def _ranked_run(shape: Sequence[int]) -> int:
 
 
 def _in_run(b: StageBody, run: int, shape: Sequence[int]) -> tuple[Value, Value, Value]:
-    """Returns the place within a run, and the element that the reduction looks at, in the run and in the row."""
+    """Returns the position in the run, and that of the reduction's current element in the run and in the row."""
     place, other = b.loop(len(shape) - 1), b.loop(len(shape))
     if run >= shape[-1]:
         return place, other, other
@@ -70,7 +70,7 @@ def _in_run(b: StageBody, run: int, shape: Sequence[int]) -> tuple[Value, Value,
 
 
 def _over_run(source: View, run: int, shape: Sequence[int], compute: Compute, op: TensorOp) -> KernelSpec:
-    """For each place: the sum of what is computed for every element of its run."""
+    """Returns a kernel that sums, for each position, what `compute` returns for every element of its run."""
     return KernelSpec(
         tuple(shape),
         (),
@@ -86,7 +86,7 @@ def _over_run(source: View, run: int, shape: Sequence[int], compute: Compute, op
 def _ranks(
     keys: View, run: int, shape: Sequence[int], element: Attribute, descending: bool, op: TensorOp
 ) -> KernelSpec:
-    """Returns how many elements of its run stand before each when the run is sorted; equal ones keep their order."""
+    """Returns a kernel that computes the rank of each element in its run; equal elements keep their order."""
     run = min(run, shape[-1])
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
@@ -108,7 +108,7 @@ def _ranks(
 
 
 def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> KernelSpec:
-    """Returns the position in its row of the element that has each place's rank in the place's run."""
+    """Returns a kernel that inverts ranks: for each position in a run, the row position of the element ranked there."""
     run = min(run, shape[-1])
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
@@ -126,12 +126,12 @@ def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> Kerne
 
 
 def position_at(b: StageBody, order: View | None, row: Sequence[Value], at: Value) -> Value:
-    """Returns where in its row the element stands that comes at `at` in an order."""
+    """Returns the position in its row of the element at `at` in an order."""
     return at if order is None else b.load_at(order, [*row, at]).as_index()
 
 
 def _keeps_order(left: Value, right: Value, element: Attribute, descending: bool) -> Value:
-    """Returns whether `left` may stand in front of `right`; NaN is larger than every number."""
+    """Returns whether `left` may precede `right`; NaN is larger than every number."""
     ordered = left.compare(predicate("ge" if descending else "le", element), right)
     if not is_float(element):
         return ordered
@@ -144,7 +144,7 @@ def _smaller(b: StageBody, x: Value, y: Value) -> Value:
 
 
 def bisected(b: StageBody, low: Value, high: Value, most: int, rises: Callable[[Value], Value]) -> Value:
-    """Returns the first place in `[low, high)`, an interval of at most `most`, where `rises` no longer holds."""
+    """Emits a bisection: the first position in `[low, high)`, at most `most` long, where `rises` no longer holds."""
     no = b.constant(0, i1)
     for _ in range(most.bit_length()):
         middle = (low + high) // 2
@@ -163,16 +163,18 @@ def _merge(
     descending: bool,
     op: TensorOp,
 ) -> KernelSpec:
-    """Merges neighbouring runs of `run` elements: each place finds by bisection how many of the first stand before it.
+    """Returns a kernel that merges pairs of neighboring runs of `run` elements.
+
+    Each position finds by bisection how many elements of the first run precede it.
 
     Args:
-        keys: What is sorted.
-        order: Sorts each run; `None` stands for the elements as they are.
+        keys: The keys to sort.
+        order: The positions that sort each run; `None` means that the runs are sorted.
         run: The length of a run; the last one may be shorter.
         shape: The shape of the keys and of the result.
         element: The tensor's element type.
         descending: Whether the largest come first.
-        op: Where the kernel comes from.
+        op: The op that is lowered.
     """
     count = shape[-1]
 
