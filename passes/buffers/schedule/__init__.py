@@ -1,4 +1,4 @@
-"""`schedule`: how each kernel's grid maps to threads, chosen by the target and stored as data on the kernel."""
+"""`schedule`: chooses how each kernel's grid maps to the target's threads, and stores that as data on the kernel."""
 
 from tensorgrad.passes.buffers.schedule.schedule_pass import SchedulePass
 

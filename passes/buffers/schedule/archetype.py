@@ -1,4 +1,4 @@
-"""What every archetype answers, and what several of them ask of a kernel."""
+"""The interface of archetypes, and properties of kernels that several of them use."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ S = TypeVar(
 
 
 class Archetype(ABC, Generic[S]):
-    """One way to write a kernel's loops. A lowering writes the code; all choices are made here.
+    """One way to write a kernel's loops. All choices are made here; a lowering only writes the code.
 
     Attributes:
-        schedule: The type of its schedules.
+        schedule: The type of the archetype's schedules.
     """
 
     schedule: type[S]
 
     @abstractmethod
     def default(self, kernel: KernelOp, target: Target) -> S | None:
-        """Returns the schedule that a kernel gets without measurements; `None` where another archetype suits it better.
+        """Returns the schedule of a kernel without tuning, or `None` if another archetype suits it better.
 
         Raises:
-            DiagnosticException: Only this archetype writes such kernels, and the target can't run this one.
+            DiagnosticException: Only this archetype supports such kernels, and the target can't run this one.
         """
 
     def plainest(self, kernel: KernelOp, target: Target) -> S | None:
-        """Returns what tuning tries where another archetype is the default; `None` where this one can't be."""
+        """Returns the schedule that tuning tries if another archetype is the default, or `None` if this one can't."""
         return None
 
     @abstractmethod
@@ -66,20 +66,20 @@ class Archetype(ABC, Generic[S]):
         """Yields the schedules of this archetype that differ in a single choice, and that the target can run."""
 
     def cycles(self, schedule: S, kernel: KernelOp, target: Target, machine: CpuModel, parts: int) -> float:
-        """Returns about how long a CPU computes a reduction that is split into parts."""
+        """Returns the estimated cycles of a reduction on a CPU when it is split into parts."""
         return math.inf
 
     def code_size(self, schedule: S, kernel: KernelOp) -> int:
-        """Returns about how many ops a kernel's code has."""
+        """Returns the approximate number of ops in a kernel's code."""
         return sum(body_size(stage) for stage in kernel.stages)
 
     def workgroup_arrays(self, schedule: S, kernel: KernelOp) -> Counter[tuple[Attribute, int]]:
-        """Returns how many arrays of each element type and extent a kernel keeps in workgroup memory, at most."""
+        """Returns the most workgroup arrays that a kernel declares of each element type and extent."""
         return Counter()
 
 
 def body_size(stage: GenericOp) -> int:
-    """Returns the ops of a stage's body, those in regions included."""
+    """Returns the number of ops in a stage's body, including those in nested regions."""
     return sum(1 for _ in operations(stage.body.block))
 
 
@@ -89,33 +89,34 @@ def has_own_loops(stage: GenericOp, kernel: KernelOp) -> bool:
 
 
 def unrolled_size(kernel: KernelOp, steps: int) -> int:
-    """Returns the ops of a kernel's bodies, those in unrolled loops counted as often as they are repeated."""
+    """Returns the number of ops in a kernel's bodies, where each unrolled copy counts."""
     return sum(body_size(stage) * (steps if has_own_loops(stage, kernel) else 1) for stage in kernel.stages)
 
 
 def iteration_cycles(kernel: KernelOp, machine: CpuModel) -> float:
-    """Returns about what a CPU needs for one iteration of a reduction, which is the kernel's first stage."""
+    """Returns the estimated cycles of one iteration of a reduction on a CPU; it is the kernel's first stage."""
     stage = kernel.stages[0]
     return machine.load * len(stage.inputs) + sum(1 for _ in stage.body.walk())
 
 
 def own_iterations(kernel: KernelOp) -> int:
-    """Returns the most iterations that a stage has at one grid point."""
+    """Returns the most iterations of any stage's own loops at one grid point."""
     return max((math.prod(loop_extents(s)[len(kernel.extents) :]) for s in kernel.stages), default=1)
 
 
 def unrolled_by(kernel: KernelOp, factors: tuple[int, ...], lanes: int = 0) -> int:
-    """Returns the first of some factors by which the loops of a kernel's stages can be unrolled, or 1."""
+    """Returns the first of `factors` by which the own loops of a kernel's stages can be unrolled, or 1."""
     return next((factor for factor in factors if can_unroll(kernel, factor, lanes)), 1)
 
 
 def can_unroll(kernel: KernelOp, factor: int, lanes: int = 0) -> bool:
-    """Returns whether the loops of a kernel's stages can be unrolled.
+    """Returns whether the own loops of a kernel's stages can be unrolled.
 
     Args:
-        kernel: At least one of its stages should have that many iterations.
-        factor: By how much.
-        lanes: How many threads share each point; 0 where a thread has it to itself, and two iterations at least remain.
+        kernel: The kernel. At least one of its stages must have enough iterations.
+        factor: The unroll factor.
+        lanes: The number of threads that share each point. 0 means one thread per point, whose unrolled loop must keep
+            at least two iterations.
     """
     rank = len(kernel.extents)
     stages = [stage for stage in kernel.stages if has_own_loops(stage, kernel)]
@@ -138,7 +139,7 @@ def _is_contiguous(stage: GenericOp, kernel: KernelOp) -> bool:
 
 
 def is_vectorizable(stage: GenericOp, kernel: KernelOp) -> bool:
-    """Returns whether what a stage reads and writes along its innermost own loop may be vectors."""
+    """Returns whether a stage's accesses along its innermost own loop can be vectors."""
     if not has_own_loops(stage, kernel):
         return True
     innermost = len(loop_extents(stage)) - 1
@@ -151,7 +152,7 @@ def is_vectorizable(stage: GenericOp, kernel: KernelOp) -> bool:
 
 
 def is_coalesced(kernel: KernelOp) -> bool:
-    """Returns whether neighbouring grid points read neighbouring elements: a thread a point reads in order then."""
+    """Returns whether adjacent grid points read adjacent elements, so that loads of one thread per point coalesce."""
     rank = len(kernel.extents)
     for stage in kernel.stages:
         for operand, m in zip(stage.inputs, maps_of(stage), strict=False):

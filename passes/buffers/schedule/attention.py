@@ -14,11 +14,11 @@ from tensorgrad.passes.buffers.schedule.archetype import Archetype
 from tensorgrad.runtime.target import Target
 
 MOST_DEPTH = 8
-"""The most blocks of rows that a workgroup of a GPU computes."""
+"""The most blocks of rows per workgroup on a GPU."""
 
 
 class AttentionArchetype(Archetype[AttentionSchedule]):
-    """Blocks of rows a workgroup; its lanes share the rows' features."""
+    """Computes blocks of rows in each workgroup; its lanes share the rows' features."""
 
     schedule = AttentionSchedule
 
@@ -72,5 +72,5 @@ def _block(stage: AttentionOp, machine: CpuModel | GpuModel, target: Target) -> 
 
 
 def _overflows(part: str, rows: int, width: int, target: Target) -> bool:
-    """Returns whether the weights of a block take more workgroup memory than there is."""
+    """Returns whether the weights of a block exceed the target's workgroup memory."""
     return (2 if part == KEYS else 1) * rows * width * 4 > target.max_compute_workgroup_storage_size

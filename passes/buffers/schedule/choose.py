@@ -1,4 +1,4 @@
-"""Which archetype a kernel gets, and what each of them says of it."""
+"""Chooses the archetype of a kernel, and dispatches queries to it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tensorgrad.passes.buffers.schedule.tiles import TilesArchetype
 from tensorgrad.runtime.target import Target
 
 LOOPED = (GroupArchetype(), ThreadArchetype())
-"""The archetypes that run a kernel's stages as they stand; each kernel that one of them writes, `thread` writes too."""
+"""The archetypes that run a kernel's stages unchanged. `thread` supports every kernel that `group` does."""
 
 ARCHETYPES: tuple[Archetype[Any], ...] = (AttentionArchetype(), ContractionArchetype(), *LOOPED)
-"""Those of shaders, in the order in which a kernel is offered to them."""
+"""The archetypes of shaders, in the order in which they are tried."""
 
 NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (TilesArchetype(), PackedArchetype(), LoopsArchetype())
-"""Those of native code."""
+"""The archetypes of native code, in the order in which they are tried."""
 
 BY_SCHEDULE: dict[type[Schedule], Archetype[Any]] = {one.schedule: one for one in (*ARCHETYPES, *NATIVE_ARCHETYPES)}
 
@@ -40,7 +40,7 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
     """Returns the default schedule of a kernel on a target.
 
     Raises:
-        DiagnosticException: No archetype of the target's writes such a kernel, or the target can't run it.
+        DiagnosticException: No archetype of the target supports such a kernel, or the target can't run it.
     """
     for one in NATIVE_ARCHETYPES if target.native else ARCHETYPES:
         found = one.default(kernel, target)
@@ -52,10 +52,10 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
 
 
 def neighbours(schedule: Schedule, kernel: KernelOp, target: Target) -> list[Schedule]:
-    """Returns the schedules that differ from one in a single choice, and that the target can run.
+    """Returns the schedules that differ from `schedule` in a single choice, and that the target can run.
 
-    Widths, blocks and staged chunks are halved and doubled; subgroup broadcasts are switched; a thread and a workgroup
-    for each grid point are alternatives where both can be.
+    Widths, blocks and staged chunks are halved and doubled, and subgroup broadcasts are switched. One thread and one
+    workgroup per grid point are alternatives where both are possible.
     """
     mine = BY_SCHEDULE[type(schedule)]
     others = [one.plainest(kernel, target) for one in LOOPED if mine in LOOPED and one is not mine]
@@ -63,12 +63,12 @@ def neighbours(schedule: Schedule, kernel: KernelOp, target: Target) -> list[Sch
 
 
 def cycles(schedule: Schedule, kernel: KernelOp, target: Target, machine: CpuModel, parts: int = 1) -> float:
-    """Returns about how long a CPU computes a reduction that is split into parts."""
+    """Returns the estimated cycles of a reduction on a CPU when it is split into parts."""
     return BY_SCHEDULE[type(schedule)].cycles(schedule, kernel, target, machine, parts)
 
 
 def contraction_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
-    """Returns about what a contraction costs by the target's own archetype, in the unit of the target's machine."""
+    """Returns the estimated cost of a contraction under the target's archetype, in the unit of its machine model."""
     machine = machine_of(target)
     if target.native and isinstance(machine, CpuModel):
         return packed_cost(kernel, stage, machine)
@@ -76,12 +76,12 @@ def contraction_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> floa
 
 
 def code_size(schedule: Schedule, kernel: KernelOp) -> int:
-    """Returns about how many ops a kernel's code has."""
+    """Returns the approximate number of ops in a kernel's code."""
     return BY_SCHEDULE[type(schedule)].code_size(schedule, kernel)
 
 
 def workgroup_bytes(schedules: Sequence[Schedule], kernels: Sequence[KernelOp]) -> int:
-    """Returns the workgroup memory of kernels that share a dispatch: they reuse arrays of equal types."""
+    """Returns the bytes of workgroup memory of kernels that share a dispatch, which reuse arrays of equal types."""
     most: Counter[tuple[Attribute, int]] = Counter()
     for schedule, kernel in zip(schedules, kernels, strict=True):
         most |= BY_SCHEDULE[type(schedule)].workgroup_arrays(schedule, kernel)

@@ -1,4 +1,4 @@
-"""The archetype `contraction`: matrix products and convolutions, with what is computed before and behind them."""
+"""The archetype `contraction`: matrix products and convolutions, with their prologues and epilogues."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from tensorgrad.runtime.target import Target
 
 BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 BLOCK_COLUMNS = (1, 2, 3, 4, 5, 6, 7, 8)
-"""The blocks of a thread that are considered for a CPU."""
+"""The extents of a thread's block that are considered for a CPU."""
 
 Sides = tuple[tuple[int, ...], tuple[int, ...]]
-"""The loops that make the rows, and those that make the columns."""
+"""The loops that form the rows, and those that form the columns."""
 
 
 class ContractionArchetype(Archetype[ContractionSchedule]):
-    """Blocks of results in registers: neighbours along the rows for each thread, lanes along the columns."""
+    """Keeps a block of results per thread in registers; lanes lie along the columns."""
 
     schedule = ContractionSchedule
 
@@ -68,7 +68,7 @@ class ContractionArchetype(Archetype[ContractionSchedule]):
             tile = _gpu_tile(kernel, stage, sides, machine, target)
         limit = target.max_compute_workgroups_per_dimension
         while max(tile.groups_over(kernel.extents)) > limit and len(tile.column) > 1:
-            tile = replace(tile, column=tile.column[1:])  # the outer loop of the columns is one of everything else then
+            tile = replace(tile, column=tile.column[1:])  # the outer column loop becomes one of the other grid loops
         found = ContractionSchedule.of(tile, kernel.extents)
         return found if max(found.groups) <= limit else None
 
@@ -112,15 +112,15 @@ def is_blockable(kernel: KernelOp, stage: GenericOp) -> bool:
     if iterators_of(stage)[len(kernel.extents) :].count(IteratorType.PARALLEL):
         return False
     written = {output for other in kernel.stages for output in other.outputs}
-    # What another stage computes at a point is not an operand that a block could read from memory.
+    # The result of another stage at the same point is no operand in memory, from which a block could read.
     return not any(operand in written for op in stage.walk() for operand in op.operands if operand not in stage.outputs)
 
 
 def sides_of(kernel: KernelOp, stage: GenericOp) -> Sides:
-    """Returns the loops of the grid that only one of two operands has: the rows' and the columns'.
+    """Returns the grid loops that index only one of two operands: those of the rows and those of the columns.
 
-    Where operands are compared with indices instead, as for a product with one-hot rows, what comes of it counts as
-    one. The results of neighbouring columns lie side by side in memory.
+    Where operands are compared with indices instead, as in a product with one-hot rows, the result of the comparison
+    counts as an operand. The results of adjacent columns are contiguous in memory.
     """
     grid, loops = kernel.extents, loops_of_operands(stage)
 
@@ -128,7 +128,7 @@ def sides_of(kernel: KernelOp, stage: GenericOp) -> Sides:
         return math.prod(grid[loop] for loop in loops)
 
     read = [found for value, found in loops.items() if isinstance(value, BlockArgument)]
-    whole = [one for one in read if not any(one < other for other in read)]  # the others only scale or mask these
+    whole = [one for one in read if not any(one < other for other in read)]  # the others only scale or mask them
     pairs = _pairs(whole, len(grid)) or _pairs(read, len(grid)) or _pairs(loops.values(), len(grid))
     first, second = max(pairs, key=lambda pair: extent(pair[0]) * extent(pair[1]))
     last = _last_loop(kernel)
@@ -138,14 +138,14 @@ def sides_of(kernel: KernelOp, stage: GenericOp) -> Sides:
 
 
 def _pairs(loops: Iterable[frozenset[int]], rank: int) -> list[tuple[frozenset[int], frozenset[int]]]:
-    """Returns the loops of a grid of `rank` loops that each of two values has alone, if it changes in the sum."""
+    """Returns, for pairs of values that change within the sum, the grid loops that only one of the two depends on."""
     changing = [found for found in loops if any(loop >= rank for loop in found)]
     found = list(dict.fromkeys(frozenset(loop for loop in one if loop < rank) for one in changing))
     return [(a - b, b - a) for a, b in combinations(found, 2) if a - b and b - a]
 
 
 def _last_loop(kernel: KernelOp) -> int:
-    """Returns the grid loop along which the results lie in memory."""
+    """Returns the grid loop along which the results are contiguous in memory."""
     found, last = len(kernel.extents) - 1, kernel.stages[-1]
     for m in maps_of(last)[len(last.inputs) :]:
         plain = [result.position for result in m.results if isinstance(result, AffineDimExpr)]
@@ -158,12 +158,12 @@ def _last_loop(kernel: KernelOp) -> int:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a step of a contraction's reduction does for each row, each column, each result, and once for all.
+    """The work of one step of a contraction's reduction, per row, per column, per result, and per thread.
 
     Attributes:
-        steps: How many there are.
-        loads: What it reads.
-        operations: What it computes, in additions.
+        steps: The number of steps.
+        loads: The number of loads.
+        operations: The cost of arithmetic, in additions.
     """
 
     steps: int
@@ -172,7 +172,7 @@ class _Work:
 
     @staticmethod
     def of(kernel: KernelOp, stage: GenericOp, sides: Sides, always: bool = False) -> _Work:
-        """Counts what changes from step to step, for all else is done before; or what is always done anew as well."""
+        """Counts the work of a step. Loop-invariant values are hoisted and don't count, unless `always`."""
         rank, axes, loops = len(kernel.extents), axes_of_values(stage, *sides), loops_of_operands(stage)
         loads, operations = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
         for value, found in loops.items():
@@ -189,7 +189,7 @@ class _Work:
 
 @dataclass(frozen=True)
 class _Counts:
-    """How often something is done for each row of a block, each column, each result, and once for all."""
+    """How often something is done per row of a block, per column, per result, and per thread."""
 
     row: float
     column: float
@@ -197,16 +197,16 @@ class _Counts:
     once: float
 
     def over(self, rows: float, columns: float, results: float, threads: float = 1) -> float:
-        """Returns the total count, for so many rows, columns and results, and by so many threads."""
+        """Returns the total count for the given numbers of rows, columns, results and threads."""
         return self.row * rows + self.column * columns + self.result * results + self.once * threads
 
 
 KINDS: tuple[tuple[str, ...], ...] = (("row",), ("column",), ("column", "row"), ())
-"""The axes that values may need, in the order of `_Counts`."""
+"""The axes on which values may depend, in the order of the fields of `_Counts`."""
 
 
 def _cpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuModel, target: Target) -> Tile:
-    """Returns the block that needs the least time by what loads and operations take."""
+    """Returns the tile with the fewest estimated cycles, with its innermost loop and unrolling."""
     best, _ = _fastest(kernel, stage, sides, machine, target)
     tile = replace(best, inner=_inner_loop(kernel, stage, best, machine))
     in_vectors = _reads_vectors(kernel, stage, tile) and can_step(tile, VECTOR, kernel, stage)
@@ -214,7 +214,7 @@ def _cpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuMode
 
 
 def _reads_vectors(kernel: KernelOp, stage: GenericOp, tile: Tile) -> bool:
-    """Returns whether steps of the innermost loop are side by side in an operand, aligned as vectors are."""
+    """Returns whether steps of the innermost loop are contiguous in an operand, and aligned to vectors."""
     extents = loop_extents(stage)
     inner = AffineDimExpr(len(kernel.extents) + tile.inner if tile.inner >= 0 else len(extents) - 1)
     for operand, m in zip(stage.inputs, maps_of(stage), strict=False):
@@ -234,7 +234,7 @@ def can_step(tile: Tile, steps: int, kernel: KernelOp, stage: GenericOp) -> bool
 
 
 def blocked_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
-    """Returns about what a contraction costs by its default schedule, in the unit of the target's machine."""
+    """Returns the estimated cost of a contraction's default schedule, in the unit of the target's machine model."""
     machine, sides = machine_of(target), sides_of(kernel, stage)
     if isinstance(machine, CpuModel):
         return _fastest(kernel, stage, sides, machine, target)[1]
@@ -244,7 +244,7 @@ def blocked_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
 def _fastest(
     kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuModel, target: Target, parts: int = 1
 ) -> tuple[Tile, float]:
-    """Returns the tile that a CPU computes a contraction with in the fewest cycles, its reduction split into parts."""
+    """Returns the fastest tile on a CPU with its estimated cycles, if the reduction is split into `parts`."""
     row, column = sides
     work: list[tuple[Sides, _Work]] = []
     for pair in (sides, (column, row)):
@@ -255,7 +255,7 @@ def _fastest(
     return _fastest_block((*kernel.extents, parts), tuple(work), lanes, broadcasts, machine)
 
 
-@lru_cache(maxsize=1024)  # a model's layers ask for the same
+@lru_cache(maxsize=1024)  # a model's layers repeat the same query
 def _fastest_block(
     grid: tuple[int, ...], work: tuple[tuple[Sides, _Work], ...], lanes: int, broadcasts: bool, machine: CpuModel
 ) -> tuple[Tile, float]:
@@ -281,7 +281,7 @@ def _blocks(grid: Sequence[int], sides: Sides, lanes: int, broadcasts: bool) -> 
 
 
 def _cycles(tile: Tile, grid: Sequence[int], work: _Work, machine: CpuModel) -> float:
-    """Returns about how long a CPU computes a contraction."""
+    """Returns the estimated cycles of a contraction on a CPU."""
     rows = -(-tile.rows // tile.lanes) if tile.broadcast else tile.rows
     outputs = tile.rows * tile.columns
     loads, operations = (counts.over(rows, tile.columns, outputs) for counts in (work.loads, work.operations))
@@ -292,7 +292,7 @@ def _cycles(tile: Tile, grid: Sequence[int], work: _Work, machine: CpuModel) -> 
 
 
 def _inner_loop(kernel: KernelOp, stage: GenericOp, tile: Tile, machine: CpuModel) -> int:
-    """Returns the loop of the reduction to run innermost, so that tests for edges of images stay outside of it."""
+    """Returns the reduction loop to run innermost, so that bounds checks at the edges of images are outside it."""
     rank = len(kernel.extents)
     own = loop_extents(stage)[rank:]
     maps = [m for operand, m in zip(stage.inputs, maps_of(stage), strict=False) if not is_shape_only(operand)]
@@ -311,7 +311,7 @@ def _inner_loop(kernel: KernelOp, stage: GenericOp, tile: Tile, machine: CpuMode
 
 
 def _in_divisions(expression: AffineExpr) -> set[int]:
-    """Returns the loops that stand inside of a division or a remainder."""
+    """Returns the loops that occur in a division or a remainder."""
     if not isinstance(expression, AffineBinaryOpExpr):
         return set()
     if expression.kind in (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod):
@@ -323,7 +323,7 @@ def _in_divisions(expression: AffineExpr) -> set[int]:
 
 
 def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, target: Target) -> Tile:
-    """Returns the largest block that leaves enough workgroups and little waste at the edges."""
+    """Returns the largest tile that leaves enough workgroups and wastes little at the edges."""
     grid, lanes = kernel.extents, machine.tile_lanes
     while lanes > target.most_lanes:
         lanes //= 2
@@ -355,7 +355,7 @@ def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuMode
 
 
 def _bytes(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, target: Target) -> float:
-    """Returns about how many bytes a GPU moves while it computes a contraction from what is in its caches."""
+    """Returns the estimated cost of a contraction on a GPU, in bytes of memory traffic; its loads hit the caches."""
     tile = _gpu_tile(kernel, stage, sides, machine, target)
     work = _Work.of(kernel, stage, (tile.row, tile.column), always=tile.chunk > 0)
     threads = tile.threads
@@ -369,10 +369,9 @@ def _bytes(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, 
 
 
 def can_stage(tile: Tile, stage: GenericOp, target: Target) -> bool:
-    """Returns whether a workgroup's threads can share what each computes of rows and columns, in the workgroup's
-    memory.
+    """Returns whether a workgroup's threads can share the values of rows and columns through workgroup memory.
 
-    Loads at computed indices must be among that, for each thread would wait for its own.
+    Loads at computed indices must be among these values: otherwise each thread would wait for its own.
     """
     if tile.broadcast or not tile.row or tile.depth == 1:
         return False
@@ -385,7 +384,7 @@ def can_stage(tile: Tile, stage: GenericOp, target: Target) -> bool:
 
 
 def staged_bytes(tile: Tile, stage: GenericOp, staged: Sequence[SSAValue]) -> int:
-    """Returns the workgroup memory that values of a contraction's body are staged in."""
+    """Returns the bytes of workgroup memory that staged values of a contraction's body take."""
     axes = axes_of_values(stage, tile.row, tile.column)
     across = {"row": tile.rows * tile.depth, "column": tile.columns * tile.lanes}
     return sum(4 * across[side] * tile.chunk for value in staged for side in axes[value])
@@ -401,7 +400,7 @@ def _results(stage: GenericOp) -> Sequence[SSAValue]:
 
 
 def _changed(tile: Tile, own: int) -> Iterator[Tile]:
-    """Yields the tiles that differ in one choice, of a contraction with so many loops of its own."""
+    """Yields the tiles that differ in one choice, for a contraction with `own` reduction loops."""
     for name in ("rows", "columns", "lanes", "depth"):
         value: int = getattr(tile, name)
         yield from (replace(tile, **{name: other}) for other in (value // 2, value * 2))
@@ -416,7 +415,7 @@ def _changed(tile: Tile, own: int) -> Iterator[Tile]:
 
 
 def lanes_share(stage: GenericOp) -> bool:
-    """Returns whether the lanes of a subgroup can hand on what a stage computes: 64 bits not on every device."""
+    """Returns whether a subgroup can exchange the values of a stage; not every device can exchange 64 bits."""
     inner = (result for op in operations(stage.body.block) for result in op.results)
     return all(value.type != i64 for value in (*stage.body.block.args, *inner))
 

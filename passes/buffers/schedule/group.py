@@ -1,4 +1,4 @@
-"""The archetype `group`: few points, or long rows on a GPU."""
+"""The archetype `group`, for few points, or long rows on a GPU."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tensorgrad.passes.buffers.schedule.archetype import (
 from tensorgrad.runtime.target import Target
 
 FEWEST_ITERATIONS = 8
-"""Shorter rows are not shared."""
+"""The fewest iterations of a row that lanes share."""
 
 
 class GroupArchetype(Archetype[GroupSchedule]):
-    """A workgroup a grid point; its lanes share the row, in vectors where it has them."""
+    """Assigns each grid point a workgroup, whose lanes share the row, in vectors where possible."""
 
     schedule = GroupSchedule
 
@@ -76,17 +76,17 @@ def group_schedule(kernel: KernelOp, lanes: int, steps: int = 1) -> GroupSchedul
 
 
 def _lanes(own: int, machine: CpuModel | GpuModel, target: Target) -> int:
-    """Returns how many lanes share a grid point: on a CPU one vector, which then reads all of a row in order."""
+    """Returns the number of lanes per grid point; on a CPU at most one vector, which reads the row in order."""
     most = machine.row_lanes if isinstance(machine, GpuModel) else machine.lanes
     limit = min(target.most_lanes, most)
-    lanes = 1  # a power of two: lanes reduce by halves
+    lanes = 1  # a power of two, for the tree reduction
     while lanes * 2 <= min(limit, own):
         lanes *= 2
     return lanes
 
 
 def _is_wanted(kernel: KernelOp, own: int, machine: CpuModel | GpuModel) -> bool:
-    """Returns whether a workgroup should share each grid point: of few points, or of long rows on a GPU."""
+    """Returns whether each grid point should get a workgroup: if there are few points, or rows are long on a GPU."""
     points = math.prod(kernel.extents)
     if isinstance(machine, CpuModel):
         return points < 2 * machine.lanes
@@ -94,18 +94,18 @@ def _is_wanted(kernel: KernelOp, own: int, machine: CpuModel | GpuModel) -> bool
 
 
 def _unrolling(kernel: KernelOp, machine: CpuModel | GpuModel, lanes: int) -> int:
-    """By how much loops are unrolled: by a vector where rows are contiguous, on a CPU long rows by two."""
+    """Returns the unroll factor: a vector if rows are contiguous, and two vectors for long rows on a CPU."""
     longest = longest_contiguous(kernel)
     if not longest:
         return 1
-    if isinstance(machine, GpuModel):  # lanes that read single elements had better read neighbouring ones
+    if isinstance(machine, GpuModel):  # without vectors, lanes should read adjacent elements
         return unrolled_by(kernel, (VECTOR,), lanes) if all(is_vectorizable(s, kernel) for s in kernel.stages) else 1
     twice = longest >= machine.long_row and not is_coalesced(kernel)
     return unrolled_by(kernel, (2 * VECTOR, VECTOR) if twice else (VECTOR,), lanes)
 
 
 def can_group(kernel: KernelOp, lanes: int, target: Target) -> bool:
-    """Returns whether a workgroup of so many lanes can share each grid point."""
+    """Returns whether a workgroup of `lanes` lanes can share each grid point."""
     if math.prod(kernel.extents) > target.max_compute_workgroups_per_dimension:
         return False
     if any(_mixes_loops(stage, len(kernel.extents)) for stage in kernel.stages):

@@ -1,4 +1,4 @@
-"""The archetype `loops`: native loops over points and rows."""
+"""The archetype `loops`: native loops over grid points and rows."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tensorgrad.runtime.target import Target
 
 LEAST_BLOCK, MOST_BLOCK = 4, 1 << 14
 COUNTED_OPS = 64
-"""An iteration of so many ops and fewer counts once; a bisection of sorted indices has some hundred."""
+"""The ops that count as one iteration in the work of a task; a bisection of sorted indices has some hundred ops."""
 
 LEAST_ROW = 8
-"""Shorter rows fill no vector: neighbouring points do, even where they lie apart."""
+"""The shortest row to vectorize: shorter ones fill no vector, whereas adjacent points do, even if not contiguous."""
 
 
 class LoopsArchetype(Archetype[LoopsSchedule]):
-    """Blocks of neighbouring points, or one point after the other: it writes every kernel but attention."""
+    """Runs blocks of adjacent points, or one point after another; supports every kernel except attention."""
 
     schedule = LoopsSchedule
 
@@ -52,31 +52,31 @@ class LoopsArchetype(Archetype[LoopsSchedule]):
 
     def cycles(self, schedule: LoopsSchedule, kernel: KernelOp, target: Target, machine: CpuModel, parts: int) -> float:
         points = math.prod(kernel.extents) * own_iterations(kernel)
-        # The parts of a reduction are further points, which fill tasks.
+        # The parts of a split reduction are additional points, which make more tasks.
         tasks = min(schedule.groups[0] * parts, max(points // TASK_WORK, 1))
         return points / machine.lanes * iteration_cycles(kernel, machine) / min(tasks, machine.cores)
 
 
 def _of_work(kernel: KernelOp, block: int) -> LoopsSchedule:
-    """Returns the schedule of tasks that are long enough to be worth a thread's while."""
+    """Returns the schedule whose tasks are long enough to amortize the overhead of a task."""
     iterations = (math.prod(loop_extents(stage)[len(kernel.extents) :]) * _length(stage) for stage in kernel.stages)
     work = block * max(sum(iterations), 1)
     return LoopsSchedule.of(kernel.extents, block, max(TASK_WORK // work, 1))
 
 
 def _length(stage: GenericOp) -> int:
-    """Returns how many of the iterations that `TASK_WORK` counts one of a stage takes as long as, at least one."""
+    """Returns the length of a stage's iteration in the unit of `TASK_WORK`, at least 1."""
     return max(sum(1 for _ in stage.body.walk()) // COUNTED_OPS, 1)
 
 
 def _near_points(kernel: KernelOp) -> int:
-    """Returns how many points run together: fewer where values wait for another stage, or for their sums."""
+    """Returns the points of a block: fewer if values are kept for another stage, or until the end of a sum."""
     alone = len(kernel.stages) == 1 and not has_own_loops(kernel.stages[0], kernel)
     return MOST_BLOCK if alone else NEAR_POINTS
 
 
 def _is_along_rows(kernel: KernelOp) -> bool:
-    """Returns whether the innermost own loops run over neighbouring elements rather than the grid's last loop does."""
+    """Returns whether more accesses are contiguous along the stages' innermost own loops than along the grid's."""
     grid = kernel.extents
     if not grid or grid[-1] < LEAST_BLOCK:
         return any(has_own_loops(stage, kernel) for stage in kernel.stages)
@@ -97,7 +97,7 @@ def _is_along_rows(kernel: KernelOp) -> bool:
 
 
 def _moves_by_one(m: AffineMap, loop: int) -> bool:
-    """Returns whether a loop's first step goes from an element to its neighbour."""
+    """Returns whether a loop's first step moves to the next element."""
     zeros = [0] * m.num_dims
     before, after = m.eval(zeros, ()), m.eval([int(i == loop) for i in range(m.num_dims)], ())
     return before[:-1] == after[:-1] and after[-1] - before[-1] == 1

@@ -23,51 +23,51 @@ from tensorgrad.passes.kernels.weights import weight_of
 from tensorgrad.runtime.target import Target
 
 REGISTER_BLOCKS: dict[int, tuple[int, int]] = {16: (8, 3), 32: (6, 2), 64: (12, 2)}
-"""The most rows of a register block and the vectors of its columns, by the bytes of a vector: they leave few free."""
+"""By bytes of a vector: the most rows of a register block, and the vectors of its columns; few registers stay free."""
 
 PAGE, MOST_ROWS_APART = 4096, 8
-"""Rows that begin so many bytes apart, or a multiple, share the lines of a first cache that has room for so many."""
+"""Rows a multiple of `PAGE` bytes apart map to the same L1 set, which holds `MOST_ROWS_APART` lines."""
 
 MOST_DEPTH = 1024
-"""The most iterations of the reduction whose sums stay in registers."""
+"""The most iterations of the reduction in one pass, during which sums stay in registers."""
 
 MOST_PACKED_DEPTH = 320
-"""The most where rows are packed: tiles are wider then, so that rows are packed less often."""
+"""The same if rows are packed: fewer iterations allow wider tiles, which pack the rows less often."""
 
 PANEL_BYTES = 1 << 19
-"""A task's packed columns stay in the second cache."""
+"""The most bytes of a task's packed columns, so that they stay in L2."""
 
 NEAR_BYTES = 1 << 19
-"""Columns of an operand that is no larger are read where they lie: the second cache keeps it."""
+"""The largest operand whose columns are read in place: it stays in L2."""
 
 NEAR_ROWS_BYTES = 1 << 19
-"""The same for an operand whose rows lie one after another: each iteration begins another line."""
+"""The same for an operand read by rows, if adjacent rows are contiguous: each iteration touches another cache line."""
 
 FEW_ROWS = 48
-"""Columns are not packed for fewer rows: it would take longer than what it gains."""
+"""The most rows for which columns are read in place: packing them would cost more than it saves."""
 
 MOST_TILE_ROWS, MOST_TILE_COLUMNS = 192, 512
-"""Tiles are no larger where operands are packed, in the estimate of what that takes."""
+"""The largest tile that the cost model assumes when it estimates how often operands are packed."""
 
 TASK_PRODUCTS = 1 << 18
-"""A task has about so many products at least, while there are fewer tasks than `ENOUGH_TASKS`."""
+"""The approximate minimum of products of a task, as long as there are fewer tasks than `ENOUGH_TASKS`."""
 
 ENOUGH_TASKS = 16
 LEAST_SIDE = 64
-"""The least rows, and columns, of a tile that shares none of its packing: what it reads is in the first cache."""
+"""The fewest columns of a tile that needs no packed rows: its operands are in L1."""
 
 LEAST_ROWS, LEAST_ROWS_TRANSPOSED = 128, 256
-"""The least rows of a tile whose columns are packed, and of one for which they are transposed: each tile does it."""
+"""The fewest rows of a tile whose columns are packed, or packed and transposed, since each tile repeats that work."""
 
 LEAST_COLUMNS_PACKED = 256
-"""The least columns of a tile whose rows are packed."""
+"""The fewest columns of a tile whose rows are packed."""
 
 LEAST_COLUMNS = 4
-"""Narrower products are rows of sums."""
+"""The fewest columns of a product; narrower ones are reductions of rows."""
 
 
 class PackedArchetype(Archetype[PackedSchedule]):
-    """Tiles of results; operands are packed, whatever they are computed from, or read where they lie."""
+    """Computes tiles of results; operands are packed, including their prologues, or read in place."""
 
     schedule = PackedSchedule
 
@@ -102,7 +102,7 @@ class PackedArchetype(Archetype[PackedSchedule]):
 
 
 def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel) -> float:
-    """Returns about how many cycles each core takes for a contraction; infinitely many where it can't be packed."""
+    """Returns the estimated cycles per core of a contraction; infinity if it can't be packed."""
     sides = sides_of(kernel, stage)
     factors = factors_of(stage, *sides)
     if factors is None:
@@ -171,12 +171,12 @@ def _schedule(
 
 
 def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:
-    """Returns whether rows are read where they lie: along the reduction, from the second cache, or by few columns.
+    """Returns whether rows are read in place: if contiguous along the reduction, in L2, or used by few columns.
 
     Args:
-        strides: Those of the rows, if they are elements of an operand in a regular grid.
+        strides: The strides of the rows, if they are elements of an operand with constant strides.
         line: The bytes of a row.
-        columns: How many columns there are.
+        columns: The number of columns.
     """
     if strides is None:
         return False
@@ -185,18 +185,18 @@ def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:
 
 
 def _reads_columns(strides: Strides | None, line: int, rows: int) -> bool:
-    """Returns whether columns are read where they lie: one after another, from the second cache or by few rows.
+    """Returns whether columns are read in place: if they are contiguous, and either in L2 or used by few rows.
 
     Args:
-        strides: Those of the columns, if they are elements of an operand in a regular grid.
+        strides: The strides of the columns, if they are elements of an operand with constant strides.
         line: The bytes of a column.
-        rows: How many rows there are.
+        rows: The number of rows.
     """
     return strides is not None and strides.side == 1 and (line * strides.step <= NEAR_BYTES or rows <= FEW_ROWS)
 
 
 def _cut(schedule: PackedSchedule, kernel: KernelOp, products: int, is_transposed: bool) -> PackedSchedule:
-    """Returns a schedule with more tasks, where there are few and they are long."""
+    """Returns a schedule with smaller tiles if there are few tasks and they are long."""
     _, rows, columns = schedule.extents(kernel.extents)
     whole = max(columns // schedule.columns * schedule.columns, schedule.columns)
     least_rows = schedule.rows
@@ -221,13 +221,13 @@ def _cut(schedule: PackedSchedule, kernel: KernelOp, products: int, is_transpose
 
 
 def _even(extent: int, most: int, block: int) -> int:
-    """Returns the extent of equal tiles of whole blocks, each at most so long."""
+    """Returns the extent of equal tiles that consist of whole blocks and are at most `most` long."""
     blocks, fit = max(-(-extent // block), 1), max(most // block, 1)
     return -(-blocks // -(-blocks // fit)) * block
 
 
 def _with_tile(schedule: PackedSchedule, kernel: KernelOp, rows: int, columns: int) -> Iterator[PackedSchedule]:
-    """Yields the schedule with another tile, if whole blocks fill it."""
+    """Yields the schedule with another tile, if the tile consists of whole blocks."""
     if (
         rows >= schedule.rows
         and columns >= schedule.columns

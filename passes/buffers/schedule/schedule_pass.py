@@ -26,27 +26,28 @@ _log = logging.getLogger("tensorgrad.schedule")
 
 @dataclass(frozen=True)
 class SchedulePass(LevelPass):
-    """Chooses how each kernel's grid maps to threads, and writes it on the kernel.
+    """Chooses how each kernel's grid maps to threads, and attaches the schedule to the kernel.
 
-    Expects kernels at any point after `fuse`. Guarantees a `schedule` on every kernel but collectives, within the
-    target's limits; one that is there already stays. What a kernel computes doesn't change. The archetypes:
+    Expects kernels at any point after `fuse`. Guarantees a `schedule` within the target's limits on every kernel except
+    collectives. Existing schedules are kept. What the kernels compute doesn't change. The archetypes:
 
-    - `thread`: a thread a grid point. Pointwise kernels, of which it may take several neighbours; many short rows, of
-      which it may unroll the loops (on a CPU, those of long ones too); columns.
-    - `group`: a workgroup a grid point; its lanes share the row, in vectors where it has them, and fold through
+    - `thread`: one thread per grid point, for pointwise kernels (possibly several adjacent points per thread), many
+      short rows (possibly unrolled; on a CPU, long rows too), and reductions of columns.
+    - `group`: one workgroup per grid point. Its lanes share the row, in vectors where possible, and reduce through
       workgroup memory.
-    - `contraction`: a block of outputs a thread, in registers.
-    - `attention`: a block of rows a workgroup, which walks over tiles of what they attend to.
+    - `contraction`: a block of results per thread, in registers.
+    - `attention`: a block of rows per workgroup, which iterates over tiles of the rows that they attend to.
 
-    Those of native code, whose workgroups are tasks:
+    The archetypes of native code, whose workgroups are tasks:
 
-    - `loops`: blocks of points, or one point after the other.
-    - `packed`: matrix products, whose operands are packed in panels.
-    - `tiles`: attention, by blocks of rows that walk over tiles of what they attend to.
+    - `loops`: blocks of points, or one point after another.
+    - `packed`: matrix products, whose operands are packed into panels.
+    - `tiles`: attention, in blocks of rows that iterate over tiles of the rows that they attend to.
 
     Attributes:
         target: The device: software or GPU, and the limits on workgroups.
-        tuned: A file of schedules that were measured on that device; see `tuned.py`. Kernels in it take theirs.
+        tuned: A file of schedules measured on that device; see `tuned.py`. Kernels in the file get their schedule from
+            it.
     """
 
     name = "schedule"
@@ -67,10 +68,10 @@ class SchedulePass(LevelPass):
                     _explain(kernel, "measured before" if found else "by the target's cost model")
 
     def _check_tuned(self, kernel: KernelOp) -> None:
-        """Checks that a schedule of the file is one of this kernel's: what it leaves out would never be computed.
+        """Checks that a schedule of the file covers this kernel, since a smaller one would leave results uncomputed.
 
         Raises:
-            DiagnosticException: It is not.
+            DiagnosticException: The schedule belongs to another kernel.
         """
         try:
             kernel.verify_()

@@ -1,4 +1,4 @@
-"""How kernels that share a dispatch agree on one workgroup."""
+"""Unifies the workgroups of kernels that share a dispatch."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from tensorgrad.passes.buffers.schedule.thread import widened
 
 
 def agreed(schedules: Sequence[Schedule], points: Sequence[int]) -> list[Schedule] | None:
-    """Returns the schedules with a workgroup of equal extents, or `None` if there is none that suits them all.
+    """Returns the schedules with a workgroup of equal extents, or `None` if no workgroup suits all of them.
 
-    Contractions keep theirs, which must be one; the lanes of a `group` follow, and a `thread` may grow wider.
+    Contractions keep their workgroup, which must be the same for all of them. `group` schedules adopt it, and `thread`
+    schedules may grow.
 
     Args:
-        schedules: Those of kernels that would share a dispatch.
-        points: How many points the grid of each has.
+        schedules: The schedules of kernels that would share a dispatch.
+        points: The number of grid points of each kernel.
     """
     if any(one.attends for one in schedules):
         return None
@@ -34,13 +35,13 @@ def agreed(schedules: Sequence[Schedule], points: Sequence[int]) -> list[Schedul
     workgroup = fixed.pop() if fixed else max(rows or (one.workgroup for one in schedules))
     lanes = math.prod(workgroup)
     if rows and lanes & (lanes - 1):
-        return None  # lanes reduce by halves
+        return None  # the tree reduction needs a power of two
     found = [_in_workgroup(one, workgroup, count) for one, count in zip(schedules, points, strict=True)]
     return None if None in found else [one for one in found if one is not None]
 
 
 def _in_workgroup(schedule: Schedule, workgroup: Extents, points: int) -> Schedule | None:
-    """Returns a schedule in another workgroup; `None` where it has fewer lanes, by which many points lose."""
+    """Returns a schedule with another workgroup, or `None` if a `thread` schedule would get fewer lanes."""
     match schedule:
         case ThreadSchedule():
             return widened(schedule, workgroup, points) if schedule.lanes <= math.prod(workgroup) else None

@@ -1,4 +1,4 @@
-"""Into how many parts a long reduction of few results is cut."""
+"""Decides into how many parts to split a long reduction with few results."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tensorgrad.runtime.target import Target
 
 
 def split_of(kernel: KernelOp, target: Target) -> tuple[int, int] | None:
-    """Returns the reduction loop to cut, and into how many parts; `None` where cutting doesn't pay.
+    """Returns the reduction loop to split and the number of parts, or `None` if splitting doesn't pay.
 
     Args:
-        kernel: Only its first stage has loops of its own, which all reduce.
-        target: Software or GPU.
+        kernel: A kernel whose only stage with own loops is the first; all of them are reductions.
+        target: The device, software or GPU.
     """
     schedule = choose(kernel, target)
     machine = machine_of(target)
@@ -36,7 +36,7 @@ def split_of(kernel: KernelOp, target: Target) -> tuple[int, int] | None:
 
 
 def _cuts(kernel: KernelOp) -> Iterator[tuple[int, int]]:
-    """Yields each loop and number of parts that may be: outer loops first, whose parts lie apart in memory."""
+    """Yields each possible loop and number of parts: outer loops first, whose parts are far apart in memory."""
     results, own = math.prod(kernel.extents), loop_extents(kernel.stages[0])[len(kernel.extents) :]
     width = sum(element_bytes(element_of(output)) for output in kernel.stages[0].outputs)
     steps = math.prod(own)
@@ -48,7 +48,7 @@ def _cuts(kernel: KernelOp) -> Iterator[tuple[int, int]]:
 
 
 def _on_cpu(kernel: KernelOp, schedule: Schedule, machine: CpuModel, target: Target) -> tuple[int, int] | None:
-    """Returns the cut that takes the least time by what a CPU needs for loads and operations."""
+    """Returns the split with the fewest estimated cycles on a CPU, or `None` if none is faster than no split."""
     results = math.prod(kernel.extents)
     least = cycles(schedule, kernel, target, machine)
     if math.prod(schedule.groups) > machine.waves * machine.cores or least < 2 * machine.added_dispatch:
@@ -66,7 +66,7 @@ def _on_cpu(kernel: KernelOp, schedule: Schedule, machine: CpuModel, target: Tar
 
 
 def _on_gpu(kernel: KernelOp, schedule: Schedule, machine: GpuModel) -> tuple[int, int] | None:
-    """As few parts as keep a GPU busy, each long enough."""
+    """Returns the split that comes closest to the workgroups that keep a GPU busy, with long enough parts."""
     groups = math.prod(schedule.groups)
     steps = math.prod(loop_extents(kernel.stages[0])[len(kernel.extents) :])
     if groups * 4 > machine.busy_groups or steps * math.prod(kernel.extents) < machine.split_work:

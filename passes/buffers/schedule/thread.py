@@ -1,4 +1,4 @@
-"""The archetype `thread`: pointwise kernels, and many short rows."""
+"""The archetype `thread`, for pointwise kernels, and many short rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tensorgrad.runtime.target import Target
 
 
 class ThreadArchetype(Archetype[ThreadSchedule]):
-    """A thread a grid point, or a few neighbours: it writes every kernel but attention."""
+    """Assigns each thread a grid point, or a few adjacent ones; supports every kernel except attention."""
 
     schedule = ThreadSchedule
 
@@ -66,20 +66,20 @@ class ThreadArchetype(Archetype[ThreadSchedule]):
 
 
 def thread_schedule(points: int, lanes: int, target: Target, width: int = 1, steps: int = 1) -> ThreadSchedule:
-    """Returns the schedule of workgroups of at most `lanes` threads, of which each takes `width` points."""
+    """Returns a schedule with workgroups of at most `lanes` threads that each compute `width` points."""
     lanes = min(lanes, target.most_lanes)
     groups = folded(-(-points // (lanes * width)), target.max_compute_workgroups_per_dimension)
     return ThreadSchedule(workgroup=(lanes, 1, 1), groups=groups, width=width, steps=steps)
 
 
 def widened(schedule: ThreadSchedule, workgroup: tuple[int, int, int], points: int) -> ThreadSchedule:
-    """Returns the schedule in another workgroup, for a dispatch that several kernels share."""
+    """Returns the schedule with another workgroup, for a dispatch that several kernels share."""
     groups = (-(-points // (math.prod(workgroup) * schedule.width)), 1, 1)
     return replace(schedule, workgroup=workgroup, groups=groups)
 
 
 def _unrolling(kernel: KernelOp, machine: CpuModel) -> int:
-    """By how much loops are unrolled on a CPU: by a vector, long rows by two."""
+    """Returns the unroll factor on a CPU: a vector, two vectors for long rows, and 1 for short ones."""
     if own_iterations(kernel) < machine.short_row:
         return 1
     longest = longest_contiguous(kernel)
@@ -88,9 +88,9 @@ def _unrolling(kernel: KernelOp, machine: CpuModel) -> int:
 
 
 def can_take_neighbours(kernel: KernelOp, width: int) -> bool:
-    """Returns whether a thread can compute so many neighbours: points of a pointwise kernel, whose body is repeated."""
+    """Returns whether a thread can compute `width` adjacent points of a pointwise kernel, by repeating its body."""
     if not kernel.extents or kernel.extents[-1] % width or not is_pointwise(kernel):
         return False
-    if 1 < width == kernel.extents[-1]:  # Indices would be constants, which WGSL refuses in branches that never run.
+    if 1 < width == kernel.extents[-1]:  # indices would be constants, which WGSL checks even in branches that never run
         return False
     return width * sum(len(list(stage.body.walk())) for stage in kernel.stages) <= MOST_OPS

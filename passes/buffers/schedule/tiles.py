@@ -15,21 +15,21 @@ from tensorgrad.passes.buffers.schedule.archetype import Archetype
 from tensorgrad.runtime.target import Target
 
 SUMS: dict[int, int] = {16: 8, 32: 6, 64: 12}
-"""The most sums of each row in registers, by the bytes of a vector: with two vectors of rows they leave a few free."""
+"""By bytes of a vector: the most sums of each row in registers. With two vectors of rows, a few registers stay free."""
 
 VECTORS = 2
 MOST_ROWS = 64
-"""The more rows a block has, the less often columns are copied; but its features stay in the first cache."""
+"""The most rows of a block. More rows copy the columns less often, but the rows' features must stay in L1."""
 
 MOST_COLUMNS = 64
-"""A tile of scores and its columns' features stay in the first cache."""
+"""The most columns of a tile, whose scores and features must stay in L1."""
 
 SKIPPING = 4
-"""Where causality leaves tiles out, there are at least so many along each side, if whole vectors fill them."""
+"""The fewest tiles along each side where causal masks skip tiles, as far as tiles can be whole vectors."""
 
 
 class TilesArchetype(Archetype[TilesSchedule]):
-    """Blocks of rows a task."""
+    """Computes blocks of rows in each task."""
 
     schedule = TilesSchedule
 
@@ -40,7 +40,7 @@ class TilesArchetype(Archetype[TilesSchedule]):
         a, part = stage.attention, stage.part.data
         of_keys = part in (KEYS, BACKWARD)
         rows, columns = (a.keys, a.queries) if of_keys else (a.queries, a.keys)
-        # Queries of one head have one causality; a group's cotangents have one block.
+        # The queries of one head have the same causal mask. The backward pass of a group is one block.
         head = rows if of_keys or a.causal is None else a.period
         lanes = target.vector_bytes // (8 if stage.computed_in == f64 else 4)
         while lanes >= 2 * head:
@@ -75,7 +75,7 @@ class TilesArchetype(Archetype[TilesSchedule]):
 
 
 def _of_work(stage: AttentionOp, schedule: TilesSchedule) -> TilesSchedule:
-    """Returns the schedule with tasks that are long enough to be worth a thread's while."""
+    """Returns the schedule with tasks long enough to amortize the overhead of a task."""
     a = stage.attention
     count = schedule.blocks_over(stage.grid)
     work = a.groups * a.queries * a.keys * (a.features + a.values) // count

@@ -1,4 +1,4 @@
-"""Schedules that were measured, kept by kernel in a JSON file: the best of each, and searches that were cut short."""
+"""Tuned schedules in a JSON file: the best for each kernel, and the state of interrupted searches."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.schedule import Schedule, fields_of, schedule_of
 
 FORMAT = 5
-"""Grows when schedules or what kernels are called by change their meaning; files of another format are not read."""
+"""The version of the format, which changes with the meaning of schedules or kernel keys; other files are ignored."""
 
 
 @dataclass
 class Search:
-    """A search for a kernel's schedule that is not over.
+    """An unfinished search for a kernel's schedule.
 
     Attributes:
-        seconds: What a run takes under the default schedule.
-        best: The best so far.
-        tried: What was measured, the best included.
+        seconds: The seconds of a run with the default schedule.
+        best: The best schedule so far.
+        tried: The schedules measured so far, including the best.
     """
 
     seconds: float
@@ -33,7 +33,7 @@ class Search:
 
 
 def read_table(path: Path) -> dict[str, Schedule]:
-    """Returns the schedules in a file, by `kernel_key`; none where there is no file, or one of another format.
+    """Returns the schedules in a file by `kernel_key`; none if the file is missing or has another format version.
 
     Raises:
         DiagnosticException: The file is malformed.
@@ -42,7 +42,7 @@ def read_table(path: Path) -> dict[str, Schedule]:
 
 
 def read_file(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
-    """Returns the schedules in a file, and the searches that are not over, by `kernel_key`; see `read_table`.
+    """Returns the schedules and the unfinished searches in a file, by `kernel_key`; see `read_table`.
 
     Raises:
         DiagnosticException: The file is malformed.
@@ -60,7 +60,7 @@ def read_file(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
 
 
 def write_table(path: Path, table: Mapping[str, Schedule], searches: Mapping[str, Search] | None = None) -> None:
-    """Writes schedules, and searches that are not over, to a file, at once when it is complete."""
+    """Writes schedules and unfinished searches to a file, which is replaced atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = {
         "format": FORMAT,
@@ -91,6 +91,6 @@ def _schedule(data: Mapping[str, Any]) -> Schedule:
     """Returns a schedule from an untrusted file.
 
     Raises:
-        ValueError, LookupError, TypeError, AttributeError: It is none.
+        ValueError, LookupError, TypeError, AttributeError: The data is not a schedule.
     """
     return schedule_of(data["archetype"], {name: value for name, value in data.items() if name != "archetype"})
