@@ -1,4 +1,4 @@
-"""The pass `lower-precision`: which values are stored with fewer bits, and how kernels read and write them."""
+"""`lower-precision`: chooses the values to store with fewer bits, and rewrites the kernels that read and write them."""
 
 from tensorgrad.passes.buffers.lower_precision.lower_precision_pass import LowerPrecisionPass
 

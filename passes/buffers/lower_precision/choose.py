@@ -1,9 +1,9 @@
-"""Which values are stored with fewer bits: what a network computes behind its products, but for what needs f32.
+"""Chooses the values to store with fewer bits: those that depend on a network's products, unless they need f32.
 
 The lists follow PyTorch's autocast (https://docs.pytorch.org/docs/stable/amp.html, "CUDA Ops that can autocast to
-float16" and "to float32"): products and convolutions give f16, and so does what is computed from them element by
-element; exponentials, logarithms, powers, sums, norms, softmaxes and losses are computed in f32. Here everything is
-computed in f32, so the second list is about what is kept.
+float16" and "to float32"): products and convolutions return f16, and so do elementwise ops on their results;
+exponentials, logarithms, powers, sums, norms, softmaxes and losses are computed in f32. Here all arithmetic is in f32,
+so the second list determines which results stay in f32.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ WIDE: tuple[type[Operation], ...] = (
     math.SinhOp,
     math.CoshOp,
 )
-"""Ops of autocast's f32 list that work element by element: their results leave f16's range, or crowd in it."""
+"""The elementwise ops of autocast's f32 list: their results leave the range of f16, or exhaust its precision."""
 
 LARGEST = 65504.0
 """The largest finite f16."""
 
 MOST_FOLDED = 16
-"""A maximum of more elements than a pooling window has is a statistic of a row."""
+"""The most elements of a pooling window; a maximum of more elements is a statistic of a row."""
 
 KEPT_SHAPES = ("parameter", "state", "update")
-"""The roles of arguments whose gradients, and what optimizers compute of them, stay as they are."""
+"""The roles of arguments whose shapes gradients and optimizer values share; cotangents of these shapes stay in f32."""
 
 
 def chosen(module: ModuleOp, smallest: int, scale: float) -> dict[Value, float]:
-    """Returns the values to store with fewer bits, each with the factor that it is stored with.
+    """Returns the values to store with fewer bits, each with the factor by which it is multiplied.
 
     Args:
-        module: Functions of `buf` before `plan-memory`.
-        smallest: The fewest elements that are worth it.
-        scale: The factor of cotangents; 0 leaves them as they are.
+        module: A module of `buf` functions before `plan-memory`.
+        smallest: The fewest elements of a value that is worth changing.
+        scale: The factor of cotangents; 0 leaves cotangents in f32.
     """
     flow = Flow(module)
     outputs, kept = _ends(module, flow)
@@ -85,7 +85,7 @@ def chosen(module: ModuleOp, smallest: int, scale: float) -> dict[Value, float]:
 
 
 def _ends(module: ModuleOp, flow: Flow) -> tuple[list[Value], set[int]]:
-    """Returns the outputs of the module's functions, and how many elements parameters and states have."""
+    """Returns the outputs of the module's functions, and the numbers of elements of parameters and states."""
     outputs, kept = list[Value](), set[int]()
     for function in functions(module):
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
@@ -97,7 +97,7 @@ def _ends(module: ModuleOp, flow: Flow) -> tuple[list[Value], set[int]]:
 
 
 def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept: set[int]) -> set[Value]:
-    """Returns what optimizers compute: all ops that depend on state, host scalars, or products of gradients."""
+    """Returns the values that optimizers compute: all that depend on state, host scalars, or products of gradients."""
     found: list[Value] = []
     for function in functions(module):
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
@@ -111,7 +111,7 @@ def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept: set[int
 
 
 def functions(module: ModuleOp) -> list[FuncOp]:
-    """Returns the functions that no other one of the module runs."""
+    """Returns the functions of the module that no other function runs."""
     found = (op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks)
     return [function for function in found if not is_private(function)]
 
@@ -121,7 +121,7 @@ def _elements(value: Value) -> int:
 
 
 def _is_temporary(value: Value) -> bool:
-    """Returns whether f32 buffers hold a value that only kernels see, each in a place of its own."""
+    """Returns whether a value is a temporary: all of its buffers are f32, unpacked, and accessed by kernels only."""
     return bool(value.writers) and not value.carried and all(_may_change(name) for name in value.names)
 
 
@@ -131,19 +131,19 @@ def _may_change(name: SSAValue) -> bool:
     if isinstance(name, BlockArgument):
         around = name.block.parent_op()
         if isinstance(around, KernelOp):
-            return around.collective is None  # which is the same in all processes
+            return around.collective is None  # all processes exchange the same element type
         return isinstance(around, FuncOp) and is_private(around)
     uses = (use.operation for use in name.uses)
     return isinstance(name.owner, memref.AllocOp) and all(isinstance(op, KernelOp | RunOp | ChooseOp) for op in uses)
 
 
 def _meets_attention(value: Value) -> bool:
-    """Returns whether an attention reads or writes a value: it knows no factors."""
+    """Returns whether an attention reads or writes a value; attentions don't support factors."""
     return any(isinstance(use.operation, AttentionOp) for name in value.names for use in name.uses)
 
 
 def may_round(stage: GenericOp | AttentionOp, position: int) -> bool:
-    """Returns whether what a stage writes may be stored with fewer bits."""
+    """Returns whether an output of a stage may be stored with fewer bits."""
     if is_product(stage, position):
         return True
     if isinstance(stage, AttentionOp):
@@ -157,19 +157,19 @@ def may_round(stage: GenericOp | AttentionOp, position: int) -> bool:
 
 
 def _folded(stage: GenericOp) -> int:
-    """Returns how many elements a reduction folds into one."""
+    """Returns the number of elements that a reduction combines into one."""
     loops = zip(loop_extents(stage), iterators_of(stage), strict=True)
     return numbers.prod(extent for extent, kind in loops if kind == IteratorType.REDUCTION)
 
 
 def _is_beyond(value: SSAValue) -> bool:
-    """Returns whether a scalar is a finite constant that f16 does not hold, such as the score of what is masked."""
+    """Returns whether a scalar is a finite constant outside the range of f16, such as a mask's score."""
     found = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
     return isinstance(found, FloatAttr) and LARGEST < abs(found.value.data) < numbers.inf
 
 
 def _last_ops(value: SSAValue) -> list[Operation]:
-    """Returns the op that a value is the result of; behind a choice, those of both sides."""
+    """Returns the op that defines a value; for a select, those of both operands."""
     op = value.owner
     if isinstance(op, arith.SelectOp):
         return [*_last_ops(op.lhs), *_last_ops(op.rhs)]

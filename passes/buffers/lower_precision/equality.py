@@ -1,7 +1,8 @@
-"""Values that are compared for equality: how they are rounded must not decide what is equal.
+"""Finds values that are compared for equality, whose rounding must not change the result of the comparison.
 
-The derivative of a maximum asks which elements equal it. They do if element and maximum are selected from one buffer,
-however that was rounded; but not if one of them is rounded and the other is computed again, as `recompute` likes to.
+The derivative of a maximum tests which elements equal it. The test is reliable if element and maximum are selected from
+the same buffer, however that was rounded. It fails if one of them is rounded and the other is recomputed, as the rule
+`recompute` of `fuse` often does.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_produ
 EQUALITIES = frozenset(arith.CMPF_COMPARISON_OPERATIONS.index(name) for name in ("oeq", "one", "ueq", "une"))
 
 SELECTING = (arith.MaximumfOp, arith.MinimumfOp, arith.SelectOp)
-"""Ops whose float results are one of their float operands."""
+"""The ops whose float result is one of their float operands."""
 
 
 @dataclass
 class _Origin:
-    """What a scalar is selected from.
+    """The origin of a scalar, found by tracing it back through selections.
 
     Attributes:
-        through: The values that it passes on its way, unchanged.
-        buffers: The values that it starts from.
-        computed: Whether it is computed in the stage, too or instead.
+        through: The values through which it passes unchanged.
+        buffers: The values that it originates from.
+        computed: Whether an operand of the selections is computed.
     """
 
     through: dict[Value, None] = field(default_factory=dict["Value", None])
@@ -38,7 +39,7 @@ class _Origin:
 
 
 def compared(flow: Flow) -> set[Value]:
-    """Returns the values that must stay as they are, because something else is compared with what follows from them."""
+    """Returns the values that must stay in f32 because values that depend on them are compared for equality."""
     kept = set[Value]()
     for stage in flow.stages:
         for op in list(stage.body.walk()):
@@ -56,7 +57,7 @@ def compared(flow: Flow) -> set[Value]:
 
 
 def _behind_products(values: Iterable[Value]) -> set[Value]:
-    """Returns these values and what they are computed from, up to products: nothing computes a product twice."""
+    """Returns the values and those that they are computed from, up to products, which are never recomputed."""
     found, left = set[Value](), list(values)
     while left:
         value = left.pop()
@@ -98,13 +99,13 @@ def _trace_value(flow: Flow, value: Value, found: _Origin) -> None:
 
 
 def _is_selected(scalar: SSAValue) -> bool:
-    """Returns whether a scalar is a choice among what a stage reads, or one of it."""
+    """Returns whether a scalar is one of the elements that a stage reads, or a selection among them."""
     owner = scalar.owner
     return isinstance(scalar, BlockArgument) or isinstance(owner, (*SELECTING, memref.LoadOp)) or _is_exact(owner)
 
 
 def _is_exact(owner: object) -> bool:
-    """Returns whether a constant is the same with fewer bits: 0 or an infinity."""
+    """Returns whether an op is a constant that any float type represents exactly: 0 or an infinity."""
     if not isinstance(owner, arith.ConstantOp):
         return False
     value = owner.value

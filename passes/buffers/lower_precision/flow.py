@@ -1,4 +1,4 @@
-"""What the buffers of a module are computed from, through kernels, functions, loops and branches."""
+"""Data flow between the buffers of a module, through kernels, functions, loops and branches."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tensorgrad.passes.analyses.affine import used_dims
 
 @dataclass(eq=False)
 class Value:
-    """One tensor of the program, under all the names that functions have for it.
+    """One tensor of the program, with all SSA values that refer to it.
 
     Attributes:
         names: The buffers, arguments and locals that hold it.
-        writers: What computes it: stages of kernels with the position of the output.
-        made_from: The values that its elements are computed from.
-        carried: Whether a loop hands it on to its next iteration.
+        writers: The stages that compute it, each with the position of the output.
+        made_from: The values that it is computed from.
+        carried: Whether a loop carries it.
     """
 
     names: list[SSAValue] = field(default_factory=list[SSAValue])
@@ -39,13 +39,13 @@ class Value:
 
 
 class Flow:
-    """The values of a module of kernels before `plan-memory`, and which is made from which.
+    """The values of a module of kernels before `plan-memory`, and the dependences between them.
 
     Args:
-        module: Functions of `buf`; private ones are those that others run.
+        module: A module of `buf` functions; private functions are run by others.
 
     Attributes:
-        stages: The stages of all kernels, but for attentions.
+        stages: The stages of all kernels except attentions.
     """
 
     def __init__(self, module: ModuleOp):
@@ -78,7 +78,7 @@ class Flow:
         return list(self._values.values())
 
     def needed_for(self, values: Iterable[Value]) -> set[Value]:
-        """Returns these values and all that they are computed from."""
+        """Returns the values and all values that they depend on."""
         found, left = set[Value](), list(values)
         while left:
             value = left.pop()
@@ -88,7 +88,7 @@ class Flow:
         return found
 
     def depending_on(self, values: Iterable[Value]) -> set[Value]:
-        """Returns these values and all that is computed from them."""
+        """Returns the values and all values that depend on them."""
         makes: dict[Value, list[Value]] = {}
         for value in self.values():
             for source in value.made_from:
@@ -115,7 +115,7 @@ class Flow:
             self._above[other] = one
 
     def _join_names(self, op: Operation, carried: list[SSAValue]) -> None:
-        """Notes which buffers of an op are the same value inside and outside of what it runs."""
+        """Joins the operands of an op with the arguments of the regions or functions that it runs."""
         if isinstance(op, KernelOp):
             for argument, operand in zip(op.body.block.args, op.operands, strict=True):
                 self._join(operand, argument)
@@ -139,7 +139,7 @@ class Flow:
                 for argument, operand in zip(arguments, op.operands_of(branch), strict=True):
                     self._join(operand, argument)
 
-    # What is made from what
+    # Dependences
 
     def _note(self, op: Operation) -> None:
         if isinstance(op, ChooseOp):
@@ -194,7 +194,7 @@ def sources_of(stage: GenericOp, scalar: SSAValue) -> list[SSAValue]:
 
 
 def reached(value: SSAValue) -> Iterator[SSAValue]:
-    """Yields a scalar of a stage's body, and all that it is computed from there."""
+    """Yields a scalar of a stage's body, and all scalars that it depends on."""
     seen, left = set[SSAValue](), [value]
     while left:
         one = left.pop()
@@ -208,13 +208,12 @@ def reached(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def is_product(stage: GenericOp | AttentionOp, position: int) -> bool:
-    """Returns whether a stage sums products of what it reads at two places, not both of which have all loops of the
-    grid.
+    """Returns whether a stage sums products of two different reads, some of which don't depend on all grid loops.
 
-    So do matrix products and convolutions; statistics of rows, such as variances, do not.
+    This holds for matrix products and convolutions, but not for statistics of rows, such as variances.
     """
     if isinstance(stage, AttentionOp):
-        return stage.part.data != FORWARD or position == 0  # the logarithms of sums are behind the result
+        return stage.part.data != FORWARD or position == 0  # the second output holds the logarithms of sums
     kernel = stage.parent_op()
     assert isinstance(kernel, KernelOp)
     rank = len(kernel.extents)
@@ -238,12 +237,12 @@ def _are_different(stage: GenericOp, op: arith.MulfOp) -> bool:
 
 
 def _is_read(stage: GenericOp, scalar: SSAValue) -> bool:
-    """Returns whether a scalar is what a stage reads of a buffer at an index."""
+    """Returns whether a scalar is an element that a stage reads from a buffer."""
     return scalar in stage.body.block.args or isinstance(scalar.owner, memref.LoadOp)
 
 
 def yielded(stage: GenericOp, position: int) -> SSAValue:
-    """Returns what a stage yields for one output."""
+    """Returns the scalar that a stage yields for one output."""
     last = stage.body.block.last_op
     assert isinstance(last, YieldOp)
     return last.operands[position]

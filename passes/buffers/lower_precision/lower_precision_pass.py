@@ -22,31 +22,32 @@ ELEMENTS = {"f16": f16}
 
 @dataclass(frozen=True)
 class LowerPrecisionPass(LevelPass):
-    """Stores what a network computes between its kernels with fewer bits. Arithmetic stays as it is.
+    """Stores temporary values of a network with fewer bits. Arithmetic stays in f32.
 
-    Expects functions of `buf` in f32 behind `fuse`, before `plan-memory`; other element types stay. Guarantees that
-    only temporary buffers change, from f32 to `element`: where a kernel reads one, it extends what it loads, and where
-    it writes one, it rounds what it computed in f32, sums included. Values that stay inside of a kernel are not
-    rounded. A value beyond what f16 holds (65504) is stored as an infinity, which stays visible.
+    Expects functions of `buf` in f32 after `fuse` and before `plan-memory`; other element types are left alone.
+    Guarantees that only temporary buffers change, from f32 to `element`. A kernel extends what it loads from them, and
+    rounds results that it computed in f32, sums included, when it stores them. Values that stay inside a kernel are not
+    rounded. A value beyond the range of f16 (65504) is stored as an infinity, so that the overflow stays visible.
 
-    These values change: those that results of role `output` depend on, behind a product or convolution or attention
-    (activations, saved for the derivative or not), and of them
+    Candidates are the values that depend on a product, convolution or attention and on which a result of role `output`
+    depends: the activations, whether saved for the backward pass or not. Of these, the pass changes
 
     - results of products, convolutions and attentions;
-    - what is computed element by element, unless it ends in an exponential, logarithm or power;
+    - results of elementwise ops, unless the last one is an exponential, logarithm or power;
     - maxima and minima of pooling windows.
 
-    These stay: arguments of every role (parameters, optimizer state, inputs, outputs, gradients that are returned);
-    what stands before the first product; sums, means, variances and other statistics of rows, the logarithms of an
-    attention's sums; losses; what loops carry; packed buffers; and all with fewer than `smallest` elements. What no
-    output depends on (cotangents, gradients, updates) stays too, unless `scale` is given.
+    It doesn't change arguments of any role (parameters, optimizer state, inputs, outputs, returned gradients); values
+    before the first product; sums, means, variances and other statistics of rows; the logarithms of an attention's
+    sums; losses; values that loops carry; packed buffers; and values of fewer than `smallest` elements. Values that no
+    output depends on (cotangents, gradients, updates) change only if `scale` is given.
 
     Attributes:
-        element: What to store: f16.
-        smallest: The fewest elements of a buffer that are worth it.
-        scale: If positive, cotangents are stored with fewer bits too, each multiplied by this power of two, which
-            loads take back; but for those as large as a parameter, such as its gradient, those of an attention, and
-            what optimizers compute: all behind state, scalars, and products of gradients of parameters.
+        element: The element type to store: f16.
+        smallest: The fewest elements of a buffer that is worth changing.
+        scale: If positive, cotangents are stored with fewer bits too. Stores multiply them by this power of two, and
+            loads divide by it. Exceptions are cotangents as large as a parameter, such as its gradient, those of an
+            attention, and what optimizers compute: all values that depend on state, scalars, or products of
+            parameters' gradients.
     """
 
     name = "lower-precision"
@@ -72,13 +73,13 @@ class LowerPrecisionPass(LevelPass):
             if isinstance(function, FuncOp) and function.body.blocks:
                 _follow(function)
                 for kernel in function.body.block.ops:
-                    if isinstance(kernel, KernelOp) and kernel.single is None:  # which extends and rounds by itself
+                    if isinstance(kernel, KernelOp) and kernel.single is None:  # the op itself extends and rounds
                         arguments: list[SSAValue] = [one for one in kernel.body.block.args if one in scales]
                         rewrite(kernel, {one: scales[one] for one in arguments}, element)
 
 
 def _follow(function: FuncOp) -> None:
-    """Lets a function's type follow its arguments."""
+    """Updates a function's type to that of its arguments."""
     arguments: list[BlockArgument] = list(function.body.block.args)
     outputs = list(function.function_type.outputs)
     function.properties["function_type"] = FunctionType.from_lists([one.type for one in arguments], outputs)

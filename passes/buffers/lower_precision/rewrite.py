@@ -1,4 +1,4 @@
-"""Kernels on buffers with fewer bits: loads extend, stores round, and what stands between is computed as before."""
+"""Rewrites kernels to buffers with fewer bits: loads extend, stores round, and arithmetic stays the same."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tensorgrad.passes.analyses.stages import new_local
 from tensorgrad.passes.scalars import Formula, Value
 
 Scales: TypeAlias = Mapping[SSAValue, float]
-"""Arguments of a kernel with fewer bits, and the factors that their elements are stored with."""
+"""The arguments of a kernel that have fewer bits, and the factors by which their elements are multiplied."""
 
 
 def retyped(name: SSAValue, element: AnyFloat) -> SSAValue:
-    """Replaces a buffer, or the argument that stands for it, by one of another element type."""
+    """Replaces a buffer or an argument with one of another element type."""
     kind = cast("MemRefType[Attribute]", name.type)
     new = Rewriter.replace_value_with_new_type(name, buffer_type(kind.get_shape(), element))
     if isinstance(new, BlockArgument) and isinstance(name, BlockArgument):
@@ -32,10 +32,10 @@ def retyped(name: SSAValue, element: AnyFloat) -> SSAValue:
 
 
 def rewrite(kernel: KernelOp, scales: Scales, element: AnyFloat) -> None:
-    """Makes a kernel read and write some of its arguments with fewer bits; they have their new types already.
+    """Makes a kernel read and write some of its arguments with fewer bits. The arguments already have their new types.
 
-    A stage that reduces into one of them reduces into a local in f32, of which the result is rounded. Stages behind the
-    one that writes see what was rounded, as other kernels do.
+    A stage that reduces into such an argument reduces into an f32 local instead, whose final value is rounded. Later
+    stages read the rounded value, as other kernels do.
     """
     for stage in kernel.stages:
         for op in list(stage.body.walk()):
@@ -83,7 +83,7 @@ def _write(stage: GenericOp, position: int, scale: float, element: AnyFloat) -> 
 
 
 def _reduce_apart(kernel: KernelOp, stage: GenericOp, position: int, scale: float, element: AnyFloat) -> None:
-    """Lets a stage reduce into a local, which one behind it rounds."""
+    """Makes a stage reduce into a local, which a new stage after it rounds."""
     rank, output, place = len(kernel.extents), stage.outputs[position], len(stage.inputs) + position
     local = new_local(kernel.extents, f32, stage.location)
     block = kernel.body.block
@@ -105,7 +105,7 @@ def _reduce_apart(kernel: KernelOp, stage: GenericOp, position: int, scale: floa
 
 
 def _point(loops: int, rank: int) -> AffineMap:
-    """Returns where a stage finds its point's element of a local."""
+    """Returns the index map of a local: the grid point."""
     return AffineMap(loops, 0, tuple(AffineDimExpr(loop) for loop in range(rank)))
 
 
