@@ -1,1 +1,1 @@
-"""The dialects: `tg` of tensors, `buf` of buffers, and those that kernels are written in for each kind of device."""
+"""The dialects: `tg` (tensors), `buf` (buffers), and those of kernels for each kind of device (`wgsl`, `cpu`)."""

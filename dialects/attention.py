@@ -1,4 +1,4 @@
-"""Attention as one operation: its parameters, which `tg.call` and `buf` share, and the stage of a `buf.kernel`."""
+"""Attention as one op: its parameters, which `tg.call` and `buf` share, and the stage of a `buf.kernel`."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ from xdsl.utils.exceptions import VerifyException
 
 FORWARD, QUERIES, KEYS, BACKWARD = "forward", "queries", "keys", "backward"
 RESULTS = {FORWARD: 2, QUERIES: 1, KEYS: 2, BACKWARD: 3}
-"""What a stage computes, and how many results that has: the result, with a logarithm; the queries' cotangent; the
-cotangents of keys and values; all three cotangents."""
+"""The number of results of each part: the result and a logarithm; the queries' cotangent; the cotangents of keys and
+values; all three cotangents."""
 
 
 @dataclass(frozen=True)
 class Attention:
-    """`softmax(select(allowed, scale * q @ k.T + biases, fill)) @ v`, side by side for `groups`.
+    """The parameters of `softmax(select(allowed, scale * q @ k.T + biases, fill)) @ v`, batched over `groups`.
 
     The operands are queries `[groups, queries, features]`, keys `[groups, keys, features]`, values
-    `[groups, keys, values]`, biases (floats) and masks (booleans) `[groups, queries, keys]`; what every mask and
-    causality allow is allowed.
+    `[groups, keys, values]`, biases (floats) and masks (booleans) `[groups, queries, keys]`. A score is allowed if all
+    masks and the causal mask allow it.
 
     Attributes:
-        groups: How many attend each on their own: batch times heads of keys.
-        queries: Rows of scores in a group; heads that share their keys lie behind each other.
-        keys: Columns of scores.
-        features: What queries and keys have.
-        values: What values have.
-        scale: Of the products.
-        fill: The score of what is not allowed.
-        zeros: Whether a query that attends to nothing gives zeros, and what is not allowed counts for nothing;
-            otherwise the softmax is that of the scores as they are.
-        causal: Query `m` attends to keys up to `m mod period + causal`; `None` says to all.
-        period: The queries of one head.
-        biases: How many biases there are.
-        masks: How many masks there are.
+        groups: The number of independent attentions: the batch times the heads of keys.
+        queries: The rows of scores in a group; heads that share their keys are concatenated.
+        keys: The columns of scores.
+        features: The features of queries and keys.
+        values: The features of values.
+        scale: The factor of the products.
+        fill: The score where attention is not allowed.
+        zeros: Whether scores that are not allowed have weight 0, so that a query without allowed keys gives zeros;
+            otherwise the softmax is that of the filled scores.
+        causal: Query `m` attends to keys up to `m mod period + causal`; `None` means no causal mask.
+        period: The number of queries of one head.
+        biases: The number of biases.
+        masks: The number of masks.
     """
 
     groups: int
@@ -82,17 +82,17 @@ class Attention:
 
     @property
     def is_masked(self) -> bool:
-        """Whether some scores may be left out."""
+        """Whether some scores may be disallowed."""
         return self.causal is not None or self.masks > 0
 
     @property
     def skips(self) -> bool:
-        """Whether keys that causality rules out may be left out: nothing of theirs counts, not even as NaN."""
+        """Whether keys that the causal mask excludes may be skipped: they don't affect the result, not even by NaN."""
         return self.causal is not None and self.fill == -math.inf and (self.zeros or self.causal >= 0)
 
     @property
     def operands(self) -> int:
-        """How many operands there are: queries, keys, values, biases, masks."""
+        """The number of operands: queries, keys, values, biases, masks."""
         return 3 + self.biases + self.masks
 
     def attribute(self) -> DictionaryAttr:
@@ -144,7 +144,7 @@ class Attention:
         return found
 
     def shapes(self, part: str) -> list[tuple[int, ...]]:
-        """Returns the shapes of a part's operands and results, as the operation has them."""
+        """Returns the shapes of a part's operands and results."""
         rows, scores = (self.groups, self.queries), (self.groups, self.queries, self.keys)
         q, k, v = (*rows, self.features), (self.groups, self.keys, self.features), (self.groups, self.keys, self.values)
         given = [q, k, v, *[scores] * (self.biases + self.masks)]
@@ -154,7 +154,7 @@ class Attention:
         return [*given, (*rows, self.values), rows, rows, *found]
 
     def spaces(self, part: str) -> list[tuple[int, ...]]:
-        """For each operand and result of a part: which of the loops (group, query, key, feature) its axes are."""
+        """Returns, for each operand and result of a part, the loop (group, query, key, feature) of each axis."""
         q, k, rows, scores = (0, 1, 3), (0, 2, 3), (0, 1), (0, 1, 2)
         given = [q, k, k, *[scores] * (self.biases + self.masks)]
         if part == FORWARD:
@@ -168,15 +168,17 @@ _NUMBERS = ("scale", "fill")
 
 @irdl_op_definition
 class AttentionOp(IRDLOperation):
-    """A stage of a `buf.kernel` that is a whole attention, or part of its derivative; no scores are stored.
+    """A stage of a `buf.kernel` that computes an attention, or part of its derivative, without storing the scores.
 
-    Attention needs two contractions around a running softmax, which no `linalg.generic` says. Its maps go from the
-    loops (group, query, key, feature) to the operands' elements. `forward` takes the operands of `Attention` and writes
-    the result and (where it has a second output) the logarithm of each row's sum of exponentials. `queries`, `keys` and
-    `backward` take those operands, the result's cotangent, that logarithm, and each row's sum of result times
-    cotangent; they write the cotangent of the queries, those of keys and values, or all three. The kernel's grid is the
-    groups and the queries, for `keys` the groups and the keys, for `backward` the groups alone. Operands of f16 are
-    extended to f32 as they are read, and rounded as they are written: everything is computed in f32 then.
+    Attention needs two contractions around an online softmax, which `linalg.generic` can't express. The maps go from
+    the loops (group, query, key, feature) to the operands' elements.
+
+    `forward` takes the operands of `Attention`; it writes the result and, to an optional second output, the logarithm
+    of each row's sum of exponentials. `queries`, `keys` and `backward` take those operands, the result's cotangent,
+    that logarithm, and each row's sum of result times cotangent. They write the cotangent of the queries, those of keys
+    and values, or all three. The kernel's grid is the groups and the queries; for `keys`, the groups and the keys; for
+    `backward`, the groups. Operands of f16 are extended to f32 when loaded and rounded when stored; all arithmetic is
+    in f32 then.
 
     Example:
         buf.attention "forward" ins(%q, %k, %v : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>)
@@ -204,7 +206,7 @@ class AttentionOp(IRDLOperation):
         outputs: Sequence[SSAValue],
         maps: Sequence[AffineMap],
     ) -> AttentionOp:
-        """Returns a stage; the maps are those of the inputs and then of the outputs."""
+        """Returns a stage; `maps` lists those of the inputs, then those of the outputs."""
         return cls.build(
             operands=[list(inputs), list(outputs)],
             properties={
@@ -221,7 +223,7 @@ class AttentionOp(IRDLOperation):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """The rows that are computed: groups, and queries or keys, or all of these as one."""
+        """The grid of the kernel: the groups, and the queries or keys; for `backward`, one row per group."""
         a = self.attention
         return (a.groups, {KEYS: a.keys, BACKWARD: 1}.get(self.part.data, a.queries))
 
@@ -245,7 +247,7 @@ class AttentionOp(IRDLOperation):
 
     @property
     def computed_in(self) -> Attribute:
-        """The float type that everything is computed in."""
+        """The float type of all arithmetic."""
         element = cast("MemRefType[Attribute]", self.inputs[0].type).element_type
         return f32 if element == f16 else element
 

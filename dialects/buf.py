@@ -1,4 +1,4 @@
-"""`buf`: buffers and loops. Kernels over memrefs, and the memory plan; the loops themselves are `linalg.generic`.
+"""`buf`: kernels over memrefs, whose loops are `linalg.generic`, and the memory plan.
 
 Before `plan-memory`, a function takes its inputs and its results as memref arguments, allocations are `memref.alloc`,
 and every buffer has exactly one writer. After it, storage is `buf.arena`s and `buf.view`s into them.
@@ -49,13 +49,13 @@ from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.schedule import ScheduleAttr
 
 ROW = "buf.row"
-"""Marks a view that is another name for the views in its range, and for the zeros between them."""
+"""Marks a view that aliases the views in its range, and the zeros between them."""
 
 Buffer: TypeAlias = MemRefType[Attribute]
 
 ROLES = ("parameter", "state", "input", "scalar", "constant", "output", "workspace", "counter")
 """What a buffer is for: trained, kept between steps, written by the caller, computed on the host, … A counter holds the
-numbers from 0 on, each at the start of an aligned range."""
+numbers from 0 on, each at an aligned offset."""
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ def element_of(value: SSAValue) -> Attribute:
 
 
 def buffer_type(shape: Sequence[int], element: Attribute) -> Buffer:
-    """`memref<shape x element>` with the identity layout."""
+    """Returns the type `memref<shape x element>` with the identity layout."""
     return _buffer_type(tuple(shape), element)
 
 
@@ -79,7 +79,7 @@ def _buffer_type(shape: tuple[int, ...], element: Attribute) -> Buffer:
 
 
 def element_bytes(element: Attribute) -> int:
-    """Bytes an element takes on a device; an `i1` is one 32-bit word."""
+    """Returns the bytes of an element on a device; an `i1` is one 32-bit word."""
     if element == i8:
         return 1
     width = getattr(element, "bitwidth", None)
@@ -89,7 +89,7 @@ def element_bytes(element: Attribute) -> int:
 
 
 def buffer_bytes(kind: Buffer) -> int:
-    """Bytes a memref takes on a device."""
+    """Returns the bytes of a memref on a device."""
     return kind.element_count() * element_bytes(kind.get_element_type())
 
 
@@ -99,7 +99,7 @@ def optional(keyword: str, operands: str) -> str:
 
 
 def is_shape_only(value: SSAValue) -> bool:
-    """Returns whether a kernel's local only gives a loop its extent: it is never stored to, loaded or bound."""
+    """Returns whether a kernel's local only defines a loop's extent: it is never loaded, stored to or bound."""
     return isinstance(value.owner, memref.AllocaOp) and "buf.shape_only" in value.owner.attributes
 
 
@@ -109,12 +109,12 @@ def maps_of(stage: GenericOp) -> tuple[AffineMap, ...]:
 
 
 def iterators_of(stage: GenericOp) -> tuple[IteratorType, ...]:
-    """Returns the iterator kinds of a stage, one a loop."""
+    """Returns the iterator kinds of a stage, one per loop."""
     return tuple(attribute.data for attribute in stage.iterator_types)
 
 
 def loop_extents(stage: GenericOp) -> tuple[int, ...]:
-    """Returns the extent of each loop of a stage, read off the operands that index it plainly."""
+    """Returns the extent of each loop of a stage, taken from the operands that the loop indexes directly."""
     extents: dict[int, int] = {}
     for operand, affine in zip(stage.operands, maps_of(stage), strict=True):
         for expression, extent in zip(affine.results, shape_of(operand), strict=True):
@@ -134,15 +134,14 @@ def is_reduction(stage: GenericOp) -> bool:
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """Stages that run in order at every point of a grid; one dispatch, or its share of one.
+    """Stages that run in order at every point of a grid. A kernel becomes one dispatch, or part of a shared one.
 
-    The body holds `linalg.generic` stages over the block arguments (one an operand) and over locals
-    (`memref.alloca`); or it holds one `buf.attention` or `buf.collective`. The first loops of every stage are the
-    grid's, all parallel; further loops are the stage's own and run inside a point. A local has the grid's shape: it
-    holds one value a point, so it lives in a register. A stage may read what an earlier one wrote, at its own point
-    only. Every output and every local has one writer. `schedule`, set by a later pass, says how the points map to
-    threads; it never changes what is computed. Kernels in a row with the same number `dispatch` don't depend on each
-    other and run side by side, in one dispatch.
+    The body holds `linalg.generic` stages over the block arguments (one per operand) and over locals (`memref.alloca`),
+    or else one `buf.attention` or `buf.collective`. The first loops of every stage are the grid's, all parallel;
+    further loops are the stage's own and run inside each point. A local has the shape of the grid, one value per point,
+    and lives in a register. A stage may read the results of earlier stages only at its own point. Every output and
+    every local has one writer. `schedule`, set by a later pass, maps points to threads and never changes what is
+    computed. Adjacent kernels with the same number `dispatch` are independent and are co-scheduled in one dispatch.
 
     Example:
         buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
@@ -182,7 +181,7 @@ class KernelOp(IRDLOperation):
         outputs: Sequence[SSAValue],
         block: Block,
     ) -> KernelOp:
-        """Returns a kernel over `grid`, whose block takes `inputs` and then `outputs`."""
+        """Returns a kernel over `grid`, whose block takes `inputs` followed by `outputs`."""
         properties: dict[str, Attribute] = {
             "grid": DenseArrayBase.from_list(i64, list(grid)),
             "operandSegmentSizes": segments(len(inputs), len(outputs)),
@@ -196,7 +195,7 @@ class KernelOp(IRDLOperation):
 
     @property
     def dispatch_number(self) -> int | None:
-        """The number of the dispatch that the kernel shares with others, if it does."""
+        """The number of the dispatch that the kernel shares with others, or `None`."""
         return None if self.dispatch is None else self.dispatch.value.data
 
     @property
@@ -206,33 +205,33 @@ class KernelOp(IRDLOperation):
 
     @property
     def single(self) -> AttentionOp | CollectiveOp | None:
-        """The one op that the kernel is, if it has no stages."""
+        """The attention or collective that the kernel consists of, if it has no stages."""
         first = self.body.block.first_op
         return first if isinstance(first, AttentionOp | CollectiveOp) else None
 
     @property
     def attention(self) -> AttentionOp | None:
-        """The attention that the kernel is, if it is one."""
+        """The attention that the kernel consists of, if any."""
         return self.single if isinstance(self.single, AttentionOp) else None
 
     @property
     def collective(self) -> CollectiveOp | None:
-        """The collective that the kernel is, if it is one; the runtime runs it, and it has no schedule."""
+        """The collective that the kernel consists of, if any. The runtime executes it; it has no schedule."""
         return self.single if isinstance(self.single, CollectiveOp) else None
 
     @property
     def locals(self) -> tuple[memref.AllocaOp, ...]:
-        """The buffers that only this kernel sees."""
+        """The buffers that are private to this kernel."""
         return tuple(op for op in self.body.block.ops if isinstance(op, memref.AllocaOp))
 
     @property
     def input_arguments(self) -> tuple[BlockArgument, ...]:
-        """The block arguments that stand for the inputs."""
+        """The block arguments of the inputs."""
         return tuple(self.body.block.args[: len(self.inputs)])
 
     @property
     def output_arguments(self) -> tuple[BlockArgument, ...]:
-        """The block arguments that stand for the outputs."""
+        """The block arguments of the outputs."""
         return tuple(self.body.block.args[len(self.inputs) :])
 
     def verify_(self) -> None:
@@ -284,7 +283,7 @@ class KernelOp(IRDLOperation):
                 raise VerifyException(f"a buffer has exactly one writer, this one has {len(writers)}")
 
     def _verify_own_points(self) -> None:
-        """Raises where a stage reads what the kernel writes anywhere but at its own point, or before it is written."""
+        """Raises if a stage reads a buffer that the kernel writes at another point, or before it is written."""
         writers = {output: stage for stage in self.stages for output in stage.outputs}
         written: dict[SSAValue, AffineMap] = {}
         for stage in self.stages:
@@ -304,7 +303,7 @@ class KernelOp(IRDLOperation):
 
 
 def _at_point(index: AffineMap, extents: Sequence[int]) -> AffineMap:
-    """Returns an index map as a function of the loops of extent above 1, so that maps of stages compare."""
+    """Returns an index map over the loops of extent above 1 only, so that maps of different stages can be compared."""
     zero = AffineConstantExpr(0)
     loops = [zero if extent == 1 else AffineDimExpr(loop) for loop, extent in enumerate(extents)]
     results = tuple(result.replace_dims_and_symbols(loops, ()) for result in index.results)
@@ -312,7 +311,7 @@ def _at_point(index: AffineMap, extents: Sequence[int]) -> AffineMap:
 
 
 def _is_placed(value: SSAValue) -> bool:
-    """Returns whether a buffer is a part of an arena."""
+    """Returns whether a buffer is a range of an arena."""
     return isinstance(value.owner, Operation) and value.owner.name in ("buf.view", "buf.row")
 
 
@@ -322,7 +321,7 @@ def _writes(op: Operation, index: int) -> bool:
 
 @irdl_op_definition
 class ArenaOp(IRDLOperation):
-    """One device buffer of so many bytes, with one role; ranges of it are `buf.view`s.
+    """Allocates a device buffer of bytes with one role; `buf.view`s are ranges of it.
 
     Example:
         %0 = buf.arena "parameters" role = "parameter" : memref<1024xi8>
@@ -346,7 +345,7 @@ class ArenaOp(IRDLOperation):
 
     @property
     def size(self) -> int:
-        """Bytes in the arena."""
+        """The size of the arena in bytes."""
         return shape_of(self.result)[0]
 
     def verify_(self) -> None:
@@ -357,12 +356,12 @@ class ArenaOp(IRDLOperation):
 
 
 VALUE = "buf.value"
-"""The attribute of views of one value's memory, around loops: its number."""
+"""The attribute of views with the number of the value that they belong to: equal for all views of a value's memory."""
 
 
 @irdl_op_definition
 class ViewOp(IRDLOperation):
-    """A tensor's range of an arena, from byte `offset` on.
+    """A tensor's range of an arena, starting at byte `offset`.
 
     Example:
         %1 = buf.view %0[256] : memref<1024xi8> to memref<4x3xf32>
@@ -378,17 +377,17 @@ class ViewOp(IRDLOperation):
 
     @classmethod
     def of(cls, arena: SSAValue, offset: int, kind: Buffer) -> ViewOp:
-        """Returns the view of `kind` at byte `offset`."""
+        """Returns a view of type `kind` at byte `offset`."""
         return cls.build(operands=[arena], properties={"offset": IntegerAttr(offset, i64)}, result_types=[kind])
 
     @property
     def start(self) -> int:
-        """The first byte of the range."""
+        """The offset of the range in bytes."""
         return self.offset.value.data
 
     @property
     def size(self) -> int:
-        """Bytes in the range."""
+        """The size of the range in bytes."""
         return buffer_bytes(self.result.type)
 
     def verify_(self) -> None:
@@ -405,9 +404,9 @@ class ViewOp(IRDLOperation):
 
 @irdl_op_definition
 class PackOp(IRDLOperation):
-    """Another name for buffers that `plan-memory` is to lay side by side: a row that has each from its offset on.
+    """A row that aliases several buffers, each at its offset in elements; `plan-memory` places them accordingly.
 
-    Who reads the row reads the buffers, and 0 between them; who writes it writes them. A buffer is in one row at most.
+    A read of the row reads the buffers, and 0 between them; a write to it writes them. A buffer is in at most one row.
 
     Example:
         %2 = buf.pack %0, %1 offsets = [0, 64] : memref<4x3xf32>, memref<5xf32> to memref<128xf32>
@@ -423,7 +422,7 @@ class PackOp(IRDLOperation):
 
     @classmethod
     def of(cls, parts: Sequence[SSAValue], offsets: Sequence[int], size: int) -> PackOp:
-        """Returns the row of `size` elements that has the buffers at these offsets."""
+        """Returns a row of `size` elements with the buffers at the given offsets."""
         return cls.build(
             operands=[list(parts)],
             properties={"offsets": DenseArrayBase.from_list(i64, list(offsets))},
@@ -432,7 +431,7 @@ class PackOp(IRDLOperation):
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """The first element of each buffer in the row."""
+        """The offset of each buffer in the row, in elements."""
         return self.offsets.get_values()
 
     def verify_(self) -> None:
@@ -452,25 +451,25 @@ class PackOp(IRDLOperation):
 
 
 def row_of(buffer: SSAValue) -> PackOp | None:
-    """Returns the row that a buffer is in, if it is in one."""
+    """Returns the row that contains a buffer, or `None`."""
     return next((use.operation for use in buffer.uses if isinstance(use.operation, PackOp)), None)
 
 
 def parts_of(buffer: SSAValue) -> tuple[SSAValue, ...]:
-    """Returns the buffers of a row; the buffer itself where it is none."""
+    """Returns the buffers of a row, or the buffer itself if it is not a row."""
     return tuple(buffer.owner.parts) if isinstance(buffer.owner, PackOp) else (buffer,)
 
 
 KERNELS = "buf.kernels"
-"""The attribute of a dispatch that takes the place of several kernels, or of none: how many those are."""
+"""The attribute of a dispatch with the number of kernels that it replaces, if that is not 1."""
 
 
 @irdl_op_definition
 class DispatchOp(IRDLOperation):
-    """Runs a `wgsl.kernel` over so many workgroups, its bindings in the order of the operands.
+    """Dispatches a `wgsl.kernel` over a grid of workgroups; its bindings are the operands, in order.
 
-    With `indirect`, the three numbers of workgroups are read from a buffer when it runs. A dispatch takes the place
-    of one `buf.kernel`, unless the attribute `buf.kernels` says of how many.
+    With `indirect`, the three numbers of workgroups are read from a buffer at run time. A dispatch replaces one
+    `buf.kernel`, unless the attribute `buf.kernels` gives another number.
 
     Example:
         buf.dispatch @thread0 workgroups = [4, 1, 1] (%1, %2) : memref<256xf32>, memref<256xf32>
@@ -491,7 +490,7 @@ class DispatchOp(IRDLOperation):
 
     @classmethod
     def of(cls, kernel: str, workgroups: Sequence[int], bindings: Sequence[SSAValue]) -> DispatchOp:
-        """Returns a dispatch of the kernel with that symbol."""
+        """Returns a dispatch of the kernel with the symbol `kernel`."""
         return cls.build(
             operands=[list(bindings), []],
             properties={
@@ -508,12 +507,12 @@ class DispatchOp(IRDLOperation):
 
     @property
     def kernels(self) -> int:
-        """Of how many kernels, in a row, it takes the place."""
+        """The number of consecutive kernels that it replaces."""
         found = self.attributes.get(KERNELS)
         return cast("IntegerAttr[IntegerType]", found).value.data if isinstance(found, IntegerAttr) else 1
 
     def indirect(self, arguments: SSAValue) -> None:
-        """Lets the numbers of workgroups be read from a buffer."""
+        """Makes the dispatch read the numbers of workgroups from a buffer."""
         sizes = [len(self.bindings), 1]
         self.operands = [*self.bindings, arguments]
         self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
@@ -529,5 +528,5 @@ class DispatchOp(IRDLOperation):
 
 @cache
 def segments(inputs: int, outputs: int) -> Attribute:
-    """Returns how many operands are inputs, and how many outputs."""
+    """Returns the attribute with the numbers of inputs and outputs among the operands."""
     return DenseArrayBase.from_list(i32, [inputs, outputs])

@@ -1,7 +1,7 @@
-"""`buf`'s control flow: functions of kernels that run in order, in loops and in branches.
+"""The control flow of `buf`: functions of kernels that run in order, in loops and in branches.
 
-Before `plan-memory` a function with loops or branches runs others, which hold kernels, by `buf.run` and `buf.choose`.
-After it, their kernels stand in the function itself, in `buf.repeat` and `buf.branch`, on `buf.row`s of views.
+Before `plan-memory`, a function with loops or branches runs others, which contain the kernels, by `buf.run` and
+`buf.choose`. After it, the kernels are inlined into `buf.repeat` and `buf.branch`, on `buf.row`s of views.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.schedule import ScheduleAttr
 
 GROUPS = ("consts", "init", "over", "constants", "last", "stacks")
-"""The kinds of operands of a run, in order."""
+"""The groups of operands of a run, in order."""
 
 
 @irdl_op_definition
@@ -65,10 +65,10 @@ class RunOp(IRDLOperation):
     """Runs the kernels of a function, once or in a loop.
 
     Without `length`, the function takes the buffers of `consts`, `constants` and `stacks`, in this order, and writes
-    the last ones. With it, the function runs `length` times, and takes: `consts`; the values that `init` begins with;
-    at each position (from the last one on if `reverse`) the slice along axis 0 of each of `over`; `constants`; where to
-    write the next carried values; and where to write the slice at the same position of each of `stacks`. `last` holds
-    the last carried values. The loop may write over `init`.
+    those of `stacks`. With `length`, it runs that many times. An iteration at a position (from the last to the first if
+    `reverse`) takes `consts`; the carried values, initially `init`; the slice of each of `over` along axis 0;
+    `constants`; the buffers for the next carried values; and the slice of each of `stacks`, which it writes. `last`
+    receives the final carried values. The loop may overwrite `init`.
 
     Example:
         buf.run @step length = 8 init(%h : memref<4xf32>) over(%x : memref<8x4xf32>) last(%l : memref<4xf32>)
@@ -96,7 +96,7 @@ class RunOp(IRDLOperation):
     def of(
         cls, callee: str, groups: Sequence[Sequence[SSAValue]], length: int | None = None, reverse: bool = False
     ) -> RunOp:
-        """Returns a run; `groups` has the operands of each of `GROUPS`."""
+        """Returns a run; `groups` lists the operands of each of `GROUPS`."""
         properties: dict[str, Attribute] = {
             "callee": SymbolRefAttr(callee),
             "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(group) for group in groups]),
@@ -114,11 +114,11 @@ class RunOp(IRDLOperation):
 
     @property
     def count(self) -> int | None:
-        """How often a loop runs; `None` where this is not a loop."""
+        """The trip count of a loop, or `None` if the function runs once."""
         return None if self.length is None else self.length.value.data
 
     def position(self, iteration: int) -> int:
-        """Returns the position in the sequences of a loop's iteration."""
+        """Returns the position in the sequences at a loop's iteration index."""
         assert self.count is not None
         return self.count - 1 - iteration if self.reverse is not None else iteration
 
@@ -151,9 +151,9 @@ class RunOp(IRDLOperation):
 
 @irdl_op_definition
 class ChooseOp(IRDLOperation):
-    """Runs the kernels of one of two functions: of the first where the predicate holds, else of the second.
+    """Runs the kernels of the first of two functions if the predicate holds, else those of the second.
 
-    Each takes the buffers of `consts` and the `constants` of its own, and writes all of `outs`.
+    Each takes the buffers of `consts` and its own `constants`, and writes all of `outs`.
 
     Example:
         buf.choose @yes @no if(%p : memref<i1>) consts(%x : memref<4xf32>) outs(%y : memref<4xf32>)
@@ -178,7 +178,7 @@ class ChooseOp(IRDLOperation):
 
     @classmethod
     def of(cls, functions: tuple[str, str], groups: Sequence[Sequence[SSAValue]]) -> ChooseOp:
-        """Returns a choice; `groups` are the predicate, `consts`, the constants of either function, and `outs`."""
+        """Returns a choice; `groups` lists the predicate, `consts`, the constants of each function, and `outs`."""
         return cls.create(
             operands=[one for group in groups for one in group],
             properties={
@@ -199,7 +199,7 @@ class ChooseOp(IRDLOperation):
         return tuple(self.outs)
 
     def operands_of(self, branch: int) -> list[SSAValue]:
-        """Returns what one of the functions takes."""
+        """Returns the operands of one of the functions."""
         constants = (self.then_constants, self.else_constants)[branch]
         return [*self.consts, *constants, *self.outs]
 
@@ -231,7 +231,7 @@ class RepeatOp(IRDLOperation):
 
     @property
     def times(self) -> int:
-        """How often it runs."""
+        """The trip count."""
         return self.count.value.data
 
     @property
@@ -251,9 +251,9 @@ class RepeatOp(IRDLOperation):
 
 @irdl_op_definition
 class BranchOp(IRDLOperation):
-    """Runs what the first region holds where the predicate holds, else what the second holds.
+    """Executes the first region if the predicate holds, else the second.
 
-    Either may be empty, for which declared assembly formats have no block: this one has a parser of its own.
+    Either may be empty. Declarative assembly formats have no block then, so this op has a custom parser.
 
     Example:
         buf.branch %p : memref<i1> {
@@ -276,7 +276,7 @@ class BranchOp(IRDLOperation):
 
     @property
     def branches(self) -> tuple[Block, Block]:
-        """What runs where the predicate holds, and where it doesn't."""
+        """The blocks to run if the predicate holds, and if it doesn't."""
         return self.then.block, self.otherwise.block
 
     def verify_(self) -> None:
@@ -318,7 +318,7 @@ class BranchOp(IRDLOperation):
 
 @irdl_op_definition
 class RowOp(IRDLOperation):
-    """A tensor's place in a view that moves with loops: a map of iteration indices gives its first element.
+    """A tensor's range of a view, whose start depends on loops: `at` maps iteration indices to its first element.
 
     Example:
         %row = buf.row %x[%i] at affine_map<(d0) -> (d0 * 4)> : memref<32xf32> to memref<4xf32>
@@ -335,16 +335,16 @@ class RowOp(IRDLOperation):
 
     @classmethod
     def of(cls, view: SSAValue, indices: Sequence[SSAValue], at: AffineMap, kind: Buffer) -> RowOp:
-        """Returns the row of `kind` that starts at the element `at` of the indices."""
+        """Returns a row of type `kind` that starts at the element to which `at` maps the indices."""
         return cls.build(operands=[view, list(indices)], properties={"at": AffineMapAttr(at)}, result_types=[kind])
 
     @property
     def base(self) -> ViewOp:
-        """The view that it is a part of."""
+        """The view that contains it."""
         return cast(ViewOp, self.view.owner)
 
     def start(self, iterations: Sequence[int]) -> int:
-        """Returns the first element, given the indices."""
+        """Returns the first element for the given iteration indices."""
         return self.at.data.eval(list(iterations), [])[0]
 
     def verify_(self) -> None:

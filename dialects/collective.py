@@ -1,4 +1,4 @@
-"""Collectives on buffers: the stage of a `buf.kernel` that a group of processes runs together."""
+"""Collectives on buffers: a stage of a `buf.kernel` that a group of processes executes together."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from xdsl.utils.exceptions import VerifyException
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST = "all_reduce", "reduce_scatter", "all_gather", "broadcast"
 KINDS = (ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST)
 REDUCTIONS = ("sum", "max", "min", "maxui", "minui")
-"""What an all-reduce combines by. The last two read integers without a sign: buffers are signless."""
+"""The reductions of an all-reduce. The last two treat integers as unsigned, since buffers are signless."""
 START, WAIT = PHASES = ("start", "wait")
 REQUEST = MemRefType(i32, [])
-"""What a start hands to its wait."""
+"""The type of the request that a start passes to its wait."""
 
 
 @irdl_op_definition
 class CollectiveOp(IRDLOperation):
     """A stage of a `buf.kernel` that exchanges values with the other processes of a group of `size`, in one message.
 
-    Buffers are whole, in row-major order, and count as flat; there is a result for each. `all_reduce` combines the
-    inputs of all processes by `reduction`, in the order of their ranks; `reduce_scatter` gives each process one of
-    `size` equal parts of that; `all_gather` puts the inputs behind each other; `broadcast` gives every process the
-    input of the one of rank `root`. No kernel computes it: the runtime does it between dispatches.
+    Buffers are whole, in row-major order, and treated as flat; each has a result. `all_reduce` combines the inputs of
+    all processes by `reduction`, in the order of their ranks; `reduce_scatter` gives each process one of `size` equal
+    parts of that; `all_gather` concatenates the inputs; `broadcast` gives every process the input of rank `root`. The
+    runtime executes the exchange between dispatches.
 
-    It may come in two phases, between which other kernels run: "start" reads the inputs and makes a request, and
-    "wait", which has the same inputs and, behind them, the request, writes the results. From the start to the wait the
-    inputs must stay as they are, and the results belong to the runtime.
+    It may be split into two phases, between which other kernels run: "start" reads the inputs and creates a request;
+    "wait", whose inputs are the same followed by the request, writes the results. From the start to the wait, the
+    inputs must not change, and the results belong to the runtime.
 
     Example:
         buf.collective "all_reduce" ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {reduction = "sum", root = 0 : i64,
@@ -72,7 +72,7 @@ class CollectiveOp(IRDLOperation):
         reduction: str = "sum",
         root: int = 0,
     ) -> CollectiveOp:
-        """Returns a stage."""
+        """Returns a collective of one phase."""
         return cls.build(
             operands=[list(inputs), list(outputs)],
             properties={
@@ -97,33 +97,33 @@ class CollectiveOp(IRDLOperation):
 
     @property
     def is_unsigned(self) -> bool:
-        """Whether the integers that are combined have no sign."""
+        """Whether integers are combined as unsigned."""
         return self.reduction.data.endswith("ui")
 
     @property
     def combiner(self) -> str:
-        """What values are combined by: "sum", "max" or "min"."""
+        """The reduction without its signedness: "sum", "max" or "min"."""
         return self.reduction.data.removesuffix("ui")
 
     @property
     def rank_of_root(self) -> int:
-        """The rank whose value a broadcast gives."""
+        """The rank that broadcasts its value."""
         return cast("IntegerAttr[Any]", self.root).value.data
 
     @property
     def alike(self) -> object:
-        """What collectives have in common that one message can carry."""
+        """A key that is equal for collectives that can be combined in one message."""
         element = cast("MemRefType[Attribute]", self.inputs[0].type).element_type
         return self.kind, self.reduction, self.root, self.group, element
 
     @property
     def is_start(self) -> bool:
-        """Whether it only begins an exchange."""
+        """Whether it is the first phase of an exchange."""
         return self.phase is not None and self.phase.data == START
 
     @property
     def is_wait(self) -> bool:
-        """Whether it ends an exchange that was begun."""
+        """Whether it is the second phase of an exchange."""
         return self.phase is not None and self.phase.data == WAIT
 
     @property
@@ -133,7 +133,7 @@ class CollectiveOp(IRDLOperation):
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """The points of the kernel around it: one."""
+        """The grid of the kernel around it: a single point."""
         return ()
 
     def verify_(self) -> None:

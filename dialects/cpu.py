@@ -12,24 +12,24 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 PARALLEL = "cpu.parallel"
-"""Marks a loop of which no iteration reads what another one writes."""
+"""Marks a loop without dependences between iterations: none reads what another writes."""
 
 MASKED = "cpu.masked"
-"""Marks such a loop of few iterations: a masked vector takes those that would be left over."""
+"""Marks such a loop of few iterations, whose remainder a masked vector executes."""
 
 BELOW = "cpu.below"
-"""Of a load of an integer: what it is less than. It is not negative."""
+"""The exclusive upper bound of a loaded integer, which is not negative."""
 
 ACCESS_MODES = ("read", "read_write")
 
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """A range of a dispatch's tasks, one after the other, on one thread.
+    """Runs a range of a dispatch's tasks in order, on one thread.
 
-    The block's arguments are the buffers, flat, then the first task and the one behind the last. The tasks of a
-    dispatch cover disjoint results, so any number of threads may run them in any order. `access` says for each buffer
-    whether the kernel only reads it. There are no results and no terminator.
+    The block's arguments are the flat buffers, then the first task and the end of the range. The tasks of a dispatch
+    compute disjoint results, so any number of threads may run them in any order. `access` says for each buffer whether
+    the kernel only reads it. There are no results and no terminator.
 
     Example:
         cpu.kernel @loops0 access = ["read", "read_write"] {

@@ -8,7 +8,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 
 def find_function(module: ModuleOp, name: str | None) -> FuncOp:
-    """Returns the function called `name`, or the only one that is not private when `name` is `None`.
+    """Returns the function named `name`, or the only public function if `name` is `None`.
 
     Raises:
         DiagnosticException: There is no such function, or more than one to choose from.
@@ -25,5 +25,5 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
 
 
 def is_private(function: FuncOp) -> bool:
-    """Returns whether only other functions of the module run a function."""
+    """Returns whether a function is private: only other functions of the module run it."""
     return function.sym_visibility is not None and function.sym_visibility.data == "private"

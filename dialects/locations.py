@@ -1,7 +1,7 @@
-"""Locations of ops: a line of the user's program, and around it the calls of modules that it ran in.
+"""Locations of ops: a line of the user's program, and the calls of modules in which it ran.
 
 `loc("blocks.3.attention"("blocks.3"("model.py":12:0)))` is a line that ran in the module `blocks.3.attention`, which
-`blocks.3` had called.
+`blocks.3` called.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from xdsl.ir import Attribute
 
 
 def line_in(location: Attribute) -> FileLineColLoc | None:
-    """Returns the line of a location, without the calls around it; `None` where it has no line."""
+    """Returns the line of a location without the calls around it, or `None` if it has no line."""
     while isinstance(location, NameLoc):
         location = location.location
     return location if isinstance(location, FileLineColLoc) else None
 
 
 def line_of(location: Attribute) -> str:
-    """Returns the line of a location as messages have it, `file:line`; `<unknown>` where it has no line."""
+    """Returns the line of a location for messages, `file:line`, or `<unknown>` if it has no line."""
     line = line_in(location)
     return "<unknown>" if line is None else f"{line.filename.data}:{line.line.data}"
 
 
 def calls_in(location: Attribute) -> tuple[str, ...]:
-    """Returns the calls of modules that a location has, the outermost first."""
+    """Returns the calls of modules in a location, outermost first."""
     found: list[str] = []
     while isinstance(location, NameLoc):
         found.append(location.desc.data)
@@ -35,7 +35,7 @@ def calls_in(location: Attribute) -> tuple[str, ...]:
 
 
 def within_calls(line: LocationAttr, calls: Sequence[str]) -> LocationAttr:
-    """Returns the location of a line that runs in calls of modules, the outermost first."""
+    """Returns the location of a line within calls of modules, outermost first."""
     location = line
     for name in calls:
         location = NameLoc(StringAttr(name), location)

@@ -1,7 +1,8 @@
-"""Schedules: how a kernel's grid maps to threads. One type an archetype, and the attribute that holds one.
+"""Schedules, which map a kernel's grid to threads: one type per archetype, and the attribute that holds a schedule.
 
-An archetype is a way to write a kernel's loops; its type has what may be chosen for it. `passes/buffers/schedule` has a
-module for each: where it fits, its default, its neighbours, its cost. A lowering has one that writes its code.
+An archetype is a way to write a kernel's loops; the fields of its type are the choices. `passes/buffers/schedule` has a
+module per archetype: where it applies, its default schedule, its neighbours, its cost. Each lowering has a module that
+emits its code.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Extents: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class _Dispatched:
-    """What every schedule has.
+    """The fields of every schedule.
 
     Attributes:
         groups: The dispatch's extents in workgroups.
@@ -31,18 +32,18 @@ class _Dispatched:
 
     archetype: ClassVar[str]
     attends: ClassVar[bool] = False
-    """Whether this is how a `buf.attention` runs, and nothing else."""
+    """Whether the schedule is for `buf.attention` only."""
 
     groups: Extents
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Looped(_Dispatched):
-    """A schedule of stages that run one behind the other at each point of the grid.
+    """A schedule whose stages run in sequence at each point of the grid.
 
     Attributes:
         workgroup: The workgroup's extents.
-        steps: By how much the innermost of a stage's own loops is unrolled.
+        steps: The unroll factor of the innermost of a stage's own loops.
     """
 
     workgroup: Extents
@@ -56,10 +57,10 @@ class _Looped(_Dispatched):
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadSchedule(_Looped):
-    """A thread a grid point, or a few neighbours along the grid's last loop.
+    """One thread per grid point, or per few adjacent points along the grid's last loop.
 
     Attributes:
-        width: How many points a thread computes; it divides the grid's last extent.
+        width: The number of points that a thread computes; it divides the grid's last extent.
     """
 
     archetype = "thread"
@@ -70,7 +71,7 @@ class ThreadSchedule(_Looped):
         """Checks that every point of a grid is computed.
 
         Raises:
-            VerifyException: There are too few threads, or blocks of points that the grid's last loop cuts; says which.
+            VerifyException: There are too few threads, or the grid's last extent is not a multiple of `width`.
         """
         if self.width > 1 and (not grid or grid[-1] % self.width):
             raise VerifyException(f"a thread computes {self.width} neighbours, which don't divide grid {list(grid)}")
@@ -81,7 +82,7 @@ class ThreadSchedule(_Looped):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSchedule(_Looped):
-    """A workgroup a grid point; its lanes share the loops of each stage and reduce through workgroup memory."""
+    """One workgroup per grid point; its lanes share the loops of each stage and reduce through workgroup memory."""
 
     archetype = "group"
 
@@ -89,7 +90,7 @@ class GroupSchedule(_Looped):
         """Checks that every point of a grid is computed.
 
         Raises:
-            VerifyException: There are too few workgroups, or lanes that can't be halved; says how many it takes.
+            VerifyException: There are too few workgroups, or the number of lanes is not a power of two.
         """
         if self.lanes & (self.lanes - 1):
             raise VerifyException(f"lanes reduce by halves, so their number is a power of two, not {self.lanes}")
@@ -100,11 +101,11 @@ class GroupSchedule(_Looped):
 
 @dataclass(frozen=True, kw_only=True)
 class _Blocked:
-    """How a workgroup computes a block of rows and columns.
+    """The block of rows and columns that a workgroup computes.
 
     Attributes:
-        rows: How many neighbouring rows a thread computes.
-        columns: How many columns a thread computes, `lanes` apart.
+        rows: The number of adjacent rows per thread.
+        columns: The number of columns per thread, `lanes` apart.
         lanes: The workgroup's extent along the columns.
         depth: The workgroup's extent along the rows.
         broadcast: 1 if the workgroup is one subgroup, whose lanes read a row each and broadcast it to the others.
@@ -129,17 +130,18 @@ class _Blocked:
 
 @dataclass(frozen=True, kw_only=True)
 class Tile(_Blocked):
-    """How a contraction's grid is tiled.
+    """The tiling of a contraction's grid.
 
-    Loops of the grid that only one operand has are one long axis, in their order: the rows are those of one operand,
-    the columns those of the other. A convolution is a matrix product that way, its windows read where they lie.
+    The grid loops that index only one operand are collapsed into one axis, in order: the rows are those of one operand,
+    the columns those of the other. So a convolution is a matrix product, whose windows are read in place.
 
     Attributes:
-        row: The loops of the grid that make the rows; none if there are no rows.
-        column: The loops of the grid that make the columns.
-        chunk: How many iterations of the reduction are staged in workgroup memory at a time; 0 reads memory directly.
-        inner: Which loop of the reduction runs innermost; -1 leaves them in their order.
-        steps: By how much the innermost loop is unrolled; it divides its extent. An operand of which four iterations
+        row: The grid loops that form the rows; empty if there are no rows.
+        column: The grid loops that form the columns.
+        chunk: The number of iterations of the reduction that are staged in workgroup memory at a time; 0 reads memory
+            directly.
+        inner: The reduction loop that runs innermost; -1 keeps the order of the loops.
+        steps: The unroll factor of the innermost loop, which divides its extent. An operand of which four iterations
             are contiguous in memory is read in vectors.
     """
 
@@ -155,14 +157,14 @@ class Tile(_Blocked):
         return math.prod(rest), math.prod(grid[i] for i in self.row), math.prod(grid[i] for i in self.column)
 
     def groups_over(self, grid: Sequence[int]) -> Extents:
-        """Returns the workgroups along columns, rows and everything else."""
+        """Returns the numbers of workgroups along the columns, the rows and the other loops."""
         rest, rows, columns = self.extents(grid)
         return -(-columns // (self.columns * self.lanes)), -(-rows // (self.rows * self.depth)), rest
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContractionSchedule(Tile, _Dispatched):
-    """A tile of results a workgroup, a block of them in the registers of each thread."""
+    """One tile of results per workgroup, and a block of it in the registers of each thread."""
 
     archetype = "contraction"
 
@@ -186,13 +188,13 @@ class ContractionSchedule(Tile, _Dispatched):
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionSchedule(_Blocked, _Dispatched):
-    """A block of rows a workgroup, which walks over tiles of what they attend to."""
+    """One block of rows per workgroup, which iterates over tiles of the rows that they attend to."""
 
     archetype = "attention"
     attends = True
 
     def check_covers(self, grid: Sequence[int]) -> None:
-        """Checks that every row of every group is computed, given how many there are of both.
+        """Checks that every row of every group is computed, given the grid of groups and rows.
 
         Raises:
             VerifyException: There are too few workgroups; says how many it takes.
@@ -209,11 +211,11 @@ class AttentionSchedule(_Blocked, _Dispatched):
 
 @dataclass(frozen=True, kw_only=True)
 class _Native(_Dispatched):
-    """A schedule of native code: `groups` is the number of tasks, in its first extent, each on one thread."""
+    """A schedule of native code. The first extent of `groups` is the number of tasks; each runs on one thread."""
 
     @property
     def workgroup(self) -> Extents:
-        """The workgroup's extents, of which a task has no other."""
+        """The workgroup's extents, all 1: a task has one thread."""
         return (1, 1, 1)
 
 
@@ -221,12 +223,12 @@ class _Native(_Dispatched):
 class LoopsSchedule(_Native):
     """Native loops over the grid: blocks of points run through the stages together.
 
-    A task takes whole blocks, and any thread may take a task.
+    A task runs whole blocks, and any thread may run any task.
 
     Attributes:
-        block: How many points along the grid's last loop run through the stages together; each point is on its own
-            where it is 1, and its stages' own loops are the innermost then.
-        blocks: How many blocks a task takes.
+        block: The number of points along the grid's last loop that run through the stages together. If it is 1, points
+            run one by one, with the stages' own loops innermost.
+        blocks: The number of blocks per task.
     """
 
     archetype = "loops"
@@ -235,13 +237,13 @@ class LoopsSchedule(_Native):
     blocks: int = 1
 
     def blocks_over(self, grid: Sequence[int]) -> int:
-        """Returns how many blocks a grid has."""
+        """Returns the number of blocks of a grid."""
         last = grid[-1] if grid else 1
         return math.prod(grid[:-1]) * -(-last // self.block)
 
     @staticmethod
     def of(grid: Sequence[int], block: int, blocks: int) -> LoopsSchedule:
-        """Returns the schedule that cuts a grid so."""
+        """Returns the schedule that divides a grid into blocks and tasks."""
         found = LoopsSchedule(groups=(1, 1, 1), block=block, blocks=blocks)
         return replace(found, groups=(max(-(-found.blocks_over(grid) // blocks), 1), 1, 1))
 
@@ -258,26 +260,27 @@ class LoopsSchedule(_Native):
 
 @dataclass(frozen=True, kw_only=True)
 class PackedSchedule(_Native):
-    """A matrix product in register blocks: a tile of results a task.
+    """A matrix product in register blocks: one tile of results per task.
 
-    Loops of the grid that only one operand has are one long axis, as in `Tile`. A task packs its columns of one operand
-    and, block by block, its rows of the other, a range of the reduction at a time, in the order in which the innermost
-    loop reads them; what the operands are computed from is computed then. Operands may be read where they lie instead.
+    Grid loops that index only one operand are collapsed into one axis, as in `Tile`. For one range of the reduction at
+    a time, a task packs its columns of one operand and, block by block, its rows of the other, in the order in which
+    the innermost loop reads them. Packing also computes the operands' prologues. Operands may be read in place instead.
 
-    The last block of rows begins so far up that it is whole, and only what no other block has computed is kept of it.
-    Behind the last whole block of columns, a narrower one ends at the last column; the last tile has both.
+    The last block of rows overlaps the one before it so that it is whole; only rows that no other block has computed
+    are stored. After the last whole block of columns, a narrower one ends at the last column; it belongs to the last
+    tile.
 
     Attributes:
-        row: The loops of the grid that make the rows.
-        column: The loops of the grid that make the columns.
-        tile_rows: How many rows a task computes.
-        tile_columns: How many columns a task computes; the last one also computes those behind the last whole block.
-        rows: How many rows are in registers at a time.
-        columns: How many columns are in registers at a time; whole vectors of `lanes`.
-        lanes: The elements of a vector.
-        depth: How many iterations of the reduction are packed at a time.
-        direct_rows: 1 if rows are read where they lie: they are elements of an operand in a regular grid.
-        direct_columns: 1 if columns are read where they lie: the same, and neighbours lie one after another.
+        row: The grid loops that form the rows.
+        column: The grid loops that form the columns.
+        tile_rows: The number of rows per task.
+        tile_columns: The number of columns per task; the last task also computes those after the last whole block.
+        rows: The number of rows in registers at a time.
+        columns: The number of columns in registers at a time: whole vectors of `lanes`.
+        lanes: The number of elements of a vector.
+        depth: The number of iterations of the reduction that are packed at a time.
+        direct_rows: 1 if rows are read in place: they are elements of an operand with constant strides.
+        direct_columns: 1 if columns are read in place: the same, and adjacent columns are contiguous.
     """
 
     archetype = "packed"
@@ -299,20 +302,20 @@ class PackedSchedule(_Native):
         return math.prod(rest), math.prod(grid[i] for i in self.row), math.prod(grid[i] for i in self.column)
 
     def tiles_over(self, grid: Sequence[int]) -> tuple[int, int]:
-        """Returns how many tiles cover the rows, and how many the columns."""
+        """Returns the numbers of tiles that cover the rows and the columns."""
         _, rows, columns = self.extents(grid)
         whole = columns // self.columns * self.columns
         return -(-rows // self.tile_rows), max(-(-whole // self.tile_columns), 1)
 
     def tasks_over(self, grid: Sequence[int]) -> int:
-        """Returns the tasks that cover a grid."""
+        """Returns the number of tasks that cover a grid."""
         return self.extents(grid)[0] * math.prod(self.tiles_over(grid))
 
     def check_covers(self, grid: Sequence[int]) -> None:
         """Checks that every point of a grid is computed.
 
         Raises:
-            VerifyException: There are too few tasks, or blocks that tiles or vectors cut; says which.
+            VerifyException: There are too few tasks, or tiles are not whole blocks, or blocks not whole vectors.
         """
         if self.tile_rows % self.rows or self.tile_columns % self.columns or self.columns % self.lanes:
             raise VerifyException("registers hold blocks that divide a tile, whose columns are whole vectors")
@@ -326,20 +329,20 @@ class PackedSchedule(_Native):
 
 @dataclass(frozen=True, kw_only=True)
 class TilesSchedule(_Native):
-    """An attention, or a part of its derivative, by blocks of rows that walk over tiles of what they attend to.
+    """An attention, or part of its derivative, in blocks of rows that iterate over tiles of columns.
 
-    Rows are queries, columns keys; for the cotangents of keys and values it is the other way round. A block's rows lie
-    in the lanes of vectors. What it accumulates, and its products with a tile, stay in the caches. Where all cotangents
-    are computed at once, a group is one row of the grid, and has all blocks of its keys.
+    Rows are queries and columns are keys; for the cotangents of keys and values it is the reverse. A block's rows are
+    in the lanes of vectors. Its accumulators, and its products with a tile, stay in the caches. If all cotangents are
+    computed at once, a group is one row of the grid and contains all blocks of its keys.
 
     Attributes:
-        head: How many rows have one causality: a block ends where they do.
-        rows: How many rows a block has: whole vectors of `lanes`.
-        columns: How many columns a tile has.
-        lanes: The elements of a vector.
-        vectors: How many vectors of rows are in registers at a time.
-        sums: How many sums of each of these rows are in registers at a time, at most: with columns, or of features.
-        blocks: How many blocks a task takes.
+        head: The number of rows with the same causal mask; no block crosses the end of such a run.
+        rows: The number of rows of a block: whole vectors of `lanes`.
+        columns: The number of columns of a tile.
+        lanes: The number of elements of a vector.
+        vectors: The number of vectors of rows in registers at a time.
+        sums: The most sums of each of these rows in registers at a time, one per column or per feature.
+        blocks: The number of blocks per task.
     """
 
     archetype = "tiles"
@@ -354,7 +357,7 @@ class TilesSchedule(_Native):
     blocks: int = 1
 
     def blocks_over(self, grid: Sequence[int]) -> int:
-        """Returns how many blocks a grid of groups and rows has."""
+        """Returns the number of blocks of a grid of groups and rows."""
         groups, rows = grid
         return groups * (rows // self.head) * -(-self.head // self.rows)
 
@@ -362,7 +365,7 @@ class TilesSchedule(_Native):
         """Checks that every row of every group is computed.
 
         Raises:
-            VerifyException: There are too few tasks, or blocks that heads or vectors cut; says which.
+            VerifyException: There are too few tasks, or blocks don't consist of whole vectors or don't fit heads.
         """
         if self.rows % (self.lanes * self.vectors) or grid[1] % self.head:
             raise VerifyException("a block has whole vectors of rows, and heads divide the rows")
@@ -393,12 +396,12 @@ ARCHETYPES: dict[str, Callable[..., Schedule]] = {
         TilesSchedule,
     )
 }
-"""What makes a schedule of each archetype from its fields, which `schedule_of` checks by name."""
+"""The constructor of each archetype's schedule; `schedule_of` checks the names of the fields."""
 
 EXTENTS = ("workgroup", "groups")
 LOOPS = ("row", "column")
 LEAST = {"broadcast": 0, "chunk": 0, "inner": -1, "direct_rows": 0, "direct_columns": 0}
-"""The least value of the numbers that may be less than 1."""
+"""The minimum of the fields that may be less than 1."""
 
 
 def fields_of(schedule: Schedule) -> dict[str, int | tuple[int, ...]]:
@@ -411,10 +414,10 @@ def fields_of(schedule: Schedule) -> dict[str, int | tuple[int, ...]]:
 
 
 def schedule_of(archetype: object, found: Mapping[str, object]) -> Schedule:
-    """Returns the schedule of an archetype that has some fields; those that are missing have their defaults.
+    """Returns the schedule of an archetype with the given fields; missing ones get their defaults.
 
     Raises:
-        ValueError: There is no such schedule; says what is missing, unknown or malformed.
+        ValueError: The archetype or a field is unknown, or a field is missing or malformed.
     """
     kind = ARCHETYPES.get(archetype) if isinstance(archetype, str) else None
     if kind is None:
@@ -450,7 +453,7 @@ def _is_integer(value: object, least: int) -> bool:
 
 @lru_cache
 def _defaults(kind: Any) -> dict[str, object]:
-    """Returns the fields of a schedule and their defaults, in the order in which they are written."""
+    """Returns the fields of a schedule type with their defaults, in the order of the printed form."""
     found = {field.name: field.default for field in fields(kind)}
     first = [name for name in (*EXTENTS, *LOOPS) if name in found]
     return {name: found[name] for name in (*first, *(one for one in found if one not in first))}
@@ -495,7 +498,7 @@ class ScheduleAttr(Data[Schedule]):
 
 
 def folded(groups: int, limit: int) -> Extents:
-    """Returns a grid of `groups` workgroups, or a few more: of two dimensions where one holds at most `limit`."""
+    """Returns a grid of at least `groups` workgroups, in two dimensions if there are more than `limit`."""
     if groups <= limit:
         return (groups, 1, 1)
     rows = -(-groups // limit)

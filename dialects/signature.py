@@ -1,4 +1,4 @@
-"""Names and roles of a function's arguments and results, at whatever level the function is.
+"""Names and roles of a function's arguments and results, at every level.
 
 They are attributes of arguments and results (`tg.name`, `tg.role`, `tg.formula`, `tg.value`, `tg.dtype`), and of
 `buf.view`s once `plan-memory` has turned arguments into ranges of arenas.
@@ -25,8 +25,8 @@ class Slot:
         role: For arguments: parameter, state, input, scalar or constant. For results: output, gradient or update.
         formula: How the host computes a scalar, in terms of `step` and the settings.
         value: A constant's dense attribute.
-        dtype: What the elements are where buffers don't tell, by its short name: `u32`, whose buffers are signless, or
-            `i8` where it is held as i32.
+        dtype: The short name of the element type if the buffer's differs: `u32`, whose buffers are signless, or `i8` if
+            it is stored as i32.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Slot:
     dtype: str | None = None
 
     def attributes(self) -> dict[str, Attribute]:
-        """Returns the attributes that say this in the IR."""
+        """Returns the slot as attributes of the IR."""
         result: dict[str, Attribute] = {NAME: StringAttr(self.name), ROLE: StringAttr(self.role)}
         if self.formula is not None:
             result[FORMULA] = StringAttr(self.formula)
@@ -48,7 +48,7 @@ class Slot:
 
 
 def read_slot(attributes: dict[str, Attribute], name: str, role: str) -> Slot:
-    """Reads a slot; `name` and `role` are what holds where the attributes say nothing."""
+    """Returns the slot in `attributes`; `name` and `role` are the defaults."""
 
     def text(key: str, default: str) -> str:
         found = attributes.get(key)
@@ -85,5 +85,5 @@ def results_of(function: FuncOp) -> list[Slot]:
 
 
 def slots_attribute(slots: Sequence[Slot]) -> ArrayAttr[DictionaryAttr]:
-    """Slots as the `arg_attrs` or `res_attrs` of a function."""
+    """Returns slots as the `arg_attrs` or `res_attrs` of a function."""
     return ArrayAttr([DictionaryAttr(slot.attributes()) for slot in slots])

@@ -1,4 +1,4 @@
-"""Makes the stages of a kernel: `linalg.generic` over buffers."""
+"""Builds the stages of a kernel: `linalg.generic` over buffers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def generic(
     reductions: int,
     block: Block,
 ) -> GenericOp:
-    """Returns a stage with `parallel` parallel loops first and then `reductions` reduction loops."""
+    """Returns a stage of `parallel` parallel loops followed by `reductions` reduction loops."""
     properties: dict[str, Attribute] = {
         "indexing_maps": ArrayAttr([AffineMapAttr(affine) for affine in maps]),
         "iterator_types": _iterator_types(parallel, reductions),

@@ -1,7 +1,7 @@
-"""The `wgsl` dialect: one function per kernel, around upstream `scf`, `arith`, `math` and `memref`.
+"""The `wgsl` dialect: kernels around upstream `scf`, `arith`, `math` and `memref`.
 
-A kernel is what one dispatch runs. Its storage bindings are 1-D memrefs, its indices are linear, and what
-WebGPU has a word for (builtins, workgroup memory, barriers, subgroups) is an op of this dialect.
+A kernel is a compute entry point. Its storage bindings are 1-D memrefs with linear indices. The concepts of WebGPU
+(builtins, workgroup memory, barriers, subgroups) are ops of this dialect.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ Memref = MemRefType[Attribute]
 
 VECTOR = VectorType(f32, [4])
 ELEMENT_TYPES: tuple[Attribute, ...] = (f32, f16, i32, i64, i1, VECTOR)
-"""What a buffer may hold; an i1 buffer is one 32-bit word an element."""
+"""The element types of buffers; an i1 takes one 32-bit word."""
 
 ACCESS_MODES = ("read", "read_write")
 
 
 def verify_buffer(type_: Attribute, what: str) -> None:
-    """Raise a `VerifyException` unless `type_` is a static, non-empty 1-D memref of a WGSL element type."""
+    """Raises a `VerifyException` unless `type_` is a static, non-empty 1-D memref of a WGSL element type."""
     if not isinstance(type_, MemRefType):
         raise VerifyException(f"{what} must be a memref, got {type_}")
     buffer = cast(Memref, type_)
@@ -76,11 +76,11 @@ def verify_buffer(type_: Attribute, what: str) -> None:
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """One compute entry point: what each invocation of a dispatch runs.
+    """A compute entry point, which each invocation of a dispatch executes.
 
-    The block's arguments are the storage bindings in order, `access` says for each whether the kernel only
-    reads it. There are no results and there is no terminator: the kernel ends where its block ends. It may be empty,
-    for which declared assembly formats have no block, so this one has a parser of its own.
+    The block's arguments are the storage bindings in order, and `access` says for each whether the kernel only reads
+    it. There are no results and no terminator. The body may be empty. Declarative assembly formats have no block then,
+    so this op has a custom parser.
 
     ```mlir
     wgsl.kernel @double workgroup_size = [64, 1, 1] access = ["read", "read_write"] {
@@ -102,7 +102,7 @@ class KernelOp(IRDLOperation):
     traits = traits_def(SymbolOpInterface(), NoTerminator(), IsolatedFromAbove())
 
     def __init__(self, name: str, workgroup_size: Sequence[int], access: Sequence[str], body: Region | Block) -> None:
-        """A kernel `name` of `workgroup_size` invocations (x, y, z) a group, `access` per binding."""
+        """Initializes a kernel with `workgroup_size` invocations (x, y, z) per workgroup, and `access` per binding."""
         super().__init__(
             properties={
                 "sym_name": StringAttr(name),
@@ -113,7 +113,7 @@ class KernelOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        """Raise a `VerifyException` that says what is wrong."""
+        """Raises a `VerifyException` that says what is wrong."""
         size = self.workgroup_size.get_values()
         if len(size) != 3 or any(extent < 1 for extent in size):
             raise VerifyException(f"workgroup_size must be three positive extents, got {list(size)}")
@@ -168,7 +168,7 @@ class KernelOp(IRDLOperation):
 
 
 class DimensionBuiltin(IRDLOperation, ABC):
-    """One component of a builtin vector of three."""
+    """A component of a builtin vector of three."""
 
     dim = prop_def(IntegerAttr[I64])
     result = result_def(IndexType())
@@ -180,28 +180,28 @@ class DimensionBuiltin(IRDLOperation, ABC):
         super().__init__(result_types=[IndexType()], properties={"dim": IntegerAttr(dim, i64)})
 
     def verify_(self) -> None:
-        """Raise a `VerifyException` that says what is wrong."""
+        """Raises a `VerifyException` that says what is wrong."""
         if self.dim.value.data not in (0, 1, 2):
             raise VerifyException(f"dim must be 0, 1 or 2, got {self.dim.value.data}")
 
 
 @irdl_op_definition
 class WorkgroupIdOp(DimensionBuiltin):
-    """Which workgroup of the dispatch this is: `%g = wgsl.workgroup_id dim = 0`."""
+    """The index of the workgroup in the dispatch: `%g = wgsl.workgroup_id dim = 0`."""
 
     name = "wgsl.workgroup_id"
 
 
 @irdl_op_definition
 class NumWorkgroupsOp(DimensionBuiltin):
-    """How many workgroups the dispatch has: `%n = wgsl.num_workgroups dim = 0`."""
+    """The number of workgroups of the dispatch: `%n = wgsl.num_workgroups dim = 0`."""
 
     name = "wgsl.num_workgroups"
 
 
 @irdl_op_definition
 class LocalIdOp(DimensionBuiltin):
-    """Which invocation of its workgroup this is, per dimension: `%x = wgsl.local_id dim = 0`."""
+    """The index of the invocation in its workgroup, per dimension: `%x = wgsl.local_id dim = 0`."""
 
     name = "wgsl.local_id"
 
@@ -214,7 +214,7 @@ class GlobalIdOp(DimensionBuiltin):
 
 
 class ScalarBuiltin(IRDLOperation, ABC):
-    """A builtin that is one number."""
+    """A scalar builtin."""
 
     result = result_def(IndexType())
     traits = traits_def(Pure())
@@ -227,31 +227,31 @@ class ScalarBuiltin(IRDLOperation, ABC):
 
 @irdl_op_definition
 class LocalIndexOp(ScalarBuiltin):
-    """Which invocation of its workgroup this is, x fastest: `%t = wgsl.local_index`."""
+    """The linear index of the invocation in its workgroup, x fastest: `%t = wgsl.local_index`."""
 
     name = "wgsl.local_index"
 
 
 @irdl_op_definition
 class SubgroupLaneOp(ScalarBuiltin):
-    """Which invocation of its subgroup this is: `%lane = wgsl.subgroup_lane`."""
+    """The index of the invocation in its subgroup: `%lane = wgsl.subgroup_lane`."""
 
     name = "wgsl.subgroup_lane"
 
 
 @irdl_op_definition
 class SubgroupSizeOp(ScalarBuiltin):
-    """How many invocations the subgroup has: `%size = wgsl.subgroup_size`."""
+    """The number of invocations of the subgroup: `%size = wgsl.subgroup_size`."""
 
     name = "wgsl.subgroup_size"
 
 
 @irdl_op_definition
 class WorkgroupAllocOp(IRDLOperation):
-    """An array that the invocations of one workgroup share, zero when the workgroup starts.
+    """Allocates an array that the invocations of a workgroup share; it is zero when the workgroup starts.
 
-    It lives as long as the workgroup, wherever the op stands, so it stands at the kernel's top level. What
-    one invocation writes, another may read after a `wgsl.barrier`.
+    It lives as long as the workgroup, so the op must be at the kernel's top level. An invocation may read what another
+    wrote only after a `wgsl.barrier`.
 
     ```mlir
     %tile = wgsl.workgroup_alloc : memref<256xf32>
@@ -268,15 +268,15 @@ class WorkgroupAllocOp(IRDLOperation):
         super().__init__(result_types=[memref_type])
 
     def verify_(self) -> None:
-        """Raise a `VerifyException` that says what is wrong."""
+        """Raises a `VerifyException` that says what is wrong."""
         verify_buffer(self.memref.type, "workgroup memory")
 
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """Wait for every invocation of the workgroup, and make their writes visible: `wgsl.barrier`.
+    """Waits for every invocation of the workgroup, and makes their writes visible: `wgsl.barrier`.
 
-    Control flow must be uniform where it stands. It has unknown effects on purpose: nothing moves across it.
+    Control flow must be uniform at a barrier. Its effects are unknown on purpose, so that nothing moves across it.
     With `storage`, writes to storage buffers become visible too, within the workgroup.
 
     ```mlir
@@ -296,7 +296,7 @@ class BarrierOp(IRDLOperation):
 
 
 class SubgroupOp(IRDLOperation, ABC):
-    """An op on the values that the invocations of a subgroup hold; control flow must be uniform there.
+    """An op across the invocations of a subgroup, where control flow must be uniform.
 
     Its effects are unknown on purpose: moving it under a condition would change which invocations take part.
     """
@@ -308,7 +308,7 @@ class SubgroupOp(IRDLOperation, ABC):
 
 @irdl_op_definition
 class SubgroupBroadcastOp(SubgroupOp):
-    """The value that invocation `lane` of the subgroup holds; `lane` is a constant below the subgroup's size.
+    """The value of invocation `lane` of the subgroup; `lane` is a constant less than the subgroup's size.
 
     ```mlir
     %a = wgsl.subgroup_broadcast %v, 3 : f32
@@ -322,11 +322,11 @@ class SubgroupBroadcastOp(SubgroupOp):
 
     def __init__(self, value: SSAValue | Operation, lane: int) -> None:
         source = SSAValue.get(value)
-        # Blocks of results have many of it: this takes a third of the time of what xDSL generates.
+        # Kernels contain many of these ops; this takes a third of the time of the constructor that xDSL generates.
         Operation.__init__(self, operands=[source], result_types=[source.type], properties={"lane": _lane(lane)})
 
     def verify_(self) -> None:
-        """Raise a `VerifyException` that says what is wrong."""
+        """Raises a `VerifyException` that says what is wrong."""
         if not 0 <= self.lane.value.data < 128:
             raise VerifyException(f"lane must be in [0, 128), got {self.lane.value.data}")
 
@@ -343,7 +343,7 @@ SUBGROUP_REDUCTIONS = ("add", "max", "min")
 class SubgroupReduceOp(SubgroupOp):
     """The sum, maximum or minimum over the active invocations of the subgroup, which all of them receive.
 
-    What a NaN does to `max` and `min` is the device's own rule.
+    The effect of a NaN on `max` and `min` depends on the device.
 
     ```mlir
     %s = wgsl.subgroup_reduce "add" %v : f32
@@ -361,7 +361,7 @@ class SubgroupReduceOp(SubgroupOp):
         )
 
     def verify_(self) -> None:
-        """Raise a `VerifyException` that says what is wrong."""
+        """Raises a `VerifyException` that says what is wrong."""
         if self.kind.data not in SUBGROUP_REDUCTIONS:
             raise VerifyException(f'kind must be "add", "max" or "min", got "{self.kind.data}"')
 
@@ -386,17 +386,17 @@ class JoinOp(IRDLOperation):
         super().__init__(operands=[list(values)], result_types=[VECTOR])
 
     def verify_(self) -> None:
-        """Raise a `VerifyException` that says what is wrong."""
+        """Raises a `VerifyException` that says what is wrong."""
         if len(self.values) != 4:
             raise VerifyException(f"a vector has 4 elements, got {len(self.values)}")
 
 
 @irdl_op_definition
 class RemFOp(IRDLOperation):
-    """C's `fmod`, exactly: the remainder of the division that rounds toward zero, with the dividend's sign.
+    """C's `fmod`, exact: the remainder of the division that rounds toward zero, with the dividend's sign.
 
-    It is upstream's `arith.remf`, which xDSL lacks; `buf` uses it too, f64 only there.
-    The remainder by zero, and of an infinity, is NaN.
+    It is upstream's `arith.remf`, which xDSL lacks. `buf` uses it too; only there may it be on f64. The remainder by
+    zero, and of an infinity, is NaN.
 
     ```mlir
     %r = wgsl.remf %a, %b : f32
@@ -418,10 +418,10 @@ class RemFOp(IRDLOperation):
 
 @irdl_op_definition
 class ReturnIfOp(IRDLOperation):
-    """End this invocation where the condition holds: `wgsl.return_if %outside`.
+    """Ends the invocation if the condition holds: `wgsl.return_if %outside`.
 
-    It stands at the kernel's top level only, and no barrier and no subgroup op may follow it: those that
-    returned would be missing there.
+    It must be at the kernel's top level, and no barrier or subgroup op may follow it, since invocations that returned
+    would not take part.
     """
 
     name = "wgsl.return_if"
