@@ -1,4 +1,4 @@
-"""`tg`: pure ops on tensors of static shape, explicit about broadcasting. What users' programs are traced into."""
+"""`tg`: pure ops on tensors of static shape with explicit broadcasting, to which users' programs are traced."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPS: tuple[type[TensorOp], ...] = (
     *random.OPS,
     *collective.OPS,
 )
-"""Every op of the dialect but those with regions."""
+"""Every op of the dialect except those with regions."""
 
 
 def constant(value: DenseIntOrFPElementsAttr[Any]) -> ConstantOp:
@@ -36,7 +36,7 @@ def constant(value: DenseIntOrFPElementsAttr[Any]) -> ConstantOp:
 
 
 class MaterializeConstant(ConstantMaterializationInterface):
-    """Lets upstream's folding make `tg.constant`."""
+    """Materializes folded attributes as `tg.constant`."""
 
     def materialize_constant(self, value: Attribute, type: Attribute) -> Operation | None:
         """Returns the constant op for a folded attribute."""

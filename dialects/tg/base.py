@@ -1,4 +1,4 @@
-"""What every `tg` op shares: types, inference as verification, one printed form, folding."""
+"""The base of every `tg` op: types, verification by type inference, the assembly format, folding."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ NUMPY_DTYPES: dict[Attribute, np.dtype[Any]] = {
     ui64: np.dtype(np.uint64),
     i1: np.dtype(np.bool_),
 }
-"""The element types of `tg` and what numpy calls them."""
+"""The element types of `tg`, and their NumPy dtypes."""
 
 SIGNLESS: dict[Attribute, IntegerType] = {ui8: i8, ui16: i16, ui32: i32, ui64: i64}
-"""The unsigned element types, and the signless one of the same width, which holds the same bits."""
+"""The unsigned element types, each with the signless type of the same width, which holds the same bits."""
 
 INTEGERS = frozenset((*SIGNLESS, *SIGNLESS.values()))
 
 ELEMENT_TYPES: dict[np.dtype[Any], Attribute] = {dtype: element for element, dtype in NUMPY_DTYPES.items()}
 
 Evaluate: TypeAlias = Callable[..., NumpyArray]
-"""A function of the operands' arrays that gives the result's."""
+"""A function from the operands' arrays to the result's."""
 UnaryEvaluate: TypeAlias = Callable[[NumpyArray], NumpyArray]
 BinaryEvaluate: TypeAlias = Callable[[NumpyArray, NumpyArray], NumpyArray]
 
@@ -75,9 +75,7 @@ OpT = TypeVar("OpT", bound="TensorOp")
 
 
 def rounding_once(prepare: Callable[[OpT], Evaluate]) -> Callable[[OpT], Evaluate]:
-    """Returns the meaning of an op that adds or multiplies many elements: those of f16 in f32, its result rounded to
-    f16.
-    """
+    """Wraps the semantics of an op that adds or multiplies many elements, so that f16 is accumulated in f32."""
 
     @functools.wraps(prepare)
     def wide(op: OpT) -> Evaluate:
@@ -96,14 +94,14 @@ def rounding_once(prepare: Callable[[OpT], Evaluate]) -> Callable[[OpT], Evaluat
 
 
 def by_numpy(function: np.ufunc) -> staticmethod[..., NumpyArray]:
-    """Returns the ufunc that computes an op, called directly."""
+    """Returns an `evaluate` that calls a ufunc directly."""
     return staticmethod(function)
 
 
 def giving_arrays(function: Evaluate, kind: Tensor) -> Evaluate:
-    """Returns a function of arrays whose results are arrays of a type, where NumPy gives scalars or another dtype.
+    """Wraps a function so that it returns arrays of type `kind`, where NumPy returns scalars or another dtype.
 
-    A ufunc that gives arrays anyway is returned as it is: nothing stands between the interpreter and NumPy then.
+    A ufunc that returns such arrays anyway is not wrapped, so that the interpreter calls NumPy directly.
     """
     if isinstance(function, np.ufunc) and kind.get_shape():
         return function
@@ -116,7 +114,7 @@ def giving_arrays(function: Evaluate, kind: Tensor) -> Evaluate:
 
 
 FOLD_LIMIT = 16
-"""Results with more elements than this are computed at run time, not by the compiler."""
+"""The most elements of a result that the compiler folds; larger ones are computed at run time."""
 
 
 def is_float(element: Attribute) -> bool:
@@ -125,12 +123,12 @@ def is_float(element: Attribute) -> bool:
 
 
 def is_integer(element: Attribute) -> bool:
-    """Returns whether `element` is a signed or unsigned integer (bool is neither)."""
+    """Returns whether `element` is a signed or unsigned integer, which bool is not."""
     return element in INTEGERS
 
 
 def is_unsigned(element: Attribute) -> bool:
-    """Returns whether `element` is an unsigned integer (bool is none)."""
+    """Returns whether `element` is an unsigned integer, which bool is not."""
     return element in SIGNLESS
 
 
@@ -138,7 +136,7 @@ _TENSORS: dict[tuple[tuple[int, ...], Attribute], Tensor] = {}
 
 
 def tensor(shape: Sequence[int], element: Attribute) -> Tensor:
-    """Returns the interned `tensor<shape x element>`; interning makes comparing types cheap."""
+    """Returns the interned type `tensor<shape x element>`; interning makes comparisons cheap."""
     key = (tuple(shape), element)
     found = _TENSORS.get(key)
     if found is None:
@@ -161,12 +159,12 @@ def size_of(shape: Sequence[int]) -> int:
 
 
 def ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
-    """Returns a list of integers as an attribute; equal ones are one object."""
+    """Returns a list of integers as an interned attribute."""
     return _ints(tuple(values), i64)
 
 
 def short_ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
-    """Returns a list of integers of 32 bits as an attribute; equal ones are one object."""
+    """Returns a list of 32-bit integers as an interned attribute."""
     return _ints(tuple(values), i32)
 
 
@@ -186,7 +184,7 @@ def int_value(properties: Properties, name: str) -> int:
 
 
 def integer(value: int) -> IntegerAttr[IntegerType]:
-    """Returns an integer as an attribute; equal ones are one object."""
+    """Returns an integer as an interned attribute."""
     return _integer(int(value))
 
 
@@ -198,7 +196,7 @@ def _integer(value: int) -> IntegerAttr[IntegerType]:
 def require(condition: bool, message: str | Callable[[], str]) -> None:
     """Raises a `VerifyException` with `message` unless `condition` holds.
 
-    Printing types takes time: a message that names some is better a function.
+    A message that prints types should be a function, since printing takes time.
     """
     if not condition:
         raise VerifyException(message if isinstance(message, str) else message())
@@ -217,7 +215,7 @@ def dense(array: NumpyArray) -> DenseIntOrFPElementsAttr[Any]:
     element = ELEMENT_TYPES[array.dtype]
     kind = cast(Any, tensor(array.shape, element))
     if array.size and not any(array.strides):
-        array = array[(slice(0, 1),) * array.ndim]  # a splat already: nothing to compare
+        array = array[(slice(0, 1),) * array.ndim]  # already a splat: nothing to compare
     flat = array.reshape(-1)
     bits = flat.view(f"u{array.dtype.itemsize}")
     if flat.size and bool((bits == bits[0]).all()):
@@ -228,7 +226,7 @@ def dense(array: NumpyArray) -> DenseIntOrFPElementsAttr[Any]:
 
 
 def dense_to_numpy(attribute: DenseIntOrFPElementsAttr[Any]) -> NumpyArray:
-    """Returns the numpy array that a dense attribute holds (read-only where it is a splat)."""
+    """Returns the values of a dense attribute as a NumPy array, which is read-only if it is a splat."""
     kind = cast(Tensor, attribute.type)
     dtype = numpy_dtype(kind)
     if dtype == np.bool_:
@@ -238,41 +236,40 @@ def dense_to_numpy(attribute: DenseIntOrFPElementsAttr[Any]) -> NumpyArray:
     if not kind.element_count():
         return np.zeros(kind.get_shape(), dtype)
     bits = values.view(f"u{dtype.itemsize}")
-    # A parsed splat comes with every element written out.
+    # The parser expands splats to all of their elements.
     if bool((bits == bits[0]).all()):
         return np.broadcast_to(values[0], kind.get_shape())
     return values.reshape(kind.get_shape())
 
 
 def compact(attribute: DenseIntOrFPElementsAttr[Any]) -> DenseIntOrFPElementsAttr[Any]:
-    """Returns the same values stored as `dense` stores them, so that equal constants are equal attributes."""
+    """Returns the canonical form of a dense attribute, that of `dense`, so that equal constants compare equal."""
     return dense(dense_to_numpy(attribute))
 
 
 class TensorOp(IRDLOperation, HasFolderInterface, ABC):
     """A pure op on tensors.
 
-    `infer` is the shape rule: the tracer and the rewrites build results with it, the parser infers types by it,
-    and the verifier compares against it.
+    `infer` infers the result's type: the tracer, rewrites and the parser use it, and the verifier compares against it.
 
-    The op's meaning, in numpy, is one of two methods, and the other one follows from it: `evaluate`, or `prepare` for
-    an op that has properties to read, which a program that runs many times reads once.
+    The NumPy semantics are defined by one of two methods, from which the other follows: `evaluate`, or, for an op with
+    properties, `prepare`, so that a program that runs many times reads them only once.
     """
 
     PROPERTIES: ClassVar[tuple[str, ...]] = ()
-    """The op's properties in the order in which the printed form lists them."""
+    """The op's properties, in the order of the assembly format."""
 
     @classmethod
     @abstractmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
-        """Returns the result's type; raises `VerifyException` when the operands don't fit."""
+        """Returns the result's type; raises `VerifyException` if the operands are invalid."""
 
     def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        """Returns the op's value on numpy arrays of the operands' types."""
+        """Returns the op's result for NumPy arrays of the operands' types."""
         return self.prepare()(*operands)
 
     def prepare(self) -> Evaluate:
-        """Returns `evaluate` as a function that looks at nothing of the op: what it needs was read here."""
+        """Returns `evaluate` as a function that no longer accesses the op; properties are read here."""
         return self.evaluate
 
     @property
@@ -292,7 +289,7 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
         require(self.type == expected, lambda: f"result is {self.type}, expected {expected}")
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """Folds constants, up to `FOLD_LIMIT` elements (any number where the result is a splat)."""
+        """Folds constants of up to `FOLD_LIMIT` elements, or of any size if the result is a splat."""
         identity = self.simplified()
         if identity is not None:
             return (identity,)
@@ -313,11 +310,11 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
             return (dense(np.ascontiguousarray(self.evaluate(*values)).reshape(self.shape)),)
 
     def simplified(self) -> SSAValue | None:
-        """Returns an existing value equal to the result, when an algebraic identity gives one."""
+        """Returns an existing value that equals the result by an algebraic identity, or `None`."""
         return None
 
     def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
-        """Returns the result when every operand is a splat and the op works element by element."""
+        """Returns the result of an elementwise op whose operands are all splats, or `None`."""
         return None
 
     def print(self, printer: Printer) -> None:
@@ -373,10 +370,10 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
 
     @classmethod
     def _takes(cls, count: int) -> bool:
-        """Returns whether the op may have so many operands."""
+        """Returns whether the op may have `count` operands."""
         declared = [operand for _, operand in cls.get_irdl_definition().operands]
         if any(isinstance(operand, VarOperandDef | OptOperandDef) for operand in declared):
-            return True  # whose rule says how many
+            return True  # `infer` checks the number of variadic operands
         return count == len(declared)
 
     @classmethod
@@ -386,7 +383,7 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
 
 
 def constant_value(value: SSAValue) -> NumpyArray | None:
-    """Returns the numpy array of a constant, or `None` for any other value."""
+    """Returns the NumPy array of a constant, or `None` for any other value."""
     attribute = ConstantLike.get_constant_value(value)
     if isinstance(attribute, DenseIntOrFPElementsAttr):
         return dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", attribute))
@@ -415,7 +412,7 @@ def _print_property(printer: Printer, attribute: Attribute) -> None:
 
 
 def _property_text(attribute: Attribute) -> str | None:
-    """Lists of integers and integers as they are written in Python; `None` for what upstream prints."""
+    """Returns an integer or a list of integers in Python's notation, or `None` for attributes that upstream prints."""
     if isinstance(attribute, DenseArrayBase):
         values = cast("DenseArrayBase[IntegerType]", attribute).get_values()
         return f"[{', '.join(str(value) for value in values)}]"

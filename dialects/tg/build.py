@@ -1,4 +1,4 @@
-"""Builds `tg` ops. The tracer, the derivative rules and every other rewrite make ops through this one class."""
+"""Builds `tg` ops. The tracer, the derivative rules and all other rewrites create ops through this class."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def element_of(value: SSAValue) -> Attribute:
 
 
 class TensorBuilder:
-    """Appends `tg` ops to a block, or puts them before an op.
+    """Appends `tg` ops to a block, or inserts them before an op.
 
     Attributes:
-        location: What the next ops get as their location.
+        location: The location of the next ops.
     """
 
     def __init__(self, block: Block, before: Operation | None = None, location: LocationAttr | None = None):
@@ -52,10 +52,10 @@ class TensorBuilder:
         self.location: LocationAttr = UnknownLoc() if location is None else location
 
     def emit(self, kind: type[TensorOp], operands: Sequence[SSAValue] = (), **properties: Attribute) -> SSAValue:
-        """Makes an op; its type is inferred.
+        """Creates an op of inferred type, and returns its result.
 
         Raises:
-            VerifyException: The operands don't fit the op.
+            VerifyException: The operands are invalid for the op.
         """
         result = kind.infer([cast(Tensor, operand.type) for operand in operands], properties)
         op = kind.create(operands=operands, result_types=[result], properties=properties)
@@ -64,7 +64,7 @@ class TensorBuilder:
         return op.results[0]
 
     def insert(self, op: Operation) -> None:
-        """Puts a finished op, with a location of its own, where the next one goes."""
+        """Inserts a finished op, which keeps its location, at the insertion point."""
         if self.before is None:
             self.block.add_op(op)
         else:
@@ -85,10 +85,10 @@ class TensorBuilder:
         return self.full(type_of(x), number)
 
     def iota(self, extents: Sequence[int], axis: int, element: Attribute) -> SSAValue:
-        """Positions along `axis`."""
+        """Returns positions along `axis`."""
         return self.emit(leaves.IotaOp, shape=ints(extents), axis=integer(axis), element=element)
 
-    # Element by element
+    # Elementwise
 
     def unary(self, kind: type[arithmetic.UnaryOp], x: SSAValue) -> SSAValue:
         """Returns a unary op on `x`."""
@@ -99,94 +99,94 @@ class TensorBuilder:
         return self.emit(kind, [x, y])
 
     def neg(self, x: SSAValue) -> SSAValue:
-        """`-x`."""
+        """Returns `-x`."""
         return self.emit(arithmetic.NegOp, [x])
 
     def add(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """`x + y`."""
+        """Returns `x + y`."""
         return self.emit(arithmetic.AddOp, [x, y])
 
     def sub(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """`x - y`."""
+        """Returns `x - y`."""
         return self.emit(arithmetic.SubOp, [x, y])
 
     def mul(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """`x * y`."""
+        """Returns `x * y`."""
         return self.emit(arithmetic.MulOp, [x, y])
 
     def div(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """`x / y`."""
+        """Returns `x / y`."""
         return self.emit(arithmetic.DivOp, [x, y])
 
     def scale(self, x: SSAValue, number: float) -> SSAValue:
-        """`number * x`."""
+        """Returns `number * x`."""
         return self.mul(x, self.full_like(x, number))
 
     def compare(self, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
-        """Booleans of `x predicate y`."""
+        """Returns the booleans of `x predicate y`."""
         return self.emit(arithmetic.CompareOp, [x, y], predicate=StringAttr(predicate))
 
     def select(self, condition: SSAValue, on_true: SSAValue, on_false: SSAValue) -> SSAValue:
-        """`on_true` where `condition` holds, else `on_false`."""
+        """Returns `on_true` where `condition` holds, else `on_false`."""
         return self.emit(arithmetic.SelectOp, [condition, on_true, on_false])
 
     def cast(self, x: SSAValue, to: Attribute) -> SSAValue:
-        """`x` with elements of type `to`; `x` itself where it has them."""
+        """Returns `x` converted to element type `to`, or `x` itself if it has that type."""
         return x if element_of(x) == to else self.emit(arithmetic.CastOp, [x], to=to)
 
     # Shape
 
     def reshape(self, x: SSAValue, extents: Sequence[int]) -> SSAValue:
-        """`x` in another shape; `x` itself where it has it."""
+        """Returns `x` in another shape, or `x` itself if it has that shape."""
         return x if shape_of(x) == tuple(extents) else self.emit(shape.ReshapeOp, [x], shape=ints(extents))
 
     def transpose(self, x: SSAValue, permutation: Sequence[int]) -> SSAValue:
-        """`x` with its axes permuted; `x` itself where they stay."""
+        """Returns `x` with its axes permuted, or `x` itself for the identity permutation."""
         if list(permutation) == list(range(len(permutation))):
             return x
         return self.emit(shape.TransposeOp, [x], permutation=ints(permutation))
 
     def broadcast(self, x: SSAValue, extents: Sequence[int], dims: Sequence[int]) -> SSAValue:
-        """`x` repeated; `x` itself where it has the shape."""
+        """Returns `x` broadcast to `extents`, or `x` itself if it has that shape."""
         if shape_of(x) == tuple(extents):
             return x
         return self.emit(shape.BroadcastOp, [x], shape=ints(extents), dims=ints(dims))
 
     def broadcast_like(self, x: SSAValue, like: SSAValue, dropped: Sequence[int]) -> SSAValue:
-        """`x` repeated along the axes `dropped` of `like`: what undoes a reduction over them."""
+        """Returns `x` broadcast to the shape of `like` along the axes `dropped`: the transpose of a sum over them."""
         kept = [axis for axis in range(len(shape_of(like))) if axis not in dropped]
         return self.broadcast(x, shape_of(like), kept)
 
     def slice(self, x: SSAValue, start: Sequence[int], stop: Sequence[int], step: Sequence[int]) -> SSAValue:
-        """`x[start:stop:step]` on every axis."""
+        """Returns `x[start:stop:step]`, sliced along every axis."""
         return self.emit(shape.SliceOp, [x], start=ints(start), stop=ints(stop), step=ints(step))
 
     def reverse(self, x: SSAValue, axes: Sequence[int]) -> SSAValue:
-        """`x` reversed along `axes`."""
+        """Returns `x` reversed along `axes`, or `x` itself if there are none."""
         return self.emit(shape.ReverseOp, [x], axes=ints(axes)) if axes else x
 
     def pad(
         self, x: SSAValue, value: SSAValue, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
     ) -> SSAValue:
-        """`x` surrounded by `value`."""
+        """Returns `x` padded with `value`."""
         return self.emit(shape.PadOp, [x, value], low=ints(low), high=ints(high), interior=ints(interior))
 
     def concat(self, parts: Sequence[SSAValue], axis: int) -> SSAValue:
-        """Tensors one behind the other along `axis`."""
+        """Returns tensors concatenated along `axis`."""
         return parts[0] if len(parts) == 1 else self.emit(shape.ConcatOp, parts, axis=integer(axis))
 
     def pack(self, parts: Sequence[SSAValue], offsets: Sequence[int], size: int) -> SSAValue:
-        """Returns a row of `size` elements that has those of each tensor from its offset on."""
+        """Returns a row of `size` elements that contains each tensor at its offset."""
         return self.emit(shape.PackOp, parts, offsets=ints(offsets), size=integer(size))
 
     def part(self, x: SSAValue, offset: int, extents: Sequence[int]) -> SSAValue:
-        """Returns the tensor of shape `extents` whose elements a row has from `offset` on."""
+        """Returns the tensor of shape `extents` that a row contains at `offset`."""
         return self.reshape(self.slice(x, [offset], [offset + math.prod(extents)], [1]), extents)
 
     # Reductions, contractions, indexing
 
     def reduce(self, kind: type[reduce.ReduceOp], x: SSAValue, axes: Sequence[int]) -> SSAValue:
-        """Returns a reduction over `axes`; `x` itself where there are none."""
+        """Returns a reduction over `axes`, or `x` itself if there are none."""
         return self.emit(kind, [x], axes=ints(axes)) if axes else x
 
     def sum(self, x: SSAValue, axes: Sequence[int]) -> SSAValue:
@@ -200,7 +200,7 @@ class TensorBuilder:
         batch: tuple[Sequence[int], Sequence[int]],
         contracting: tuple[Sequence[int], Sequence[int]],
     ) -> SSAValue:
-        """Returns a contraction; `batch` and `contracting` give the axes of both sides."""
+        """Returns a contraction; `batch` and `contracting` list the axes of both operands."""
         return self.emit(
             contract.DotGeneralOp,
             [x, y],
@@ -220,7 +220,7 @@ class TensorBuilder:
         dilation: tuple[Sequence[int], Sequence[int]],
         groups: int = 1,
     ) -> SSAValue:
-        """Returns a convolution; `dilation` gives the left and the right operand's."""
+        """Returns a convolution; `dilation` lists those of the left and of the right operand."""
         return self.emit(
             convolution.ConvOp,
             [x, w],
@@ -233,7 +233,7 @@ class TensorBuilder:
         )
 
     def take(self, x: SSAValue, indices: SSAValue, axis: int) -> SSAValue:
-        """Slices of `x` along `axis`."""
+        """Returns slices of `x` along `axis`."""
         return self.emit(index.TakeOp, [x, indices], axis=integer(axis))
 
     def scatter_add(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int) -> SSAValue:
@@ -241,7 +241,7 @@ class TensorBuilder:
         return self.emit(index.ScatterAddOp, [updates, indices], axis=integer(axis), extent=integer(extent))
 
     def take_along_axis(self, x: SSAValue, indices: SSAValue, axis: int) -> SSAValue:
-        """Elements of `x` along `axis`, at indices that differ by position."""
+        """Returns elements of `x` along `axis`, at an index for each position."""
         return self.emit(index.TakeAlongAxisOp, [x, indices], axis=integer(axis))
 
     def scatter_add_along_axis(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int) -> SSAValue:
@@ -251,15 +251,15 @@ class TensorBuilder:
     # Between processes
 
     def all_reduce(self, x: SSAValue, size: int, reduction: str = "sum") -> SSAValue:
-        """Returns `x` combined over a group."""
+        """Returns `x` reduced over all processes of a group."""
         return self.emit(collective.AllReduceOp, [x], reduction=StringAttr(reduction), size=integer(size))
 
     def reduce_scatter(self, x: SSAValue, axis: int, size: int) -> SSAValue:
-        """Returns this process's part along `axis` of the sum of `x` over a group."""
+        """Returns this process's part, along `axis`, of the sum of `x` over all processes of a group."""
         return self.emit(collective.ReduceScatterOp, [x], axis=integer(axis), size=integer(size))
 
     def all_gather(self, x: SSAValue, axis: int, size: int) -> SSAValue:
-        """Returns `x` of all processes of a group, behind each other along `axis`."""
+        """Returns `x` of all processes of a group, concatenated along `axis`."""
         return self.emit(collective.AllGatherOp, [x], axis=integer(axis), size=integer(size))
 
     def zeros(self, extents: Sequence[int], element: Attribute) -> SSAValue:

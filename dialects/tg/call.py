@@ -1,4 +1,4 @@
-"""`tg.call`: a part of a program under a name, with a derivative of its own or a mark to compute it again."""
+"""`tg.call`: a named part of a program, optionally with a custom derivative or marked for recomputation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOLDERS = ("tg.call", "tg.scan", "tg.cond")
 
 @irdl_op_definition
 class ReturnOp(IRDLOperation):
-    """Ends a region of `tg.call`, `tg.scan` or `tg.cond` and gives its values.
+    """Terminates a region of `tg.call`, `tg.scan` or `tg.cond`, and returns its values.
 
     Example:
         tg.return %0 : tensor<4xf32>
@@ -55,20 +55,20 @@ class ReturnOp(IRDLOperation):
 
 @irdl_op_definition
 class CallOp(IRDLOperation):
-    """Applies its body, a function of the operands and of nothing else, to the operands.
+    """Applies its body, which depends on nothing but the operands, to the operands.
 
-    Without a custom derivative, the derivative is the body's own. A custom derivative is two more regions. `forward`
-    takes the operands and returns the body's results and then residuals, any number of them. `backward` takes the
-    residuals and the cotangent of each float result, and returns the cotangents of the operands listed in `wrt`; the
-    others have none. The value is always the body's.
+    By default, the derivative is that of the body. A custom derivative consists of two more regions. `forward` takes
+    the operands and returns the body's results followed by any number of residuals. `backward` takes the residuals and
+    the cotangent of each float result, and returns the cotangents of the operands listed in `wrt`; the others have
+    none. The results are always those of the body.
 
-    `recompute` makes the derivative compute the body again, in a call of its own, instead of keeping values of the
-    first time. `recursive` marks a call that stands in a derivative of an enclosing call of the same name and types:
-    it has the derivative of that one.
+    `recompute` makes the derivative recompute the body, in a separate call, instead of keeping values of the forward
+    pass. `recursive` marks a call within a derivative of an enclosing call of the same name and types, whose derivative
+    it shares.
 
-    `composite` says that the call as a whole is one operation of its name, with these parameters, and the body what it
-    comes to: inlining leaves it, a lowering that knows the name makes kernels of it, and everything else (the
-    reference, derivatives) takes the body.
+    `composite` marks the call as a single operation of that name, with these parameters, whose decomposition is the
+    body. Inlining keeps it, and a lowering that knows the name emits kernels for it; everything else (the reference,
+    derivatives) uses the body.
 
     Example:
         %1 = tg.call @double(%0) : (tensor<4xf32>) -> (tensor<4xf32>) {
@@ -102,7 +102,7 @@ class CallOp(IRDLOperation):
         recursive: bool = False,
         composite: DictionaryAttr | None = None,
     ) -> CallOp:
-        """Returns a call; the results' types are those that the body returns."""
+        """Returns a call whose result types are those that the body returns."""
         properties: dict[str, Attribute] = {"callee": StringAttr(name)}
         if wrt is not None:
             properties["wrt"] = ints(wrt)
@@ -121,12 +121,12 @@ class CallOp(IRDLOperation):
 
     @property
     def function(self) -> str:
-        """The name of what is called."""
+        """The name of the called part."""
         return self.callee.data
 
     @property
     def differentiable(self) -> tuple[int, ...]:
-        """The operands that the custom derivative gives a cotangent for."""
+        """The positions of the operands for which the custom derivative returns a cotangent."""
         return () if self.wrt is None else int_list(self.properties, "wrt")
 
     def resembles(self, other: CallOp) -> bool:
@@ -237,7 +237,7 @@ def returned(block: Block) -> tuple[SSAValue, ...]:
     """Returns the values that a region's block returns.
 
     Raises:
-        VerifyException: It doesn't end in `tg.return`.
+        VerifyException: The block doesn't end in `tg.return`.
     """
     last = block.last_op
     if not isinstance(last, ReturnOp):
@@ -246,7 +246,7 @@ def returned(block: Block) -> tuple[SSAValue, ...]:
 
 
 def check_region(what: str, block: Block, wanted: Sequence[Attribute]) -> None:
-    """Requires that a region takes arguments of these types and returns something."""
+    """Requires that a region takes arguments of the types `wanted` and ends in `tg.return`."""
     found = [argument.type for argument in block.args]
     require(found == list(wanted), f"{what} takes {listed(found)}, expected {listed(wanted)}")
     returned(block)
@@ -261,5 +261,5 @@ def _around(call: CallOp) -> Iterator[CallOp]:
 
 
 def listed(types: Sequence[Attribute]) -> str:
-    """Types as messages list them."""
+    """Returns types as a list for messages."""
     return f"({', '.join(map(str, types))})"

@@ -1,7 +1,7 @@
-"""Collectives: ops over a group of processes, each of which runs the same program on values of its own.
+"""Collectives: ops across a group of processes, each of which runs the same program on its own values.
 
-The meaning of a collective is a function of the values of all processes, in the order of their ranks. Sums are taken
-in that order, so that a group of one size gives the same bits on any transport, to every rank.
+A collective is a function of the values of all processes, in the order of their ranks. Sums are taken in that order, so
+that groups of the same size get the same bits on every rank and over any transport.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ COMBINERS: Mapping[str, Callable[[NumpyArray, NumpyArray], NumpyArray]] = {
     "max": np.maximum,
     "min": np.minimum,
 }
-"""What `tg.all_reduce` combines values by."""
+"""The reductions of `tg.all_reduce`."""
 
 
 class CollectiveOp(TensorOp):
     """An op whose result depends on the operand's values in all processes of a group of `size`.
 
-    Every process has to run the same collectives in the same order.
+    All processes must run the same collectives in the same order.
     """
 
     operand = operand_def()
@@ -57,10 +57,10 @@ class CollectiveOp(TensorOp):
 
     @abstractmethod
     def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
-        """Returns the result of each process, given the operand's value in each, both in the order of ranks."""
+        """Returns the result of each process, given the operand of each process, both in the order of ranks."""
 
     def prepare(self) -> Evaluate:
-        """Returns what the op gives in a group of one process; others are run by what knows the group."""
+        """Returns the op's semantics in a group of one process. For larger groups, the caller must know the group."""
         require(self.size == 1, lambda: f"{self.name} needs the values of a group of {self.size} processes")
 
         def alone(x: NumpyArray) -> NumpyArray:
@@ -69,7 +69,7 @@ class CollectiveOp(TensorOp):
         return alone
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        return None  # Whether processes agree on a constant is not for one of them to know.
+        return None  # a process can't know whether the others have the same constant
 
 
 def _require_size(properties: Properties) -> int:
@@ -79,14 +79,14 @@ def _require_size(properties: Properties) -> int:
 
 
 def _split(properties: Properties, shape: Sequence[int]) -> tuple[int, int]:
-    """Returns the axis that an op cuts or joins along, and the size of the group."""
+    """Returns the axis along which an op splits or concatenates, and the size of the group."""
     size, axis = _require_size(properties), int_value(properties, "axis")
     require(0 <= axis < len(shape), f"axis {axis} is out of range for rank {len(shape)}")
     return axis, size
 
 
 def combined(values: Sequence[NumpyArray], reduction: str) -> NumpyArray:
-    """Returns the values of all ranks as one, combined in the order of ranks; sums of f16 in f32, rounded once."""
+    """Returns the reduction of the values of all ranks, in the order of ranks; sums of f16 in f32, rounded once."""
     first = values[0]
     if first.dtype != np.float16:
         return np.asarray(reduce(COMBINERS[reduction], values), first.dtype)
@@ -96,11 +96,11 @@ def combined(values: Sequence[NumpyArray], reduction: str) -> NumpyArray:
 
 @irdl_op_definition
 class AllReduceOp(CollectiveOp):
-    """The values of all processes combined element by element, by "sum", "max" or "min"; the same in every process.
+    """Reduces the values of all processes elementwise by "sum", "max" or "min"; every process gets the same result.
 
-    Sums of f16 are taken in f32 and rounded once; integers wrap; NaN wins over every maximum and minimum. The cotangent
-    of a sum is the sum of all cotangents, that of a maximum the same where an element is the maximum, in equal shares
-    at ties.
+    Sums of f16 are taken in f32 and rounded once; integers wrap; a NaN makes a maximum or minimum NaN. The cotangent of
+    a sum is the sum of all cotangents. That of a maximum or minimum goes to the elements that attain it, in equal
+    shares at ties.
 
     Example:
         %1 = tg.all_reduce %0 reduction = "sum" size = 4 : tensor<8xf32>
@@ -124,9 +124,9 @@ class AllReduceOp(CollectiveOp):
 
 @irdl_op_definition
 class ReduceScatterOp(CollectiveOp):
-    """The sum over all processes, of which each keeps one of `size` equal parts along `axis`, by its rank.
+    """The sum over all processes, of which each process gets one of `size` equal parts along `axis`, by its rank.
 
-    Its cotangent is an `tg.all_gather`.
+    Its cotangent is a `tg.all_gather`.
 
     Example:
         %1 = tg.reduce_scatter %0 axis = 0 size = 4 : tensor<8x3xf32>   // tensor<2x3xf32>
@@ -151,7 +151,7 @@ class ReduceScatterOp(CollectiveOp):
 
 @irdl_op_definition
 class AllGatherOp(CollectiveOp):
-    """The values of all processes behind each other along `axis`, in the order of ranks; the same in every process.
+    """Concatenates the values of all processes along `axis`, in the order of ranks; all processes get the same result.
 
     Its cotangent is a `tg.reduce_scatter`.
 
@@ -177,7 +177,7 @@ class AllGatherOp(CollectiveOp):
 
 @irdl_op_definition
 class CollectiveBroadcastOp(CollectiveOp):
-    """The value of the process of rank `root`, in every process. The root's cotangent is the sum of all.
+    """Gives every process the value of rank `root`. The cotangent of the root's value is the sum of all cotangents.
 
     Example:
         %1 = tg.collective_broadcast %0 root = 0 size = 4 : tensor<8xf32>

@@ -28,13 +28,13 @@ from tensorgrad.dialects.tg.traits import KeepsNan
 
 
 def free_axes(rank: int, *taken: Sequence[int]) -> list[int]:
-    """Returns the axes of a tensor of `rank` that are in none of `taken`, in order."""
+    """Returns the axes of a tensor of rank `rank` that none of `taken` contains, in order."""
     return [axis for axis in range(rank) if not any(axis in axes for axes in taken)]
 
 
 @irdl_op_definition
 class DotGeneralOp(TensorOp):
-    """Sums products over the contracting axes, side by side along the batch axes.
+    """Sums products over the contracting axes, separately for each index of the batch axes.
 
     The result's axes are the batch axes, then the left operand's free axes, then the right one's. Matrix products,
     batched or transposed, inner and outer products and tensor contractions are all this op. Products of f16 are summed
@@ -96,7 +96,7 @@ class DotGeneralOp(TensorOp):
 
 
 def _arranged(shape: Sequence[int], order: Sequence[int], wanted: Sequence[int]) -> UnaryEvaluate | None:
-    """Returns how an operand comes to have its axes in an order and then another shape; None where it has both."""
+    """Returns a function that transposes and reshapes an operand, or `None` if it has that layout already."""
     moved = list(order) != list(range(len(shape)))
     if [shape[axis] for axis in order] == list(wanted):
         return (lambda x: x.transpose(order)) if moved else None

@@ -1,4 +1,4 @@
-"""`tg.scan` and `tg.cond`: a loop with a state, and a choice between two computations."""
+"""`tg.scan` and `tg.cond`: a loop with carried values, and a conditional."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ from tensorgrad.dialects.tg.call import CallOp, ReturnOp, check_region, listed, 
 
 @irdl_op_definition
 class ScanOp(IRDLOperation):
-    """Executes its body `length` times; an iteration takes the carried values of the one before, and a slice of each
-    sequence.
+    """Executes its body `length` times, passing carried values from iteration to iteration, over slices of sequences.
 
-    The body takes the constants, which are the same every time, then the carried values, which begin as `carry` says,
-    then the slice at the present position of each operand in `over`, along axis 0. It returns the next carried values,
-    and then any number of further values. The results are the last carried values (`carry` itself where `length` is 0),
-    and the further values of every time stacked along a new axis 0. With `reverse` the positions go from the last one
-    to the first, in the slices that are read and in the stacks that are written.
+    The body takes the constants, which are loop-invariant, then the carried values, initially `carry`, then the slice
+    of each operand in `over` at the current position along axis 0. It returns the next carried values, followed by any
+    number of other values. The results are the final carried values (`carry` itself if `length` is 0), and the other
+    values of all iterations stacked along a new axis 0. With `reverse`, positions go from the last to the first, both
+    in the slices that are read and in the stacks that are written.
 
     Example:
         %last, %all = tg.scan (%w) carry (%h) over (%x) length = 8 : (tensor<2xf32>, tensor<2xf32>, tensor<8x2xf32>)
@@ -70,7 +69,7 @@ class ScanOp(IRDLOperation):
         reverse: bool,
         body: Block,
     ) -> ScanOp:
-        """Returns a scan; the results' types follow from what the body returns."""
+        """Returns a scan whose result types follow from the values that the body returns."""
         properties: dict[str, Attribute] = {"length": integer(length), **_segments(consts, init, xs)}
         if reverse:
             properties["reverse"] = UnitAttr()
@@ -85,12 +84,12 @@ class ScanOp(IRDLOperation):
 
     @property
     def count(self) -> int:
-        """How often the body runs."""
+        """The trip count."""
         return int_value(self.properties, "length")
 
     @property
     def carries(self) -> int:
-        """How many values are carried."""
+        """The number of carried values."""
         return len(self.init)
 
     @property
@@ -101,12 +100,12 @@ class ScanOp(IRDLOperation):
         return tuple(args[:first]), tuple(args[first:second]), tuple(args[second:])
 
     def set_operands(self, consts: Sequence[SSAValue], init: Sequence[SSAValue], xs: Sequence[SSAValue]) -> None:
-        """Replaces all operands; the body's arguments have to follow."""
+        """Replaces all operands; the caller must update the body's arguments."""
         self.operands = [*consts, *init, *xs]
         self.properties.update(_segments(consts, init, xs))
 
     def stack(self, value: SSAValue) -> SSAValue:
-        """Returns the values that one of the body's has at every position, as a further result; the others stay."""
+        """Adds a result that stacks a value of the body over all positions, and returns it; other results remain."""
         values = returned(self.body.block)
         for position, found in enumerate(values[self.carries :], self.carries):
             if found is value:
@@ -117,7 +116,7 @@ class ScanOp(IRDLOperation):
         return result
 
     def keep_results(self, kept: Sequence[int]) -> None:
-        """Drops the other results, which nothing may use, and what the body returns for them."""
+        """Drops the other results, which must have no uses, and the values that the body returns for them."""
         values = returned(self.body.block)
         results = [self.results[position] for position in kept]
         for position, result in enumerate(results):
@@ -181,9 +180,9 @@ class ScanOp(IRDLOperation):
 
 @irdl_op_definition
 class CondOp(IRDLOperation):
-    """Applies one of two functions of the operands: the first where the predicate holds, else the second.
+    """Applies one of two functions to the operands: the first if the predicate holds, else the second.
 
-    Only the chosen one runs. Both return values of the same types, which are the results.
+    Only the chosen one runs. Both return values of the same types, which become the results.
 
     Example:
         %1 = tg.cond %p (%0) : (tensor<4xf32>) -> (tensor<4xf32>) {
@@ -206,7 +205,7 @@ class CondOp(IRDLOperation):
 
     @classmethod
     def of(cls, predicate: SSAValue, operands: Sequence[SSAValue], then: Block, otherwise: Block) -> CondOp:
-        """Returns a choice; the results' types are those that the first function returns."""
+        """Returns a conditional whose result types are those that the first function returns."""
         return cls.create(
             operands=[predicate, *operands],
             result_types=[value.type for value in returned(then)],
@@ -215,11 +214,11 @@ class CondOp(IRDLOperation):
 
     @property
     def branches(self) -> tuple[Block, Block]:
-        """The two functions: where the predicate holds, and where it doesn't."""
+        """The blocks of the two functions: for a true predicate, and for a false one."""
         return self.then.block, self.otherwise.block
 
     def keep_results(self, kept: Sequence[int]) -> None:
-        """Drops the other results, which nothing may use, and what the branches return for them."""
+        """Drops the other results, which must have no uses, and the values that the branches return for them."""
         results = [self.results[position] for position in kept]
         for position, result in enumerate(results):
             result.index = position
@@ -268,14 +267,14 @@ class CondOp(IRDLOperation):
 
 
 RegionOp: TypeAlias = CallOp | ScanOp | CondOp
-"""An op that holds regions: its meaning is theirs."""
+"""An op whose semantics are defined by its regions."""
 
 REGION_OPS: tuple[type[IRDLOperation], ...] = (CallOp, ReturnOp, ScanOp, CondOp)
-"""The ops that hold or end regions; they may have any number of results."""
+"""The ops that have or terminate regions; they may have any number of results."""
 
 
 def stacked(kind: Tensor, length: int) -> Tensor:
-    """Returns the type of so many tensors of one type along a new axis 0."""
+    """Returns the type of `length` tensors of type `kind` stacked along a new axis 0."""
     return tensor((length, *kind.get_shape()), kind.get_element_type())
 
 

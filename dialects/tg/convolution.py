@@ -1,4 +1,4 @@
-"""Convolutions, and the windows that slide over an axis: one contraction, one index map and its transpose."""
+"""Convolutions and sliding windows: a contraction, an index map, and its transpose."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from tensorgrad.dialects.tg.base import (
 from tensorgrad.dialects.tg.shape import ShapeOp
 
 GATHERED_ELEMENTS = 1 << 23
-"""The reference gathers about so many elements of the left operand at a time."""
+"""The approximate number of elements of the left operand that the reference gathers at a time."""
 
 
 def spread(extent: int, dilation: int) -> int:
-    """Returns the extent of `extent` elements with `dilation - 1` holes between neighbours."""
+    """Returns the extent that `extent` elements take with `dilation - 1` holes between adjacent ones."""
     return (extent - 1) * dilation + 1 if extent else 0
 
 
 def window_count(extent: int, size: int, stride: int) -> int:
-    """Returns how many windows of `size` fit into `extent`, `stride` apart."""
+    """Returns the number of windows of `size`, `stride` apart, that fit into `extent`."""
     return (extent - size) // stride + 1 if extent >= size else 0
 
 
@@ -72,10 +72,10 @@ class ConvOp(TensorOp):
 
         y[n, o, p...] = sum of x'[n, g * channels / groups + c, p * stride + k * rhs_dilation - low ...] * w[o, c, k...]
 
-    over `c` and `k...`, where `g = o / (out / groups)` and `x'` is `x` with `lhs_dilation - 1` zeros between neighbours
-    and zeros outside. Negative `low` and `high` crop. Both derivatives are convolutions again. The holes and the
-    padding are factors 0 as any other: under an infinite weight they give NaN. Floats are off by at most n ulp of the
-    sum of the magnitudes of the n products, those of f16 in f32 and rounded once; integers wrap.
+    over `c` and `k...`, where `g = o / (out / groups)` and `x'` is `x` with `lhs_dilation - 1` zeros between adjacent
+    elements and zeros outside. Negative `low` and `high` crop. Both derivatives are convolutions. The zeros in holes
+    and padding are ordinary factors: times an infinite weight they give NaN. The error of a float is at most n ulp of
+    the sum of the magnitudes of its n products; f16 is summed in f32 and rounded once. Integers wrap.
 
     Example:
         %2 = tg.conv %0, %1 stride = [2, 2] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1]
@@ -150,7 +150,7 @@ class ConvOp(TensorOp):
 
 
 def _padded(lhs: NumpyArray, low: Sequence[int], high: Sequence[int], dilation: Sequence[int]) -> NumpyArray:
-    """Returns the left operand of a convolution with its holes and its padding."""
+    """Returns the left operand of a convolution with zeros in its holes and padding."""
     held = [spread(extent, d) for extent, d in zip(lhs.shape[2:], dilation, strict=True)]
     full = np.zeros(
         (*lhs.shape[:2], *(max(a, 0) + n + max(b, 0) for a, n, b in zip(low, held, high, strict=True))), lhs.dtype
@@ -163,10 +163,10 @@ def _padded(lhs: NumpyArray, low: Sequence[int], high: Sequence[int], dilation: 
 
 @irdl_op_definition
 class WindowsOp(ShapeOp):
-    """Every window along `axes`, as an index map: `y[.., o, .., k...] = x[.., o * stride + k * dilation, ..]`.
+    """A view of all windows along `axes`: `y[.., o, .., k...] = x[.., o * stride + k * dilation, ..]`.
 
-    The result has the operand's axes, those in `axes` counting windows, then one axis of extent `size` for each of
-    `axes`. Pooling is a reduction over these. Only whole windows count; nothing is copied.
+    The result has the operand's axes, of which those in `axes` count windows, then one axis of extent `size` for each
+    of `axes`. Pooling is a reduction over the latter. Only whole windows count; nothing is copied.
 
     Example:
         %1 = tg.windows %0 axes = [2, 3] size = [2, 2] stride = [2, 2] dilation = [1, 1] : tensor<8x3x32x32xf32>
@@ -203,11 +203,11 @@ class WindowsOp(ShapeOp):
 
 @irdl_op_definition
 class FoldOp(TensorOp):
-    """The transpose of `tg.windows`: adds each window's elements where they came from.
+    """The transpose of `tg.windows`: adds each window's elements to the positions that they come from.
 
-    `y[.., i, ..]` is the sum of `x[.., o, .., k...]` over all `o * stride + k * dilation = i`, 0 where there is none.
-    The result's extents along `axes` are `extents`. One writer an element, always in the same order. Floats are off by
-    at most n ulp of the sum of the n magnitudes; integers wrap.
+    `y[.., i, ..]` is the sum of `x[.., o, .., k...]` over all `o * stride + k * dilation = i`, or 0 if there are none.
+    The result's extents along `axes` are `extents`. Each element has one writer, which adds in a fixed order. The error
+    of a float is at most n ulp of the sum of the n magnitudes; integers wrap.
 
     Example:
         %1 = tg.fold %0 axes = [1] stride = [1] dilation = [1] extents = [8] : tensor<4x6x3xf32>
@@ -273,7 +273,7 @@ def _check_windows(
 def _window_at(
     place: Sequence[int], axes: Sequence[int], stride: Sequence[int], dilation: Sequence[int], counts: Sequence[int]
 ) -> tuple[slice, ...]:
-    """Returns the elements that stand at one place of every window."""
+    """Returns the slices of the elements at one place of every window."""
     window = [slice(None)] * (len(counts) - len(axes))
     for k, axis, s, d in zip(place, axes, stride, dilation, strict=True):
         window[axis] = slice(k * d, k * d + spread(counts[axis], s), s)

@@ -1,4 +1,4 @@
-"""Gathers and scatters: they cost what they read or write; an index out of range reads a fill, never a neighbour."""
+"""Gathers and scatters, whose cost is what they read or write. Out-of-range indices read a fill value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _axis(properties: Properties, rank: int) -> int:
 
 
 def _require_indices(indices: Tensor) -> None:
-    """Narrower integers than 32 bits number fewer places than an axis may have."""
+    """Requires integers of at least 32 bits, since narrower ones can't index every axis."""
     element = indices.get_element_type()
     fits = is_integer(element) and numpy_dtype(element).itemsize >= 4
     require(fits, lambda: f"indices are integers of 32 or 64 bits, not {indices}")
@@ -46,9 +46,9 @@ def _fill(dtype: np.dtype[Any]) -> float | int:
 
 @irdl_op_definition
 class TakeOp(TensorOp):
-    """Reads slices of `operand` along `axis`; the indices' axes take that axis' place.
+    """Reads slices of `operand` along `axis`; the indices' axes replace that axis.
 
-    An index outside `[0, extent)` reads NaN, or 0 where the elements are not floats, and has no derivative.
+    An index outside `[0, extent)` reads NaN, or 0 if the elements are not floats, and its cotangent is dropped.
 
     Example:
         %2 = tg.take %0, %1 axis = 0 : tensor<65x128xf32>, tensor<16x64xi32>   // tensor<16x64x128xf32>
@@ -90,10 +90,10 @@ class TakeOp(TensorOp):
 class ScatterAddOp(TensorOp):
     """Adds slices of `updates` into zeros along `axis`: the transpose of `tg.take`.
 
-    Equal indices add up, in rising order of their position: the result is the same on every run. An index outside
-    `[0, extent)` is dropped. On buffers, n indices are sorted and every place adds its own: ceil(log2 n) + 2 kernels,
-    of which one reads the updates and writes the result, each once. Where n * extent is small, one kernel compares
-    every place with every index.
+    Updates of equal indices are added in increasing order of their position, so the result is the same on every run.
+    Updates of an index outside `[0, extent)` are dropped. On buffers, the n indices are sorted, and each element of the
+    result adds its own updates: ceil(log2 n) + 2 kernels, of which one reads the updates and writes the result, once
+    each. If n * extent is small, a single kernel compares every position with every index.
 
     Example:
         %2 = tg.scatter_add %0, %1 axis = 0 extent = 65 : tensor<16x64x128xf32>, tensor<16x64xi32>
@@ -142,9 +142,9 @@ class ScatterAddOp(TensorOp):
 
 @irdl_op_definition
 class TakeAlongAxisOp(TensorOp):
-    """Reads along `axis` at indices that differ by position: `result[i, j] = operand[i, indices[i, j]]` for axis 1.
+    """Reads along `axis` at an index for each position: `result[i, j] = operand[i, indices[i, j]]` for axis 1.
 
-    All axes but `axis` agree. An index out of range reads as in `tg.take`.
+    All extents except that of `axis` must agree. An index out of range reads as in `tg.take`.
 
     Example:
         %2 = tg.take_along_axis %0, %1 axis = 1 : tensor<32x10xf32>, tensor<32x1xi32>   // tensor<32x1xf32>
@@ -187,9 +187,9 @@ class TakeAlongAxisOp(TensorOp):
 
 @irdl_op_definition
 class ScatterAddAlongAxisOp(TensorOp):
-    """Adds `updates` into zeros along `axis` at indices that differ by position: the transpose of take_along_axis.
+    """Adds `updates` into zeros along `axis` at an index for each position: the transpose of `tg.take_along_axis`.
 
-    It costs what `tg.scatter_add` does, each row with an order of its own.
+    It costs as much as `tg.scatter_add`, with a separate sort of each row.
 
     Example:
         %2 = tg.scatter_add_along_axis %0, %1 axis = 1 extent = 10 : tensor<32x1xf32>, tensor<32x1xi32>

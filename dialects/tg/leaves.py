@@ -1,4 +1,4 @@
-"""Leaves: tensors made from nothing."""
+"""Leaves: ops without operands."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ConstantOp(TensorOp):
 
 @irdl_op_definition
 class IotaOp(TensorOp):
-    """Each element is its own position along `axis`.
+    """A tensor whose elements are their positions along `axis`.
 
     Example:
         %0 = tg.iota shape = [2, 3] axis = 1 element = i32   // [[0, 1, 2], [0, 1, 2]]

@@ -1,4 +1,4 @@
-"""What random numbers are made of: a cipher on counters, and the inverse error function."""
+"""The ops for random numbers: a cipher on counters, and the inverse error function."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tensorgrad.dialects.tg.elementwise.arithmetic import UnaryOp, fold_splats
 from tensorgrad.dialects.tg.traits import Elementwise
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-"""By how much each round of Threefry-2x32 rotates; the two rows take turns."""
+"""The rotations of each round of Threefry-2x32; groups of four rounds alternate between the two rows."""
 
 PARITY = 0x1BD11BDA
-"""The third word of the key is the exclusive or of this and the other two."""
+"""The constant whose exclusive or with the two words of the key is the third word."""
 
 WORDS = ("first", "second", "both")
-"""Which word of the block `tg.threefry` gives; "both" is their exclusive or."""
+"""The words of the block that `tg.threefry` can return; "both" is their exclusive or."""
 
 
 @irdl_op_definition
 class ThreefryOp(TensorOp):
-    """A word of a counter, encrypted by a key: 20 rounds of Threefry-2x32, element by element.
+    """Encrypts a counter with a key, elementwise, by 20 rounds of Threefry-2x32, and returns a word of the result.
 
     The operands are the two words of the key and the two of the counter, high and low, all u32. `word` says which word
     of the encrypted pair is the result: "first", "second", or "both", which is their exclusive or. The bits are those
@@ -86,8 +86,8 @@ def threefry(
     return np.asarray(x), np.asarray(y)
 
 
-# The inverse error function as Giles has it ("Approximating the erfinv function", 2010): x times a polynomial in
-# w = -log(1 - x²), shifted, and in its square root in the tails. First what is to be below the bound, then the shift.
+# The inverse error function of Giles ("Approximating the erfinv function", 2010): x times a polynomial in the shifted
+# w = -log(1 - x²), or in its square root in the tails. Each piece lists the bound of w, the shift and the coefficients.
 
 ERFINV_F32: tuple[tuple[float, float, tuple[float, ...]], ...] = (
     (
@@ -221,7 +221,7 @@ class ErfinvOp(UnaryOp):
         w = -np.log((1 - wide) * (1 + wide))
         (bound, shift, coefficients), *tails = ERFINV_F64
         result = _polynomial(w - shift, coefficients)
-        # One number in a thousand is in the tails.
+        # About one number in a thousand is in the tails.
         far = np.flatnonzero(~(w < bound))
         outer, root = w[far], np.sqrt(w[far])
         values = np.full(outer.shape, np.nan)
@@ -233,7 +233,7 @@ class ErfinvOp(UnaryOp):
 
 
 def _polynomial(x: NumpyArray, coefficients: Sequence[float]) -> NumpyArray:
-    """Returns a polynomial by Horner's rule, of the highest power's coefficient first."""
+    """Evaluates a polynomial by Horner's rule; the highest power's coefficient comes first."""
     result = x * 0
     result += coefficients[0]
     for coefficient in coefficients[1:]:

@@ -28,7 +28,7 @@ from tensorgrad.dialects.tg.traits import KeepsNan, NeverOverflows
 
 
 class ReduceOp(TensorOp):
-    """An op that folds the elements along `axes` into one."""
+    """An op that combines the elements along `axes` into one."""
 
     operand = operand_def()
     axes = prop_def()
@@ -37,7 +37,7 @@ class ReduceOp(TensorOp):
     PROPERTIES: ClassVar = ("axes",)
     NEEDS_ELEMENTS: ClassVar = False
     COMBINER: ClassVar[np.ufunc]
-    """What folds two elements into one."""
+    """The ufunc that combines two elements."""
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -54,7 +54,7 @@ class ReduceOp(TensorOp):
         reduce, array, kind = self.COMBINER.reduce, np.asarray, cast(Tensor, self.operand.type)
         listed = int_list(self.properties, "axes")
         axes = None if len(listed) == len(kind.get_shape()) else listed
-        # NumPy widens small integers unless it is told not to.
+        # NumPy widens small integers unless `dtype` is given.
         dtype = None if is_float(kind.get_element_type()) else numpy_dtype(kind)
         return lambda x: array(reduce(x, axes, dtype))
 
@@ -106,8 +106,8 @@ class MinOp(ReduceOp):
 class ProdOp(ReduceOp):
     """The product along `axes`; 1 where they are empty. Integers wrap; the derivative is exact where elements are 0.
 
-    A product of n floats is within n - 1 roundings of the exact one, in no stated order; one of f16 is computed in f32
-    and rounded once. NaN where any element is NaN.
+    A product of n floats is within n - 1 roundings of the exact one; their order is unspecified. f16 is multiplied in
+    f32 and rounded once. The result is NaN if any element is.
 
     Example:
         %1 = tg.prod %0 axes = [0] : tensor<4x3xf32>

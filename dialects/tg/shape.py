@@ -1,4 +1,4 @@
-"""Shape ops: they move or repeat elements and compute nothing. All but the last three lower to index maps."""
+"""Shape ops, which move or repeat elements and compute nothing. All except the last three lower to index maps."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ class TransposeOp(ShapeOp):
 
 @irdl_op_definition
 class BroadcastOp(ShapeOp):
-    """Repeats: axis `i` of the operand becomes axis `dims[i]` of the result, every other axis repeats it.
+    """Broadcasts: axis `i` of the operand becomes axis `dims[i]` of the result, which repeats along all other axes.
 
-    Extents must agree, `dims` must rise. This is the only op that broadcasts; its derivative is `tg.sum`.
+    Extents must agree, and `dims` must be increasing. This is the only op that broadcasts; its derivative is `tg.sum`.
 
     Example:
         %1 = tg.broadcast %0 shape = [4, 3] dims = [1] : tensor<3xf32>
@@ -145,14 +145,14 @@ class BroadcastOp(ShapeOp):
             step *= extent
 
         def repeat(x: NumpyArray) -> NumpyArray:
-            if x.flags.c_contiguous:  # then the strides are known, in a tenth of the time
+            if x.flags.c_contiguous:  # known strides take a tenth of the time
                 return np.ndarray(shape, dtype, x, 0, strides)
             return np.broadcast_to(x.reshape(view), shape)
 
         return repeat
 
     def is_leading(self) -> bool:
-        """Returns whether the operand's axes are the result's last ones, as NumPy aligns operands that differ."""
+        """Returns whether the operand's axes become the result's last axes, as in NumPy's broadcasting."""
         rank = len(self.shape)
         return int_list(self.properties, "dims") == tuple(range(rank - len(int_list(self.properties, "dims")), rank))
 
@@ -162,7 +162,7 @@ class BroadcastOp(ShapeOp):
 
 @irdl_op_definition
 class SliceOp(ShapeOp):
-    """Elements `start, start + step, …` below `stop` on each axis.
+    """Elements `start, start + step, …` below `stop` along each axis.
 
     Example:
         %1 = tg.slice %0 start = [0, 1] stop = [4, 3] step = [2, 1] : tensor<4x3xf32>
@@ -225,7 +225,7 @@ class ReverseOp(ShapeOp):
 
 @irdl_op_definition
 class PadOp(TensorOp):
-    """Surrounds the operand with `value`: `low` before, `high` after, `interior` between neighbours on each axis.
+    """Pads the operand with `value`: `low` before, `high` after, `interior` between adjacent elements of each axis.
 
     Example:
         %2 = tg.pad %0, %1 low = [1] high = [2] interior = [0] : tensor<4xf32>, tensor<f32>
@@ -238,7 +238,7 @@ class PadOp(TensorOp):
     high = prop_def()
     interior = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), NeverOverflows(), KeepsNan(1))  # `value` may be nowhere in the result
+    traits = traits_def(Pure(), NeverOverflows(), KeepsNan(1))  # the result need not contain `value`
     PROPERTIES: ClassVar = ("low", "high", "interior")
 
     @classmethod
@@ -278,7 +278,7 @@ class PadOp(TensorOp):
 
 @irdl_op_definition
 class ConcatOp(TensorOp):
-    """The operands one behind the other along `axis`; all other extents agree.
+    """Concatenates the operands along `axis`; all other extents must agree.
 
     Example:
         %2 = tg.concat %0, %1 axis = 1 : tensor<4x3xf32>, tensor<4x5xf32>   // tensor<4x8xf32>
@@ -324,10 +324,10 @@ class ConcatOp(TensorOp):
 
 @irdl_op_definition
 class PackOp(TensorOp):
-    """A row of `size` elements that has the elements of each operand, in row-major order, from its offset on.
+    """A row of `size` elements that contains each operand, in row-major order, at its offset.
 
-    All other elements are 0. The operands follow one another and each starts at a multiple of 256 bytes, which is where
-    any device can bind: so they share one arena, and packing moves nothing.
+    All other elements are 0. Offsets increase, and each is a multiple of 256 bytes, at which any device can bind: so
+    the operands share one arena, and packing moves nothing.
 
     Example:
         %2 = tg.pack %0, %1 offsets = [0, 64] size = 128 : tensor<4x3xf32>, tensor<5xf32>   // tensor<128xf32>
@@ -374,7 +374,7 @@ class PackOp(TensorOp):
 
 
 PACK_ALIGNMENT = 256
-"""The bytes at whose multiples packed tensors start: the largest alignment of bindings that WebGPU allows a device."""
+"""The alignment of packed tensors in bytes: the largest alignment of bindings that WebGPU allows a device to need."""
 
 
 OPS = (ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ReverseOp, PadOp, ConcatOp, PackOp)

@@ -1,4 +1,4 @@
-"""Sorting. What else is sorted by (values, the largest few, segments) is gathered at the positions found here."""
+"""Sorting. Sorted values, the largest few, and segments are gathered at the positions that this op returns."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tensorgrad.dialects.tg.base import (
 
 @irdl_op_definition
 class ArgsortOp(TensorOp):
-    """The positions along the last axis that put its elements in rising order (falling where `descending` is 1).
+    """The positions that sort the elements along the last axis in increasing order, or decreasing if `descending` is 1.
 
-    Stable: equal elements keep their order, in both directions. NaN counts as larger than every number, -0 as equal
-    to 0. On buffers, a row of n elements takes ceil(log2 n) kernels. Each merges sorted runs in pairs: every place
-    finds its element by a binary search, with at most 4 log2 n reads.
+    The sort is stable: equal elements keep their order in both directions. NaN counts as larger than every number, and
+    -0 as equal to 0. On buffers, a row of n elements takes ceil(log2 n) kernels, each of which merges pairs of sorted
+    runs: every position finds its element by a binary search, with at most 4 log2 n reads.
 
     Example:
         %1 = tg.argsort %0 descending = 0 : tensor<4x10xf32>   // tensor<4x10xi32>
@@ -60,7 +60,7 @@ def _rising(x: NumpyArray) -> NumpyArray:
 
 
 def _falling(x: NumpyArray) -> NumpyArray:
-    # Sorted backwards from the back, equal elements keep their order.
+    # Sorting the reversed row and reversing the result keeps the order of equal elements.
     backwards = np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1]
     return (x.shape[-1] - 1 - backwards).astype(np.int32)
 

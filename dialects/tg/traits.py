@@ -1,6 +1,6 @@
-"""What passes ask of an op of `tg`, whatever its class: traits, as MLIR has them.
+"""Traits of `tg` ops, as in MLIR.
 
-An op has its traits in its definition: a new op takes part in every pass that asks for one, and no pass lists classes.
+Passes query traits instead of listing classes, so that a new op takes part in every pass that queries its traits.
 """
 
 from __future__ import annotations
@@ -14,47 +14,47 @@ from tensorgrad.dialects.tg.base import TensorOp
 
 
 class Elementwise(OpTrait):
-    """Each element of the result is computed from the operands' elements at the same index, and from nothing else.
+    """Each element of the result depends only on the operands' elements at the same index.
 
-    So the op runs along a new axis as it is, and a kernel that reads its result can compute it on the way.
+    So the op needs no batching rule, and a kernel that reads its result can compute it inline.
     """
 
 
 class Leaf(OpTrait):
-    """The op has no operands, and costs nothing: each kernel that reads it computes what it needs for itself."""
+    """The op has no operands and costs nothing: each kernel that reads it computes the elements that it needs."""
 
 
 class View(OpTrait):
-    """Each element of the result is an element of the only operand, at an index that follows from its own.
+    """Each element of the result is an element of the only operand, at an index computed from its own.
 
-    A kernel reads through a view: it costs no pass over memory.
+    Kernels read through views, which cost no pass over memory.
     """
 
 
 class Rearrangement(View):
-    """A view that has every element of its operand, so that keeping the operand keeps no more than the view has."""
+    """A view that contains every element of its operand, so that keeping the operand takes no more memory."""
 
 
 class NeverOverflows(OpTrait):
-    """Of integers, the result is the same when it is computed in wider ones: it stays in the range of the operands.
+    """Computing the op in wider integers gives the same result, which stays in the range of the operands.
 
-    So do the results of views, which don't have the trait.
+    This holds for views too, which don't have the trait.
     """
 
 
 @dataclass(frozen=True)
 class KeepsNan(OpTrait):
-    """A NaN in an operand leads to one in the result, if that has floats: no element is skipped or replaced.
+    """A NaN in an operand causes one in the result, if that has floats: no element is skipped or replaced.
 
     Attributes:
-        operands: For how many operands that holds, counted from the first; `None` for all.
+        operands: The number of leading operands for which this holds; `None` means all.
     """
 
     operands: int | None = None
 
 
 def keeps_nan(op: object, place: int) -> bool:
-    """Returns whether the result of an op, if it is one of `tg`, contains a NaN if the operand at a place does."""
+    """Returns whether an op is a `tg` op whose result contains a NaN if the operand at position `place` does."""
     if not isinstance(op, TensorOp):
         return False
     trait = op.get_trait(KeepsNan)
@@ -64,25 +64,25 @@ def keeps_nan(op: object, place: int) -> bool:
 
 
 def is_view(op: object) -> TypeGuard[TensorOp]:
-    """Returns whether an op, if it is one, only says how to look at its operand."""
+    """Returns whether an object is an op with the trait `View`."""
     return isinstance(op, TensorOp) and op.has_trait(View)
 
 
 def is_rearrangement(op: object) -> TypeGuard[TensorOp]:
-    """Returns whether an op, if it is one, is a view with all elements of its operand."""
+    """Returns whether an object is an op with the trait `Rearrangement`."""
     return isinstance(op, TensorOp) and op.has_trait(Rearrangement)
 
 
 def is_elementwise(op: object) -> TypeGuard[TensorOp]:
-    """Returns whether an op, if it is one, works element by element."""
+    """Returns whether an object is an op with the trait `Elementwise`."""
     return isinstance(op, TensorOp) and op.has_trait(Elementwise)
 
 
 def never_overflows(op: TensorOp) -> bool:
-    """Returns whether an op's result is the same when it is computed in wider integers."""
+    """Returns whether computing an op in wider integers gives the same result."""
     return is_view(op) or op.has_trait(NeverOverflows)
 
 
 def is_leaf(op: object) -> TypeGuard[TensorOp]:
-    """Returns whether an op, if it is one, has no operands and costs nothing."""
+    """Returns whether an object is an op with the trait `Leaf`."""
     return isinstance(op, TensorOp) and op.has_trait(Leaf)

@@ -1,6 +1,6 @@
-"""Arithmetic, comparison, selection, casts and bits: element by element, equal shapes in and out.
+"""Elementwise arithmetic, comparison, selection, casts and bit operations.
 
-Broadcasting is an op of its own. A NaN gives NaN.
+Operands and results have equal shapes; broadcasting is a separate op. NaN operands give NaN.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tensorgrad.dialects.tg.traits import Elementwise, KeepsNan, NeverOverflows
 
 
 def fold_splats(op: TensorOp, values: Sequence[NumpyArray]) -> Attribute | None:
-    """Folds an element-by-element op whose operands are all splats, whatever their size."""
+    """Folds an elementwise op whose operands are all splats, whatever their size."""
     if op.type.element_count() == 0 or not all(value.size and is_splat(value) for value in values):
         return None
     with np.errstate(all="ignore"):
@@ -47,14 +47,14 @@ def fold_splats(op: TensorOp, values: Sequence[NumpyArray]) -> Attribute | None:
 
 
 class UnaryOp(TensorOp):
-    """An op that works on each element alone and keeps the type."""
+    """An elementwise op on one tensor whose result has the same type."""
 
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure(), Elementwise(), KeepsNan())
 
     ELEMENTS: ClassVar[str] = "float"
-    """Which elements the op takes: "float", "number" (float or integer), "bits" (integer or bool) or "any"."""
+    """The element types of the op: "float", "number" (float or integer), "bits" (integer or bool) or "any"."""
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -100,7 +100,7 @@ class NegOp(UnaryOp):
 
 @irdl_op_definition
 class AbsOp(UnaryOp):
-    """`|x|`; its derivative at 0 is 0. The smallest integer stays what it is.
+    """`|x|`; its derivative at 0 is 0. The absolute value of the smallest integer wraps to itself.
 
     Example:
         %1 = tg.abs %0 : tensor<4xf32>
@@ -128,7 +128,7 @@ class NotOp(UnaryOp):
 
 @irdl_op_definition
 class StopGradientOp(UnaryOp):
-    """`x`, seen as a constant by `grad`; costs nothing.
+    """`x`, which `grad` treats as a constant; costs nothing.
 
     Example:
         %1 = tg.stop_gradient %0 : tensor<4xf32>
@@ -144,7 +144,7 @@ class StopGradientOp(UnaryOp):
 
 
 class BinaryOp(TensorOp):
-    """An op on two tensors of one type, element by element. Broadcasting is an op of its own."""
+    """An elementwise op on two tensors of the same type. Broadcasting is a separate op."""
 
     lhs = operand_def()
     rhs = operand_def()
@@ -152,7 +152,7 @@ class BinaryOp(TensorOp):
     traits = traits_def(Pure(), Elementwise())
 
     ELEMENTS: ClassVar[str] = "number"
-    """Which elements the op takes: "float", "integer", "number" (float or integer) or "bits" (integer or bool)."""
+    """The element types of the op: "float", "integer", "number" (float or integer) or "bits" (integer or bool)."""
     NEUTRAL_RIGHT: ClassVar[float | None] = None
     """`x op NEUTRAL_RIGHT` is `x`."""
     NEUTRAL_LEFT: ClassVar[float | None] = None
@@ -246,7 +246,7 @@ class MulOp(BinaryOp):
 
 @irdl_op_definition
 class DivOp(BinaryOp):
-    """`x / y` on floats, by IEEE 754's rules at zero; within 2.5 ulp on devices, correctly rounded by numpy.
+    """`x / y` on floats, by IEEE 754's rules for zero; within 2.5 ulp on devices, correctly rounded by NumPy.
 
     Example:
         %2 = tg.div %0, %1 : tensor<4xf32>, tensor<4xf32>
@@ -276,7 +276,7 @@ class PowOp(BinaryOp):
 
     @staticmethod
     def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        # Written out: numpy takes a square root for one repeated exponent of 0.5, which differs at -inf and -0.
+        # Broadcast first: for one repeated exponent of 0.5 NumPy takes a square root, which differs at -inf and -0.
         return np.power(np.atleast_1d(x), np.ascontiguousarray(y)).reshape(np.shape(x))
 
 
@@ -346,12 +346,12 @@ COMPARISONS: dict[str, Callable[[NumpyArray, NumpyArray], Any]] = {
     "gt": np.greater,
     "ge": np.greater_equal,
 }
-"""The predicates of `tg.compare`; with NaN, `ne` is true and every other is false."""
+"""The predicates of `tg.compare`; on a NaN, `ne` is true and all others are false."""
 
 
 @irdl_op_definition
 class CompareOp(TensorOp):
-    """Compares element by element, to booleans. The predicates are eq, ne, lt, le, gt and ge.
+    """Compares elementwise and returns booleans. The predicates are eq, ne, lt, le, gt and ge.
 
     Example:
         %2 = tg.compare %0, %1 predicate = "lt" : tensor<4xf32>, tensor<4xf32>
@@ -424,8 +424,8 @@ class SelectOp(TensorOp):
 class CastOp(TensorOp):
     """Converts elements. Floats truncate towards zero and saturate; NaN becomes 0; integers wrap; bool is `!= 0`.
 
-    An integer that a float has no room for is rounded to the nearest, ties to even; beyond the range of f16 it is an
-    infinity.
+    An integer that the float type can't represent is rounded to nearest, ties to even; beyond the range of f16 it
+    becomes an infinity.
 
     Example:
         %1 = tg.cast %0 to = i32 : tensor<4xf32>
@@ -456,7 +456,7 @@ class CastOp(TensorOp):
 
 @irdl_op_definition
 class BitcastOp(TensorOp):
-    """Reads the bits of elements as another type of the same width; bool has none.
+    """Reinterprets the bits of elements as another type of the same width; bool is not supported.
 
     Example:
         %1 = tg.bitcast %0 to = i32 : tensor<4xf32>
@@ -494,7 +494,7 @@ def saturating_cast(x: NumpyArray, dtype: np.dtype[Any]) -> NumpyArray:
         limits = np.iinfo(dtype)
         wide = x.astype(np.float64)
         above, below = wide >= float(limits.max), wide <= float(limits.min)
-        # The largest integer of 64 bits is no float64, but the bound above it is one.
+        # float64 can't represent the largest 64-bit integer, but the exclusive bound above it.
         inside = np.where(above | below | np.isnan(wide), 0.0, wide).astype(dtype)
         return np.where(above, dtype.type(limits.max), np.where(below, dtype.type(limits.min), inside))
     return x.astype(dtype)
@@ -525,7 +525,7 @@ class XorOp(BinaryOp):
 
 @irdl_op_definition
 class ShiftLeftOp(BinaryOp):
-    """`x << y` on integers. The amount is read unsigned; one of the width or more gives 0.
+    """`x << y` on integers. The amount is treated as unsigned; an amount of the width or more gives 0.
 
     Example:
         %2 = tg.shift_left %0, %1 : tensor<4xi32>, tensor<4xi32>
@@ -543,7 +543,7 @@ class ShiftLeftOp(BinaryOp):
 
 @irdl_op_definition
 class ShiftRightOp(BinaryOp):
-    """`x >> y` on integers, which keeps the sign of signed ones. The amount is read unsigned.
+    """`x >> y` on integers, arithmetic for signed ones. The amount is treated as unsigned.
 
     An amount of the width or more gives 0, or -1 for a negative number.
 
@@ -565,10 +565,11 @@ class ShiftRightOp(BinaryOp):
 
 @irdl_op_definition
 class FloorDivideOp(BinaryOp):
-    """The largest whole number that is not above `x / y`, as Python's `//`.
+    """The largest integer not above `x / y`, as Python's `//`.
 
-    On integers, by 0 it is 0, and the smallest integer by -1 wraps. On floats it is Python's and numpy's: exact where
-    the quotient is below 2^22, by 0 the infinity or NaN that `x / y` is, NaN for an infinite `x`.
+    On integers, division by 0 gives 0, and that of the smallest integer by -1 wraps. Floats follow Python and NumPy:
+    the result is exact if the quotient is below 2^22; division by 0 gives the infinity or NaN of `x / y`, and an
+    infinite `x` gives NaN.
 
     Example:
         %2 = tg.floor_divide %0, %1 : tensor<4xi32>, tensor<4xi32>
@@ -582,10 +583,10 @@ class FloorDivideOp(BinaryOp):
 
 @irdl_op_definition
 class RemainderOp(BinaryOp):
-    """What `x // y` leaves, with the sign of `y`, as Python's `%`.
+    """The remainder of `x // y`, with the sign of `y`, as Python's `%`.
 
-    On integers, by 0 it is 0. On floats the remainder with the sign of `x` is exact, and `y` is added where the signs
-    differ: within half an ulp of `y`. It is NaN by 0 and for an infinite `x`.
+    On integers, the remainder by 0 is 0. On floats, the remainder with the sign of `x` is exact, and `y` is added if
+    the signs differ: within half an ulp of `y`. The remainder by 0 and that of an infinite `x` are NaN.
 
     Example:
         %2 = tg.remainder %0, %1 : tensor<4xi32>, tensor<4xi32>

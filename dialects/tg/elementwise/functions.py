@@ -1,8 +1,8 @@
-"""Elementary functions, rounding and tests for finite numbers: element by element.
+"""Elementwise elementary functions, rounding, and tests for finite numbers.
 
-The error bounds are those of f32 on a device, in units in the last place (ulp); `expand-math` keeps them. The reference
-calls numpy, which is within 4 ulp of the operand's dtype. A NaN gives NaN. The error function, which numpy lacks, is
-Cephes' ndtr.c (S. Moshier), in float64.
+The error bounds are those of f32 on a device, in units in the last place (ulp); `expand-math` guarantees them. The
+reference calls NumPy, which is within 4 ulp of the operand's dtype. NaN operands give NaN. The error function, which
+NumPy lacks, is that of Cephes' ndtr.c (S. Moshier), in float64.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Exp2Op(UnaryOp):
 
 @irdl_op_definition
 class Expm1Op(UnaryOp):
-    """`exp(x) - 1` within 2 ulp, near 0 too.
+    """`exp(x) - 1` within 2 ulp, even near 0.
 
     Example:
         %1 = tg.expm1 %0 : tensor<4xf32>
@@ -182,7 +182,7 @@ class Log2Op(UnaryOp):
 
 @irdl_op_definition
 class Log1pOp(UnaryOp):
-    """`log(1 + x)` within 3 ulp, near 0 too; `-inf` at -1, NaN below.
+    """`log(1 + x)` within 3 ulp, even near 0; `-inf` at -1, NaN below.
 
     Example:
         %1 = tg.log1p %0 : tensor<4xf32>
@@ -327,7 +327,7 @@ class ErfOp(UnaryOp):
 
 @irdl_op_definition
 class ErfcOp(UnaryOp):
-    """One minus the error function, within 12 ulp, in its tail too.
+    """One minus the error function, within 12 ulp, even in its tail.
 
     Example:
         %1 = tg.erfc %0 : tensor<4xf32>
@@ -344,7 +344,7 @@ class ErfcOp(UnaryOp):
 class SoftplusOp(UnaryOp):
     """`log(1 + exp(x))` within 4 ulp, without overflow.
 
-    A primitive, because its derivative is the sigmoid, at 0 too, where that of a composition would have ties.
+    A primitive, because its derivative is the sigmoid even at 0, where that of a composition would have ties.
 
     Example:
         %1 = tg.softplus %0 : tensor<4xf32>
@@ -359,7 +359,7 @@ class SoftplusOp(UnaryOp):
 
 @irdl_op_definition
 class FloorOp(UnaryOp):
-    """The largest integer that is not above `x`; exact.
+    """The largest integer not above `x`; exact.
 
     Example:
         %1 = tg.floor %0 : tensor<4xf32>
@@ -372,7 +372,7 @@ class FloorOp(UnaryOp):
 
 @irdl_op_definition
 class CeilOp(UnaryOp):
-    """The smallest integer that is not below `x`; exact.
+    """The smallest integer not below `x`; exact.
 
     Example:
         %1 = tg.ceil %0 : tensor<4xf32>
@@ -385,7 +385,7 @@ class CeilOp(UnaryOp):
 
 @irdl_op_definition
 class RoundOp(UnaryOp):
-    """The nearest integer, halves to the even one; exact.
+    """The nearest integer, ties to even; exact.
 
     Example:
         %1 = tg.round %0 : tensor<4xf32>
@@ -398,7 +398,7 @@ class RoundOp(UnaryOp):
 
 @irdl_op_definition
 class TruncOp(UnaryOp):
-    """The integer next to `x` towards 0; exact.
+    """`x` rounded toward 0; exact.
 
     Example:
         %1 = tg.trunc %0 : tensor<4xf32>
@@ -411,7 +411,7 @@ class TruncOp(UnaryOp):
 
 @irdl_op_definition
 class IsFiniteOp(UnaryOp):
-    """Whether `x` is neither infinite nor NaN, by its bits: devices may assume that neither exists.
+    """Whether `x` is neither infinite nor NaN. It tests the bits, since devices may assume that neither occurs.
 
     Example:
         %1 = tg.is_finite %0 : tensor<4xf32>
@@ -430,10 +430,10 @@ class IsFiniteOp(UnaryOp):
 
 @irdl_op_definition
 class Atan2Op(BinaryOp):
-    """The angle of the point (`y`, `x`), in that order, within 4 ulp, in all quadrants; NaN when either is NaN.
+    """The angle of the point (`y`, `x`), in that order, within 4 ulp, in all quadrants; NaN if either is NaN.
 
-    Zeros and infinities are as in C: the sign of a zero tells the side, `atan2(0, -0)` is pi. Its derivative at the
-    origin is 0.
+    Zeros and infinities are as in C: the sign of a zero determines the quadrant, so `atan2(0, -0)` is pi. Its
+    derivative at the origin is 0.
 
     Example:
         %2 = tg.atan2 %0, %1 : tensor<4xf32>, tensor<4xf32>
@@ -511,7 +511,7 @@ ERFC_TAIL_DENOMINATOR = (
     9.60896809063285878198,
     3.36907645100081516050,
 )
-"""The same from 8 on."""
+"""The same for x >= 8."""
 
 
 def _ratio(x: NumpyArray, numerator: Sequence[float], denominator: Sequence[float]) -> NumpyArray:
@@ -519,7 +519,7 @@ def _ratio(x: NumpyArray, numerator: Sequence[float], denominator: Sequence[floa
 
 
 def _erfc_from_one(size: NumpyArray) -> NumpyArray:
-    """Erfc of numbers from 1 on. The square's rounding error, which exp would amplify, is split off."""
+    """Returns erfc of numbers >= 1. The square's rounding error, which exp would amplify, is split off."""
     z = np.minimum(size, 28.0)
     coarse = np.floor(z * 16) / 16
     power = np.exp(-coarse * coarse) * np.exp((coarse - z) * (coarse + z))
@@ -540,7 +540,7 @@ def erf(x: NumpyArray) -> NumpyArray:
 
 
 def erfc(x: NumpyArray) -> NumpyArray:
-    """Returns one minus the error function, within 8 ulp of float64 in its tail too."""
+    """Returns one minus the error function within 8 ulp of float64, even in its tail."""
     wide = np.asarray(x, np.float64)
     tail = _erfc_from_one(np.abs(wide))
     return np.asarray(np.where(wide > 1, tail, np.where(wide < -1, 2 - tail, 1 - _erf_to_one(np.clip(wide, -1, 1)))))
