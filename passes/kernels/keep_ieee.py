@@ -213,7 +213,7 @@ def keep(op: Operation, rewrite: Rewrite) -> None:
 class KeepIeeePass(LevelPass):
     """Preserves the values of float arithmetic that shader compilers fold.
 
-    Expects scalar f32 and f16 ops, anywhere in the module, before `expand-math`, whose formulas need none of it.
+    Expects scalar f32 and f16 ops, anywhere in the module, before `expand-math`, whose formulas need no protection.
     Guarantees IEEE 754's NaN, infinities and zeros for `x * 0`, `0 / x`, `x / 0` and `x - x`, and that sums of sums
     with a common term or two constants, products of products with constants whose product leaves the range, and the
     square of a square root are computed as written. Other ops are unchanged.

@@ -71,7 +71,6 @@ class RelayLoopsPass(TargetedPass):
 
     Conditions around such a loop that differ between invocations, such as the bounds guard of the last workgroup, are
     sunk to the stores: barriers must be reached by every invocation.
-    element, move to the stores: barriers need every invocation.
 
     Attributes:
         target: The device, with its limits on iterations and workgroups.

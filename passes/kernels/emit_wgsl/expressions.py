@@ -1,4 +1,4 @@
-"""One rule per pure op: from the text of its operands to the text of its result."""
+"""The rules of pure ops: each maps the text of the operands to the text of the result."""
 
 from __future__ import annotations
 
@@ -342,7 +342,7 @@ def _builtin(name: str) -> Rule:
 
 
 def constant(op: arith.ConstantOp) -> Expression:
-    """Returns a literal, or a call that makes the value if WGSL has no constant expression for it."""
+    """Returns a literal, or a call that builds the value if WGSL has no constant expression for it."""
     value, type_ = op.value, op.result.type
     if isinstance(value, DenseIntOrFPElementsAttr) and type_ == wgsl.VECTOR:
         numbers = [float(number) for number in cast(Sequence[float], value.get_values())]

@@ -25,7 +25,7 @@ from tensorgrad.passes.scalars import Value, largest
 def write_tiles(kernel: KernelOp, schedule: TilesSchedule, code: Code, first: Value, last: Value) -> None:
     """Writes a loop over the blocks of the tasks in [`first`, `last`)."""
     stage = kernel.attention
-    assert stage is not None  # the verifier of a kernel demands it
+    assert stage is not None  # guaranteed by the kernel's verifier
     writers = {FORWARD: _Forward, QUERIES: _Queries, KEYS: _Keys, BACKWARD: _Cotangents}
     block = writers[stage.part.data](stage, schedule, code)
     start, stop = first * schedule.blocks, last * schedule.blocks

@@ -40,7 +40,7 @@ from tensorgrad.passes.scalars import Value
 REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.REASSOC])}
 
 SHORT = 16
-"""Blocks too short to fill the widest vector use masked vectors."""
+"""Blocks of fewer points, which can't fill the widest vector, use masked vectors."""
 
 MOST_TERMS, MOST_UNROLLED = 16, 256
 """Reductions of at most this many terms, and this many ops in total, are fully unrolled."""
@@ -102,7 +102,7 @@ def parallel(
 
 
 def _folded(code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
-    """Returns the accumulators with one more value folded in; sums and products may be vectorized."""
+    """Returns the accumulators combined with one more value each; sums and products may be vectorized."""
     return [_combined(code, type(one.combine), x, y) for one, x, y in zip(reductions, held, new, strict=True)]
 
 
@@ -175,7 +175,7 @@ class Rows:
 
 
 class _Points:
-    """The stages point by point: each stage's own loops are innermost."""
+    """Writes the stages point by point, with each stage's own loops innermost."""
 
     def __init__(self, kernel: KernelOp, code: Code, point: Loops, rows: Rows):
         self.kernel, self.code, self.point, self.rows = kernel, code, point, rows
@@ -246,7 +246,7 @@ def _place(at: Sequence[Value], extents: Sequence[int]) -> Value:
 
 
 class _Blocks:
-    """The stages over a block of points along the grid's last loop, which is the innermost loop of every stage.
+    """Writes the stages over a block of points along the grid's last loop, which is innermost in every stage.
 
     Values that a later stage reads, and the sums of a reduction, are kept in arrays over the block.
     """

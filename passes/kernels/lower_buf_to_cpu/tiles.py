@@ -132,7 +132,7 @@ class TileCode(TileMemory):
             lines: The lines.
             stride: The distance between lines.
             at: The offset in a line where the vectors begin.
-            numbers: Gives the scalars for a line.
+            numbers: Returns the scalars for a line.
             held: The initial sums.
         """
 
@@ -216,7 +216,7 @@ class TileCode(TileMemory):
             self.code.when(is_cut, lambda: sequential(self.code, count, by_causality))
 
     def _hidden_rows(self, column: Value) -> tuple[Value, Value]:
-        """Returns the first of the block's rows that causality hides from a column, and one past the last."""
+        """Returns the first of the block's rows that the causal mask hides from a column, and one past the last."""
         if self.row_loop == QUERY:  # those before the first position that attends to the key
             place = first_place(self.a, column)
             behind = place.at_least(self.first) - self.first
@@ -226,7 +226,7 @@ class TileCode(TileMemory):
         return seen.at_most(self.schedule.rows), self.code.number(self.schedule.rows)
 
     def _hides(self, place: Value, count: Value) -> Value:
-        """Returns whether causality hides any score of a tile: its last key from its first query."""
+        """Returns whether the causal mask hides any score of a tile: its last key from its first query."""
         last_row = self.first + self.row_count - 1
         last_column = place + count - 1
         query, key = (self.first, last_column) if self.row_loop == QUERY else (place, last_row)

@@ -1,4 +1,4 @@
-"""Attention: each workgroup takes a block of rows and iterates over tiles of the columns they attend to.
+"""Attention: each workgroup computes a block of rows, iterating over tiles of the columns that they attend to.
 
 A thread holds the accumulators of a few rows, at every `lanes`-th feature. For each tile it computes the scores of its
 rows with its lane's columns; then the lanes exchange the weights, by subgroup broadcasts or through workgroup memory,
@@ -24,7 +24,7 @@ from tensorgrad.passes.scalars import Value, both, largest
 def write_attention(kernel: KernelOp, schedule: AttentionSchedule, code: Code) -> None:
     """Writes the code of an attention, or of a part of its derivative."""
     stage = kernel.attention
-    assert stage is not None  # the verifier of a kernel demands it
+    assert stage is not None  # guaranteed by the kernel's verifier
     writers = {FORWARD: _Forward, QUERIES: _Queries, KEYS: _Keys}
     writers[stage.part.data](stage, code, schedule).write()
 

@@ -16,9 +16,9 @@ from tensorgrad.passes.scalars import Value
 
 
 def write_group(kernel: KernelOp, schedule: GroupSchedule, code: Code) -> None:
-    """Each workgroup computes one point; its lanes share the stages' own loops and reduce through workgroup memory.
+    """Writes a kernel with one workgroup per point, whose lanes share own loops and reduce through workgroup memory.
 
-    In an iteration of an unrolled loop, each lane takes several contiguous steps, adjacent to its neighbours'.
+    In an iteration of an unrolled loop, each lane takes several contiguous steps, adjacent to its neighbors'.
     """
     _Group(kernel, code, Unrolling.of(schedule)).write()
 

@@ -277,7 +277,7 @@ def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
 
 
 def _locate(block: Block, before: Operation | None, kernel: KernelOp) -> None:
-    """Gives ops after `before` that have no location the location of a kernel."""
+    """Sets the location of ops after `before` that have none to that of a kernel."""
     op = block.first_op if before is None else before.next_op
     while op is not None:
         for inner in op.walk():

@@ -16,7 +16,7 @@ from tensorgrad.passes.scalars import Value
 
 
 def write_thread(kernel: KernelOp, schedule: ThreadSchedule, code: Code) -> None:
-    """Each thread computes a few neighbouring points, and runs the stages one after another."""
+    """Writes a kernel whose threads each compute a few adjacent points, running the stages one after another."""
     unrolling = Unrolling.of(schedule)
     total = math.prod(unrolling.grid(kernel.extents))
     at_point(code, total, schedule.lanes, lambda point: _Thread(kernel, code, point, unrolling).write())

@@ -337,5 +337,5 @@ def _start_within(span: SSAValue, view: SSAValue, at: int) -> int:
 
 
 def _role(view: ViewOp) -> str:
-    """Returns the role of the arena that a view is of."""
+    """Returns the role of a view's arena."""
     return cast(ArenaOp, view.arena.owner).role.data
