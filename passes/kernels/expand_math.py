@@ -238,7 +238,7 @@ def _log_tail(f: Formula, d: Value) -> Value:
 
 
 def _log_or_special(f: Formula, x: Value, value: Value) -> Value:
-    """`value`, but what a logarithm is of zero, infinity, NaN and negative numbers."""
+    """Returns `value`, or the logarithm of x if x is zero, infinite, NaN or negative."""
     bits = x.bits()
     value = f.select(bits.equals(INFINITY_BITS), inf, value)
     value = f.select(bits > INFINITY_BITS, nan, value)
