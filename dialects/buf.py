@@ -447,7 +447,7 @@ class PackOp(IRDLOperation):
             if any(isinstance(use.operation, PackOp) and use.operation is not self for use in part.uses):
                 raise VerifyException("a buffer is in one row at most")
         if end > shape_of(self.result)[0] or len(set(self.parts)) != len(self.parts):
-            raise VerifyException(f"buffers up to {end} are no row of {self.result.type}, each once")
+            raise VerifyException(f"buffers up to {end} don't fit in {self.result.type}, or one is listed twice")
 
 
 def row_of(buffer: SSAValue) -> PackOp | None:

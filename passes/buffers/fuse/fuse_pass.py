@@ -234,20 +234,20 @@ class Fusion:
         """Returns why `producer` can't be computed inside `reader`; unless `in_sum`, prologues may only move data."""
         source = producer.outputs[0]
         if reader.single is not None:
-            return f"{reader.single.name} computes no operands"
+            return f"{reader.single.name} can't compute operands"
         if producer.has_computed_loops and any(one.own for one in reader.stages if source in one.buffers()):
-            return "its loops are as long as values say, and each row would run as often as the longest"
+            return "its trip counts depend on values, so each row would take as long as the longest"
         if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
-            return "the reader runs after an update of what it reads"
+            return "the reader runs after an update of one of its operands"
         summed = reads_in_sum(reader, source)
         if summed and not cost.moves_only(producer):
             if not in_sum:
-                return "it would be computed anew for each term of a contraction"
+                return "it would be recomputed for each term of a contraction"
             if not prologue_fits(producer, reader):
                 return "the contraction's loop would be too long"
         again = cost.reading_points(reader, source) > cost.points(producer.grid)
         if again and not (summed and in_sum) and not cost.is_cheap(producer):
-            return "each element is read several times, and takes more to compute than to load"
+            return "each element is read several times, and recomputing it costs more than loading it"
         if producer.operations * cost.copies(reader, source) + reader.operations > MOST_OPS:
             return TOO_MANY_OPS
         if producer.nesting and producer.nesting + reader.nesting > DEEPEST_NESTING:
@@ -263,24 +263,24 @@ class Fusion:
     def _alignment(self, producer: Parts, kernel: Parts, rows: bool) -> list[int] | str:
         """Returns the loops of `kernel` that form the grid of `producer`, or why it can't run after `producer`."""
         if single := kernel.single or producer.single:
-            return f"{single.name} is a kernel of its own"
+            return f"{single.name} must be the only op of its kernel"
         demoted = len(kernel.grid) - len(producer.grid)
         if demoted < 0 or (demoted > 0) != rows:
             return "the grids differ"
         if kernel.contraction is not None:
-            return "a contraction is the first in its kernel"
+            return "a contraction must be the first stage of its kernel"
         pointwise = kernel.is_pointwise
         if producer.contraction is not None and (demoted or not pointwise):
-            return "behind a contraction runs only pointwise work over its own grid"
+            return "only pointwise work over the same grid can run after a contraction"
         if demoted and (kernel.locals or producer.is_pointwise or not pointwise or kernel.has_computed_loops):
-            return "behind rows runs only pointwise work on them"
+            return "only pointwise work on the same rows can run after their reduction"
         if producer.operations + kernel.operations > MOST_OPS:
             return TOO_MANY_OPS
         if not self.graph.can_merge(producer, kernel):
             return "another kernel runs between the two"
         loops = aligned_loops(producer, kernel)
         if loops is None:
-            return "it is read at another point than it is written at"
+            return "it is read at another grid point than the one that writes it"
         own = [extent for loop, extent in enumerate(kernel.grid) if loop not in loops]
         own += [extent for stage in kernel.stages for extent in stage.extents[len(kernel.grid) :]]
         if demoted and not cost.parallel_enough(producer.grid, own):
@@ -329,7 +329,7 @@ class Fusion:
 
     def _why_not_inside(self, kernel: Parts, reader: Parts) -> str:
         if not _is_private(kernel):
-            return "its result is one of the program's"
+            return "its result is also a result of the program"
         if not can_inline(kernel):
             return "it has loops or several results"
         readers = self.graph.readers(kernel)
@@ -339,7 +339,7 @@ class Fusion:
             if reason is not None:
                 return reason if one is reader else f"another reader can't: {reason}"
         if len(readers) == 1 and self._belongs_to_producer(kernel, reader):
-            return "it can run behind the reduction of its rows"
+            return "it can run after the reduction of its rows"
         return "computing it in each reader costs more than it saves"
 
     # Rewrites

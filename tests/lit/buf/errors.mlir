@@ -233,7 +233,7 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
 
 // -----
 
-// CHECK: buffers up to 68 are no row of memref<64xf32>, each once
+// CHECK: buffers up to 68 don't fit in memref<64xf32>, or one is listed twice
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
   %0 = buf.pack %x, %y offsets = [0, 64] : memref<4xf32>, memref<4xf32> to memref<64xf32>
   func.return
@@ -241,7 +241,7 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
 
 // -----
 
-// CHECK: buffers up to 68 are no row of memref<128xf32>, each once
+// CHECK: buffers up to 68 don't fit in memref<128xf32>, or one is listed twice
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
   %0 = buf.pack %x, %x offsets = [0, 64] : memref<4xf32>, memref<4xf32> to memref<128xf32>
   func.return
