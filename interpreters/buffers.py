@@ -1,8 +1,8 @@
-"""Runs a `buf` function by numpy, at any stage of the pipeline: an oracle for the passes on buffers.
+"""Interprets a `buf` function with NumPy, at any stage of the pipeline: an oracle for the passes on buffers.
 
-What is not defined reads as garbage, on purpose: storage starts as a pattern that is NaN in every float type, outputs
-hold it again when their kernel starts, and so does every range whose last reader has run. Which buffer is live when is
-worked out here, from the IR alone: a memory plan that gives one byte to two live buffers shows as NaN.
+Undefined contents deliberately read as garbage: storage is initialized with a pattern that is NaN in every float type,
+outputs are filled with it when their kernel starts, and so is every range after its last read. Liveness is computed
+here, from the IR alone, so a memory plan that assigns one byte to two live buffers shows up as NaN.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ INPUTS = ("parameter", "state", "input", "scalar", "constant")
 DESTINATIONS = ("output", "gradient", "update")
 UPDATED = ("parameter", "state")
 KEPT = ("parameter", "state", "constant", *DESTINATIONS)
-"""Roles whose buffers outlive the run."""
+"""The roles whose buffers outlive the run."""
 
 Rows: TypeAlias = Mapping[Storage, Sequence[Storage]]
-"""What are only names for buffers that lie side by side, with those buffers."""
+"""Rows, which only name a range of adjacent buffers, each with those buffers."""
 
 
 def rows_of(block: Block) -> Rows:
-    """Returns the rows of a block, and what `plan-memory` made of them."""
+    """Returns the rows of a block: `buf.pack` ops, and the views that `plan-memory` replaces them with."""
     views = [op for op in block.ops if isinstance(op, buf.ViewOp)]
     plain = [Storage.of(view.result) for view in views if buf.ROW not in view.attributes]
     places = [Storage.of(view.result) for view in views if buf.ROW in view.attributes]
@@ -54,13 +54,13 @@ def rows_of(block: Block) -> Rows:
 
 
 def without_rows(places: Iterable[Storage], rows: Rows) -> list[Storage]:
-    """Returns the buffers, with those of each row in its place."""
+    """Returns the buffers, with each row replaced by its parts."""
     return [part for place in places for part in rows.get(place, (place,))]
 
 
 @dataclass
 class _Hygiene:
-    """What a step poisons: buffers before it, buffers after it, and dead buffers but for the live ones they share."""
+    """What a step poisons: buffers before it, buffers after it, and dead buffers except bytes shared with live ones."""
 
     before: list[Storage]
     clashing: list[Storage]
@@ -68,7 +68,7 @@ class _Hygiene:
 
 
 def _without_unit_loops(affine: AffineMap, shape: tuple[int, ...], extents: tuple[int, ...]) -> AffineMap:
-    """Returns a map with the loops and the axes of extent 1 set to 0, so that equal accesses have equal maps."""
+    """Returns a map with loops and axes of extent 1 replaced by 0, so that equal accesses have equal maps."""
     zero = AffineConstantExpr(0)
     loops = [zero if extent == 1 else AffineDimExpr(loop) for loop, extent in enumerate(extents)]
     symbols = [AffineSymExpr(symbol) for symbol in range(affine.num_symbols)]
@@ -80,7 +80,7 @@ def _without_unit_loops(affine: AffineMap, shape: tuple[int, ...], extents: tupl
 
 
 def works_in_place(kernel: buf.KernelOp, source: BlockArgument, target: BlockArgument) -> bool:
-    """Returns whether `source` and `target` may share bytes: each point reads only what it alone writes, and first."""
+    """Returns whether `source` and `target` may share bytes: each point reads only what it alone writes afterwards."""
     if source.type != target.type or kernel.single is not None:
         return False
     shape = buf.shape_of(source)
@@ -101,12 +101,12 @@ def works_in_place(kernel: buf.KernelOp, source: BlockArgument, target: BlockArg
             return False
     if write is None:
         return False
-    # Stages before the write have loops of their own: equal places of equal loops are the same elements of a point.
+    # Earlier stages have their own loops, but equal maps in them address the same element at each point.
     return all(position <= write[0] and affine.results == write[1].results for position, affine in reads)
 
 
 def _partly_written(run: Run) -> Iterator[Storage]:
-    """Yields the windows of a value of which a kernel writes some elements only: others write the rest."""
+    """Yields the windows of a value that a kernel writes only partly, while other kernels write the rest."""
     op = run.op
     for stage in op.stages if isinstance(op, buf.KernelOp) else ():
         points = math.prod(
@@ -122,7 +122,7 @@ def _partly_written(run: Run) -> Iterator[Storage]:
 
 
 class _Liveness:
-    """When each buffer is read and written, and which buffers share bytes."""
+    """The steps at which each buffer is read and written, and the buffers that share bytes."""
 
     def __init__(self, runs: list[Run], storage: Iterable[Storage], kept: set[Storage], rows: Rows):
         self.kept, self._rows = kept, rows
@@ -152,9 +152,9 @@ class _Liveness:
         self._reads[value].append(is_read)
 
     def live_after(self, value: Storage, step: int) -> bool:
-        """Returns whether what a buffer holds after a step is looked at later.
+        """Returns whether a buffer's contents after a step are read later.
 
-        Writes of a part, or of some elements, belong to the buffer's one value: it is in use from the first of them.
+        If a buffer is written in several parts, these writes define one value, which is live from the first of them on.
         """
         steps, reads = self._steps[value], self._reads[value]
         following = bisect_right(steps, step)
@@ -171,13 +171,13 @@ class _Liveness:
         return reads[start] or steps[start] <= step
 
     def sharing(self, value: Storage) -> list[Storage]:
-        """Returns the other buffers that share a byte with this one."""
+        """Returns the other buffers that overlap this one."""
         ranges, values = self._ranges[value.arena], self._by_arena[value.arena]
         found = np.flatnonzero((ranges[:, 0] < value.end) & (ranges[:, 1] > value.start))
         return [values[index] for index in found if values[index] != value]
 
     def hygiene(self, index: int, run: Run) -> _Hygiene:
-        """Returns the buffers that a step poisons, so that reading what isn't defined shows."""
+        """Returns the buffers that a step poisons, so that reads of undefined contents show up."""
         clashing = [value for value in without_rows(run.writes, self._rows) if self._clashes(value, index)]
         dead = [
             (value, [other for other in self.sharing(value) if self.live_after(other, index)])
@@ -187,12 +187,12 @@ class _Liveness:
         return _Hygiene(list(self._unreadable(run)), clashing, dead)
 
     def _clashes(self, value: Storage, index: int) -> bool:
-        """Returns whether a written buffer overlaps another live one; a slice and its whole don't clash."""
+        """Returns whether a written buffer overlaps another live one; parts of one value don't clash."""
         related = self._related[value]
         return any(self.live_after(other, index) for other in self.sharing(value) if other not in related)
 
     def _unreadable(self, run: Run) -> Iterator[Storage]:
-        """Yields the outputs whose old contents no input may see, and none of which is left as it was."""
+        """Yields the outputs that are overwritten completely, and whose old contents no input may read."""
         reads, op = run.reads, run.op
         for position, value in enumerate(run.writes):
             if value in self._partly_written:
@@ -209,7 +209,7 @@ class _Liveness:
 
 
 def slots_of(function: FuncOp) -> dict[SSAValue, Slot]:
-    """Returns what is named of a function's buffers: its arguments, or, after `plan-memory`, views of its arenas."""
+    """Returns the slots of a function's named buffers: its arguments or, after `plan-memory`, views of its arenas."""
     block = function.body.block
     found = dict[SSAValue, Slot](zip(block.args, arguments_of(function), strict=True))
     views = (op for op in block.ops if isinstance(op, buf.ViewOp) and NAME in op.attributes)
@@ -217,15 +217,15 @@ def slots_of(function: FuncOp) -> dict[SSAValue, Slot]:
 
 
 class BufferExecutor:
-    """Runs one `buf` function: its arguments are buffers, or (after `plan-memory`) its views of arenas are.
+    """Runs one `buf` function, whose buffers are its arguments or, after `plan-memory`, views of its arenas.
 
     Args:
         module: A module that verifies.
-        function: Which function; the only one if `None`.
-        poisons: Whether what is not defined reads as garbage.
+        function: The function's name; by default the only public one.
+        poisons: Whether undefined contents read as garbage.
 
     Raises:
-        ExecutionError: There is no such function, or it holds an op that is not supported; the message names it.
+        ExecutionError: There is no such function, or it contains an unsupported op; the message names it.
     """
 
     def __init__(self, module: ModuleOp, function: str | None = None, poisons: bool = True):
@@ -271,7 +271,7 @@ class BufferExecutor:
             raise ExecutionError(f"role {slot.role!r} of {slot.name!r} is not supported")
 
     def _input_keys(self) -> dict[str, SSAValue]:
-        """Returns what the caller passes, by name, or by "role/name" where two roles share a name."""
+        """Returns the values that the caller passes, by name, or by "role/name" if two roles share a name."""
         slots = [
             (value, slot)
             for value, slot in self._slots.items()
@@ -284,7 +284,7 @@ class BufferExecutor:
         return dict(zip(keys, (value for value, _ in slots), strict=True))
 
     def _result_keys(self) -> dict[str, SSAValue]:
-        """Returns what `run` returns: destinations, and the parameters and states that some step writes."""
+        """Returns the results of `run`: destinations, and the parameters and states that some step writes."""
         written = {place for run in self._possible() for place in without_rows(run.writes, self._rows)}
         found: dict[str, SSAValue] = {}
         for value, slot in self._slots.items():
@@ -299,7 +299,7 @@ class BufferExecutor:
 
     @property
     def inputs(self) -> Mapping[str, tuple[Slot, tuple[int, ...], np.dtype[Any]]]:
-        """What `run` takes: the slot, shape and dtype of each value."""
+        """The values that `run` takes: the slot, shape and dtype of each."""
         found: dict[str, tuple[Slot, tuple[int, ...], np.dtype[Any]]] = {}
         for key, value in self._inputs.items():
             slot, place = self._slots[value], self._storage[value]
@@ -311,15 +311,15 @@ class BufferExecutor:
         """Runs the function once, on fresh storage.
 
         Args:
-            values: Parameters, states, inputs and scalars by name ("role/name" where roles share a name), of the
-                buffers' shapes and of matching dtypes; unsigned integers may stand for signless ones.
+            values: Parameters, states, inputs and scalars by name ("role/name" if roles share a name), of the buffers'
+                shapes and of matching dtypes; unsigned integers may be passed for signless ones.
 
         Returns:
             Copies of the results by "output/name", "gradient/name" and "update/name", in the dtypes of their slots.
 
         Raises:
             InputError: A value is unknown, missing, or of the wrong shape or dtype.
-            ExecutionError: A kernel leaves a buffer's range, or several points write one element.
+            ExecutionError: A kernel accesses a buffer out of bounds, or several points write one element.
         """
         if self._branches:
             answers: list[bool] = []
@@ -331,18 +331,18 @@ class BufferExecutor:
         return {key: self._read(memory, value) for key, value in self._results.items()}
 
     def _read(self, memory: _Memory, value: SSAValue) -> Array:
-        """Returns a copy of a buffer, in the dtype that its slot names where it holds another."""
+        """Returns a copy of a buffer, converted to the dtype of its slot if it stores another one."""
         place, slot = self._storage[value], self._slots.get(value)
         array = read(memory.array(place), place.element)
         named = None if slot is None else slot.dtype
         return array.astype(array.dtype if named is None else HOST_DTYPES[named])
 
     def bytes_moved(self) -> int:
-        """Returns the bytes that kernels read and write in one run, each operand once; of two branches, the first's."""
+        """Returns the bytes that kernels read and write in one run, each operand once; of a branch, the true side's."""
         return sum(place.end - place.start for run in self._possible() for place in dict.fromkeys(run.operands))
 
     def peak_bytes(self) -> int:
-        """Returns the peak in bytes before memory is planned: arguments always count, others from first to last use."""
+        """Returns the peak live bytes without a memory plan; arguments live throughout, others from first to last use."""
         always = sum(place.end - place.start for value, place in self._storage.items() if value in self._slots)
         named = {self._storage[value].arena for value in self._slots}
         change = dict[int, int]()
@@ -362,7 +362,7 @@ class BufferExecutor:
         return most
 
     def _possible(self) -> list[Run]:
-        """Returns the steps, with the first of two branches; both write the same."""
+        """Returns the steps with the true side of each branch; both sides write the same buffers."""
         return self._unrolled(lambda _: True) if self._branches else self._runs
 
     def _run(self, values: Mapping[str, Array], runs: list[Run], hygiene: list[_Hygiene]) -> _Memory:
@@ -373,7 +373,7 @@ class BufferExecutor:
         return memory
 
     def _run_once(self, values: Mapping[str, Array], answers: list[bool]) -> None:
-        """Runs the function to find out which branches it takes."""
+        """Runs the function to record the branches that it takes."""
         memory, nothing = self._filled(values), _Hygiene([], [], [])
 
         def decide(place: Storage) -> bool:
@@ -385,7 +385,7 @@ class BufferExecutor:
             unrolling.run(self.function.body.block, dict(self._storage))
 
     def _filled(self, values: Mapping[str, Array]) -> _Memory:
-        """Fresh memory with the caller's values and the constants."""
+        """Returns fresh memory with the caller's values and the constants."""
         memory = _Memory(self._rows)
         for key, array in self._checked(values).items():
             memory.array(self._storage[self._inputs[key]])[...] = array
@@ -418,7 +418,7 @@ class BufferExecutor:
 
 
 class _Memory:
-    """The bytes of every arena, poisoned when first touched, but for the zeros between the buffers of a row."""
+    """The bytes of every arena, poisoned on first access, except for the zero padding between the parts of a row."""
 
     def __init__(self, rows: Rows | None = None) -> None:
         self._rows = rows or {}
@@ -444,7 +444,7 @@ class _Memory:
         return self.bytes(place).view(place.dtype).reshape(place.shape)
 
     def release(self, place: Storage, sharing: Iterable[Storage]) -> None:
-        """Poisons a dead buffer, but for the bytes that it shares with live ones."""
+        """Poisons a dead buffer, except for the bytes that it shares with live ones."""
         dead = np.ones(place.end - place.start, np.bool_)
         for live in sharing:
             dead[max(live.start - place.start, 0) : max(live.end - place.start, 0)] = False
@@ -454,7 +454,11 @@ class _Memory:
 
 
 def _stored(array: Array, place: Storage, name: str) -> Array:
-    """Returns a caller's array as it is stored, or an error that names it."""
+    """Returns a caller's array in its stored dtype.
+
+    Raises:
+        InputError: Its shape or dtype is wrong; names it.
+    """
     if array.shape != place.shape:
         raise InputError(f"{name!r} has shape {list(array.shape)}, not {list(place.shape)}")
     kinds = {"b": "b", "f": "f", "i": "iu", "u": "iu"}

@@ -1,12 +1,12 @@
-"""Compiles a block of `tg` to one Python function: running it looks at no IR.
+"""Compiles a block of `tg` to one Python function, so that running it doesn't visit the IR.
 
-An op's meaning is prepared once (`TensorOp.prepare`). The function is a line for each op that runs, such as
+Each op's NumPy function is prepared once, by `TensorOp.prepare`. The compiled function has one line per op, such as
 
     v7 = f3(v5, v6); v5 = None
 
-which computes a value and drops what no later line needs, so that memory is held no longer than by an interpreter.
-Where an operand is no longer needed and no other array has its memory, a ufunc writes over it, as in
-`v7 = f3(v5, v6, v5)`. The text has numbered names only; what they stand for is given beside it.
+which computes a value and drops dead operands, so that memory is held no longer than by an interpreter. A ufunc
+overwrites a dead operand that shares memory with no other array, as in `v7 = f3(v5, v6, v5)`. The text contains only
+numbered names; they are bound to functions and constants in the namespace that it is executed in.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from tensorgrad.interpreters.collectives import prepare_collective
 from tensorgrad.runtime.errors import DeviceError, ProgramError, TensorgradError
 
 Several: TypeAlias = Callable[..., Sequence[NumpyArray]]
-"""A function of arrays that gives any number of them."""
+"""A function of arrays that returns any number of arrays."""
 
 Observe: TypeAlias = Callable[["TensorOp | RegionOp", Callable[..., Any]], Callable[..., Any]]
-"""Returns what runs in place of an op's function, such as one that also records its results.
+"""Returns the function to run in place of an op's function, such as one that also records the results.
 
-The function of a `TensorOp` with one result returns the array, any other one a sequence of them.
+The function of a `TensorOp` with one result returns an array; all others return a sequence of arrays.
 """
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One op: its place in the program.
+    """An op of the block, scheduled for execution.
 
     Attributes:
         op: The op.
-        operands: What it is computed from; not always its own operands.
-        dead: The values whose last use it is.
+        operands: The values passed to its function; a broadcast operand may be replaced by the tensor that it repeats.
+        dead: The values whose last use is this op.
         bodies: The plans of its regions.
-        overwritten: The operand whose memory its result takes.
+        overwritten: The operand that the result overwrites, if any.
     """
 
     op: TensorOp | RegionOp
@@ -61,16 +61,16 @@ class _Step:
 
     @property
     def times(self) -> int:
-        """How often its region runs."""
+        """The number of times that its region runs."""
         return self.op.count if isinstance(self.op, ScanOp) else 1
 
 
 class Plan:
-    """A block, compiled.
+    """A compiled block.
 
     Attributes:
-        text: The Python function.
-        row_major: The values that are known to be in row-major order, without gaps.
+        text: The source of the Python function.
+        row_major: The values that are known to be contiguous in row-major order.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class Plan:
         """Compiles a block.
 
         Args:
-            block: Of `tg`.
+            block: A block of `tg` ops.
             returned: The values to return.
-            row_major: Whether the arguments' arrays are in row-major order, without gaps.
-            observe: Wraps the function of every op, nested ones included; no operand is written over then.
+            row_major: Whether the arguments' arrays are contiguous in row-major order.
+            observe: Wraps the function of every op, nested ones included; no operand is overwritten then.
 
         Raises:
-            ProgramError: It has an op that is none of `tg`.
+            ProgramError: The block contains an op of another dialect.
         """
         self._arguments = tuple(block.args)
         self._constants: dict[SSAValue, NumpyArray] = {}
@@ -103,12 +103,12 @@ class Plan:
         """Returns the returned values for these arguments.
 
         Raises:
-            DeviceError: NumPy can't do what an op asks for; names the op and its line.
+            DeviceError: NumPy can't execute an op; names the op and its line.
         """
         try:
             return self._function(*values)
         except TensorgradError:
-            raise  # by a region's op, which it names
+            raise  # raised by an op of a region, which the message names
         except Exception as error:
             self._refuse(error)
 
@@ -124,7 +124,7 @@ class Plan:
         raise DeviceError(f"{line}{op.name}: {str(error) or type(error).__name__}") from error
 
     def peak_bytes(self) -> int:
-        """Returns the most bytes alive at once."""
+        """Returns the peak live bytes."""
         live = sum(map(value_bytes, self._arguments))
         live += sum(array.nbytes for array in self._constants.values() if 0 not in array.strides)
         peak = live
@@ -137,7 +137,7 @@ class Plan:
         return peak
 
     def bytes_moved(self) -> int:
-        """Returns how much the ops read and write, those of a loop every time, of two branches those of the larger."""
+        """Returns the bytes that the ops read and write; loops count every iteration, branches their larger side."""
         return sum(
             step.times * max(body.bytes_moved() for body in step.bodies)
             if step.bodies
@@ -147,11 +147,11 @@ class Plan:
 
 
 FIRST_LINE = 2
-"""The line of the first op, behind that of the function's name."""
+"""The line number of the first op, below the `def` line."""
 
 
 class _Text:
-    """Writes the function, and keeps what its names stand for.
+    """Emits the function's source, and collects its namespace.
 
     Attributes:
         known: Functions and constants by name.
@@ -164,7 +164,7 @@ class _Text:
         self._functions: dict[int, str] = {}
 
     def function(self, arguments: Sequence[SSAValue], steps: Sequence[_Step], returned: Sequence[SSAValue]) -> str:
-        """Returns the text of the function, which is called `run`."""
+        """Returns the source of the function, which is called `run`."""
         lines = [f"def run({self._listed(arguments)}):"]
         lines += [f" {self._line(step)}" for step in steps]
         return "\n".join([*lines, f" return [{self._listed(returned)}]", ""])
@@ -173,7 +173,7 @@ class _Text:
         given = self._listed(step.operands)
         if step.overwritten is not None:
             function = cast(Any, step.op).function
-            # By position it costs a quarter less of small arrays; NumPy deprecates it for these two.
+            # A positional `out` makes calls on small arrays a quarter faster; NumPy deprecates it for these two.
             keyword = "out=" if function in (np.maximum, np.minimum) else ""
             given = f"{given}, {keyword}{self._name(step.overwritten)}"
         else:
@@ -182,7 +182,7 @@ class _Text:
         call = f"{self._function(function)}({given})"
         results = self._listed(step.op.results) + ("" if isinstance(step.op, TensorOp) else ",")
         line = f"{results} = {call}" if step.op.results else call
-        # A constant is kept for the next run.
+        # Constants are kept for the next run.
         dropped = "".join(f"; {name} = None" for value in step.dead if (name := self._name(value))[0] != "c")
         return line + dropped
 
@@ -193,32 +193,32 @@ class _Text:
         return self._names.setdefault(value, f"v{len(self._names)}")
 
     def _function(self, function: Callable[..., Any]) -> str:
-        """Returns a name for a function, one for a ufunc that many ops call; `known` keeps their ids alive."""
+        """Returns a function's name, which ops with the same ufunc share; `known` keeps ids from being reused."""
         name = self._functions.setdefault(id(function), f"f{len(self._functions)}")
         self.known[name] = function
         return name
 
 
 def value_bytes(value: SSAValue) -> int:
-    """Bytes of a tensor value in numpy."""
+    """Returns the bytes of a tensor value as a NumPy array."""
     kind = cast(Tensor, value.type)
     return kind.element_count() * numpy_dtype(kind).itemsize
 
 
 def is_fresh(value: SSAValue) -> bool:
-    """Returns whether a value's array is new whenever it is computed, and no view of another one."""
+    """Returns whether a value's array is newly allocated whenever it is computed, rather than a view."""
     return isinstance(value.owner, TensorOp) and is_ufunc(value.owner)
 
 
 def is_ufunc(op: Operation) -> bool:
-    """Returns whether NumPy computes an op by one ufunc."""
+    """Returns whether NumPy computes an op by a single ufunc."""
     return isinstance(op, CompareOp) or isinstance(getattr(op, "function", None), np.ufunc)
 
 
 def _steps(
     block: Block, returned: Sequence[SSAValue], constants: dict[SSAValue, NumpyArray], observe: Observe | None
 ) -> list[_Step]:
-    """Returns the ops of a block that run; the values of those without operands are put into `constants` instead."""
+    """Returns the ops of a block that run; ops without operands are evaluated now, and added to `constants`."""
     steps: list[_Step] = []
     seen = set(returned)
     repeated: dict[SSAValue, SSAValue] = {
@@ -243,10 +243,11 @@ def _steps(
 def _overwriting(
     steps: Sequence[_Step], arguments: Sequence[SSAValue], constants: dict[SSAValue, NumpyArray]
 ) -> tuple[list[_Step], set[SSAValue]]:
-    """Returns the steps, some of which write over an operand, and the values in row-major order; all bits stay.
+    """Makes ops overwrite dead operands where possible; returns the steps, and the values in row-major order.
 
-    That needs all operands in row-major order: otherwise the result's order could be another one than NumPy would
-    choose for it, and what sums it up could round in another order.
+    Results stay bit-identical. An op may overwrite an operand only if all its operands are in row-major order:
+    otherwise the result's memory layout could differ from the one that NumPy would choose, and a later sum could add
+    its elements in another order.
     """
     shared = {operand for step in steps if not _is_new(step.op) for operand in step.operands}
     ordered = {*arguments, *(value for value, array in constants.items() if _is_row_major(array))}
@@ -275,22 +276,22 @@ def _is_row_major(array: NumpyArray) -> bool:
 
 
 def _is_new(op: TensorOp | RegionOp) -> bool:
-    """Returns whether an op's result shares memory with nothing."""
+    """Returns whether an op's result shares memory with no other array."""
     return is_ufunc(op) or isinstance(op, ReduceOp | DotGeneralOp)
 
 
 def _follows_order(op: TensorOp | RegionOp) -> bool:
-    """Returns whether an op's result is in row-major order where its operands are, repeated elements aside."""
+    """Returns whether an op's result is in row-major order if its operands are, except for broadcast axes."""
     return is_ufunc(op) or isinstance(op, ReduceOp | ReshapeOp | BroadcastOp)
 
 
 def _keeps_order(op: TensorOp | RegionOp) -> bool:
-    """Returns whether an op's result is in row-major order whatever its operands are in."""
+    """Returns whether an op's result is in row-major order regardless of its operands' layouts."""
     return isinstance(op, DotGeneralOp) and not int_list(op.properties, "lhs_batch")
 
 
 def _is_repeated_by_numpy(op: Operation, returned: set[SSAValue]) -> bool:
-    """Returns whether a tensor is only repeated for ufuncs, which broadcast by themselves."""
+    """Returns whether an op only broadcasts a tensor for ufuncs, which broadcast by themselves."""
     return (
         isinstance(op, BroadcastOp)
         and op.is_leading()
@@ -305,7 +306,7 @@ def _is_repeated_by_numpy(op: Operation, returned: set[SSAValue]) -> bool:
 
 
 def _bodies(op: TensorOp | RegionOp) -> tuple[Block, ...]:
-    """Returns the regions of an op that run; a custom derivative doesn't."""
+    """Returns the blocks of an op's regions that run, which excludes custom derivatives."""
     if isinstance(op, CallOp | ScanOp):
         return (op.body.block,)
     return op.branches if isinstance(op, CondOp) else ()

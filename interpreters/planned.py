@@ -1,6 +1,6 @@
-"""Runs the dispatches of a program by numpy, one by one, on memory that is laid out as the program's is.
+"""Runs the dispatches of a program with NumPy, one by one, on memory with the program's layout.
 
-What a dispatch is to compute is said by the kernels that it was made of, in the function with its memory plan.
+A dispatch computes what the kernels that it was lowered from compute in the function with its memory plan.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from tensorgrad.runtime.errors import ExecutionError
 from tensorgrad.runtime.program import Collective, Copy, Dispatch, Program, Repeat, Step, Wait
 
 UNDEFINED_ROLES = ("workspace", "output")
-"""The roles of the buffers whose contents nothing may rely on before a step."""
+"""The roles of the buffers whose contents are undefined before a step."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a kernel's operand lies.
+    """The location of a kernel's operand.
 
     Attributes:
         buffer: The index of the program's buffer.
-        start: The first byte.
+        start: The first byte's offset.
         shape: The extents.
-        element: The type of an element.
-        name: What the user calls the tensor, such as "parameter 'weight'"; or "".
+        element: The element type.
+        name: The user's name of the tensor, such as "parameter 'weight'"; "" for temporaries.
     """
 
     buffer: int
@@ -51,12 +51,12 @@ class Place:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The stored dtype: a bool is a word."""
+        """The stored dtype; an `i1` is stored as a word."""
         return np.dtype(np.uint32) if self.element == i1 else scalar_dtype(self.element)
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """The size in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def array(self, memory: Mapping[int, Array]) -> Array:
@@ -66,13 +66,13 @@ class Place:
 
 @dataclass(frozen=True)
 class KernelRun:
-    """One run of a kernel, and what it wrote.
+    """One run of a kernel, with its operands and results.
 
     Attributes:
         op: The kernel.
-        places: Where its operands lie.
-        before: Copies of the operands, as they were.
-        after: Copies of what it wrote.
+        places: The locations of its operands.
+        before: Copies of the operands before the run.
+        after: Copies of the results.
     """
 
     op: buf.KernelOp
@@ -83,18 +83,18 @@ class KernelRun:
 
     @property
     def written(self) -> tuple[Place, ...]:
-        """Where its results lie."""
+        """The locations of its results."""
         return self.places[len(self.places) - len(self.after) :]
 
     def read(self, number: int, stored: Array) -> Array:
-        """Returns the elements of a result as values, of what is stored."""
+        """Returns the values of the result of this index, from its stored elements."""
         return read(stored, self.written[number].element)
 
     def again(self, seed: int | None = None) -> tuple[Array, ...]:
-        """Returns what it writes if all floats have at least 64 bits.
+        """Reruns the kernel with all floats widened to f64; returns the results.
 
         Args:
-            seed: Moves operands and sums as rounding might.
+            seed: The seed for perturbing operands and sums like rounding errors; `None` for no perturbation.
         """
         if self.op not in self._wide:
             self._wide[self.op] = PreparedKernel(widened_kernel(self.op))
@@ -105,12 +105,12 @@ class KernelRun:
 
 @dataclass(frozen=True)
 class _Choice:
-    """What a dispatch does that says which of two branches runs.
+    """The work of a dispatch that decides which of two branches runs.
 
     Attributes:
-        conditions: The predicates of the branches around, and what each has to be.
-        predicate: Of the two branches.
-        dispatches: Those of both, each with what the predicate has to be.
+        conditions: The predicates of the enclosing branches, each with the outcome that leads here.
+        predicate: The predicate of the two branches.
+        dispatches: The dispatches of both branches, each with the outcome that runs it.
     """
 
     conditions: tuple[tuple[SSAValue, bool], ...]
@@ -119,23 +119,23 @@ class _Choice:
 
 
 Work: TypeAlias = "tuple[buf.KernelOp, ...] | memref.CopyOp | _Choice"
-"""What a step of a plan was made of."""
+"""What a step of the plan was lowered from."""
 
 
 class PlannedSteps:
-    """The dispatches and copies of a program, each with the kernels that it was made of.
+    """The dispatches and copies of a program, each with the kernels that it was lowered from.
 
     Args:
-        module: A function with its memory plan.
+        module: The module with a memory plan.
         lowered: The same module with dispatches.
-        program: What was made of that.
-        name: The function; the only one that is not private by default.
+        program: The program that `lowered` was translated to.
+        name: The function's name; by default the only public one.
 
     Attributes:
-        memory: The bytes of the program's buffers by index, which the caller sets, and steps write.
+        memory: The bytes of the program's buffers by index; the caller initializes them, and steps write to them.
 
     Raises:
-        ExecutionError: The program's plan is not that of the function.
+        ExecutionError: The program's plan doesn't match the function.
     """
 
     def __init__(self, module: ModuleOp, lowered: ModuleOp, program: Program, name: str | None = None):
@@ -157,7 +157,7 @@ class PlannedSteps:
     def _match(
         self, block: Block, steps: Iterator[Step], conditions: tuple[tuple[SSAValue, bool], ...], depth: int
     ) -> list[Dispatch]:
-        """Notes what steps were made of, in the order of a block; the dispatches among them that branches may skip."""
+        """Matches the ops of a block to steps, in order; returns the dispatches, which an enclosing branch may skip."""
         found: list[Dispatch] = []
         kernels = iter([op for op in block.ops if isinstance(op, buf.KernelOp)])
         noted: set[buf.KernelOp] = set()
@@ -189,7 +189,7 @@ class PlannedSteps:
     def _match_branches(
         self, op: BranchOp, steps: Iterator[Step], conditions: tuple[tuple[SSAValue, bool], ...], depth: int
     ) -> Dispatch:
-        """Notes what the steps of two branches were made of; the dispatch that says which of them runs."""
+        """Matches the ops of two branches to steps; returns the dispatch that decides which branch runs."""
         choice = _next(steps, Dispatch)
         if next(self._counts, None) != 0:
             raise ExecutionError(f"the dispatch {choice.label!r} is not that of a branch")
@@ -201,7 +201,7 @@ class PlannedSteps:
         return choice
 
     def poison(self) -> None:
-        """Fills what nothing may rely on before a step with garbage; what lies between rows stays zero."""
+        """Poisons buffers whose contents are undefined before a step; padding between the parts of rows stays zero."""
         for op in self._block.ops:
             if isinstance(op, buf.ViewOp) and buf.ROW not in op.attributes:
                 place = self._place(op.result, ())
@@ -212,14 +212,14 @@ class PlannedSteps:
         """Runs a step of the program's plan on `memory`.
 
         Args:
-            step: The very object in the plan.
-            times: The iteration index of each loop around it.
+            step: The step, by identity: an object of the plan.
+            times: The iteration indices of the enclosing loops.
 
         Returns:
-            The kernels that ran; copies, and what decides on branches, are none.
+            The runs of the step's kernels; none for copies and for dispatches that decide branches.
 
         Raises:
-            ExecutionError: A kernel does what is illegal.
+            ExecutionError: A kernel does something illegal, such as an out-of-bounds access.
         """
         work = self._work[id(step)]
         if isinstance(work, memref.CopyOp):
@@ -234,7 +234,7 @@ class PlannedSteps:
         return [self._run(op, times) for op in work]
 
     def _words(self, buffer: int, offset: int) -> Array:
-        """Returns three numbers of workgroups."""
+        """Returns a view of the three workgroup counts of an indirect dispatch."""
         return self.memory[buffer][offset : offset + 12].view(np.uint32)
 
     def _choose(self, choice: _Choice, times: tuple[int, ...]) -> None:
@@ -258,7 +258,7 @@ class PlannedSteps:
         return KernelRun(op, places, before, after, self._wide)
 
     def _place(self, value: SSAValue, times: tuple[int, ...]) -> Place:
-        """Returns where a view is, or a row of one at some time of the loops."""
+        """Returns the location of a view, or of a row of one in an iteration of the enclosing loops."""
         row = value.owner if isinstance(value.owner, RowOp) else None
         view = cast(buf.ViewOp, value.owner) if row is None else row.base
         element, start = buf.element_of(value), view.start

@@ -1,7 +1,8 @@
-"""Finds races in kernels of `wgsl`: what one invocation writes and another uses with no barrier in between.
+"""Finds data races in `wgsl` kernels: a write and an access by another invocation, without a barrier between them.
 
-A workgroup runs with all of its invocations at once, but only what addresses and conditions are computed from; floats
-are left out. Software adapters run invocations in an order that hides a missing barrier: tests on them do not see it.
+All invocations of a workgroup are interpreted at once, but only the integer ops that compute addresses and conditions;
+floats are skipped. Software adapters run invocations in an order that hides a missing barrier, so tests on them don't
+detect it.
 """
 
 from __future__ import annotations
@@ -31,29 +32,29 @@ from tensorgrad.interpreters.scalars import RULES, Array, evaluate, narrow
 from tensorgrad.runtime.errors import NumericsError
 
 Value: TypeAlias = "Array | None"
-"""An integer for each invocation; `None` for what is not known."""
+"""An integer for each invocation; `None` if unknown."""
 
 Contents: TypeAlias = Mapping[int, Array]
-"""What some of a dispatch's bindings contain, such as the offsets of its buffers."""
+"""The known contents of a dispatch's bindings, such as the offsets of its buffers, by binding number."""
 
 SUBGROUP = 32
-"""The invocations of a subgroup, as far as addresses depend on it."""
+"""The subgroup size that is assumed where addresses depend on it."""
 
 WORKGROUPS = 2
-"""The workgroups along each axis, as far as addresses depend on it."""
+"""The number of workgroups along each axis that is assumed where addresses depend on it."""
 
 LEADING = 3
-"""How many iterations of a loop run before its last one."""
+"""The number of leading iterations of a loop that are interpreted, besides the last one."""
 
 ITERATION = 1
-"""The iteration index of the loops around a dispatch, where addresses depend on it."""
+"""The iteration index of the loops around a dispatch that is assumed where addresses depend on it."""
 
 NOBODY, SEVERAL = -1, -2
-"""Who has used an element since the last barrier, where that is not one invocation."""
+"""Markers in place of an invocation: no invocation, or several, have accessed an element since the last barrier."""
 
 
 class _Memory:
-    """Which invocation has written and read each element since the last barrier."""
+    """Tracks which invocation has written and read each element of a memory since the last barrier."""
 
     def __init__(self, size: int = 0):
         self.writers = np.full(size, NOBODY, np.int16)
@@ -61,20 +62,20 @@ class _Memory:
         self._used: list[Array] = []
 
     def clear(self) -> None:
-        """Forgets all accesses: a barrier has made them visible."""
+        """Forgets all accesses, as a barrier orders them before later ones."""
         for places in self._used:
             self.writers[places] = NOBODY
             self.readers[places] = NOBODY
         self._used.clear()
 
     def read(self, addresses: Array, lanes: Array) -> bool:
-        """Notes reads; returns whether one meets another invocation's write."""
+        """Records reads; returns whether one races with another invocation's write."""
         meets = _others(self.writers[addresses], lanes)
         self._used.append(_note(self.readers, addresses, lanes))
         return meets
 
     def write(self, addresses: Array, lanes: Array) -> bool:
-        """Notes writes; returns whether one meets another invocation's access."""
+        """Records writes; returns whether one races with another invocation's access."""
         meets = _others(self.writers[addresses], lanes) or _others(self.readers[addresses], lanes)
         self._used.append(_note(self.writers, addresses, lanes))
         return meets or bool((self.writers[addresses] == SEVERAL).any())
@@ -85,7 +86,7 @@ def _others(users: Array, lanes: Array) -> bool:
 
 
 def _note(users: Array, addresses: Array, lanes: Array) -> Array:
-    """Notes who uses elements; returns each of these elements once."""
+    """Records which invocations access elements; returns the distinct elements."""
     order = np.lexsort((lanes, addresses))
     places, who = addresses[order], lanes[order]
     first = np.flatnonzero(np.r_[True, places[1:] != places[:-1]])
@@ -98,12 +99,12 @@ def _note(users: Array, addresses: Array, lanes: Array) -> Array:
 
 
 class _Workgroup:
-    """Runs a kernel's addresses.
+    """Interprets the address computations of a kernel for one workgroup.
 
     Args:
         kernel: The kernel.
-        number: Which workgroup this is, along the first axis.
-        contents: What bindings contain, where that is known.
+        number: The workgroup's index along the first axis.
+        contents: The known contents of bindings.
     """
 
     def __init__(self, kernel: wgsl.KernelOp, number: int, contents: Contents):
@@ -154,7 +155,7 @@ class _Workgroup:
                 zip(op.results, (np.broadcast_to(one, self._lanes.shape) for one in found), strict=True)
             )
 
-    # Places in the grid
+    # Position in the grid
 
     def _workgroup_id(self, op: wgsl.WorkgroupIdOp, active: Array) -> None:
         self._give(op, self._place[op.dim.value.data])
@@ -255,7 +256,7 @@ class _Workgroup:
         if memory is None or not active.any() or (addresses is None and not is_shared):
             return
         lanes = self._lanes[active]
-        if addresses is None:  # it may be any
+        if addresses is None:  # an unknown address may be any
             addresses = np.tile(np.arange(len(memory.writers)), len(lanes))
             lanes = np.repeat(lanes, len(memory.writers))
         else:
@@ -292,17 +293,18 @@ _SPECIAL: dict[type[Operation], Callable[[_Workgroup, object, Array], None]] = c
         scf.ForOp: _Workgroup._for,
     },
 )
-"""What ops do that are not functions of integers."""
+"""The handlers of ops that are not pure functions of integers."""
 
 
 def check_races(module: ModuleOp) -> None:
-    """Checks that what one invocation of a workgroup writes and another uses has a barrier in between.
+    """Checks that a barrier separates every write of an invocation from accesses by others of its workgroup.
 
-    Addresses that are computed from data count as any; of a loop the first iterations run, and the last one. A kernel
-    runs once for each set of offsets that its dispatches bind.
+    An address in workgroup memory that is computed from data is treated as any address; in a buffer it is not checked.
+    Of each loop, the first iterations and the last one are interpreted. A kernel is interpreted once for each set of
+    offsets that its dispatches bind.
 
     Args:
-        module: Kernels and functions that dispatch them; others are not looked at.
+        module: A module with kernels and the functions that dispatch them; other ops are ignored.
 
     Raises:
         NumericsError: Two invocations race, or not all of them reach a barrier; names the kernel, the op and its line.
@@ -315,7 +317,7 @@ def check_races(module: ModuleOp) -> None:
 
 
 def dispatches_of(module: ModuleOp) -> dict[str, list[Contents]]:
-    """Returns the different contents of bindings that each kernel is dispatched with, by its name."""
+    """Returns the distinct binding contents with which each kernel is dispatched, by the kernel's name."""
     found: dict[str, dict[bytes, Contents]] = {}
     for op in module.walk():
         if isinstance(op, DispatchOp):
@@ -330,10 +332,10 @@ def check_kernel(kernel: wgsl.KernelOp, contents: Contents) -> None:
 
     Args:
         kernel: The kernel.
-        contents: What some of its bindings contain.
+        contents: The known contents of its bindings.
 
     Raises:
-        NumericsError: As `check_races` says.
+        NumericsError: As `check_races`.
     """
     if any(isinstance(op, wgsl.WorkgroupAllocOp) for op in kernel.body.block.ops) or _updated(kernel):
         for number in sorted({0, WORKGROUPS - 1, *_thresholds(kernel)}):
@@ -341,7 +343,7 @@ def check_kernel(kernel: wgsl.KernelOp, contents: Contents) -> None:
 
 
 def _contents(op: DispatchOp) -> Contents:
-    """Returns what a dispatch's bindings contain, for those that are constants or hold an iteration index."""
+    """Returns the contents of a dispatch's bindings that are integer constants or hold an iteration index."""
     found: dict[int, Array] = {}
     for binding, value in enumerate(op.bindings):
         view = value.owner.base if isinstance(value.owner, RowOp) else value.owner
@@ -355,7 +357,10 @@ def _contents(op: DispatchOp) -> Contents:
 
 
 def _thresholds(kernel: wgsl.KernelOp) -> Iterator[int]:
-    """Yields the workgroups on both sides of each comparison of their number: kernels that share a dispatch."""
+    """Yields the workgroup indices on both sides of each comparison of a workgroup's index with a constant.
+
+    Such comparisons select the kernel in a dispatch that several kernels share.
+    """
     for op in kernel.walk():
         if isinstance(op, arith.CmpiOp):
             place, constant = _linear(op.lhs), _linear(op.rhs)
@@ -365,7 +370,7 @@ def _thresholds(kernel: wgsl.KernelOp) -> Iterator[int]:
 
 
 def _linear(value: SSAValue) -> tuple[int, int] | None:
-    """Returns how often a value has the workgroup's number on the first axis, and what it adds to that."""
+    """Returns the coefficients (a, b) of a value of the form `a * workgroup_id.x + b`; `None` for other values."""
     op = value.owner
     if isinstance(op, wgsl.WorkgroupIdOp):
         return (1, 0) if op.dim.value.data == 0 else None
@@ -387,7 +392,7 @@ def _chosen(condition: Array, one: Value, other: Value) -> Value:
 
 
 def _extrapolated(history: Sequence[Value], number: int) -> Value:
-    """Returns what a loop carries into an iteration, where it grew by the same in each of the leading ones."""
+    """Returns a carried value at a later iteration, if it grew by the same amount in each of the leading ones."""
     known = [one for one in history if one is not None]
     if len(known) < len(history):
         return None
@@ -403,12 +408,12 @@ def _updated(kernel: wgsl.KernelOp) -> set[SSAValue]:
 
 
 def _size_of(value: SSAValue) -> int:
-    """Returns how many elements a memory has."""
+    """Returns the number of elements of a memref."""
     assert isinstance(value.type, MemRefType)
     return value.type.element_count()
 
 
 def _is_integer(value: SSAValue) -> bool:
-    """Returns whether a value is an integer, or a memory has integers."""
+    """Returns whether a value is an integer, or a memref of integers."""
     kind = value.type.get_element_type() if isinstance(value.type, MemRefType) else value.type
     return isinstance(kind, IntegerType | IndexType)

@@ -1,7 +1,7 @@
-"""Runs one stage of a `buf.kernel` on numpy arrays: its whole iteration space at once, in pieces that bound memory.
+"""Interprets one stage of a `buf.kernel` with NumPy: its iteration space at once, in tiles that bound memory.
 
-Inside the body every value is an array that broadcasts to the space of loops: an axis has extent 1 where the value does
-not depend on that loop. That is also what tells a contraction apart: a sum of products whose factors each miss a loop.
+In the body, each value is an array that broadcasts to the iteration space: an axis has extent 1 if the value doesn't
+depend on that loop. This also identifies contractions: sums of products with a factor that is independent of a loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tensorgrad.interpreters.scalars import COMBINERS, RULES, Array, Combiner, e
 from tensorgrad.runtime.errors import ExecutionError
 
 TEMPORARY_BYTES = 64 << 20
-"""About how much the values of one piece of a stage may take together."""
+"""The approximate limit on the bytes that the values of one tile of a stage take together."""
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -34,7 +34,7 @@ _CONTROL = ("scf.if", "scf.for", "scf.yield", "linalg.yield", "linalg.index", "m
 
 @dataclass(frozen=True)
 class _Output:
-    """How one output of a stage comes about: a plain value, or a fold of `value` over the loops `folded`."""
+    """How an output of a stage is computed: as `value` itself, or as a reduction of `value` over the loops `folded`."""
 
     target: SSAValue
     map: AffineMap
@@ -49,7 +49,7 @@ class _Output:
 
 
 def read(array: Array, element: Attribute) -> Array:
-    """Stored elements as values: an `i1` is a word, true where it isn't 0."""
+    """Returns stored elements as values: an `i1` is stored as a word, and true unless it is 0."""
     return array != 0 if element == i1 else array
 
 
@@ -78,7 +78,7 @@ def check_range(indices: Sequence[Array], shape: Sequence[int], what: str) -> No
 
 
 def _window(array: Array, affine_map: AffineMap, ranges: Ranges, what: str) -> Array:
-    """Returns the part of an array that a plain map addresses, as a view with one axis a loop."""
+    """Returns the part of an array that a plain map addresses, as a view with one axis per loop."""
     bounds = [
         ranges[result.position]
         if isinstance(result, AffineDimExpr)
@@ -97,7 +97,7 @@ def _window(array: Array, affine_map: AffineMap, ranges: Ranges, what: str) -> A
 
 
 def _indices(ranges: Ranges) -> list[Array]:
-    """Returns the index of each loop, along an axis of its own."""
+    """Returns the indices of each loop, each along the loop's own axis."""
     rank = len(ranges)
     return [
         np.arange(low, high, dtype=np.int64).reshape([-1 if axis == loop else 1 for axis in range(rank)])
@@ -116,7 +116,11 @@ def gather(array: Array, affine_map: AffineMap, ranges: Ranges, what: str) -> Ar
 
 
 def scatter(array: Array, affine_map: AffineMap, extents: Sequence[int], values: Array, what: str) -> None:
-    """Writes the values of a whole space through an injective map."""
+    """Writes the values of a whole iteration space through a map.
+
+    Raises:
+        ExecutionError: The map is not injective, or an index is out of range.
+    """
     ranges = tuple((0, extent) for extent in extents)
     missing = set(range(len(extents))) - loops_of(affine_map)
     if any(extents[loop] > 1 for loop in missing):
@@ -135,7 +139,7 @@ def scatter(array: Array, affine_map: AffineMap, extents: Sequence[int], values:
 
 
 def contract(x: Array, y: Array, folded: Sequence[int]) -> Array:
-    """`x * y` summed over the axes `folded`, which stay with extent 1, by one batched matrix product."""
+    """Returns `x * y` summed over the axes `folded`, which remain with extent 1, by one batched matrix product."""
     extents = np.broadcast_shapes(x.shape, y.shape)
     rank = len(extents)
 
@@ -172,7 +176,7 @@ class Stage:
     """One `linalg.generic` of a kernel, checked and ready to run on any arrays.
 
     Raises:
-        ExecutionError: The stage holds an op, a type or a reduction that is not supported.
+        ExecutionError: The stage contains an unsupported op, type or reduction.
     """
 
     def __init__(self, stage: linalg.ops.GenericOp):
@@ -225,7 +229,7 @@ class Stage:
         return _Output(target, affine_map, value, COMBINERS[op.name], folded, factors)
 
     def _factors(self, op: Operation, value: SSAValue, folded: tuple[int, ...]) -> tuple[SSAValue, SSAValue] | None:
-        """Returns the factors of a sum of products that only the sum uses."""
+        """Returns the factors of a sum of products, if the product has no other use and a matrix product is cheaper."""
         product = value.owner
         if op.name != "arith.addf" or not folded or not isinstance(product, Operation):
             return None
@@ -233,7 +237,7 @@ class Stage:
             return None
         dependencies = self._find_dependencies()
         sides = [dependencies[operand] for operand in product.operands]
-        # Without a loop that a factor misses, a matrix product saves nothing.
+        # If both factors depend on all loops, a matrix product saves nothing.
         if any(len(side) == len(self.extents) for side in sides) and sides[0] == sides[1]:
             return None
         self.skipped.add(product)
@@ -258,7 +262,7 @@ class Stage:
                     yielded = [found.get(value, set()) for end in ends if end for value in end.operands]
                     loops = loops.union(*yielded)
                 if isinstance(op, scf.ForOp):
-                    # Twice: what one round yields, the next one starts from.
+                    # Twice, since values yielded by one iteration are carried into the next.
                     for _ in range(2):
                         found.update((argument, loops | condition) for argument in op.body.block.args)
                         visit(op.body.block, condition | loops)
@@ -271,7 +275,7 @@ class Stage:
         return found
 
     def _pieces(self) -> Iterator[Ranges]:
-        """Parts of the space whose values fit in memory together; reductions are cut last, and run innermost."""
+        """Yields tiles of the iteration space whose values fit in memory; reduction loops are tiled last, innermost."""
         kinds = buf.iterators_of(self.stage)
         order = sorted(range(len(self.extents)), key=lambda loop: kinds[loop] == IteratorType.REDUCTION)
         values = [
@@ -301,8 +305,8 @@ class Stage:
         """Computes the stage.
 
         Args:
-            arrays: Those of the kernel's block arguments and locals; written in place.
-            seed: Moves sums of f64 as rounding might.
+            arrays: The arrays of the kernel's block arguments and locals; outputs are written in place.
+            seed: The seed for perturbing f64 sums like rounding errors; `None` for no perturbation.
         """
         results = [self._initial(output) for output in self.outputs]
         for ranges in self._pieces():
@@ -327,7 +331,7 @@ class Stage:
 
 
 class _Evaluation:
-    """The values of a stage's body on one part of its space."""
+    """The values of a stage's body on one tile of its iteration space."""
 
     def __init__(self, stage: Stage, arrays: Mapping[SSAValue, Array], ranges: Ranges, seed: int | None):
         self.stage, self.arrays, self.ranges, self.seed = stage, arrays, ranges, seed
@@ -341,7 +345,7 @@ class _Evaluation:
         self._run(stage.block, None)
 
     def of_output(self, output: _Output) -> Array:
-        """Returns what one output gets from this part: its value, or the fold of it."""
+        """Returns this tile's contribution to an output: its values, or their reduction."""
         rank = len(self.ranges)
         if output.factors is not None:
             x, y = (_full_rank(self.values[factor], rank) for factor in output.factors)
@@ -360,7 +364,7 @@ class _Evaluation:
         return moved_sum(total, output.combiner.reduce(np.abs(value), output.folded, output.element), self.seed)
 
     def _spread(self, x: Array, y: Array, folded: tuple[int, ...]) -> tuple[Array, Array]:
-        """Repeats `x` along folded loops that neither factor depends on."""
+        """Broadcasts `x` along the reduction loops that neither factor depends on."""
         shape = list(x.shape)
         for loop in folded:
             low, high = self.ranges[loop]
@@ -369,7 +373,7 @@ class _Evaluation:
         return np.broadcast_to(x, shape), y
 
     def _run(self, block: Block, mask: Array | None) -> list[Array]:
-        """Runs a block; what it yields, where nothing was skipped. Under a mask, only true points are looked at."""
+        """Runs a block, and returns the operands of its `scf.yield`; under a mask, loads skip the false points."""
         for op in block.ops:
             if op in self.stage.skipped:
                 continue
@@ -403,7 +407,7 @@ class _Evaluation:
             self.values[result] = np.where(condition, on_true, on_false)
 
     def _repeat(self, op: scf.ForOp, mask: Array | None) -> None:
-        """A loop at every point at once; points whose own bound is reached keep what they carry."""
+        """Runs a loop at all points at once; points that have reached their own bound keep their carried values."""
         at, stop, step = (self.values[bound] for bound in (op.lb, op.ub, op.step))
         index, *arguments = op.body.block.args
         carried = [self.values[operand] for operand in op.iter_args]
