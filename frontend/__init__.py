@@ -1,7 +1,7 @@
 """A compiler for training: Python models become GPU programs, through levels of IR that can be read and edited.
 
-The public names are listed in `__init__.pyi`. They load when they are first used, so that importing this is cheap and a
-saved program runs without the compiler.
+The public names are listed in `__init__.pyi`. Each is imported on first use, so that importing the package is cheap and
+a saved program runs without the compiler.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tensorgrad.surface.stubs import listed
 _HOMES = listed("__init__.pyi")
 """The module of each public name."""
 
-globals()["__all__"] = sorted(_HOMES)  # type checkers read the stub, and follow no list that is computed
+globals()["__all__"] = sorted(_HOMES)  # type checkers read the stub instead, as they can't evaluate a computed list
 
 
 if os.environ.get("TG_LOG"):

@@ -1,4 +1,4 @@
-"""What happens beside a training run: early stops, checkpoints, logs, a picture of the loss."""
+"""Callbacks of `tg.fit`: early stopping, checkpoints, logs, a plot of the loss."""
 
 from tensorgrad.surface.calls import publish
 from tensorgrad.train.callbacks import *

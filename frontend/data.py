@@ -1,4 +1,4 @@
-"""Batches to train on: from arrays, from functions or from any iterable, prepared while the step before runs."""
+"""Training batches: from arrays, functions or any iterable, prefetched while the previous step runs."""
 
 from tensorgrad.surface.calls import publish
 from tensorgrad.train.data import *

@@ -1,4 +1,4 @@
-"""Processes that train together: the group that this one was launched in, and its part of a batch."""
+"""Distributed training: the group of processes that this one was launched in, and this process's shard of a batch."""
 
 from __future__ import annotations
 
@@ -16,58 +16,58 @@ __all__ = ["Group", "Traffic", "barrier", "group", "is_first", "rank", "shard", 
 
 
 def group(timeout: float | None = None) -> Group:
-    """Returns the group of processes that this one was launched in; the group of one if no launcher started it.
+    """Returns the group of processes that this one was launched in, or a group of one if no launcher started it.
 
-    It is made at the first call, which begins this process's part in MPI. From then on an exception that ends a process
-    ends all. In a thread of `simulate` it is the simulated group.
+    The first call creates the group, and initializes MPI. From then on, an exception that ends one process ends all of
+    them. In a thread of `simulate`, this is the simulated group.
 
     Args:
-        timeout: Seconds that a call waits for the other processes before it raises; by default those of the variable
-            `TG_GROUP_TIMEOUT`, or 300. It can be changed by calling again.
+        timeout: The number of seconds that a call waits for the other processes before it raises; by default
+            `TG_GROUP_TIMEOUT`, or 300. A later call can change it.
 
     Raises:
-        GroupError: A launcher of MPI started this process and MPI can't be used; or the time-out is no positive number.
+        GroupError: An MPI launcher started this process but MPI can't be used, or the timeout is not a positive number.
     """
     return current_group(timeout)
 
 
 def rank() -> int:
-    """Returns this process's place in its group, from 0."""
+    """Returns this process's rank in its group, from 0."""
     return group().rank
 
 
 def size() -> int:
-    """Returns how many processes this one's group has."""
+    """Returns the number of processes in the group."""
     return group().size
 
 
 def is_first() -> bool:
-    """Returns whether this process is the first of its group, rank 0: the one that logs and saves for all."""
+    """Returns whether this process has rank 0, the one that logs and saves for the whole group."""
     return rank() == 0
 
 
 def barrier() -> None:
-    """Waits until every process of the group is here.
+    """Waits until every process of the group has reached this call.
 
     Raises:
-        GroupError: One did not come, or ended.
+        GroupError: Another process did not join, or ended.
     """
     group().barrier()
 
 
 def shard(batch: Any, axis: int = 0) -> Any:
-    """Returns this process's part of a batch: equal, contiguous parts in the order of ranks.
+    """Returns this process's shard of a batch; shards are equal, contiguous, and in rank order.
 
     Args:
-        batch: An array, or a tree of arrays such as a dict by name, that every process has whole.
-        axis: The axis that is divided. Arrays without axes are the same for all, and stay.
+        batch: The whole batch: an array, or a pytree of arrays such as a dict by name.
+        axis: The axis to divide. Scalars are the same in every process, and returned whole.
 
     Returns:
-        The parts, as views, in a tree like that of `batch`.
+        The shards, as views, in a pytree with the structure of `batch`.
 
     Raises:
-        InputError: An extent does not divide by the size of the group.
-        AxisError: An array has axes, but not this one.
+        InputError: The axis's extent is not divisible by the group's size.
+        AxisError: An array other than a scalar lacks the axis.
     """
     leaves, rebuild = flatten(batch)
     return rebuild([_part(leaf, axis) for leaf in leaves])

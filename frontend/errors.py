@@ -1,4 +1,4 @@
-"""The exceptions a user can meet. Each names the user's own line or argument, and is raised before anything changed."""
+"""The exceptions that users may see. Each names the user's line or argument, and is raised before anything changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ShapeError(UserError, ValueError):
 
 
 class AxisError(ShapeError, IndexError):
-    """An axis that a tensor has not."""
+    """An axis that a tensor doesn't have."""
 
 
 class IndexingError(ShapeError, IndexError):
@@ -40,19 +40,19 @@ class DTypeError(UserError, TypeError):
 
 
 class TraceError(UserError, RuntimeError):
-    """A traced value used where only a concrete one can be, or outside its trace; or a compile inside a trace."""
+    """A traced value used where a concrete one is required, or outside of its trace; or compiling inside a trace."""
 
 
 class ParameterError(UserError, ValueError):
-    """A model whose parameters can't be found, or changed when they must not."""
+    """A model whose parameters can't be found, or have changed when they must not."""
 
 
 class OptionError(UserError, ValueError):
-    """A setting out of its range: a learning rate that is NaN, an unknown device, …"""
+    """A setting that is out of range or unknown: a learning rate that is NaN, an unknown device, …"""
 
 
 class GradientError(UserError, RuntimeError):
-    """A backward pass, or a change in place, that would give a wrong gradient or none."""
+    """A backward pass or in-place change that would give a wrong gradient, or none."""
 
 
 class DivergenceError(UserError, ArithmeticError):
@@ -60,15 +60,14 @@ class DivergenceError(UserError, ArithmeticError):
 
 
 class UnknownNameError(TensorgradError, AttributeError):
-    """A name that a module or an object of ours has not.
+    """An attribute that a module or a tensorgrad object doesn't have.
 
-    Whether there is such an attribute is asked far more often than the answer is read, so what the name may be meant
-    for is looked up when the message is.
+    Most of these errors are caught unread, by `hasattr` for example, so the hint is only computed with the message.
 
     Args:
-        title: What lacks it, in words.
-        name: The name.
-        hint: Returns what it may be meant for, as the end of the message.
+        title: A description of the object that lacks the attribute.
+        name: The attribute's name.
+        hint: Returns a suggestion of what was meant, which ends the message.
     """
 
     def __init__(self, title: str, name: str, hint: Callable[[], str]):
@@ -81,19 +80,19 @@ class UnknownNameError(TensorgradError, AttributeError):
 
 
 class UnusedParameterWarning(UserWarning):
-    """A loss that doesn't depend on a parameter that it is to train: only its decay, if it has one, changes it."""
+    """A loss doesn't depend on a parameter that it is to train, which only weight decay, if any, changes."""
 
 
 class FrozenWarning(UserWarning):
-    """A model that was frozen, or not any more, after a program was compiled that goes on as it was."""
+    """A model was frozen or unfrozen after compilation, which does not affect the compiled program."""
 
 
 class PartialStateWarning(UserWarning):
-    """A part of a model's state that was set while the rest stays: parameters without running statistics, say."""
+    """Only a part of a model's state was set, such as parameters without running statistics; the rest is unchanged."""
 
 
 class EmptyAxisWarning(UserWarning, RuntimeWarning):
-    """A mean, variance or deviation of too few elements, which is NaN or infinite."""
+    """A mean, variance or standard deviation of too few elements, which is NaN or infinite."""
 
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""`TG_LOG`: what the compiler decides and why, by topic, on stderr.
+"""`TG_LOG`: logs the compiler's decisions and their reasons to stderr, by topic.
 
-Each topic is a logger of the standard library called `tensorgrad.<topic>`, so that a program can turn it on, and send
-it elsewhere, by `logging` alone.
+Each topic is a standard library logger called `tensorgrad.<topic>`, so that programs can enable and redirect it with
+`logging` alone.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import logging
 from tensorgrad.errors import OptionError
 
 VARIABLE = "TG_LOG"
-"""The environment variable: topics between commas, or `all`."""
+"""The environment variable: a comma-separated list of topics, or `all`."""
 
 TOPICS = ("passes", "fusion", "schedule", "memory", "cache")
 
 
 def log_to_stderr(wanted: str) -> None:
-    """Logs topics to stderr, and no longer to the loggers above them.
+    """Logs topics to stderr, and no longer to their parent loggers.
 
     Args:
-        wanted: Topics between commas, or `all`.
+        wanted: A comma-separated list of topics, or `all`.
 
     Raises:
         OptionError: There is no such topic.

@@ -1,4 +1,4 @@
-"""Checks for tests: derivatives against central differences, and values against values."""
+"""Assertions for tests: derivatives compared with central differences, and values compared within a tolerance."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["assert_close", "check_grads"]
 
 NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Flat: TypeAlias = Callable[..., tuple[Tensor, ...]]
-"""A function of float tensors to float tensors."""
+"""A function from float tensors to float tensors."""
 
 MODES = ("rev", "fwd")
 STEPS = (2e-3, 1e-3, 5e-4)
-"""Of central differences, which are extrapolated to an error of the sixth power."""
+"""The steps of central differences, which are extrapolated to sixth order."""
 
 TOLERANCES: dict[str, tuple[float, float]] = {
     "f16": (1e-3, 1e-5),
     "f32": (1.3e-6, 1e-5),
     "f64": (1e-7, 1e-7),
 }
-"""Relative and absolute, as PyTorch's; what is not a float has to be equal."""
+"""The relative and absolute tolerances, which are PyTorch's; other dtypes have to be equal."""
 
 
 def check_grads(
@@ -45,21 +45,22 @@ def check_grads(
 ) -> None:
     """Compares the derivatives of a function with central differences, in f64 on the reference.
 
-    Each tensor of floats is moved in a random direction, which is the same on every run: a derivative that is wrong at
-    one element shows. Those of higher order are differences of the derivative below, in each combination of modes. A
-    function that computes in f32 within has to be given tolerances to match, and one with a kink nearby none will do.
+    Derivatives are taken along a random direction of each float tensor, the same on every run, so that an error in a
+    single element is detected. A derivative of higher order is compared with differences of the next lower one, in each
+    combination of modes. A function that computes in f32 internally needs larger tolerances; near a kink, central
+    differences are wrong, and no tolerance helps.
 
     Args:
-        f: A function of trees of tensors to a tree of tensors, with a float among its results.
-        args: Its arguments. Floats become f64; all others stay as they are.
-        order: The highest derivative, at least 1.
-        modes: Of `rev`, by `tg.vjp`, and `fwd`, by `tg.jvp`.
-        rtol: How far a derivative may be from differences, relative to these.
-        atol: How far it may be off at least.
+        f: A function from pytrees of tensors to a pytree of tensors, of which at least one is a float.
+        args: Its arguments. Floats are converted to f64; others are passed unchanged.
+        order: The highest order of derivatives to check, at least 1.
+        modes: The modes to check: "rev" for `tg.vjp`, "fwd" for `tg.jvp`, or both.
+        rtol: The tolerance relative to the differences.
+        atol: The absolute tolerance, which is added.
 
     Raises:
-        AssertionError: A derivative differs, or is not finite; the message names the order, the modes and the argument.
-        OptionError: `order` or `modes` is none of these.
+        AssertionError: A derivative differs, or is not finite; names the order, the modes and the argument.
+        OptionError: `order` is not a positive integer, or a mode is unknown.
         DTypeError: No argument or no result is a float.
 
     Example:
@@ -103,13 +104,13 @@ def _floats(tree: Any) -> tuple[Tensor, ...]:
 
 
 class _Check:
-    """A comparison of derivatives with differences.
+    """A comparison of derivatives with central differences.
 
     Attributes:
-        titles: What the arguments are called.
-        modes: Those to try.
+        titles: The arguments' names in error messages.
+        modes: The modes to check.
         rtol: The relative tolerance.
-        atol: The absolute one.
+        atol: The absolute tolerance.
     """
 
     def __init__(self, titles: Sequence[str], modes: tuple[str, ...], rtol: float, atol: float):
@@ -117,13 +118,13 @@ class _Check:
         self._random = np.random.default_rng(0)
 
     def run(self, function: Flat, points: Sequence[NumpyArray], below: tuple[str, ...], order: int) -> None:
-        """Checks the first derivative of a function, then those of each mode's derivative.
+        """Checks the first derivative of a function, then recursively the derivatives of that, in each mode.
 
         Args:
-            function: The function, itself a derivative by the modes in `below`.
-            points: Where.
-            below: The modes by which it came about.
-            order: How many derivatives are left.
+            function: The function: the user's, differentiated in the modes `below`.
+            points: The point to differentiate at.
+            below: The modes of the derivatives taken so far, innermost first.
+            order: The number of derivatives still to take.
         """
         results = [np.asarray(one) for one in function(*map(Array, points))]
         weights = [Array(self._direction(one.shape)) for one in results]
@@ -156,13 +157,13 @@ class _Check:
         return lambda *at: tuple(vjp(function, *at)[1](tuple(weights)))
 
     def _pushed(self, function: Flat, directions: Sequence[Tensor]) -> Flat:
-        """Returns the derivative of a function along directions."""
+        """Returns the directional derivative of a function along directions of its arguments."""
         return lambda *at: jvp(function, at, directions)[1]
 
     def _differences(
         self, function: Flat, points: Sequence[NumpyArray], place: int, direction: NumpyArray
     ) -> list[NumpyArray]:
-        """Returns the derivative of each result along a direction of one argument."""
+        """Returns the derivative of each result along a direction of one argument, by central differences."""
 
         def at(by: float) -> list[NumpyArray]:
             moved = [np.asarray(x + by * direction) if i == place else x for i, x in enumerate(points)]
@@ -197,15 +198,17 @@ def assert_close(
     """Compares tensors, or trees of them: structure, shapes, and `|actual - expected| <= atol + rtol * |expected|`.
 
     Args:
-        actual: A tensor, or a tree of them. A list is a tensor beside one, else a tree.
-        expected: What it has to be; dtypes may differ.
-        rtol: The relative tolerance. Without it and `atol`, that of the coarser dtype of two floats: 1e-3 for f16,
-            1.3e-6 for f32 and 1e-7 for f64; 0 where one is no float. It is 0 where only `atol` is given.
-        atol: The absolute tolerance: 1e-5 for f16 and f32, 1e-7 for f64. It is 0 where only `rtol` is given.
-        equal_nan: Whether NaN is close to NaN.
+        actual: A tensor, or a pytree of tensors. A list is a tensor if the other argument is one, else a pytree.
+        expected: The expected values; dtypes may differ.
+        rtol: The relative tolerance. If neither tolerance is given, it depends on the coarser dtype of two floats: 1e-3
+            for f16, 1.3e-6 for f32 and 1e-7 for f64; 0 unless both are floats. If only `atol` is given, it is 0.
+        atol: The absolute tolerance. If neither is given, 1e-5 for f16 and f32, 1e-7 for f64, and 0 unless both are
+            floats. If only `rtol` is given, it is 0.
+        equal_nan: Whether NaN equals NaN.
 
     Raises:
-        AssertionError: They differ. The message says in which leaf, how many elements, and by how much at most where.
+        AssertionError: They differ; names the leaf, the number of such elements, and the largest difference with its
+            index.
 
     Example:
         >>> import tensorgrad as tg
@@ -240,7 +243,7 @@ def _listed(tree: Any) -> str:
 def _problems(
     actual: NumpyArray, expected: NumpyArray, rtol: float | None, atol: float | None, equal_nan: bool
 ) -> Iterator[str]:
-    """Yields what is wrong with one tensor, if anything is."""
+    """Yields the error messages about one tensor: at most one."""
     if actual.shape != expected.shape:
         yield f"shape {actual.shape}, expected {expected.shape}"
         return
@@ -262,7 +265,7 @@ def _problems(
 
 
 def _greatest(size: NumpyArray, wrong: NumpyArray, actual: NumpyArray, expected: NumpyArray) -> str:
-    """Returns the greatest of sizes where something is wrong, NaN before all numbers, with the values there."""
+    """Returns the largest error among the wrong elements as text, with its index and values; NaN counts as largest."""
     place = np.unravel_index(
         int(np.argmax(np.where(wrong, np.nan_to_num(size, nan=np.inf, posinf=np.inf), -1.0))), size.shape
     )

@@ -1,7 +1,7 @@
 """The Array API standard on tensorgrad's functions: a namespace for code that works on the arrays of any library.
 
-It is what `x.__array_namespace__()` gives, outside of traces and inside, where functions have derivatives. What it
-covers, and what it leaves out, is in docs/reference/array-api.md.
+`x.__array_namespace__()` returns it, outside of traces and inside, where its functions are differentiable.
+docs/reference/array-api.md lists what it covers and what it omits.
 """
 
 from __future__ import annotations

@@ -19,19 +19,20 @@ from tensorgrad.tracing.tensor import Array, Tensor, Traced
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Returns an array of what an object holds.
+    """Returns an object's contents as an array.
 
     Args:
-        obj: An array, of another library too; a number; or nested lists and tuples of them, traced arrays included.
-        dtype: The dtype. Without it arrays keep their own where tensorgrad has it; Python's numbers become f32, i32
-            or bool.
-        device: Where it lives; by default where `obj` does, else on the host, whose arrays go along to any device.
-        copy: Whether to copy; `None` copies what is not an array of ours, and `False` shares its memory, as
+        obj: An array, possibly of another library; a number; or nested lists and tuples of these, which may be traced.
+        dtype: The dtype. By default, arrays keep theirs if tensorgrad has it, and Python numbers become f32, i32 or
+            bool.
+        device: The result's device; by default that of `obj`, or else the host, whose arrays can be used with any
+            device.
+        copy: Whether to copy. `None` copies only if `obj` is not a tensorgrad array; `False` shares the memory, as
             `from_dlpack` does.
 
     Raises:
-        OptionError: `copy` is `False`, and a copy is needed; or there is no such device.
-        DTypeError: Values that don't fit.
+        OptionError: `copy` is `False` but a copy is needed, or there is no such device.
+        DTypeError: Values don't fit the dtype.
     """
     check_device(device)
     if copy is False and not isinstance(obj, Tensor):
@@ -64,7 +65,7 @@ def _stacked(nested: Any) -> Tensor:
 
 
 def _dtype_within(obj: Any) -> DType | None:
-    """Returns the dtype that another library's array has, if it is one of ours."""
+    """Returns the dtype of another library's array, if tensorgrad has it."""
     if isinstance(obj, (list, tuple)) or (isinstance(obj, (bool, int, float)) and not isinstance(obj, np.generic)):
         return None
     found = as_numpy("asarray: the object", obj).dtype
@@ -72,15 +73,15 @@ def _dtype_within(obj: Any) -> DType | None:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Returns an array of the numbers that another library's array holds, over DLPack: a copy.
+    """Returns a copy of another library's array, exchanged over DLPack.
 
-    With `copy=False` it shares the array's memory, which nobody may change from then on, as long as the array here is
-    in use; see `tg.from_dlpack`. An array of ours stays on its device unless `device` says otherwise, and no derivative
-    goes through the copy.
+    With `copy=False`, the result shares the array's memory, which must not change as long as the result is in use; see
+    `tg.from_dlpack`. A tensorgrad array stays on its device unless `device` is given, and derivatives don't propagate
+    through the copy.
 
     Raises:
-        OptionError: `copy` is `False`, and the memory can't be shared; or there is no such device.
-        DTypeError: It has no `__dlpack__`, or values that don't fit.
+        OptionError: `copy` is `False` but the memory can't be shared, or there is no such device.
+        DTypeError: The object has no `__dlpack__`, or values that don't fit.
     """
     check_device(device)
     if isinstance(x, Array):
@@ -97,7 +98,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 def arange(
     start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
-    """Returns the numbers `start, start + step, …` below `stop`, or from 0 to `start`: i32, or f32 of floats."""
+    """Returns `start, start + step, …` up to but excluding `stop`, or 0 to `start`; as i32, or f32 for floats."""
     return on_device(shape.arange(start, stop, step, dtype), device)
 
 
@@ -118,7 +119,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """Returns an array of a shape filled with a number; without `dtype` in the number's."""
+    """Returns an array of a shape filled with a number, by default in the number's dtype."""
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     return on_device(broadcast_to(asarray(fill_value, dtype=dtype), extents), device)
 
@@ -177,7 +178,7 @@ def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def _within(k: int, *extents: int) -> int:
-    """Returns the number of a diagonal, or of one next to the matrix where it lies farther away."""
+    """Returns the offset of a diagonal, clamped to those of the first diagonals outside of the matrix."""
     return max(-extents[0] - 1, min(k, extents[-1] + 1)) if extents else k
 
 

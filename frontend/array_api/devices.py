@@ -10,19 +10,19 @@ from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import current_trace
 
 DEVICE = "host"
-"""Where arrays are that live on no device: they go along with tensors of any."""
+"""The device of arrays in host memory, which can be combined with tensors on any device."""
 
 TAKEN = (DEVICE, "cpu", "wgpu", "numpy")
-"""What `device=` may be."""
+"""The values of `device=`."""
 
 
 def on_device(x: Tensor, device: Any) -> Tensor:
-    """Returns an array on a device; itself where it is there, or where all runs where the program does: in a trace.
+    """Returns an array on a device: itself if it is already there, or inside a trace, which runs on one device.
 
     Raises:
-        OptionError: There is no such device, or it is the host for a tensor that lives on a device.
-        DTypeError: The device has no elements of the dtype.
-        TraceError: A tensor that lives on a device is to be moved inside a trace.
+        OptionError: There is no such device, or it is the host and the tensor lives on a device.
+        DTypeError: The device doesn't support the dtype.
+        TraceError: A tensor that lives on a device is moved inside a trace.
     """
     check_device(device)
     if device is None or not isinstance(x, Array) or x.device == device:
@@ -31,7 +31,7 @@ def on_device(x: Tensor, device: Any) -> Tensor:
 
 
 def check_device(device: Any) -> None:
-    """Checks a device that an array is to be used on.
+    """Checks the name of a device.
 
     Raises:
         OptionError: There is no such device.

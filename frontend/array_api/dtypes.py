@@ -1,4 +1,4 @@
-"""Dtypes of the Array API standard that tensorgrad has, and the functions of dtypes."""
+"""The dtypes of the Array API standard that tensorgrad has, and functions on dtypes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DTYPES: dict[str, DType] = {
     "float32": float32,
     "float64": float64,
 }
-"""The standard's names of those dtypes that it has itself, which f16 is not."""
+"""The standard's names of its dtypes; f16 is not among them."""
 
 DEFAULTS: dict[str, DType] = {"real floating": float32, "integral": int32, "indexing": int32}
 
@@ -46,12 +46,12 @@ KINDS: dict[str, str] = {
     "complex floating": "c",
     "numeric": "iufc",
 }
-"""The kinds of dtypes, by the letters that numpy has for them."""
+"""The standard's kinds of dtypes, each as NumPy kind letters."""
 
 
 @dataclass(frozen=True)
 class FloatInfo:
-    """The machine limits of a dtype of floats."""
+    """The machine limits of a float dtype."""
 
     bits: int
     eps: float
@@ -63,7 +63,7 @@ class FloatInfo:
 
 @dataclass(frozen=True)
 class IntegerInfo:
-    """The machine limits of a dtype of integers."""
+    """The machine limits of an integer dtype."""
 
     bits: int
     max: int
@@ -76,10 +76,10 @@ def _dtype_of(x: Any) -> DType:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """Returns the machine limits of a dtype of floats, or of an array's.
+    """Returns the machine limits of a float dtype, given the dtype or an array.
 
     Raises:
-        DTypeError: It is another dtype.
+        DTypeError: It is not a float dtype.
     """
     dtype = _dtype_of(type)
     if dtype.kind != "f":
@@ -90,10 +90,10 @@ def finfo(type: Any, /) -> FloatInfo:
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
-    """Returns the machine limits of a dtype of integers, or of an array's.
+    """Returns the machine limits of an integer dtype, given the dtype or an array.
 
     Raises:
-        DTypeError: It is another dtype.
+        DTypeError: It is not an integer dtype.
     """
     dtype = _dtype_of(type)
     if dtype.kind not in "iu":
@@ -118,11 +118,11 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
 
 
 def can_cast(from_: Any, to: Any, /) -> builtins.bool:
-    """Returns whether promotion of a dtype, or an array's, and another gives the other; across kinds too."""
+    """Returns whether promoting a dtype, or an array's, with the dtype `to` gives `to`, across kinds too."""
     given, wanted = _dtype_of(from_), as_dtype(to)
     try:
         return promote(given, wanted) == wanted
-    except DTypeError:  # a signed dtype and u64 have nothing in common
+    except DTypeError:  # signed dtypes and u64 have no common dtype
         return False
 
 
@@ -150,7 +150,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 
 _ORDER = {"b": 0, "i": 1, "u": 1, "f": 2}
-"""Python scalars have no say in the dtype, unless they are of a later kind than the arrays."""
+"""The order of kinds: a Python scalar affects the result's dtype only if its kind is later than those of the arrays."""
 
 
 def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> Tensor:
@@ -159,12 +159,12 @@ def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = True, device: Any = N
     Args:
         x: An array.
         dtype: The dtype.
-        copy: Whether to copy an array that has the dtype already. One of the host is given itself: it doesn't change.
-        device: Where it lives; by default where `x` does.
+        copy: Whether to copy an array that already has the dtype. Host arrays are immutable, and never copied.
+        device: The result's device; by default that of `x`.
 
     Raises:
         OptionError: There is no such device.
-        DTypeError: There is no such dtype, or not on the device.
+        DTypeError: There is no such dtype, or the device doesn't support it.
     """
     found = on_device(promotion.cast(x, dtype), device)
     return found.clone() if copy and found is x else found

@@ -1,4 +1,4 @@
-"""Systems of linear equations, determinants and Cholesky factors, by loops over columns that have derivatives."""
+"""Systems of linear equations, determinants and Cholesky factors, by differentiable loops over columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorgrad.transforms.control import scan
 
 
 def solution(matrices: Tensor, right: Tensor) -> Tensor:
-    """Returns `x` of `matrices @ x = right`, of stacks that broadcast; not finite where a matrix is singular."""
+    """Returns the solution `x` of `matrices @ x = right`; batch axes broadcast. Not finite if a matrix is singular."""
     left, right = as_float(matrices), as_float(right)
     batch = broadcast_shapes(left.shape[:-2], right.shape[:-2], what="solve")
     parts = [broadcast_to(part, (*batch, *part.shape[-2:])) for part in (left, right)]
@@ -24,16 +24,16 @@ def solution(matrices: Tensor, right: Tensor) -> Tensor:
 
 
 def eliminated(rows: Tensor, columns: int, through_zeros: bool) -> tuple[Tensor, Tensor]:
-    """Eliminates columns in stacks of rows, by Gauss and Jordan with the largest pivot of each column.
+    """Eliminates the leading columns of stacks of matrices, by Gauss-Jordan elimination with partial pivoting.
 
     Args:
-        rows: Rows of equations, in f16 they are computed in f32.
-        columns: How many columns to eliminate, from the first.
-        through_zeros: Whether to go on behind a pivot of 0, as determinants do; else what follows is not finite.
+        rows: Matrices of shape (..., m, n); f16 is computed in f32.
+        columns: The number of columns to eliminate.
+        through_zeros: Whether to continue after a zero pivot, as determinants need; otherwise results are not finite.
 
     Returns:
-        The rows, whose eliminated columns are those of the identity, and the pivots along a new first axis, each with
-        the sign of the exchange of rows that it came by.
+        The matrices, whose eliminated columns are those of the identity; and the pivots along a new first axis, negated
+        for row exchanges, so that their product is the determinant.
     """
     if not columns:
         return rows, full((0, *rows.shape[:-2]), 1, rows.dtype)
@@ -67,7 +67,7 @@ def _row(rows: Tensor, which: Tensor) -> Tensor:
 
 
 def cholesky_factor(matrices: Tensor) -> Tensor:
-    """Returns the lower factors `L` of `L @ L.mT = matrices`; NaN where a matrix is not positive definite."""
+    """Returns the lower triangular `L` with `L @ L.mT = matrices`; NaN if a matrix is not positive definite."""
     if not matrices.size:
         return matrices
     symmetric = (matrices + swapaxes(matrices, -1, -2)) * 0.5

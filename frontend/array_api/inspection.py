@@ -18,7 +18,7 @@ class NamespaceInfo:
     """The result of `__array_namespace_info__`."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Returns the capabilities of the namespace: masks and shapes that depend on data, outside of traces."""
+        """Returns the namespace's capabilities: boolean indexing and data-dependent shapes, outside of traces."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
@@ -31,7 +31,7 @@ class NamespaceInfo:
         return dict(DEFAULTS)
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
-        """Returns the dtypes of a kind, or all, by the names that the standard has for them.
+        """Returns the dtypes of a kind, or all of them, by their names in the standard.
 
         Raises:
             OptionError: There is no such device or kind.
@@ -40,20 +40,20 @@ class NamespaceInfo:
         return {name: dtype for name, dtype in DTYPES.items() if kind is None or isdtype(dtype, kind)}
 
     def devices(self) -> list[str]:
-        """Returns the devices that are there in any case: of "wgpu" only a driver knows whether it has an adapter."""
+        """Returns the devices that always exist; whether "wgpu" has an adapter is known only to its driver."""
         return [device for device in TAKEN if device != "wgpu"]
 
 
 def __array_namespace_info__() -> NamespaceInfo:
-    """Returns what describes the namespace."""
+    """Returns the description of the namespace."""
     return NamespaceInfo()
 
 
 def check_version(api_version: str | None) -> None:
-    """Checks a version of the standard that is asked for.
+    """Checks a requested version of the standard.
 
     Raises:
-        OptionError: The namespace does not follow it.
+        OptionError: The namespace does not implement it.
     """
     if api_version is not None and api_version not in VERSIONS:
         known = ", ".join(VERSIONS)

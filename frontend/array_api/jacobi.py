@@ -1,8 +1,8 @@
-"""Eigenvalues of symmetric matrices, by Jacobi's rotations of disjoint pairs of rows.
+"""Eigenvalues of symmetric matrices, by parallel Jacobi rotations of disjoint pairs of rows.
 
-In a round each row is in one pair; a sweep is the `n - 1` rounds in which each two rows meet once. Source: Brent and
-Luk, The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays, SIAM J. Sci. Stat.
-Comput. 6 (1985). The loops are not differentiated: what has eigenvectors has formulas for derivatives.
+In a round, each row belongs to one pair; a sweep consists of `n - 1` rounds, in which every two rows are paired once.
+Source: Brent and Luk, The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays, SIAM
+J. Sci. Stat. Comput. 6 (1985). The loops are not differentiated; derivatives have closed forms in the eigenvectors.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from tensorgrad.transforms.custom_vjp import custom_vjp
 State = TypeVar("State")
 
 SWEEPS = 60
-"""How many there are at most. Random matrices of 128 rows took about 10; the most that was seen up to this size, where
-half of the eigenvalues are equal, is 32."""
+"""The maximum number of sweeps. Random matrices of 128 rows took about 10; the most observed up to this size is 32, if
+half of the eigenvalues are equal."""
 SETTLED = 4
-"""Sweeps end behind one that met no more than this times eps, relative to the largest element of the diagonal."""
+"""Sweeps stop once twice every off-diagonal element is at most this times eps, relative to the largest diagonal one."""
 
 
 def until_settled(turn: Callable[[State], tuple[State, Tensor]], state: State, rows: int) -> State:
-    """Returns the state after sweeps.
+    """Runs sweeps until they change nothing but rounding errors, or for `SWEEPS`; returns the final state.
 
     Args:
-        turn: One round: takes the state, returns the next one, and whether it met more than rounding errors.
-        state: A pytree of tensors.
-        rows: How many rows there are, an even number.
+        turn: Runs one round: returns the next state, and whether an element was larger than rounding errors.
+        state: The initial state, a pytree of tensors.
+        rows: The number of rows, which is even.
     """
 
     def round_(carry: Any, _: None) -> tuple[Any, None]:
@@ -60,7 +60,7 @@ def until_settled(turn: Callable[[State], tuple[State, Tensor]], state: State, r
 
 
 def rotation(gap: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns cosines and sines of the smaller angles that make `[[0, product / 2], [product / 2, gap]]` diagonal."""
+    """Returns the cosines and sines of the smaller angles that diagonalize `[[0, product / 2], [product / 2, gap]]`."""
     divisor = gap + copysign(hypot(gap, product), gap)
     is_flat = equal(divisor, 0.0)
     tangent = where(is_flat, 0.0, product / where(is_flat, 1.0, divisor))
@@ -69,8 +69,10 @@ def rotation(gap: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def turned(rows: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotates each row of the upper half with that below it in the lower half, and pairs them anew: all rows but the
-    first move on by one place, around both halves."""
+    """Rotates each row of the upper half with its counterpart in the lower half, then forms the next round's pairs.
+
+    For that, all rows except the first move by one place, cyclically through both halves.
+    """
     half = rows.shape[-2] // 2
     upper, lower = rows[..., :half, :], rows[..., half:, :]
     cosine, sine = expand_dims(cosine, -1), expand_dims(sine, -1)
@@ -87,7 +89,7 @@ def rounding(x: Tensor) -> float:
 
 
 def padded_rows(x: Tensor, columns: int = 0) -> Tensor:
-    """Appends a row of zeros where the number of rows is odd, and columns of zeros."""
+    """Appends a row of zeros if the number of rows is odd, and `columns` columns of zeros."""
     widths = [(0, 0)] * (x.ndim - 2) + [(0, x.shape[-2] % 2), (0, columns)]
     return pad(x, widths) if any(high for _, high in widths) else x
 
@@ -128,28 +130,28 @@ def _eigen(matrices: Tensor) -> tuple[Tensor, Tensor]:
 
 
 eigenvalues = custom_vjp(_eigenvalues)
-"""Those of symmetric matrices that have elements, ascending."""
+"""Returns the eigenvalues of nonempty symmetric matrices, ascending."""
 eigen = custom_vjp(_eigen)
-"""Eigenvalues of symmetric matrices that have elements, ascending, and eigenvectors in the columns of a matrix.
+"""Returns the eigenvalues of nonempty symmetric matrices, ascending, and the eigenvectors, as columns of a matrix.
 
-Where eigenvalues are equal to rounding, eigenvectors have no derivative: what the formula divides by their difference
-counts as 0 there.
+Eigenvectors have no derivative where eigenvalues are equal up to rounding: there, terms of the formula that are divided
+by their difference are taken as 0.
 """
 
 
 def inverse_gaps(gaps: Tensor, limit: Tensor) -> Tensor:
-    """Returns reciprocals; 0 of what is not larger than a limit."""
+    """Returns the reciprocals of gaps, and 0 for gaps whose magnitude is at most `limit`."""
     is_none = less_equal(stop_gradient(absolute(gaps)), stop_gradient(limit))
     return where(is_none, 0.0, 1.0 / where(is_none, 1.0, gaps))
 
 
 def on_diagonal(values: Tensor) -> Tensor:
-    """Returns matrices with these diagonals."""
+    """Returns diagonal matrices with these diagonals."""
     return expand_dims(values, -1) * eye(values.shape[-1], dtype=values.dtype)
 
 
 def rounding_limit(values: Tensor, extent: int) -> Tensor:
-    """Returns which gaps between values count as none: those up to `8 * extent * eps` times the largest value.
+    """Returns the largest gap between values that counts as 0: `8 * extent * eps` times the largest value.
 
     The result has shape (..., 1, 1).
     """

@@ -84,9 +84,9 @@ class Svd(NamedTuple):
 
 
 def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
-    """Returns the Cholesky factors of symmetric positive definite matrices, lower ones or `upper` ones.
+    """Returns the Cholesky factors of symmetric positive definite matrices: lower triangular, or upper with `upper`.
 
-    NaN where a matrix is not positive definite. Of a matrix that is not symmetric the symmetric part counts.
+    They are NaN if a matrix is not positive definite. Of a matrix that is not symmetric, the symmetric part is used.
 
     Raises:
         ShapeError: The matrices are not square.
@@ -96,9 +96,9 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
 
 
 def det(x: Any, /) -> Tensor:
-    """Returns the determinants of matrices, by elimination with the largest pivot of each column.
+    """Returns the determinants of matrices, by elimination with partial pivoting.
 
-    Their derivative is exact where the matrix is regular.
+    The derivative is exact if the matrix is nonsingular.
 
     Raises:
         ShapeError: The matrices are not square.
@@ -122,7 +122,7 @@ def _pivots(what: str, x: Any) -> Tensor:
 
 
 def inv(x: Any, /) -> Tensor:
-    """Returns the inverses of matrices; not finite where one is singular.
+    """Returns the inverses of matrices; not finite if a matrix is singular.
 
     Raises:
         ShapeError: The matrices are not square.
@@ -132,14 +132,14 @@ def inv(x: Any, /) -> Tensor:
 
 
 def solve(x1: Any, x2: Any, /) -> Tensor:
-    """Returns `x` of `x1 @ x = x2`; not finite where a matrix is singular.
+    """Returns the solution `x` of `x1 @ x = x2`; not finite if a matrix is singular.
 
     Args:
         x1: Square matrices.
-        x2: A vector, or matrices whose stacks broadcast with those of `x1`.
+        x2: A vector, or matrices whose batch axes broadcast with those of `x1`.
 
     Raises:
-        ShapeError: The matrices are not square, or don't fit the right side.
+        ShapeError: The matrices are not square, or don't match the right-hand side.
     """
     left, right = numbers("solve", _square("solve", x1), x2)
     columns = expand_dims(right, -1) if right.ndim == 1 else right
@@ -150,10 +150,10 @@ def solve(x1: Any, x2: Any, /) -> Tensor:
 
 
 def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
-    """Returns `Q` with orthonormal columns and the upper triangular `R` of `Q @ R = x`, in f32 or f64.
+    """Returns `Q` with orthonormal columns and upper triangular `R` with `Q @ R = x`, in f32 or f64.
 
-    The diagonal of `R` is not negative, so NumPy's factors may differ in signs. Derivatives, of any order, are exact
-    where the first `min(m, n)` columns of `x` are independent.
+    The diagonal of `R` is nonnegative, so NumPy's factors may differ in sign. Derivatives of any order are exact if the
+    first `min(m, n)` columns of `x` are linearly independent.
 
     Args:
         x: Matrices of shape (..., m, n).
@@ -162,7 +162,7 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
     Raises:
         ShapeError: `x` has fewer than two axes.
         DTypeError: It is f16.
-        OptionError: The mode is neither.
+        OptionError: The mode is unknown.
     """
     if mode not in ("reduced", "complete"):
         raise OptionError(f"{user_line()}: qr: mode is 'reduced' or 'complete', not {mode!r}")
@@ -170,7 +170,7 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
 
 
 def _matrices(what: str, x: Any) -> Tensor:
-    """Returns stacks of matrices of f32 or f64."""
+    """Returns the argument as stacks of matrices, after checking that they are f32 or f64."""
     tensor = as_float(x)
     if tensor.ndim < 2:
         raise ShapeError(f"{user_line()}: {what}: takes an array of two axes or more, not {tensor.shape}")
@@ -182,12 +182,12 @@ def _matrices(what: str, x: Any) -> Tensor:
 def eigh(x: Any, /) -> Eigh:
     """Returns the eigenvalues of symmetric matrices, ascending, and their eigenvectors, the columns of a matrix.
 
-    Computed by Jacobi's rotations in f32 or f64. The signs of eigenvectors are not specified, nor the basis for an
-    eigenvalue that occurs several times. Of a matrix that is not symmetric the symmetric part counts.
+    Computed by Jacobi rotations in f32 or f64. The signs of eigenvectors are unspecified, and so is the basis for a
+    repeated eigenvalue. Of a matrix that is not symmetric, the symmetric part is used.
 
-    Derivatives, of any order, are exact where all eigenvalues differ. Between eigenvectors whose eigenvalues are equal,
-    up to rounding, they are taken as 0: the gradients remain finite, but are right only of what depends on the
-    eigenvalues alone and doesn't depend on their order, to first order.
+    Derivatives of any order are exact if all eigenvalues differ. Between eigenvectors whose eigenvalues are equal up to
+    rounding, they are taken as 0: gradients remain finite, but are correct only to first order, and only for functions
+    of the eigenvalues that don't depend on their order.
 
     Raises:
         ShapeError: The matrices are not square.
@@ -216,19 +216,18 @@ def _symmetric(what: str, x: Any) -> Tensor:
 
 
 def svd(x: Any, /, *, full_matrices: bool = True) -> Svd:
-    """Returns the singular values `S` of matrices, descending, and singular vectors: `(U * S) @ Vh = x`.
+    """Returns the singular values `S` of matrices, descending, and singular vectors, with `(U * S) @ Vh = x`.
 
-    Computed by one-sided Jacobi rotations in f32 or f64. Pairs of singular vectors have no particular sign.
+    Computed by one-sided Jacobi rotations in f32 or f64. The signs of pairs of singular vectors are unspecified.
 
-    Derivatives, of any order, are exact where the `min(m, n)` singular values differ and none is 0. Between singular
-    vectors whose values are equal, up to rounding, and beside a value of 0, they are taken as 0: the gradients remain
-    finite, but are right only of what depends on the singular values alone and doesn't depend on their order, to first
-    order.
+    Derivatives of any order are exact if the `min(m, n)` singular values differ and none is 0. Between singular vectors
+    whose values are equal up to rounding, and for singular values of 0, they are taken as 0: gradients remain finite,
+    but are correct only to first order, and only for functions of the singular values that don't depend on their order.
 
     Args:
         x: Matrices of shape (..., m, n).
-        full_matrices: Whether `U` has shape (..., m, m) and `Vh` (..., n, n), completed in some way, instead of
-            (..., m, k) and (..., k, n) with `k = min(m, n)`.
+        full_matrices: Whether `U` has shape (..., m, m) and `Vh` (..., n, n), completed to arbitrary orthonormal bases,
+            instead of (..., m, k) and (..., k, n) with `k = min(m, n)`.
 
     Raises:
         ShapeError: `x` has fewer than two axes.
@@ -267,12 +266,12 @@ def _tall(x: Tensor) -> Tensor:
 def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     """Returns the Moore-Penrose pseudoinverses of matrices.
 
-    The derivatives, of any order, are exact where matrices nearby have the same rank; equal singular values do no harm.
+    Derivatives of any order are exact if nearby matrices have the same rank, even if singular values are equal.
 
     Args:
         x: Matrices of shape (..., m, n).
-        rtol: Which part of the largest singular value others have to exceed to count: a number, or an array of the
-            shape of the stack. It is `max(m, n) * eps` if there is none.
+        rtol: The cutoff for singular values, relative to the largest: a number, or an array with the shape of the batch
+            axes. Smaller ones are taken as 0. By default `max(m, n) * eps`.
 
     Raises:
         ShapeError: `x` has fewer than two axes, or `rtol` doesn't fit.
@@ -287,14 +286,14 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
 
 
 def _cutoff(matrices: Tensor, rtol: Any) -> Tensor:
-    """Returns a share of the largest singular value for each matrix."""
+    """Returns the relative cutoff for singular values of each matrix."""
     if rtol is None:
         rtol = max(matrices.shape[-2:]) * float(np.finfo(matrices.dtype).eps)
     return broadcast_to(cast(as_tensor(rtol), matrices.dtype), matrices.shape[:-2])
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
-    """Returns how many singular values of matrices exceed `rtol` times the largest, as i32; see `pinv`.
+    """Returns the number of singular values that exceed `rtol` times the largest, as i32; see `pinv`.
 
     Raises:
         ShapeError: `x` has fewer than two axes, or `rtol` doesn't fit.
@@ -336,13 +335,18 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
-    """Returns norms of matrices: Frobenius' (`fro`), the largest or smallest sum of sizes along columns (1, -1) or
-    rows (inf, -inf), the largest or smallest singular value (2, -2) or the sum of them (`nuc`).
+    """Returns matrix norms.
+
+    Args:
+        x: Matrices of shape (..., m, n).
+        keepdims: Whether the last two axes remain, with extent 1.
+        ord: "fro" for the Frobenius norm; 1 or -1 for the largest or smallest column sum of magnitudes; inf or -inf for
+            the same of rows; 2 or -2 for the largest or smallest singular value; "nuc" for the sum of singular values.
 
     Raises:
-        OptionError: `ord` is none of them.
+        OptionError: `ord` is unknown.
         ShapeError: `x` has fewer than two axes.
-        DTypeError: It is f16, and the norm one of singular values.
+        DTypeError: `x` is f16 and the norm needs singular values.
     """
     tensor = as_tensor(x)
     if tensor.ndim < 2:
@@ -362,7 +366,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
 
 
 def matrix_power(x: Any, n: int, /) -> Tensor:
-    """Returns powers of square matrices, by repeated squaring: of their inverses where `n` is negative.
+    """Returns powers of square matrices, by repeated squaring; for negative `n`, powers of their inverses.
 
     Raises:
         ShapeError: The matrices are not square.

@@ -68,11 +68,10 @@ def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Tensor:
 
 
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
-    """Returns each element repeated along an axis (of the flattened array if `None`): all as often, or each by its own
-    number.
+    """Returns elements repeated along an axis, or in the flattened array; `repeats` is one number, or one per element.
 
     Raises:
-        TraceError: The numbers are known only when the program runs.
+        TraceError: The numbers are traced, so the result's shape is unknown.
     """
     return joining.repeat(x, repeats, axis)
 
@@ -80,8 +79,8 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
 def reshape(x: Any, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
     """Returns the elements of `x` in row-major order, in another shape; one extent may be -1.
 
-    With `copy` a change in place of either array does not show in the other; otherwise it does. Arrays of the host,
-    which don't change, are not copied.
+    Without `copy`, in-place changes of either array affect the other. Host arrays, which are immutable, are never
+    copied.
     """
     found = shaping.reshape(x, shape if isinstance(shape, int) else tuple(shape))
     return found.clone() if copy else found
@@ -117,10 +116,10 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
-    """Returns slices of `x` along an axis, which a vector needs not name.
+    """Returns slices of `x` along an axis, which is optional for vectors.
 
     Raises:
-        OptionError: `axis` is missing, and there are several.
+        OptionError: `axis` is missing, and `x` has several axes.
     """
     tensor = promotion.as_tensor(x)
     if axis is None and tensor.ndim != 1:

@@ -1,4 +1,4 @@
-"""Orthogonal factors of matrices, by Householder's reflections: loops over columns that have derivatives."""
+"""QR factors of matrices, by Householder reflections in differentiable loops over columns."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from tensorgrad.transforms.control import scan
 
 
 def orthogonal_factors(matrices: Tensor, complete: bool) -> tuple[Tensor, Tensor]:
-    """Returns `Q` with orthonormal columns and the upper triangular `R` of `Q @ R = matrices`.
+    """Returns `Q` with orthonormal columns and upper triangular `R` with `Q @ R = matrices`.
 
-    The diagonal of `R` is not negative, which makes the factors unique where the leading columns are independent; there
-    their derivatives, those of the loops, are exact. A column that depends on those before it counts as not reflected.
+    The diagonal of `R` is nonnegative, which makes the factors unique if the leading columns are linearly independent;
+    then the derivatives, which are those of the loops, are exact. A column that is dependent on earlier ones is not
+    reflected.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithms 5.1.1 and 5.2.1.
 
@@ -47,9 +48,9 @@ def orthogonal_factors(matrices: Tensor, complete: bool) -> tuple[Tensor, Tensor
 
 
 def _reflection(column: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns `v` and `t`: `I - t * v * v.mT` moves a column onto its first element, and nothing where it is 0.
+    """Returns `v` and `t` such that `I - t * v * v.mT` reflects a column to a multiple of `first`; `t` is 0 if it is 0.
 
-    It is scaled by its largest element, so that no square overflows.
+    The column is scaled by its largest element, so that squares don't overflow.
     """
     largest = reduce.max(stop_gradient(absolute(column)), -1, keepdims=True)
     zero = equal(largest, 0.0)

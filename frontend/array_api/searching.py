@@ -42,12 +42,12 @@ class UniqueInverse(NamedTuple):
 
 
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Returns the position of the largest element along an axis, or in the flattened array; the first of equals."""
+    """Returns the index of the largest element along an axis, or in the flattened array; the first one of ties."""
     return reduce.argmax(x, axis, keepdims)
 
 
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Returns the position of the smallest element along an axis, or in the flattened array; the first of equals."""
+    """Returns the index of the smallest element along an axis, or in the flattened array; the first one of ties."""
     return reduce.argmin(x, axis, keepdims)
 
 
@@ -57,22 +57,22 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Ten
 
 
 def nonzero(x: Any, /) -> tuple[Tensor, ...]:
-    """Returns the places of elements that are not 0: for each axis, their positions along it.
+    """Returns the indices of the nonzero elements, one array for each axis.
 
     Raises:
         TraceError: The array is traced.
-        ShapeError: It has no axes.
+        ShapeError: The array has no axes.
     """
     return index.nonzero(x)
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:
-    """Returns where values would be put into a sorted vector so that it stays sorted."""
+    """Returns the indices at which to insert values into a sorted vector so that it stays sorted."""
     return search.searchsorted(x1, x2, side, sorter)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
-    """Returns each element from `x1` where a condition holds, else from `x2`."""
+    """Returns elements of `x1` where a condition holds, and of `x2` elsewhere."""
     return arithmetic.where(condition, x1, x2)
 
 
@@ -82,18 +82,19 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Returns the positions that sort `x` along an axis. Any sort is stable."""
+    """Returns the indices that sort `x` along an axis. The sort is always stable."""
     return sorting.argsort(x, axis, descending)
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Returns `x` sorted along an axis. Any sort is stable."""
+    """Returns `x` sorted along an axis. The sort is always stable."""
     return sorting.sort(x, axis, descending)
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """Returns the different elements in rising order, where each is first, which of them each element is, and how many
-    there are of each. Each NaN differs from the others.
+    """Returns the unique elements in ascending order, their first indices, their inverse indices, and their counts.
+
+    Every NaN is unique.
 
     Raises:
         TraceError: The array is traced.
@@ -146,7 +147,7 @@ def _unique(what: str, x: Any) -> UniqueAll:
 
 
 def _known(what: str, x: Any) -> Tensor:
-    """Returns an array whose values are known.
+    """Returns the argument as an array with concrete values.
 
     Raises:
         TraceError: It is traced.

@@ -1,7 +1,7 @@
 """Singular values of matrices, by one-sided Jacobi rotations, and pseudoinverses.
 
-Source: Hestenes, Inversion of matrices by biorthogonalization and related results, J. SIAM 6 (1958), in the order of
-rounds of `jacobi`. The functions here take matrices that have elements, and no more columns than rows.
+Source: Hestenes, Inversion of matrices by biorthogonalization and related results, J. SIAM 6 (1958), with the rounds of
+`jacobi`. The functions here take nonempty matrices with at most as many columns as rows.
 """
 
 from __future__ import annotations
@@ -50,14 +50,17 @@ def _round(state: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
 
 
 def _settled(square: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
-    """Returns the columns of square matrices as rows that are orthogonal to each other, and other rows turned alike."""
+    """Rotates the columns of square matrices until they are orthogonal; returns them as rows.
+
+    Other rows, such as those of an identity, are rotated in the same way, and returned too.
+    """
     even = padded_rows(_transposed(square))
     count = square.shape[-1]
     return tuple(part[..., :count, :count] for part in until_settled(_round, (even, *rows), even.shape[-2]))
 
 
 def _scaled(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns matrices whose largest elements are 1, so that no square overflows, and what they were divided by."""
+    """Scales matrices to a largest element of 1, so that squares don't overflow; returns them and the divisors."""
     largest = reduce.max(absolute(matrices), (-2, -1), keepdims=True)
     scale = where(equal(largest, 0.0), 1.0, largest)
     return matrices / scale, scale[..., 0]
@@ -75,7 +78,7 @@ def _singular_values(matrices: Tensor) -> Tensor:
 
 
 def _singular(matrices: Tensor) -> Factors:
-    """The columns of `U` come from orthogonal factors, so that they are orthonormal even for singular values of 0."""
+    """Computes `U` by a QR factorization, so that its columns are orthonormal even for singular values of 0."""
     scaled, scale = _scaled(matrices)
     count = matrices.shape[-1]
     is_square = matrices.shape[-2] == count
@@ -96,22 +99,22 @@ def _pseudoinverse(matrices: Tensor, cutoff: Tensor) -> Tensor:
 
 
 singular_values = custom_vjp(_singular_values)
-"""Those of matrices, descending."""
+"""Returns the singular values of matrices, descending."""
 singular = custom_vjp(_singular)
-"""`U`, the singular values, descending, and `Vh`, of matrices of shape (..., m, n): `U` has the same shape.
+"""Returns `U`, the singular values, descending, and `Vh`, for matrices of shape (..., m, n); `U` has the same shape.
 
-Where singular values are equal or 0 to rounding, singular vectors have no derivative: what the formula divides by their
-difference, sum or size counts as 0 there.
+Singular vectors have no derivative where singular values are equal or 0 up to rounding: there, terms of the formula
+that are divided by their difference, sum or magnitude are taken as 0.
 """
 pseudoinverse = custom_vjp(_pseudoinverse)
-"""The pseudoinverses of matrices, and which part of the largest singular value others have to exceed, for each matrix.
+"""Returns the pseudoinverses of matrices, given the cutoff for singular values of each, relative to the largest.
 
-The derivative is that of matrices whose rank stays the same, and needs no gaps between singular values.
+The derivative assumes that the rank is locally constant, and doesn't require singular values to differ.
 """
 
 
 def completed(columns: Tensor) -> Tensor:
-    """Appends columns to orthonormal ones, so that they form square matrices."""
+    """Extends orthonormal columns to square orthogonal matrices."""
     return concat([columns, orthogonal_factors(columns, True)[0][..., columns.shape[-1] :]], -1)
 
 

@@ -11,23 +11,23 @@ from tensorgrad.tracing.tensor import Tensor
 
 
 def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns whether every element along axes is true; true where there is none."""
+    """Returns whether every element along axes is true; true for empty axes."""
     return reduce.all(x, axis, keepdims)
 
 
 def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns whether any element along axes is true; false where there is none."""
+    """Returns whether any element along axes is true; false for empty axes."""
     return reduce.any(x, axis, keepdims)
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """Returns cumulative products along an axis, which a vector needs not name; from 1 on with `include_initial`."""
+    """Returns cumulative products along an axis, optional for vectors; with `include_initial` they begin with a 1."""
     found = cumulative.cumprod(x, axis, dtype=dtype)
     return _after(1, found, axis) if include_initial else found
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """Returns cumulative sums along an axis, which a vector needs not name; from 0 on with `include_initial`."""
+    """Returns cumulative sums along an axis, optional for vectors; with `include_initial` they begin with a 0."""
     found = cumulative.cumsum(x, axis, dtype=dtype)
     return _after(0, found, axis) if include_initial else found
 
@@ -59,20 +59,20 @@ def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns the product along axes, 1 where there is nothing; without `dtype`, small integers widen to 32 bits."""
+    """Returns the product along axes, 1 if they are empty; without `dtype`, small integers widen to 32 bits."""
     return reduce.prod(x, axis, keepdims, dtype=dtype)
 
 
 def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """Returns the standard deviation along axes; `correction` is taken off the number of elements."""
+    """Returns the standard deviation along axes; `correction` is subtracted from the number of elements."""
     return reduce.std(x, axis, correction, keepdims)
 
 
 def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns the sum along axes, 0 where there is nothing; without `dtype`, small integers widen to 32 bits."""
+    """Returns the sum along axes, 0 if they are empty; without `dtype`, small integers widen to 32 bits."""
     return reduce.sum(x, axis, keepdims, dtype=dtype)
 
 
 def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """Returns the variance along axes; `correction` is taken off the number of elements."""
+    """Returns the variance along axes; `correction` is subtracted from the number of elements."""
     return reduce.var(x, axis, correction, keepdims)

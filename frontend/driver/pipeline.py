@@ -73,27 +73,27 @@ class Compilation:
     """A traced function and how it is compiled.
 
     Attributes:
-        name: What messages call the program.
-        traced: The module as it was traced; every level is made from a copy of it.
-        on_tensors: The passes that stay on `tg`; given the number of segments for `remat`, and what kernels are for:
-            nothing where numpy runs tensors.
-        device: Where it is to run; `None` is numpy.
-        phases: How long everything took.
-        memory_limit: The most bytes that all buffers on the device may have, or None.
-        reserved_bytes: How many of these are for what else a step runs.
-        tuning_seconds: How long schedules may be measured; 0 takes the default ones.
-        settings: What the formulas of its scalars are computed from; known once it is loaded.
-        parameters: Their names, in the order in which they lie in memory; known once it is loaded.
-        segments: Into how many runs `remat` divides the function, so that it keeps to the limit.
-        frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
-        tuned: The file of schedules that were measured, or None.
+        name: The program's name in messages.
+        traced: The module as it was traced; every level is built from a copy of it.
+        on_tensors: Returns the passes that stay on `tg`, given the number of segments for `remat` and the target of
+            kernels, which is `None` if numpy runs tensors.
+        device: The device to run on; `None` is numpy.
+        phases: The time of each phase.
+        memory_limit: The most bytes that all buffers on the device may take together, or None.
+        reserved_bytes: The part of the limit that is reserved for a step's other program.
+        tuning_seconds: The time limit for measuring schedules; with 0, the default schedules are used.
+        settings: The host values that formulas of the program's scalars read; known once it is loaded.
+        parameters: The names of the parameters, in memory order; known once it is loaded.
+        segments: The number of segments that `remat` divides the function into to stay within the limit.
+        frugal: Whether kernels are ordered for low memory use rather than for few dispatches.
+        tuned: The file of measured schedules, or None.
         precision: The pass that stores values between kernels with fewer bits, or None.
         timeout: For how many seconds to wait for the device at a time, or None.
-        snapshot_every: After how many steps to take a snapshot to restart from when the device is lost, or None.
+        snapshot_every: The number of steps between snapshots to restart from when the device is lost, or None.
         memory_cost: The cost of the memory limit: the segments, and the figures of the program without them.
-        dump: The files that `TG_DUMP` asks for; opened when it is loaded.
-        edit_passes: Modifies the passes on `tg`, and those below it, before they run.
-        verify: Whether to run the module after each pass, and compare.
+        dump: The files that `TG_DUMP` requests; opened when the program is loaded.
+        edit_passes: Modifies the list of passes on `tg`, and the list of those below it, before they run.
+        verify: Whether to run the module after each pass, and compare its results.
     """
 
     name: str
@@ -122,8 +122,8 @@ class Compilation:
         """Compiles the function and loads it on its device.
 
         Args:
-            share: An executable on the same device whose parameters it shares.
-            in_turn: Whether it shares the memory of that one's inputs and temporaries too.
+            share: An executable on the same device whose parameters this one shares.
+            in_turn: Whether to share the memory of its inputs and temporaries too.
 
         Raises:
             ProgramError: A pass rejects the program, or it exceeds the memory limit.
@@ -140,7 +140,7 @@ class Compilation:
         return self._load_on_device(self.device, share, in_turn)
 
     def tensor_passes(self, target: Target | None = None) -> Sequence[ModulePass]:
-        """Returns the passes that stay on `tg`, for a target, else the device."""
+        """Returns the passes that stay on `tg`, for a target, by default the device."""
         return self._edited(self.on_tensors(self.segments, target_of(self.device) if target is None else target))
 
     def _on_tensors(self, target: Target | None) -> ModuleOp:
@@ -156,19 +156,19 @@ class Compilation:
         return module
 
     def _note(self, module: ModuleOp) -> None:
-        """Notes what is known of the program that is loaded, once its passes on `tg` have run."""
+        """Records the settings and parameters of the program to load, once its passes on `tg` have run."""
         slots = arguments_of(find_function(module, None))
         self.parameters = tuple(slot.name for slot in slots if slot.role == "parameter")
         self.settings = frozenset(name for slot in slots if slot.formula for name in Formula(slot.formula).names)
 
     def _tensors_again(self, target: Target) -> ModuleOp:
-        """Returns the module as the passes on `tg` left it, for what reproduces a crash below."""
+        """Returns the module after the passes on `tg`, for the reproducer of a crash below."""
         module = self.traced.clone()
         run_passes(module, self.tensor_passes(target), Phases(), verify=False)
         return module
 
     def _after(self, one: ModulePass, module: ModuleOp) -> None:
-        """Checks the module after a pass, if verification is on, or if there are user-defined passes.
+        """Checks the module after a pass if verification is on or the user has edited the passes.
 
         Raises:
             CompilerError: It is invalid.
@@ -184,7 +184,7 @@ class Compilation:
             self._verifier.check(one, module)
 
     def _check_kernels(self, module: ModuleOp, passes: Sequence[ModulePass], source: Callable[[], ModuleOp]) -> None:
-        """Compares each kernel of a device with `buf`, where that was asked for.
+        """Compares each kernel of a device with `buf`, if verification is on.
 
         Raises:
             NumericsError: A kernel's result differs.
@@ -355,9 +355,9 @@ class Compilation:
         """Returns the program for a target.
 
         Args:
-            target: What it is compiled for.
-            compile_kernel: Takes each kernel as soon as it is written, if that is of use.
-            is_loaded: Whether the program is the one to load: then its parameters and settings are noted.
+            target: The target to compile for.
+            compile_kernel: Called with each kernel as soon as it is written, if given.
+            is_loaded: Whether this is the program to load, whose parameters and settings are recorded.
         """
         module = self._on_tensors(target)
         if is_loaded:
@@ -443,7 +443,7 @@ class Compilation:
         return str(module)
 
     def down_to_kernels(self, target: Target | None = None) -> list[ModulePass]:
-        """Returns all passes, to the kernels of a target, else the device."""
+        """Returns all passes down to kernels, for a target, by default the device."""
         found = self.target() if target is None else target
         return [*self.tensor_passes(found), *self._below(found)]
 

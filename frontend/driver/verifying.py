@@ -235,10 +235,10 @@ class NumericsVerifier:
         self._add(module, {key: value for key, value in found.items() if key not in self._expected})
 
     def _check_formulas(self, one: ModulePass, module: ModuleOp) -> None:
-        """Requires that scalars are what the functions of the updates said: nothing gave updates before, to compare.
+        """Checks that a pass has added no formula of a scalar: updates have no earlier results to compare with.
 
         Raises:
-            NumericsError: One has a formula that none had.
+            NumericsError: A scalar has a formula that no scalar had before.
         """
         made = sorted(_formulas(module) - self._formulas)
         if made:
