@@ -342,7 +342,7 @@ class BufferExecutor:
         return sum(place.end - place.start for run in self._possible() for place in dict.fromkeys(run.operands))
 
     def peak_bytes(self) -> int:
-        """Returns the peak live bytes without a memory plan; arguments live throughout, others from first to last use."""
+        """Returns the peak live bytes without a memory plan; arguments live throughout, others until their last use."""
         always = sum(place.end - place.start for value, place in self._storage.items() if value in self._slots)
         named = {self._storage[value].arena for value in self._slots}
         change = dict[int, int]()

@@ -15,7 +15,7 @@ from tensorgrad.runtime.cpu.code import assembly
 
 @dataclass(frozen=True)
 class AssemblyTarget(Target):
-    """Prints the assembly of each function of a module's kernels, as this machine runs it."""
+    """Prints the assembly of each kernel function of a module, for this machine's CPU."""
 
     name = "asm"
 
@@ -23,8 +23,8 @@ class AssemblyTarget(Target):
         """Writes the functions, in order.
 
         Raises:
-            DiagnosticException: There is none.
-            DeviceError: LLVM refuses one, or generates no code for this CPU.
+            DiagnosticException: The module has no kernel functions.
+            DeviceError: LLVM rejects a function, or can't generate code for this CPU.
         """
         for function in functions_of(module, self.name):
             output.write(assembly(emit_function(function)))

@@ -37,7 +37,7 @@ class Completion:
     json: bool = False
 
     def run(self, console: Console) -> None:
-        """Prints the script."""
+        """Prints the completion script."""
         parser, completed = self.parser, {"target": _words("tg_target", PROFILES)}
         if self.program == "tg-opt":
             parser, completed = _tg_opt()

@@ -82,7 +82,7 @@ def numbers(array: Any) -> list[float | str]:
 
 
 def counted(shape: Sequence[int], step: float) -> np.ndarray:
-    """Returns an array of a shape that counts in steps, from one step on, in float32."""
+    """Returns a float32 array of a shape with the elements `step, 2 * step, …` in row-major order."""
     count = int(np.prod(shape, dtype=int))
     return (np.arange(1, count + 1, dtype=np.float32) * np.float32(step)).reshape(shape)
 
@@ -174,7 +174,7 @@ def graph() -> Data:
 
 
 def _nodes(formula: str, inputs: Mapping[str, float]) -> list[Data]:
-    """Evaluates a formula, each node after its operands, and differentiates it by a number added to each node."""
+    """Evaluates the nodes of a formula in topological order, and differentiates its result with respect to each."""
     tree = ast.parse(formula.replace("^", "**"), mode="eval").body
     names: list[str] = []
     values: list[float] = []
@@ -195,7 +195,7 @@ def _nodes(formula: str, inputs: Mapping[str, float]) -> list[Data]:
 def _evaluated(
     node: ast.expr, inputs: Mapping[str, float], nudges: Any, names: list[str], values: list[Any], seen: dict[str, Any]
 ) -> Any:
-    """Returns the value of a formula's node, plus a nudge; a name that comes again is the same node."""
+    """Returns the value of a formula's node, plus a nudge; all occurrences of a name are one node."""
     if isinstance(node, ast.Name) and node.id in seen:
         return seen[node.id]
     match node:

@@ -108,9 +108,9 @@ def find_launcher() -> Launcher:
 def environment() -> dict[str, str]:
     """Returns the environment variables for launchers."""
     variables = dict(os.environ)
-    # A rank that waits inside of MPI, as at the beginning and the end, leaves its core to others.
+    # A rank that waits inside of MPI, as in its initialization and finalization, yields its core.
     variables.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-    # Open MPI's handler of a fault takes memory, and waits forever where that is what broke; without, the rank ends.
+    # Open MPI's fault handler allocates memory, and deadlocks if the heap is corrupt; without it, the rank dies.
     variables.setdefault("OMPI_MCA_opal_signal", "")
     if hasattr(os, "getuid") and os.getuid() == 0:
         # Open MPI refuses to run as root unless both variables are set; containers usually run as root.
@@ -222,10 +222,10 @@ def _signal_name(number: int) -> str:
 
 @dataclass(frozen=True)
 class Launch:
-    """Runs a Python script as several processes that train together, by the launcher of an MPI.
+    """Runs a Python script as several processes that train together, by an MPI launcher.
 
-    Each line that they write has the rank of its process in front. When one dies all end, and its traceback is printed
-    last.
+    Each line of output is prefixed with the rank of its process. When one process dies, all of them are ended, and its
+    traceback is printed last.
 
     Attributes:
         script: The Python file.
@@ -236,7 +236,7 @@ class Launch:
         timeout: Seconds that a process waits for the others, or none for the default.
         restarts: How often to restart a run that failed.
         restart_with: The number of processes after a restart, or none for the same number.
-        json: Whether to print each of their lines as a JSON object.
+        json: Whether to print each line of output as a JSON object.
     """
 
     script: str

@@ -22,10 +22,10 @@ from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.errors import MALFORMED
 
 MOST_ELEMENTS = 1 << 24
-"""The parser writes out each element of a constant, even where all are equal."""
+"""The most elements of a constant, as the parser materializes every element even if all are equal."""
 
 _STRING = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
-"""A string, matched in linear time. Upstream's pattern takes exponential time where the closing quote is missing."""
+"""A string literal, matched in linear time; upstream's pattern takes exponential time without a closing quote."""
 
 _SHAPE = r"(?:tensor|vector|memref)<((?:\s*\d+\s*x)+)"
 _ALIAS = re.compile(r"(!\w+)\s*=\s*" + _SHAPE)
@@ -33,7 +33,7 @@ _DENSE = re.compile(r"dense<[^<>]*>\s*:\s*(?:(!\w+)|" + _SHAPE + ")")
 
 
 def _large_constant(text: str) -> tuple[int, int] | None:
-    """Returns where a text has a constant that is too large, if it has."""
+    """Returns the span of the first constant with too many elements; `None` if there is none."""
     shapes = {found[1]: found[2] for found in _ALIAS.finditer(text)}
     for found in _DENSE.finditer(text):
         shape = found[2] or shapes.get(found[1], "")
@@ -43,10 +43,7 @@ def _large_constant(text: str) -> tuple[int, int] | None:
 
 
 class LocatingParser(Parser):
-    """A parser that remembers where a value that has no definition yet was used first.
-
-    Upstream's reports such values at the end of the file.
-    """
+    """A parser that reports an undefined value at its first use, where upstream's reports it at the end of the file."""
 
     def __init__(self, context: Context, text: str | bytes, name: str = "<unknown>"):
         super().__init__(context, text, name)
@@ -55,7 +52,7 @@ class LocatingParser(Parser):
         self._first_use: dict[str, Span[str]] = {}
 
     def resolve_operand(self, operand: UnresolvedOperand, type: AttributeInvT) -> SSAValue[AttributeInvT]:
-        """Returns the value that an operand names, or a placeholder until it is defined."""
+        """Returns the value that an operand names, or a forward reference, whose first use is recorded."""
         found = super().resolve_operand(operand, type)
         name = operand.operand_name
         if name in self.forward_ssa_references:
@@ -81,14 +78,14 @@ class LocatingParser(Parser):
             raise ParseError(self._current_token.span, f"this is malformed: {error!r}") from error
         except ParseError as error:
             missing = [name for name in self.forward_ssa_references if name in self._first_use]
-            # An error before the end of the input leaves references open that later lines may define.
+            # After an error before the end of the input, later lines may still define the forward references.
             if not missing or error.span.start < len(self.lexer.input.content.rstrip()):
                 raise
             raise ParseError(self._first_use[missing[0]], f"use of undeclared SSA value %{missing[0]}") from None
 
 
 def only_function(module: ModuleOp) -> str:
-    """Returns the name of the only function of a module that is not private.
+    """Returns the name of a module's only public function.
 
     Raises:
         ProgramError: There is none, or more than one.
@@ -100,10 +97,10 @@ def only_function(module: ModuleOp) -> str:
 
 
 def parsed_tensors(path: str) -> ModuleOp:
-    """Returns the module in a file, or on standard input where the path is `-`.
+    """Returns the module in a file, or on standard input if the path is `-`.
 
     Raises:
-        ProgramError: It is not IR, or not of the level `tg`.
+        ProgramError: It is not IR at the level `tg`.
         OSError: It can't be read.
     """
     from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE

@@ -16,7 +16,7 @@ WIDTH = 100
 
 
 def described_passes() -> str:
-    """Returns our pipelines and passes, a line on each and the options it takes, in the order in which they run."""
+    """Returns a description of our pipelines and passes, in pipeline order: a summary line and the options of each."""
     pipelines = [_entry(name, kind) for name, kind in PIPELINES.items()]
     passes = [_entry(name, make()) for name, make in TENSORGRAD_UNIVERSE.all_passes.items()]
     return "\n".join(["pipelines:", *pipelines, "", "passes, in the order in which they run:", *passes])

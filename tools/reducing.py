@@ -1,4 +1,4 @@
-"""`tg reduce`: shrinks a module on which something fails."""
+"""`tg reduce`: shrinks a module that makes a command fail."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tensorgrad.tools.reduction.search import Reduced, Reduction
 
 @dataclass(frozen=True)
 class Reduce:
-    """Shrinks a module of IR on which a command fails to a small one on which it still fails.
+    """Shrinks a module of IR that makes a command fail to a small one that still does.
 
-    FILE is IR of any level. A module fails where the command ends with another status than 0 and, with --match, what it
-    writes to standard error matches. Without --check the first line of FILE is the command, as in the files that a
-    crash of a pass leaves, and a module has to fail for the same reason. Modules stay valid, unless FILE is not.
+    FILE is IR of any level. A module fails if the command exits with a nonzero status and, with --match, its standard
+    error matches. Without --check, the command is the first line of FILE, as in the reproducers that crashed passes
+    write, and a module has to fail for the same reason. Candidates are valid modules, unless FILE is invalid itself.
 
     Attributes:
         path: The file.
-        check: The command, with `{}` for the file, or the file at its end; by default that in the file's first line.
+        check: The command, with `{}` for the file, or else the file is appended; by default that in its first line.
         match: A regular expression that standard error has to match.
         timeout: Seconds after which the command is ended; this is a failure only if FILE itself takes that long.
         seconds: Seconds after which reduction stops with the smallest module so far.

@@ -254,7 +254,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _parsed(given: Sequence[str]) -> argparse.Namespace:
-    """Returns what a command line says; exits where it is wrong, with the usage of its subcommand."""
+    """Returns the parsed command line; if it is invalid, prints the subcommand's usage and exits."""
     parser, commands = _parsers()
     if given and not given[0].startswith("-") and given[0] not in commands:
         close = get_close_matches(given[0], commands, n=1)
@@ -271,7 +271,7 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace:
 
 
 def _message(error: Exception) -> str:
-    """Returns the message of an error, without the line of the script that runs `tg`; of a file: its name, and why."""
+    """Returns an error's message, without the line of the script that runs `tg`; of an OSError, the file and reason."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{error.filename}: {error.strerror}"
     is_ours = isinstance(error, UserError) and error.location.rpartition(":")[0] == sys.argv[0]

@@ -157,10 +157,10 @@ class _Numerics:
             self._verifier.check(before, module)
 
     def finish(self, module: ModuleOp) -> None:
-        """Compares what a device gives for each kernel with what `buf` gives, where passes led from one to the other.
+        """Compares each kernel's results on the device with those on `buf`, if passes have lowered one to the other.
 
         Raises:
-            NumericsError: A kernel gives a different result.
+            NumericsError: A kernel's result differs.
         """
         if self._verifier is not None:
             self._verifier.check_kernels(module)
@@ -229,7 +229,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _described(error: BaseException) -> str:
-    """Returns the error's message and, of the module that the verifier adds to it, the line of the op that is wrong."""
+    """Returns an error's message; of the module that the verifier appends to it, only the line of the invalid op."""
     lines = [line for note in getattr(error, "__notes__", ()) for line in str(note).splitlines()]
     marked = [number for number, line in enumerate(lines) if line.lstrip().startswith("^^^") and number]
     return "\n".join([str(error), *(lines[number - 1].strip() for number in marked)])

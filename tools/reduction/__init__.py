@@ -1,1 +1,1 @@
-"""Reduces a module on which something fails to a small one on which it still fails."""
+"""Reduces a module that makes a command fail to a small one that still does."""

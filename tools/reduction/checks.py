@@ -1,4 +1,4 @@
-"""The check of a reduction: a command, how it fails, and why."""
+"""The interestingness test of a reduction: a command, its exit status, and the reason for its failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Self
 from tensorgrad.errors import ProgramError
 
 PLACE = "{}"
-"""What stands for the file in a command."""
+"""The placeholder for the file in a command."""
 
 PREFIX = "tg-opt: error: "
 
@@ -27,17 +27,17 @@ _VARIES = re.compile(
     r"(\w+\.py:\d+)|; the module before it.*|\"[^\"]*\"|'[^']*'|<[^<>]*>|\[[^\[\]]*\]|\([^()]*\)|%\w+|[^\s:]*/[^\s:]*"
     r"|(?<!\w)[-+]?\d[\w.+-]*|\b(?:nan|inf)\b"
 )
-"""What in a message is of one module or run alone; but a line of a program's own is kept, the first group."""
+"""The parts of a message that vary between modules and runs; the first group, a line of Python source, is kept."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended.
+    """The outcome of a command.
 
     Attributes:
-        status: Its exit status; negative where a signal ended it.
-        stderr: What it wrote to standard error.
-        timed_out: Whether it was ended because its time was over.
+        status: Its exit status; negative if a signal ended it.
+        stderr: Its standard error output.
+        timed_out: Whether it was killed after the time limit.
     """
 
     status: int
@@ -50,17 +50,17 @@ class Command:
     """A command on a file.
 
     Attributes:
-        words: What it consists of, with `{}` for the file.
+        words: The command line's words, with `{}` for the file.
     """
 
     words: tuple[str, ...]
 
     @classmethod
     def of(cls, text: str) -> Command:
-        """Returns the command that `--check` gives, whose file comes last where it is not said.
+        """Returns the command in the argument of `--check`; without a placeholder, the file is appended.
 
         Raises:
-            ProgramError: It is empty, or a quote is not closed.
+            ProgramError: It is empty, or has an unclosed quote.
         """
         try:
             words = shlex.split(text)
@@ -72,10 +72,10 @@ class Command:
 
     @classmethod
     def in_file(cls, text: str, name: str) -> Command:
-        """Returns the command in the first line of a file that reproduces a failure.
+        """Returns the command in the first line of a reproducer.
 
         Raises:
-            ProgramError: The first line is none.
+            ProgramError: The first line is not a `tg-opt` command.
         """
         line = text.partition("\n")[0]
         try:
@@ -88,19 +88,19 @@ class Command:
         return cls((start, *words[:place], PLACE, *words[place + 1 :]))
 
     def on(self, path: str) -> list[str]:
-        """Returns the words of the command on a file."""
+        """Returns the command line's words for a file."""
         return [word.replace(PLACE, path) for word in self.words]
 
     @property
     def loaded(self) -> list[str]:
-        """The files of Python that it gives `tg-opt`."""
+        """The Python files that it passes to `tg-opt` with `--load`."""
         pairs = zip(self.words, self.words[1:], strict=False)
         after = [second for first, second in pairs if first == "--load"]
         return after + [word.removeprefix("--load=") for word in self.words if word.startswith("--load=")]
 
 
 def reason(stderr: str) -> str:
-    """Returns a regular expression of what failed: the error's line without values, names, types and paths."""
+    """Returns a regular expression for the error's line, which matches any values, names, types and paths."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     line = next((line for line in lines if line.startswith(PREFIX)), lines[-1] if lines else "")
     parts, start = list[str](), 0
@@ -112,16 +112,16 @@ def reason(stderr: str) -> str:
 
 
 class Checker:
-    """Runs a command on texts, and says whether it fails; to be used as a context manager.
+    """Tests whether a command fails on modules, given as text; a context manager.
 
     Args:
         command: The command.
-        name: What the file is called.
-        timeout: After so many seconds a command is ended; 0 for no limit.
+        name: The name of the file that it is run on.
+        timeout: The time limit of a command in seconds; 0 for none.
 
     Attributes:
-        pattern: What standard error has to match, or nothing.
-        may_time_out: Whether to be ended counts as a failure.
+        pattern: A regular expression that standard error has to match, or `None`.
+        may_time_out: Whether a timeout counts as a failure.
     """
 
     def __init__(self, command: Command, name: str, timeout: float):
@@ -135,7 +135,7 @@ class Checker:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             self._path = folder / self._name
-            # Reproducers that a command leaves go with the folder.
+            # Reproducers that the command writes are deleted with the folder.
             self._environment = {**os.environ, "TMPDIR": str(folder), "PYTHONIOENCODING": "utf-8"}
             forks = self._command.words[0] == "tg-opt" and hasattr(os, "fork")
             self._server = stack.enter_context(_server(self._environment)) if forks else None
@@ -148,10 +148,10 @@ class Checker:
         self._stack.close()
 
     def outcome(self, text: str) -> Outcome:
-        """Returns how the command ends on a text.
+        """Runs the command on a text.
 
         Raises:
-            ProgramError: It can't be run.
+            ProgramError: The command can't be run.
         """
         self._path.write_text(text, encoding="utf-8")
         words = self._command.on(str(self._path))
@@ -168,7 +168,7 @@ class Checker:
         return Outcome(**json.loads(answer))
 
     def fails(self, text: str) -> bool:
-        """Returns whether the command fails on a text, for the reason that is looked for."""
+        """Returns whether the command fails on a text, with the expected message."""
         found = self.outcome(text)
         if found.timed_out:
             return self.may_time_out
@@ -176,7 +176,7 @@ class Checker:
 
 
 def _server(environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """Starts what runs `tg-opt`; it forks, so it must have no threads."""
+    """Starts the server that runs `tg-opt`; as it forks, it must not have threads."""
     return subprocess.Popen(
         [sys.executable, "-m", "tensorgrad.tools.reduction.server"],
         stdin=subprocess.PIPE,
@@ -188,7 +188,7 @@ def _server(environment: Mapping[str, str]) -> subprocess.Popen[str]:
 
 
 def _run(words: Sequence[str], timeout: float, environment: Mapping[str, str]) -> Outcome:
-    """Returns how a command of any kind ends.
+    """Runs a command in a new process.
 
     Raises:
         ProgramError: There is no such command.

@@ -1,7 +1,7 @@
-"""Runs `tg-opt` repeatedly, each time in a fork of a process that has loaded it.
+"""Runs `tg-opt` repeatedly, each time in a fork of a process that has already imported it.
 
-A request is a line of JSON on standard input, a response one on standard output. A fork ends like any process: by an
-exit, a crash of native code or the alarm that is its time limit.
+A request is a line of JSON on standard input, a response a line of JSON on standard output. A fork may end by exiting,
+by a crash of native code, or by the alarm that enforces its time limit.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def _run_and_exit(arguments: Sequence[str], timeout: float, errors: int) -> NoRe
 
 
 def main() -> None:
-    """Answers requests until there are no more."""
-    import_module("tensorgrad.driver.verifying")  # otherwise --verify-numerics-each would load it in each fork
+    """Answers requests until the input ends."""
+    import_module("tensorgrad.driver.verifying")  # otherwise --verify-numerics-each would import it in each fork
     for line in sys.stdin:
         print(json.dumps(run(**json.loads(line))), flush=True)
 
