@@ -1,1 +1,1 @@
-"""Measurements against peers that anyone can run: `python -m benchmarks mlp`."""
+"""Reproducible benchmarks against other libraries: `python -m benchmarks mlp`."""

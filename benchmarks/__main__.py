@@ -1,15 +1,16 @@
-"""`python -m benchmarks WHAT`: training steps and kernels, timed here and in peers in one run; counts; cold starts.
+"""`python -m benchmarks WHAT`: times training steps and kernels in tensorgrad and in peers, in one run.
 
-`mlp`, `gpt`, `sine`, `addition` and `convnet` are training steps. `kernels` times kernels alone, `counts` counts what
-the steps cost without running them, `scaling` shows how costs grow with the model, `cold` times first steps in new
-processes with drivers' caches off, `driver` times what creating pipelines and encoding cost, `small` a step of many
-small parameters on numpy beside the same by hand, `initialization` draws parameters beside PyTorch, `blame` looks for
-a planted NaN, `pages` times steps in a browser beside Python's on the same software adapter, `eager` times an eager
-training step beside the compiled one and PyTorch's, `distributed` a step of two processes beside that of one,
-`attention` native attention in tiles beside composed. `all` is all of it.
+`mlp`, `gpt`, `sine`, `addition` and `convnet` are training steps. `kernels` times single kernels; `counts` reports the
+cost of the steps without running them; `scaling` shows how costs grow with the model; `cold` times first steps in new
+processes with drivers' caches disabled; `driver` times pipeline creation and command encoding; `small` compares a step
+of many small parameters on numpy with handwritten NumPy; `initialization` compares the sampling of parameters with
+PyTorch; `blame` times the search for a planted NaN; `pages` compares steps in a browser and in Python on the same
+software adapter; `eager` compares an eager training step with the compiled one and with PyTorch's; `distributed`
+compares a step of two processes with that of one; `attention` compares tiled native attention with composed attention.
+`all` runs all of these.
 
-`smollm2`, which `all` leaves out, is a training step of 135 million parameters, on the CPU where no device is named: it
-takes 6 GB and some minutes. First steps and memory of tensorgrad and of peers come first, each in a process of its own.
+`smollm2`, which `all` omits, is a training step of 135 million parameters, by default on the CPU; it takes 6 GB and
+several minutes. It first measures the time and memory of first steps of tensorgrad and its peers, in new processes.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ OTHERS = (
     "distributed",
     "attention",
 )
-"""What there is besides training steps."""
+"""The benchmarks other than training steps."""
 
 COUNTED = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_moved", "compile_seconds")
 
 
 def ours(name: str, device: str, tune: float, chosen: list[str]) -> list[Contestant]:
-    """Returns a workload in tensorgrad, on each device that is asked for, and the same in its peers."""
+    """Returns a workload in tensorgrad, on each requested device, and in its peers."""
     made = [(one, *workload(name)(one, tune=tune if one != "numpy" else False)) for one in _devices(device)]
     weights = made[0][1].parameters()
     found: list[Contestant] = []
@@ -82,7 +83,7 @@ def _clock(options: argparse.Namespace) -> Callable[[], float]:
 
 
 def run_workload(name: str, options: argparse.Namespace) -> list[Timing]:
-    """Times a training step and reports; of a large one also what first steps take, in time and memory."""
+    """Times and reports a training step; for large workloads, first the time and memory of first steps."""
     if name in LARGE:
         options.device = "cpu" if options.device == "all" else options.device
         options.peers = options.peers or ["torch"]
@@ -95,7 +96,7 @@ def run_workload(name: str, options: argparse.Namespace) -> list[Timing]:
 
 
 def run_kernels(options: argparse.Namespace) -> None:
-    """Times kernels alone and reports each."""
+    """Times and reports single kernels."""
     device = "wgpu" if options.device == "all" else options.device
     for name, kernel in kernels.KERNELS.items():
         contestants = kernels.contestants(name, device, options.peers or kernels.PEERS)
@@ -106,7 +107,7 @@ def run_kernels(options: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs what the command line asks for."""
+    """Runs the benchmarks that the command line names."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -121,7 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.rounds < 1 or options.seconds <= 0 or options.tune < 0:
         parser.error("--rounds must be at least 1, --seconds positive and --tune no negative number")
-    os.environ[SWITCH] = "0"  # What compiling takes is measured.
+    os.environ[SWITCH] = "0"  # Compile times are measured, so programs must not come from the cache.
     wanted = [*NAMES, *OTHERS] if options.what == "all" else [options.what]
     timed: dict[str, list[Timing]] = {}
     for what in wanted:

@@ -1,9 +1,9 @@
-"""Attention in native code: in tiles beside composed of products and a softmax that stores its scores, in one run.
+"""Compares tiled native attention with attention composed of matrix products and a softmax, which stores the scores.
 
-First the workload `gpt`, with the same number of tokens in longer and longer rows: as the compiler chooses, composed,
-and in PyTorch where that is installed. Then attentions with all their cotangents, in tiles and composed, with the ratio
-that `attention_cost` estimates beside the measured one. Times are CPU times of the process, which compare what is
-computed only on one thread: `TG_NUM_THREADS=1 OMP_NUM_THREADS=1`.
+First the workload `gpt`, with the same number of tokens in increasingly long rows: as compiled by default, composed,
+and in PyTorch if it is installed. Then single attentions with all their cotangents, tiled and composed, with the ratio
+measured and as estimated by `attention_cost`. Times are CPU times of the process, which are only comparable on one
+thread: `TG_NUM_THREADS=1 OMP_NUM_THREADS=1`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
 from tensorgrad.runtime.target import CPU
 
 TILED, COMPOSED = 1, 1 << 62
-"""How many scores an attention must have to be one operation: few, or more than any has."""
+"""The number of scores from which an attention is outlined into one op: always, or never."""
 
 LENGTHS = (64, 256, 1024)
-"""Of rows of the GPT, which has 1024 tokens in all."""
+"""The row lengths of the GPT's batches, each of 1024 tokens in total."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """An attention: batches times heads, queries and as many keys, features."""
+    """An attention's shape: batches times heads, the number of queries and of keys, and the features of a head."""
 
     groups: int
     length: int
@@ -49,7 +49,7 @@ class Shape:
 
     @property
     def attention(self) -> Attention:
-        """What the compiler makes of it."""
+        """The attention as the compiler describes it."""
         causal = 0 if self.causal else None
         length, features = self.length, self.features
         return Attention(self.groups, length, length, features, features, zeros=True, causal=causal, period=length)
@@ -76,7 +76,7 @@ SHAPES = [
 
 @dataclass(frozen=True)
 class Compared:
-    """Times of a shape in both forms, in milliseconds, with the estimated ratio and what the compiler chooses."""
+    """The times of both forms of an attention in milliseconds, the estimated ratio, and the compiler's choice."""
 
     shape: Shape
     tiled: float
@@ -88,7 +88,7 @@ class Compared:
 
 
 def outlining(fewest_scores: int) -> EditPasses:
-    """Returns what has attentions of so many scores be one operation, whatever it costs."""
+    """Returns an edit of the passes that outlines attentions of at least this many scores, regardless of their cost."""
 
     def edit(passes: list[ModulePass]) -> Sequence[ModulePass]:
         return [
@@ -102,7 +102,7 @@ def outlining(fewest_scores: int) -> EditPasses:
 
 
 class _Operands(tg.nn.Module):
-    """Queries, keys and values, which stay on the device."""
+    """Queries, keys and values as parameters, which stay on the device."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ def _loss(shape: Shape) -> Any:
 
 
 def forms(shape: Shape) -> list[tuple[tg.Training, Contestant]]:
-    """Returns an attention with its cotangents, in tiles and composed."""
+    """Returns an attention with its cotangents, tiled and composed."""
     size = (shape.groups, 1, shape.length, shape.features)
     weights = np.random.default_rng(0).standard_normal(size, dtype=np.float32)
     found: list[tuple[tg.Training, Contestant]] = []
@@ -142,7 +142,7 @@ def forms(shape: Shape) -> list[tuple[tg.Training, Contestant]]:
 
 
 def compare(shape: Shape, rounds: int, seconds: float) -> Compared:
-    """Times an attention with its cotangents in both forms, block by block in turn."""
+    """Times an attention with its cotangents in both forms, in alternating blocks."""
     made = forms(shape)
     tiled, composed = measure([step for _, step in made], rounds, seconds, time.process_time)
     tiled_peak, composed_peak = (int(training.stats()["peak_bytes"]) for training, _ in made)
@@ -153,7 +153,7 @@ def compare(shape: Shape, rounds: int, seconds: float) -> Compared:
 
 
 def build_gpt(length: int, edit: EditPasses | None = None) -> tuple[tg.Training, dict[str, np.ndarray]]:
-    """Returns a training step of the workload `gpt` with rows of some length, and its batch."""
+    """Returns a training step of the workload `gpt` with rows of a given length, and its batch."""
     rows = gpt.BATCH * gpt.LENGTH // length
     shape = tg.spec((rows, length), "i32")
     training = tg.compile(
@@ -169,7 +169,7 @@ def build_gpt(length: int, edit: EditPasses | None = None) -> tuple[tg.Training,
 
 
 def compare_gpt(length: int, rounds: int, seconds: float) -> list[Timing]:
-    """Times a GPT as it is compiled, composed, and in PyTorch."""
+    """Times a GPT as compiled by default, with composed attention, and in PyTorch."""
     contestants: list[Contestant] = []
     weights: dict[str, np.ndarray] = {}
     batch: dict[str, np.ndarray] = {}

@@ -1,7 +1,7 @@
-"""What `training.blame` costs beside a step: a GPT of 24 layers, one of which makes a NaN in its derivative.
+"""Compares the time of `training.blame` with that of a step: a GPT of 24 layers, one with a NaN in its derivative.
 
-Both run in turn in one process, and what counts is their ratio. The step that is timed is the same program on an input
-that makes no NaN.
+Both alternate in one process, and their ratio is reported. The timed step is the same program on an input that produces
+no NaN.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROUNDS = 3
 
 
 class Faulty(Transformer):
-    """A transformer in which one layer has a root whose argument may be zero."""
+    """A transformer in which one layer has a square root whose argument may be zero."""
 
     def logits(self, tokens: tg.Tensor, scale: tg.Tensor) -> tg.Tensor:
         x = self.tokens(tokens) + self.positions
@@ -52,7 +52,7 @@ def compiled(device: tg.DeviceName, width: int = gpt.WIDTH) -> tg.Training:
 
 
 def report(device: tg.DeviceName, width: int, out: Path) -> None:
-    """Prints what a step takes, and how much longer blaming one does, the first time and later; writes it as JSON."""
+    """Prints the time of a step, of blaming one, and of the first blame; writes them as JSON."""
     training, batch = compiled(device, width), gpt.batch()
     sound, faulty = {**batch, "scale": np.float32(1e-6)}, {**batch, "scale": np.float32(0)}
     start = time.perf_counter()
@@ -87,10 +87,10 @@ def report(device: tg.DeviceName, width: int, out: Path) -> None:
 
 
 def checked(blame: Blame | None) -> None:
-    """Requires that the planted line is blamed.
+    """Checks that the planted line is blamed.
 
     Raises:
-        RuntimeError: Another one is, or none.
+        RuntimeError: Another line is, or none.
     """
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     planted = next(number for number, line in enumerate(lines, 1) if line.endswith("# planted"))

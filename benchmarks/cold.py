@@ -1,4 +1,4 @@
-"""What a first step takes in a new process, in time and memory: with empty caches, and in the process after that."""
+"""Measures the time and memory of a first step in a new process: with empty caches, and with those it leaves."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tensorgrad.driver.program_cache import SWITCH, VARIABLE
 from tensorgrad.runtime.cpu.objects import CACHE_VARIABLE
 
 WITHOUT_BYTECODE = "PYTHONDONTWRITEBYTECODE"
-"""Where this is set, each process compiles the source of every module again, which an installed package need not."""
+"""If this is set, each process compiles every module's source again, which an installed package doesn't need."""
 
 UNCACHED = {"MESA_SHADER_CACHE_DISABLE": "true", "MESA_GLSL_CACHE_DISABLE": "true", "__GL_SHADER_DISK_CACHE": "0"}
-"""What keeps drivers from finding the shaders of an earlier run: Mesa's, and NVIDIA's."""
+"""The variables that disable the shader caches of Mesa's and NVIDIA's drivers."""
 
 COLUMNS = ("process", "imports", "compilation", "first_step", "without_imports", "cpu", "peak")
-"""The figures that are printed."""
+"""The printed figures."""
 
 CHILD = """
 import json, os, sys, time
@@ -64,7 +64,7 @@ PEER = CHILD.format(
     "step = peer.contestant(name, *given).step",
     stepping="step()",
 )
-"""What the processes run: a workload here, and in a peer, which reads its weights one by one."""
+"""The programs of the processes: for a workload in tensorgrad, and in a peer, which reads weights one at a time."""
 
 TOUCHING = """
 import sys, time, numpy
@@ -72,22 +72,22 @@ start = time.perf_counter()
 numpy.zeros(int(sys.argv[1]), numpy.uint8)[::4096] = 1
 print(time.perf_counter() - start)
 """
-"""What a process runs that only writes to each page of so many bytes of new memory."""
+"""The program of a process that only writes to each page of the given number of bytes of new memory."""
 
 
 @dataclass(frozen=True)
 class Cold:
-    """Seconds until a first loss is there, and memory.
+    """The seconds until the first loss, and the memory of a process.
 
     Attributes:
         name: The workload.
-        process: From the start of the process to the first loss.
-        imports: Of that, the imports.
-        compilation: The model, the compiler, and the device, with all pipelines.
-        first_step: The first step, in which some drivers compile.
-        cpu: What all threads of the process took until then, and the processes that compiled for it.
-        peak: The most memory that the process had in two steps, in MB; not a number where the system doesn't say. The
-            second is the first with an optimizer's state beside all activations.
+        process: The time from the start of the process to the first loss.
+        imports: The part of it that imports take.
+        compilation: The time of tracing, compiling, and opening the device with all pipelines.
+        first_step: The time of the first step, in which some drivers compile.
+        cpu: The CPU time until then of all threads of the process, and of the processes that compiled for it.
+        peak: The peak memory of the process in two steps, in MB; NaN if the system doesn't report it. The second step
+            is the first that has the optimizer's state along with all activations.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Cold:
 
     @property
     def without_imports(self) -> float:
-        """From the model to the first loss."""
+        """The time from the construction of the model to the first loss."""
         return self.compilation + self.first_step
 
 
@@ -109,8 +109,8 @@ def cold(name: str, device: str = "wgpu", cache: Path | None = None) -> Cold:
 
     Args:
         name: The workload.
-        device: Where it runs.
-        cache: Where compiled programs and native code are kept and found; without it all are compiled.
+        device: The device to run on.
+        cache: The directory of the caches of compiled programs and native code; `None` disables them.
 
     Raises:
         subprocess.CalledProcessError: It fails.
@@ -122,7 +122,7 @@ def cold(name: str, device: str = "wgpu", cache: Path | None = None) -> Cold:
 
 
 def _started(code: str, name: str, where: str, folder: str, kept: dict[str, str]) -> Cold:
-    """Runs a first step in a new process, with variables of its environment."""
+    """Runs a first step in a new process, with additional environment variables."""
     start = time.time()
     command = [sys.executable, "-c", code, name, where, folder]
     environment = {name: value for name, value in os.environ.items() if name != WITHOUT_BYTECODE}
@@ -135,7 +135,7 @@ def _started(code: str, name: str, where: str, folder: str, kept: dict[str, str]
 
 
 def peer_cold(name: str, peer: str, folder: Path) -> Cold:
-    """Runs a peer's first step in a new process, with what `save_state` wrote.
+    """Runs a peer's first step in a new process, on the weights and batch that `save_state` wrote.
 
     Raises:
         subprocess.CalledProcessError: It fails.
@@ -144,12 +144,12 @@ def peer_cold(name: str, peer: str, folder: Path) -> Cold:
 
 
 def touching_seconds(size: int) -> float:
-    """Returns what a new process takes to write to new memory once, which no first step of that size can do without.
+    """Returns the seconds that a new process takes to write to new memory once: a lower bound for its first step.
 
-    On a virtual machine, whose own memory may be new too, that can be most of a first step.
+    On a virtual machine, whose memory the host may allocate on first use too, this can be most of a first step.
 
     Args:
-        size: The bytes.
+        size: The number of bytes.
 
     Raises:
         subprocess.CalledProcessError: It fails.
@@ -159,7 +159,7 @@ def touching_seconds(size: int) -> float:
 
 
 def save_state(name: str, device: str, folder: Path) -> None:
-    """Writes the first weights of a workload, and its batch, for peers to start from."""
+    """Writes the initial weights of a workload, and its batch, for peers."""
     training, batch = workload(name)(cast(DeviceName, device))
     arrays: dict[str, dict[str, Any]] = {"weights": training.parameters(), "batch": batch}
     for part, values in arrays.items():
@@ -167,10 +167,11 @@ def save_state(name: str, device: str, folder: Path) -> None:
 
 
 def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES, peers: Sequence[str] = ()) -> None:
-    """Prints medians of some runs of each workload, in turn; writes all of them as JSON.
+    """Prints the medians of several runs of each workload; writes all runs as JSON.
 
-    Each is started twice with an empty folder of compiled programs and native code, which the second start finds; then
-    the peers are started, each alone, with the same weights, and a process that writes to as much memory as the second.
+    In each run, a workload is started twice, the first time with empty caches of compiled programs and native code;
+    then each peer is started on the same weights, and finally a process that only writes to as much new memory as the
+    second start.
     """
     parts = ("runs", "second", *peers)
     runs: dict[str, dict[str, list[Cold]]] = {part: {name: [] for name in names} for part in parts}
@@ -212,5 +213,5 @@ def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES, pe
 
 
 def _medians(runs: Sequence[Cold]) -> list[float]:
-    """Returns the figures of a row."""
+    """Returns the median of each column, for a row of the table."""
     return [statistics.median(getattr(one, column) for one in runs) for column in COLUMNS]

@@ -1,4 +1,4 @@
-"""`python -m benchmarks counts`: what a step of each workload costs, counted; nothing runs, so no device is needed."""
+"""`python -m benchmarks counts`: counts the cost of a step of each workload; nothing runs, so it needs no device."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from rich.table import Table
 from benchmarks.workloads import NAMES, workload
 
 TARGETS = ("lavapipe", "webgpu-default")
-"""What the workloads are compiled for: the software adapter of the tests, and what every WebGPU device has."""
+"""The targets to compile for: the software adapter of the tests, and the limits that every WebGPU device supports."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a training step costs.
+    """The cost of a training step.
 
     Attributes:
         name: The workload.
-        target: What it is compiled for.
-        dispatches: Kernels that a step launches.
-        copies: Ranges that a step copies.
-        kernels: Different ones among them.
-        peak_bytes: Of all buffers.
-        least_bytes: What no plan can go below for this order of kernels.
-        bytes_moved: Read and written by a step.
-        compile_seconds: From the traced loss to the program, without the driver.
+        target: The target that it is compiled for.
+        dispatches: The number of kernel launches in a step.
+        copies: The number of copies in a step.
+        kernels: The number of distinct kernels.
+        peak_bytes: The bytes of all buffers, as planned.
+        least_bytes: The lower bound on `peak_bytes` for this order of kernels.
+        bytes_moved: The bytes that a step reads and writes.
+        compile_seconds: The CPU time from the traced loss to the program, without the driver's compiler.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Counts:
 
 
 def count(name: str, target: str = TARGETS[0]) -> Counts:
-    """Compiles a workload for a target and counts."""
+    """Compiles a workload for a target, and returns its counts."""
     training, _ = workload(name)("numpy")
     start = time.process_time()
     program = training.program_for(target)

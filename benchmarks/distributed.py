@@ -1,11 +1,12 @@
-"""A step of two processes beside that of one, and a model of what exchanges cost.
+"""Compares a step of two processes with that of one, and models the cost of collectives.
 
-`tg launch` runs this file as one process of two threads, as two of one, and as two whose exchanges overlap nothing, in
-turn, with the same global batch. The model of an exchange is that of messages: one takes a latency, and a time for each
-byte. An all-reduce of B bytes by n processes is a reduce-scatter by all-to-all and an all-gather, each of which sends
-n - 1 messages of B / n bytes; in between each process combines n parts of B / n bytes. A small one is one all-gather of
-n - 1 messages of B bytes. Combining is measured on its own; latency and time a byte are fitted to a sweep over sizes. A
-step has its exchanges at the places of its plan, one after another: what is not over when a kernel needs it delays it.
+`tg launch` runs this file as one process with two threads, as two with one thread each, and as two without overlap of
+collectives and kernels, alternating, with the same global batch. In the model, a message takes a latency plus a time
+per byte. An all-reduce of B bytes by n processes is a reduce-scatter by all-to-all and an all-gather, each of which
+sends n - 1 messages of B / n bytes; in between, each process reduces n parts of B / n bytes. A small all-reduce is an
+all-gather of n - 1 messages of B bytes. The reduction is measured on its own; latency and time per byte are fitted to a
+sweep over sizes. The collectives of a step start at their positions in the plan, and run one after another; a kernel
+that needs a result waits for its collective.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ from tensorgrad.runtime.program import Collective, Dispatch, Program, Wait, runs
 
 BUILDS = {"mlp": mlp.build, "gpt": gpt.build}
 SIZES = tuple(1 << power for power in range(8, 21))
-"""Bytes of the all-reduces that the model is fitted to: up to those of a bucket."""
+"""The sizes in bytes of the all-reduces that the model is fitted to, up to that of a bucket."""
 WORKERS = (2, 8, 64, 1024)
 
 NETWORKS = {"10 GbE": (30e-6, 1.25e9), "100 Gb/s InfiniBand": (2e-6, 12.5e9)}
-"""Latency of a message in seconds and bytes per second, as assumed for the extrapolation."""
+"""The latency of a message in seconds and the bandwidth in bytes per second that the extrapolation assumes."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """What a message costs.
+    """The cost of messages.
 
     Attributes:
-        latency: Seconds, however short it is.
-        byte: Seconds for each byte.
-        combined: Seconds for each byte that a process combines with those of others.
+        latency: The seconds per message.
+        byte: The seconds per byte sent.
+        combined: The seconds per byte that a process reduces.
     """
 
     latency: float
@@ -57,21 +58,20 @@ class Link:
     combined: float
 
     def all_reduce(self, size: int, count: int) -> float:
-        """Returns the seconds of an all-reduce of so many bytes by `size` processes."""
+        """Returns the seconds of an all-reduce of `count` bytes by `size` processes."""
         messages, sent, combined = terms(size, count)
         return messages * self.latency + sent * self.byte + combined * self.combined
 
 
 def terms(size: int, count: int) -> tuple[float, float, float]:
-    """Returns how many messages a process sends in an all-reduce of `count` bytes, one after another, the bytes in
-    them, and those that it combines."""
+    """Returns the messages that a process sends in an all-reduce of `count` bytes, their bytes, and those reduced."""
     if count < SMALL_BYTES:
         return size - 1, (size - 1) * count, size * count
     return 2 * (size - 1), 2 * (size - 1) / size * count, count
 
 
 def fitted(size: int, seconds: dict[int, float], combined: float) -> Link:
-    """Returns the link that explains measured all-reduces, by least squares of the relative error."""
+    """Returns the link that fits measured all-reduces, by least squares of the relative error."""
     rows = np.array([terms(size, count) for count in seconds])
     times = np.array(list(seconds.values()))
     rest = 1 - rows[:, 2] * combined / times
@@ -81,12 +81,12 @@ def fitted(size: int, seconds: dict[int, float], combined: float) -> Link:
 
 @dataclass(frozen=True)
 class Exchanged:
-    """One exchange of a step.
+    """One collective of a step.
 
     Attributes:
-        bytes: What is exchanged.
-        start: Which share of the kernels' time has passed when it starts.
-        wait: Which share has when it has to be over.
+        bytes: The number of bytes exchanged.
+        start: The fraction of the kernels' time that has passed when it starts.
+        wait: The fraction that has passed when it is waited for.
     """
 
     bytes: int
@@ -95,7 +95,7 @@ class Exchanged:
 
 
 def exchanges_of(program: Program, seconds: Sequence[float]) -> list[Exchanged]:
-    """Returns the exchanges of a plan, by what its dispatches take."""
+    """Returns the collectives of a plan, given the time of each dispatch."""
     total, passed, measured = sum(seconds), 0.0, iter(seconds)
     found: list[Exchanged] = []
     under_way: dict[int, tuple[int, float]] = {}
@@ -114,18 +114,18 @@ def exchanges_of(program: Program, seconds: Sequence[float]) -> list[Exchanged]:
 
 
 def step_seconds(link: Link, size: int, compute: float, exchanges: Sequence[Exchanged], overlaps: bool = True) -> float:
-    """Returns what a step takes, whose kernels take `compute` seconds.
+    """Returns the modeled seconds of a step.
 
     Args:
-        link: What messages cost.
-        size: How many processes there are.
-        compute: Seconds of the kernels.
-        exchanges: In the order in which they start.
-        overlaps: Whether kernels run meanwhile.
+        link: The cost of messages.
+        size: The number of processes.
+        compute: The seconds of the kernels.
+        exchanges: The collectives, in the order in which they start.
+        overlaps: Whether kernels run during collectives.
     """
     late = over = 0.0
     for one in exchanges:
-        # Kernels stand still for `late` seconds in all; exchanges are over one after another.
+        # `late` is the total time that kernels have waited; collectives run one after another.
         over = max(over, one.start * compute + late) + link.all_reduce(size, one.bytes)
         wait = (one.wait if overlaps else one.start) * compute + late
         late += max(over - wait, 0.0)
@@ -137,7 +137,7 @@ def at_once(passes: list[ModulePass]) -> list[ModulePass]:
 
 
 def worker(name: str, steps: int, overlap: bool, out: Path) -> None:
-    """Measures a step in this process of a group; the first one writes what it saw."""
+    """Measures a step in this process of a group; the first process writes the measurements."""
     group = tg.distributed.group()
     training, batch = BUILDS[name]("cpu", group=group, edit_passes=None if overlap else at_once)
     for _ in range(5):
@@ -176,7 +176,7 @@ def _all_reduce_seconds(group: tg.distributed.Group, count: int) -> float:
 
 
 def _combined_seconds(size: int) -> float:
-    """Returns what combining the parts of processes takes, for each byte."""
+    """Returns the seconds per byte of a reduction of the parts of all processes."""
     parts, out = np.ones((size, 1 << 17), np.float32), np.empty(1 << 17, np.float32)
     seconds: list[float] = []
     for _ in range(9):
@@ -187,7 +187,7 @@ def _combined_seconds(size: int) -> float:
 
 
 def launched(name: str, processes: int, threads: int, steps: int, overlap: bool = True) -> dict[str, Any]:
-    """Returns what the first of several processes measured."""
+    """Launches processes, and returns the measurements of the first one."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "found.json"
         script = [__file__, "--worker", name, "--steps", str(steps), "--found", str(out)]
@@ -202,7 +202,7 @@ def launched(name: str, processes: int, threads: int, steps: int, overlap: bool 
 
 
 def report_distributed(rounds: int, out: Path, steps: int = 30) -> dict[str, Any]:
-    """Measures all forms of each workload in turn, prints them with the model, and writes JSON."""
+    """Measures all forms of each workload, alternating; prints them with the model, and writes JSON."""
     result: dict[str, Any] = {}
     for name in BUILDS:
         forms = ((1, 2, True), (2, 1, True), (2, 1, False))
@@ -217,7 +217,7 @@ def report_distributed(rounds: int, out: Path, steps: int = 30) -> dict[str, Any
 def _reported(
     name: str, ones: Sequence[dict[str, Any]], twos: Sequence[dict[str, Any]], plains: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Prints what one workload took, with the model, and returns it."""
+    """Prints and returns the measurements of one workload, with the model's predictions."""
     one, two, plain = (median(run["step"] for run in found) for found in (ones, twos, plains))
     exchange, stalled, kernels, combined = (
         median(run[key] for run in twos) for key in ("exchange", "stalled", "kernels", "combined")

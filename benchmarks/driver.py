@@ -1,4 +1,4 @@
-"""What a driver takes to make pipelines, and Python to encode a step: in the runtime's ways and in others."""
+"""Times pipeline creation in the driver and command encoding in Python, as the runtime does it and otherwise."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ROUNDS = 100
 
 
 def pipelines(program: Program, device: WebGPUDevice, threads: int, uncached: str) -> float:
-    """Seconds to make a pipeline of every kernel, in so many threads.
+    """Returns the seconds that creating a pipeline for every kernel takes.
 
     Args:
-        program: Its kernels.
-        device: Where.
-        threads: How many threads ask for pipelines at a time.
-        uncached: A comment, so that no cache has the shaders.
+        program: The program with the kernels.
+        device: The device.
+        threads: The number of threads that create pipelines.
+        uncached: A comment to add to the shaders, so that no cache contains them.
     """
     api = device.wgpu_device
 
@@ -48,7 +48,7 @@ def pipelines(program: Program, device: WebGPUDevice, threads: int, uncached: st
 
 
 def commands(program: Program, device: WebGPUDevice) -> list[Command]:
-    """Returns the dispatches of a step, on buffers of their own."""
+    """Returns the dispatches of a step as commands on newly allocated buffers."""
     api = device.wgpu_device
     buffers = [device.create_buffer(buffer.name, buffer.size) for buffer in program.buffers]
     made = pipelines_of(program, api, threads=1)
@@ -64,7 +64,7 @@ def commands(program: Program, device: WebGPUDevice) -> list[Command]:
 
 
 def by_methods(device: WebGPUDevice, found: list[Command]) -> Callable[[], float]:
-    """Returns what encodes a step by wgpu-py's methods, and says how many seconds of this thread that takes."""
+    """Returns a function that encodes a step with wgpu-py's methods, and returns the thread's CPU time in seconds."""
     recording = MethodRecording(device.wgpu_device, [found])
 
     def run() -> float:
@@ -79,9 +79,7 @@ def by_methods(device: WebGPUDevice, found: list[Command]) -> Callable[[], float
 
 
 def by_library(device: WebGPUDevice, found: list[Command]) -> Callable[[], float]:
-    """Returns what encodes a step by the native library's functions, and says how many seconds of this thread that
-    takes.
-    """
+    """Returns a function like that of `by_methods` that calls the functions of the native library."""
     library = native_library()
     if library is None:
         raise SystemExit("this wgpu-py is not made as tensorgrad expects, so there are its methods only")
@@ -101,7 +99,7 @@ def by_library(device: WebGPUDevice, found: list[Command]) -> Callable[[], float
 
 
 def encoding(device: WebGPUDevice, found: list[Command]) -> dict[str, float]:
-    """Returns what encoding takes in both ways, in turns: the medians of some rounds; nothing is submitted."""
+    """Returns the median times of encoding in both ways, alternating; nothing is submitted."""
     ways = {"methods": by_methods(device, found), "the library": by_library(device, found)}
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
@@ -115,7 +113,7 @@ def encoding(device: WebGPUDevice, found: list[Command]) -> dict[str, float]:
 
 
 def costs(name: str, device: WebGPUDevice) -> dict[str, float]:
-    """Returns the cost of a workload's pipelines and steps, in both ways."""
+    """Returns the times of a workload's pipelines, of its first steps, and of encoding in both ways."""
     training, batch = workload(name)("wgpu")
     program = training.program
     found: dict[str, float] = {}
@@ -131,7 +129,7 @@ def costs(name: str, device: WebGPUDevice) -> dict[str, float]:
 
 
 def report(out: Path, names: tuple[str, ...] = ("gpt", "mlp")) -> None:
-    """Prints what workloads cost, and writes it as JSON."""
+    """Prints the times of workloads, and writes them as JSON."""
     device = WebGPUDevice()
     found = {name: costs(name, device) for name in names}
     table = Table(title=f"on {device.info.name}")

@@ -1,7 +1,7 @@
-"""An eager training step beside the compiled one and PyTorch's eager step, in one run.
+"""Compares an eager training step with the compiled one and with PyTorch's eager step, in one run.
 
-Two models: two layers that learn a sine (the workload `sine`), where all is overhead, and a perceptron on digits. The
-three take the same batches in turn, and what counts are ratios.
+There are two models: two layers that fit a sine (the workload `sine`), dominated by overhead, and a perceptron on
+digits. The three steps alternate on the same batches, and their ratios are reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.harness import Contestant, Timing, measure, report
 from benchmarks.workloads import sine
 
 DIGITS = 64
-"""The batch of the perceptron."""
+"""The batch size of the perceptron."""
 
 
 def digits_batch() -> dict[str, np.ndarray]:

@@ -1,6 +1,6 @@
-"""Times steps of several contestants in one run, interleaved, and reports medians as ratios.
+"""Times steps of several contestants in one run, interleaved, and reports medians and their ratios.
 
-Machines are shared and noisy: a figure means something only beside another from the same run.
+Machines are shared and noisy, so only figures from the same run are comparable.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from rich.table import Table
 
 @dataclass
 class Contestant:
-    """One way to run the workload.
+    """One implementation of the workload.
 
     Attributes:
-        name: What tables call it.
-        step: Runs one training step and waits for it; gives the loss.
-        counts: What else there is to say: dispatches, bytes, seconds of compilation.
+        name: Its name in tables.
+        step: Runs one training step, waits for it, and returns the loss.
+        counts: Other figures to report: dispatches, bytes, compile seconds.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Contestant:
 
 @dataclass
 class Timing:
-    """What one contestant took: seconds for the first step, the median and the spread of the others."""
+    """The times of one contestant, in seconds: of the first step, and the median and range of the others."""
 
     name: str
     first: float
@@ -49,10 +49,10 @@ class Timing:
 
 
 LEAST_BLOCK, MOST_BLOCK, BLOCK_SECONDS = 5, 60, 0.2
-"""How many steps a contestant runs in a row: as many as the slowest one does in so many seconds, within these bounds.
+"""A block is as many consecutive steps as the slowest contestant runs in `BLOCK_SECONDS`, within these bounds.
 
-The first quarter is not timed: threads that the contestant before left spinning slow it, and so does a core's frequency
-after the pause.
+Its first quarter is not timed, as it is slowed down by threads that the previous contestant left spinning, and by the
+core's frequency after the pause.
 """
 
 
@@ -62,14 +62,14 @@ def measure(
     seconds: float = 60.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Timing]:
-    """Runs blocks of steps of every contestant in turn: `rounds` of them, fewer (at least 3) after `seconds`.
+    """Runs blocks of steps of all contestants in round-robin order; returns their times.
 
     Args:
-        contestants: Who runs.
-        rounds: How many blocks each has.
-        seconds: After so long there are no more.
-        clock: What a step is timed by. `time.process_time` counts what the process computes, so other processes disturb
-            it less; it is right for contestants that take one thread.
+        contestants: The contestants.
+        rounds: The number of blocks of each.
+        seconds: The time after which no further round starts, once there have been three.
+        clock: The clock that times a step. `time.process_time` counts CPU time of the process, which other processes
+            disturb less; it is only meaningful for contestants that use one thread.
     """
     first: dict[str, float] = {}
     losses: dict[str, list[float]] = {one.name: [] for one in contestants}
@@ -110,7 +110,7 @@ def measure(
 
 
 def report(workload: str, timings: list[Timing], base: str, out: Path | None) -> None:
-    """Prints a table whose ratios are over `base`, and the counts; writes all of it as JSON to `out`."""
+    """Prints a table with ratios to the contestant `base`, and the counts; writes everything as JSON to `out`."""
     by_name = {timing.name: timing for timing in timings}
     table = Table(title=f"{workload}: a training step")
     for column in ("", "first, s", "median, ms", "from-to, ms", "ratio", "first loss", "last loss", "losses differ by"):
@@ -139,12 +139,12 @@ def report(workload: str, timings: list[Timing], base: str, out: Path | None) ->
 
 
 def difference(losses: Sequence[float], expected: Sequence[float]) -> float:
-    """Returns the greatest relative difference of the losses after equally many steps."""
+    """Returns the largest relative difference between losses after the same number of steps."""
     return max(abs(one - other) / max(abs(other), 1e-30) for one, other in zip(losses, expected, strict=True))
 
 
 def peak_bytes() -> int | None:
-    """Returns how much memory this process has had at most, as Linux counts it; `None` elsewhere."""
+    """Returns the peak resident memory of this process, as Linux reports it; `None` on other systems."""
     status = Path("/proc/self/status")
     found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
     return None if found is None else 1024 * int(found[1])

@@ -1,4 +1,4 @@
-"""How long it takes to draw normally distributed parameters, beside `torch.nn.init.normal_`, in turn in one process."""
+"""Compares the sampling of normally distributed parameters with `torch.nn.init.normal_`, alternating in one process."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import tensorgrad as tg
 from benchmarks.harness import machine
 
 SHAPE = (8192, 4096)
-"""A quarter of a small language model's parameters."""
+"""The shape of the sampled array, about a quarter of a small language model's parameters."""
 
 
 def contestants() -> dict[str, Callable[[], Any]]:
-    """Returns what is compared, by name."""
+    """Returns the functions to compare, by name."""
     import torch
 
     draw, key = tg.initializers.normal(0.02), tg.random.key(0)
@@ -32,7 +32,7 @@ def contestants() -> dict[str, Callable[[], Any]]:
 
 
 def report(rounds: int, out: Path) -> None:
-    """Prints the least seconds, on the clock and of all threads' CPU time; writes them as JSON."""
+    """Prints the minimum wall-clock time and CPU time of all threads, in seconds; writes them as JSON."""
     made = contestants()
     found = {name: [float("inf"), float("inf")] for name in made}
     for _ in range(rounds):

@@ -1,6 +1,6 @@
-"""Kernels alone: products, rows, streams and an embedding, with what each reaches of the machine's bandwidth.
+"""Times single kernels: matrix products, row reductions, elementwise streams and an embedding, with their throughput.
 
-Operands stay on the device, all but integers. Each run also reads one element of the result, so that it is done then.
+All operands except integers stay on the device. Each run reads one element of the result, to wait for its completion.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Kernel:
     """A computation on arrays.
 
     Attributes:
-        arrays: Makes the operands.
-        ours: Of tensors by name.
-        torch: The same in PyTorch.
-        tinygrad: The same in tinygrad.
-        flops: How many floating point operations it needs.
-        bytes: How many bytes it must read and write.
+        arrays: Returns the operands, by name.
+        ours: The function in tensorgrad, which takes them as keyword arguments.
+        torch: The function in PyTorch.
+        tinygrad: The function in tinygrad.
+        flops: The number of floating-point operations.
+        bytes: The number of bytes that have to be read and written.
     """
 
     arrays: Callable[[], Arrays]
@@ -60,7 +60,7 @@ def _product(m: int, n: int, k: int) -> Kernel:
 
 
 def _transposed_product(m: int, n: int, k: int) -> Kernel:
-    """Returns a product whose right operand lies along the sum."""
+    """Returns a product with a transposed right operand, contiguous along the contracted axis."""
 
     def multiply(a: Any, b: Any) -> Any:
         return a @ b.T
@@ -70,7 +70,7 @@ def _transposed_product(m: int, n: int, k: int) -> Kernel:
 
 
 def _masked_product(m: int, n: int, k: int) -> Kernel:
-    """Returns a product whose left operand is masked in front of it, as by dropout."""
+    """Returns a product whose left operand is multiplied by a mask first, as by dropout."""
 
     def multiply(x: Any, mask: Any, w: Any) -> Any:
         return (x * mask) @ w
@@ -82,7 +82,7 @@ def _masked_product(m: int, n: int, k: int) -> Kernel:
 
 
 def _torch_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the gradient of `sum(function(x) * w)` by x."""
+    """Returns the gradient of `sum(function(x) * w)` with respect to x."""
 
     def gradient(x: Any, w: Any, **others: Any) -> Any:
         x = x.detach().requires_grad_()
@@ -229,7 +229,7 @@ def ours(kernel: Kernel, device: tg.DeviceName, arrays: Arrays) -> Contestant:
 
 
 def torch_cpu(kernel: Kernel, arrays: Arrays) -> Contestant | None:
-    """Returns a kernel in PyTorch on the CPU; `None` where it isn't installed."""
+    """Returns a kernel in PyTorch on the CPU; `None` if it isn't installed."""
     try:
         import torch
     except ImportError:
@@ -243,7 +243,7 @@ def torch_cpu(kernel: Kernel, arrays: Arrays) -> Contestant | None:
 
 
 def tinygrad(kernel: Kernel, arrays: Arrays) -> Contestant | None:
-    """Returns a kernel in tinygrad's WebGPU backend; `None` where it isn't installed."""
+    """Returns a kernel in tinygrad's WebGPU backend; `None` if it isn't installed."""
     if not find_dawn():
         return None
     from tinygrad.engine.jit import TinyJit
@@ -260,16 +260,16 @@ def tinygrad(kernel: Kernel, arrays: Arrays) -> Contestant | None:
 
 
 PEERS = {"torch": torch_cpu, "tinygrad": tinygrad}
-"""Who else runs kernels, by the names that `--peers` takes."""
+"""The peers that run kernels, by the names that `--peers` accepts."""
 
 
 def contestants(name: str, device: tg.DeviceName, chosen: Collection[str] = PEERS) -> list[Contestant]:
-    """Returns all that can run a kernel here, ours first.
+    """Returns all contestants that can run a kernel on this machine, tensorgrad first.
 
     Args:
-        name: The kernel's, of `KERNELS`.
-        device: Where ours runs. tinygrad runs on an adapter, so it takes part only beside "wgpu" and "auto".
-        chosen: Which of `PEERS` take part.
+        name: The kernel's name in `KERNELS`.
+        device: The device for tensorgrad. tinygrad runs on an adapter, so it is only included for "wgpu" and "auto".
+        chosen: The names in `PEERS` to include.
     """
     kernel = KERNELS[name]
     arrays = kernel.arrays()
@@ -279,5 +279,5 @@ def contestants(name: str, device: tg.DeviceName, chosen: Collection[str] = PEER
 
 
 def rate(kernel: Kernel, seconds: float) -> Mapping[str, float]:
-    """Returns throughput from a time: 1e9 operations and 1e9 bytes a second."""
+    """Returns the throughput of a run in GFLOP/s and GB/s."""
     return {"GFLOP/s": kernel.flops / seconds / 1e9, "GB/s": kernel.bytes / seconds / 1e9}

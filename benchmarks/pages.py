@@ -1,7 +1,7 @@
-"""Steps of one saved program in a page and in Python, on the same software adapter: SwiftShader.
+"""Times steps of one saved program in a web page and in Python, on the same software adapter, SwiftShader.
 
-Headless Chromium brings SwiftShader as a Vulkan driver, which wgpu can use too. Steps are timed some at a time, so that
-what it takes to ask for them matters little.
+Headless Chromium ships SwiftShader as a Vulkan driver, which wgpu can use too. Several steps are timed together, so
+that the overhead of requesting them is negligible.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DRIVER = BROWSER.with_name("vk_swiftshader_icd.json")
 ARGUMENTS = ("--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
 TARGET = replace(WEBGPU_DEFAULT, name="any software adapter", software=True, shader_dialect="standard")
 TOGETHER = {"sine": 20, "mlp": 2, "convnet": 2}
-"""The workloads, and how many of their steps are timed together."""
+"""The workloads, each with the number of steps that are timed together."""
 
 CHILD = """
 import sys, numpy as np, tensorgrad as tg
@@ -56,7 +56,7 @@ PAGE = """async (steps) => {
 
 @contextmanager
 def in_python(folder: Path, steps: int) -> Iterator[Contestant]:
-    """Runs the program in a process of its own, whose only Vulkan driver is SwiftShader."""
+    """Runs the program in a new process, whose only Vulkan driver is SwiftShader."""
     environment = {**os.environ, "VK_ICD_FILENAMES": str(DRIVER), "WGPU_BACKEND_TYPE": "Vulkan"}
     command = [sys.executable, "-c", CHILD, str(folder / "training.tg"), str(folder / "batch.npz")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as child:
@@ -90,10 +90,10 @@ def in_a_page(folder: Path, steps: int) -> Iterator[Contestant]:
 
 
 def compare(name: str, rounds: int, seconds: float) -> list[Timing]:
-    """Times a workload's steps in Python and in a page, in turn.
+    """Times a workload's steps in Python and in a page, alternating.
 
     Raises:
-        RuntimeError: wgpu does not take SwiftShader.
+        RuntimeError: wgpu doesn't run on SwiftShader.
     """
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

@@ -1,4 +1,4 @@
-"""Timings as a picture: for each workload a bar for each contestant, on a logarithmic scale."""
+"""Plots timings: one bar per contestant for each workload, on a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.harness import Timing
 
 
 def draw(timed: Mapping[str, Sequence[Timing]], path: Path) -> None:
-    """Draws the medians, with the range of the steps as a line, and writes a picture."""
+    """Plots the medians, with the range of steps as a line, and writes the picture."""
     import matplotlib
 
     matplotlib.use("Agg")

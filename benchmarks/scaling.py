@@ -1,4 +1,4 @@
-"""How costs grow with layers, width, batch and length: a transformer from small to large, one thing at a time."""
+"""Measures how costs grow with a transformer's layers, width, batch and length, varying one at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VOCABULARY, HEADS = 65, 4
 
 @dataclass(frozen=True)
 class Size:
-    """A transformer and its batch."""
+    """The size of a transformer and of its batch."""
 
     layers: int = 2
     width: int = 64
@@ -35,22 +35,22 @@ SWEEPS: dict[str, tuple[int, ...]] = {
     "batch": (4, 8, 16, 32),
     "length": (16, 32, 64, 128, 256),
 }
-"""What grows, and through which values; the rest stays as in `Size`."""
+"""The values of each varied parameter; the others have the defaults of `Size`."""
 
 STEPS = 5
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a size costs.
+    """The cost of a size.
 
     Attributes:
         size: The size.
-        compile_seconds: From the loss to a loaded program.
-        step_milliseconds: The median of some steps.
-        peak_bytes: On the device.
-        dispatches: Of a step.
-        kernels: Different ones among them.
+        compile_seconds: The time from the loss to a loaded program.
+        step_milliseconds: The median time of a step.
+        peak_bytes: The bytes of all buffers, as planned.
+        dispatches: The number of dispatches in a step.
+        kernels: The number of distinct kernels.
     """
 
     size: Size
@@ -62,7 +62,7 @@ class Cost:
 
 
 def cost(size: Size, device: tg.DeviceName) -> Cost:
-    """Compiles a training step and runs it."""
+    """Compiles and runs a training step."""
     shape = tg.spec((size.batch, size.length), "i32")
     start = time.perf_counter()
     training = tg.compile(
@@ -92,7 +92,7 @@ def cost(size: Size, device: tg.DeviceName) -> Cost:
 
 
 def report(device: tg.DeviceName, out: Path) -> None:
-    """Prints a table for each sweep; writes all of it as JSON."""
+    """Prints a table for each sweep, and writes all of them as JSON."""
     console = Console()
     found: dict[str, list[Cost]] = {}
     for name, values in SWEEPS.items():

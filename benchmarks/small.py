@@ -1,7 +1,7 @@
-"""What steps cost besides their arithmetic.
+"""Measures the overhead of steps beyond their arithmetic.
 
-A step of many small parameters on the numpy device runs in turn with the same by hand, in one process; what is compared
-is CPU time, so that other work on the machine counts little. A step of `sine` on the CPU runs without its kernels.
+A step of many small parameters on the numpy device alternates with a handwritten one in one process; CPU times are
+compared, which other work on the machine affects little. A step of `sine` on the CPU is timed without its kernels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.workloads import workload
 
 PARAMETERS, SHAPE, RATE, MOMENTUM = 178, (4, 8), 1e-6, 0.9
 BLOCK = 5
-"""Steps that are timed together."""
+"""The number of steps that are timed together."""
 
 
 class Many(tg.nn.Module):
@@ -36,7 +36,7 @@ def distance(model: Many, x: tg.Tensor) -> tg.Tensor:
 
 
 def by_hand(parameters: list[np.ndarray], momentum: float) -> Callable[[np.ndarray], float]:
-    """Returns the step as a careful person writes it."""
+    """Returns the same step, carefully written by hand."""
     p = [np.array(value) for value in parameters]
     velocities = [np.zeros_like(value) for value in p]
     rate, kept, two = np.float32(RATE), np.float32(momentum), np.float32(2)
@@ -58,7 +58,7 @@ def by_hand(parameters: list[np.ndarray], momentum: float) -> Callable[[np.ndarr
 
 
 def compared(momentum: float, rounds: int) -> dict[str, Any]:
-    """CPU milliseconds of a step, ours and by hand, the least of all blocks: what else runs can only add."""
+    """Returns the CPU milliseconds of a step, ours and by hand: the minimum over blocks, as noise only adds time."""
     optimizer = tg.optim.sgd(RATE, momentum=momentum)
     training = tg.compile(Many(), loss=distance, optimizer=optimizer, inputs={"x": SHAPE}, device="numpy")
     x = np.full(SHAPE, 0.5, np.float32)
@@ -71,7 +71,7 @@ def compared(momentum: float, rounds: int) -> dict[str, Any]:
     losses = {name: [step()] for name, step in contestants.items()}
     for _ in range(rounds):
         for name, step in contestants.items():
-            step()  # what the one before left in caches counts for neither
+            step()  # warms up the caches, which the other contestant has used
             start = time.process_time()
             losses[name] += [step() for _ in range(BLOCK)]
             taken[name].append((time.process_time() - start) / BLOCK)
@@ -81,10 +81,10 @@ def compared(momentum: float, rounds: int) -> dict[str, Any]:
 
 
 def share_of_python(steps: int = 20_000) -> dict[str, float]:
-    """Microseconds of a step of `sine` on the CPU when its kernels are left out, the least of all: others can only add.
+    """Times steps of `sine` on the CPU without its kernels.
 
     Returns:
-        Of the step, of one whose loss is read, and of what copies the step's inputs, which both include.
+        The minimum microseconds of a step, of a step whose loss is read, and of copying the inputs, which both include.
     """
     training, batch = workload("sine")("cpu")
     float(training.step(**batch))
@@ -114,7 +114,7 @@ def share_of_python(steps: int = 20_000) -> dict[str, float]:
 
 
 def report(rounds: int, out: Path) -> None:
-    """Prints the CPU time of a step by optimizer, its ratio to that by hand, and Python's share; writes all as JSON."""
+    """Prints the CPU time of a step by optimizer, its ratio to the handwritten one, and Python's share; writes JSON."""
     found = {"sgd": compared(0.0, rounds), f"sgd, momentum {MOMENTUM}": compared(MOMENTUM, rounds)}
     table = Table(title=f"a step of {PARAMETERS} parameters of {SHAPE[0]}x{SHAPE[1]}: milliseconds of CPU time")
     for column in ("", "tensorgrad numpy", "numpy by hand", "ratio"):

@@ -1,6 +1,6 @@
-"""The workloads in other libraries: equal formulas, first weights and data, on a device of the same machine.
+"""The workloads in other libraries: the same formulas, initial weights and data, on a device of the same machine.
 
-Each peer is a module with `contestant(name, parameters, batch)`, which is `None` where it can't take part.
+Each peer is a module with `contestant(name, parameters, batch)`, which returns `None` if it can't run the workload.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ ON_CPU = ("numpy_peer", "torch_peer", "torch_compile_peer", "jax_peer", "iree_pe
 PEERS = ("hand_fused", "tinygrad_peer", *ON_CPU)
 
 ONLY = {"smollm2": ("torch_peer", "torch_compile_peer")}
-"""The workloads that not every peer has, and who has them."""
+"""The workloads that only some peers implement, with those peers."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The optimizer of a workload, as peers set theirs.
+    """The optimizer settings of a workload, which all peers use.
 
     Attributes:
-        learning_rate: Of Adam with its usual betas.
-        weight_decay: Decoupled; None for plain Adam.
-        decay: The last part of the names of parameters that decay; the empty string is all.
-        clip_norm: The largest norm of all gradients together, or None.
+        learning_rate: The learning rate of Adam, with the usual betas.
+        weight_decay: The decoupled weight decay; None for plain Adam.
+        decay: The suffix of the names of parameters that decay; the empty string matches all.
+        clip_norm: The maximum global norm of the gradients, or None.
     """
 
     learning_rate: float
@@ -54,14 +54,14 @@ def peers(
     adapter: bool = True,
     chosen: Collection[str] = (),
 ) -> list[Contestant]:
-    """Returns a workload in every library that is installed, from the same weights and data.
+    """Returns a workload in every installed library, with the same weights and data.
 
     Args:
-        name: The workload's.
-        parameters: What all start from.
-        batch: What all are given.
-        adapter: Whether those that run on an adapter take part too.
-        chosen: Who takes part, of `PEERS`; all, where nobody is named.
+        name: The workload's name.
+        parameters: The initial weights.
+        batch: The batch.
+        adapter: Whether to include peers that run on an adapter.
+        chosen: The peers to include, without the suffix `_peer`; all if it is empty.
     """
     found: list[Contestant | None] = []
     for peer in PEERS if adapter else ON_CPU:

@@ -1,8 +1,9 @@
-"""Workload `mlp` as shaders written by hand: what fusing all that can be fused gives, in twelve dispatches.
+"""Workload `mlp` as handwritten shaders, fused as far as possible, in twelve dispatches.
 
-Each forward layer is one kernel with bias and relu; logits, softmax, loss and its gradient are one; backward products
-have the relu's mask behind them, and those that give a weight's gradient have Adam behind them. The products are for
-software adapters: eight lanes share rows through `subgroupBroadcast`, each with a block of outputs in registers.
+Each forward layer is one kernel with bias and relu; logits, softmax, loss and its gradient are one kernel; backward
+products have the relu mask as an epilogue, and those that compute a weight's gradient have Adam as one. The products
+are written for software adapters: eight lanes share rows through `subgroupBroadcast`, each with a block of outputs in
+registers.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ COLUMN = """
 
 
 def _declared(names: str, written: str) -> str:
-    """Bindings of buffers by name: `Y` holds integers, `T` is Adam's two corrections, all others are f32."""
+    """Returns the binding declarations: `Y` is i32, `T` holds Adam's two bias corrections, all others are f32."""
     kinds = {"Y": "array<i32>", "T": "vec2f"}
     return "\n".join(
         f"@group(0) @binding({place}) var<storage, {'read_write' if name in written else 'read'}> {name}: "
@@ -78,7 +79,10 @@ def _declared(names: str, written: str) -> str:
 def _product(
     rows: int, columns: int, inner: int, a: tuple[int, int], b: tuple[int, int], block: tuple[int, int], store: str
 ) -> str:
-    """`c[row, column]`, the sum over k of A and B at their strides, and a statement that stores each."""
+    """Returns a kernel for `c[row, column]`, the sum over k of A times B with the given strides.
+
+    The statement `store` stores each element `c`.
+    """
     high, wide = block
     places = [(i, j) for i in range(high) for j in range(wide)]
     lines = [
@@ -105,7 +109,7 @@ def _product(
 
 
 class _Step:
-    """The kernels on a device, and what they read and write."""
+    """The kernels on a device, with their buffers."""
 
     def __init__(self, device: wgpu.GPUDevice, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]):
         self._device = device
@@ -178,11 +182,11 @@ class _Step:
 
     @property
     def dispatches(self) -> int:
-        """How many a step has."""
+        """The number of dispatches in a step."""
         return len(self._dispatches)
 
     def __call__(self) -> float:
-        """Runs a step and reads its loss."""
+        """Runs a step and returns its loss."""
         self._count += 1
         queue = self._device.queue
         corrections = [1 / (1 - 0.9**self._count), 1 / (1 - 0.999**self._count)]

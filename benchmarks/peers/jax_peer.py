@@ -1,4 +1,4 @@
-"""The workloads in JAX: one jitted step that updates weights and state in place, on the device that JAX takes."""
+"""The workloads in JAX: one jitted step that updates weights and state in place, on JAX's default device."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ LOSSES: dict[str, Callable[..., Any]] = {
 
 
 def _updated(settings: Settings, state: Any, gradients: Parameters) -> Any:
-    """Weights, moments and step count after an update by Adam."""
+    """Returns the weights, moments and step count after an Adam update."""
     weights, first, second, count = state
     if settings.clip_norm is not None:
         norm = jnp.sqrt(sum(jnp.sum(one * one) for one in gradients.values()))
@@ -96,7 +96,7 @@ def _updated(settings: Settings, state: Any, gradients: Parameters) -> Any:
 
 
 def step_function(name: str) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """Returns a workload's step: of state and batch, the loss and the new state."""
+    """Returns a workload's step function: from state and batch to the loss and the new state."""
     settings, loss = SETTINGS[name], LOSSES[name]
 
     def advanced(state: Any, batch: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Layers by the names of parameters: the same formulas for every library whose arrays have operators."""
+"""Layers that look up parameters by name, for all libraries whose arrays have operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Parameters = Mapping[str, Any]
 
 
 def linear(p: Parameters, name: str, x: Any) -> Any:
-    """Returns a product and a bias."""
+    """Applies a linear layer with a bias."""
     return x @ p[f"{name}.weight"] + p[f"{name}.bias"]
 
 
@@ -20,7 +20,7 @@ def layers(
     activation: Callable[[Any], Any],
     apply: Callable[[Parameters, str, Any], Any] = linear,
 ) -> Any:
-    """Returns all linear layers whose names begin with a prefix, with an activation between them."""
+    """Applies all linear layers whose names begin with a prefix, with an activation between them."""
     count = sum(name.startswith(prefix) and name.endswith(".weight") for name in p)
     for number in range(count - 1):
         x = activation(apply(p, f"{prefix}{number}", x))

@@ -1,4 +1,4 @@
-"""Workload `mlp` as numpy written by hand: what a careful person gets without any compiler."""
+"""Workload `mlp` in carefully handwritten NumPy, without a compiler."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.harness import Contestant
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
-    """Returns the step; `None` for another workload."""
+    """Returns the step; `None` for other workloads."""
     if name != "mlp":
         return None
     p = {path: np.array(value) for path, value in parameters.items()}

@@ -1,6 +1,6 @@
-"""The workloads in tinygrad's CPU backend, which compiles by Clang and runs on one thread of each core.
+"""The workloads in tinygrad's CPU backend, which compiles with Clang and runs one thread per core.
 
-Its device is that of the whole process, so it takes part where tinygrad's WebGPU backend does not.
+tinygrad's device is chosen per process, so this peer runs only if the WebGPU backend doesn't.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.peers.tinygrad_peer import run_on
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
-    """Returns a workload in tinygrad; `None` where it or Clang isn't installed, or it has another device already."""
+    """Returns a workload in tinygrad; `None` if it or Clang isn't installed, or it already uses another device."""
     if find_spec("tinygrad") is None or shutil.which("clang") is None or os.environ.setdefault("DEV", "CPU") != "CPU":
         return None
     return run_on("CPU", name, parameters, batch)

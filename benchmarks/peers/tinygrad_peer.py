@@ -1,6 +1,6 @@
 """The workloads in tinygrad's WebGPU backend, which runs them through Dawn on the same adapter.
 
-It needs `tinygrad` and `dawn-python`, which brings the library that tinygrad loads.
+It needs `tinygrad` and `dawn-python`, which contains the library that tinygrad loads.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ LOSSES: dict[str, Callable[..., Any]] = {
 
 
 def find_dawn() -> bool:
-    """Tells tinygrad where Dawn is, and to use it on Vulkan; whether both are installed."""
+    """Configures tinygrad to use Dawn on Vulkan; returns whether both are installed."""
     package = find_spec("pydawn")
     if package is None or package.origin is None or find_spec("tinygrad") is None:
         return False
@@ -104,12 +104,12 @@ def _optimizer(p: dict[str, Any], settings: Settings) -> Any:
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
-    """Returns a workload in tinygrad; `None` where it or Dawn isn't installed."""
+    """Returns a workload in tinygrad; `None` if it or Dawn isn't installed."""
     return run_on("WEBGPU", name, parameters, batch) if find_dawn() else None
 
 
 def run_on(device: str, name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant:
-    """Returns a workload in tinygrad on one of its devices, by the device's name, which `DEV` names too."""
+    """Returns a workload in tinygrad on the named device, which the variable `DEV` must name too."""
     from tinygrad.engine.jit import TinyJit
     from tinygrad.helpers import Context, GlobalCounters
     from tinygrad.tensor import Tensor

@@ -1,4 +1,4 @@
-"""The workloads in PyTorch by `torch.compile`, which needs a C++ compiler."""
+"""The workloads in PyTorch with `torch.compile`, which needs a C++ compiler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.peers import torch_peer
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
-    """Returns a workload in PyTorch, compiled; `None` where there is no compiler."""
+    """Returns a workload in PyTorch, compiled; `None` if there is no compiler."""
     if shutil.which(os.environ.get("CXX", "g++")) is None:
         return None
     return torch_peer.contestant(name, parameters, batch, compiled=True)

@@ -1,4 +1,4 @@
-"""The workloads in PyTorch on the CPU, eager or compiled; Adam in its fused form."""
+"""The workloads in PyTorch on the CPU, eager or compiled, with fused Adam."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _rotated(x: Any, cosine: Any, sine: Any) -> Any:
 
 
 def _shared_attention(p: Parameters, name: str, x: Any, angles: tuple[Any, Any]) -> Any:
-    """Causal attention without biases, whose heads share those of the keys and values."""
+    """Applies causal grouped-query attention without biases."""
     batch, length, width = x.shape
     size = width // smollm2_workload.HEADS
     q, k, v = ((x @ p[f"{name}.{part}.weight"]).view(batch, length, -1, size).transpose(1, 2) for part in "qkv")
@@ -108,7 +108,7 @@ LOSSES: dict[str, Callable[..., Any]] = {
 def contestant(
     name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray], compiled: bool = False
 ) -> Contestant:
-    """Returns a workload in PyTorch; compiled, forward and backward pass are what `torch.compile` makes of the loss."""
+    """Returns a workload in PyTorch; with `compiled`, `torch.compile` compiles the loss and its backward pass."""
     settings = SETTINGS[name]
     loss = torch.compile(LOSSES[name], dynamic=False) if compiled else LOSSES[name]
     p = {path: torch.nn.Parameter(torch.from_numpy(np.array(value))) for path, value in parameters.items()}

@@ -1,6 +1,6 @@
-"""The training steps that counts and times are taken of, each a module with `build(device)` and what it needs for it.
+"""The training steps to benchmark, each a module with a function `build(device)`.
 
-`build` gives what `tg.compile` gives, and one batch: the arguments of `Training.step`.
+`build` returns the result of `tg.compile`, and one batch: the arguments of `Training.step`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Build(Protocol):
 
 
 NAMES = ("mlp", "gpt", "sine", "addition", "convnet")
-"""The workloads, by module."""
+"""The workloads, by module name."""
 
 LARGE = ("smollm2",)
-"""Those that take gigabytes and minutes, and run only where someone names them."""
+"""The workloads that take gigabytes and minutes, and run only if they are named."""
 
 
 def workload(name: str) -> Build:

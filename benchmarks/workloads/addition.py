@@ -10,7 +10,7 @@ from benchmarks.workloads.transformer import Transformer
 VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS = 12, 8, 64, 4, 3
 BATCH = 128
 RESULT = slice(LENGTH - 3, LENGTH)
-"""The positions that say the result's digits."""
+"""The positions that predict the result's digits."""
 
 
 def loss(model: Transformer, tokens: tg.Tensor, result: tg.Tensor) -> tg.Tensor:
@@ -18,7 +18,7 @@ def loss(model: Transformer, tokens: tg.Tensor, result: tg.Tensor) -> tg.Tensor:
 
 
 def batch() -> dict[str, np.ndarray]:
-    """Sums as `12+34=64`, and the digits of their results, the last one first."""
+    """Returns sums such as `12+34=64` as tokens, and the digits of their results, least significant first."""
     generator = np.random.default_rng(1)
     first, second = generator.integers(0, 100, (2, BATCH))
     total = first + second

@@ -30,7 +30,7 @@ def loss(model: ConvNet, x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
 
 
 def batch() -> dict[str, np.ndarray]:
-    """Random images and labels."""
+    """Returns random images and labels."""
     generator = np.random.default_rng(1)
     images = generator.random((BATCH, 1, 28, 28), dtype=np.float32)
     return {"x": images, "y": generator.integers(0, CLASSES, BATCH).astype(np.int32)}
@@ -39,7 +39,7 @@ def batch() -> dict[str, np.ndarray]:
 def build(
     device: tg.DeviceName, tune: bool | float = False, **options: Any
 ) -> tuple[tg.Training, dict[str, np.ndarray]]:
-    """Returns the training step on a device, and a batch; what else there is goes to `tg.compile`."""
+    """Returns the training step on a device, and a batch; other options are passed to `tg.compile`."""
     training = tg.compile(
         ConvNet(),
         loss=loss,

@@ -18,7 +18,7 @@ def loss(model: Transformer, tokens: tg.Tensor, following: tg.Tensor) -> tg.Tens
 
 
 def batch() -> dict[str, np.ndarray]:
-    """Random characters, and those that follow them."""
+    """Returns random tokens, and the tokens that follow them."""
     text = np.random.default_rng(1).integers(0, VOCABULARY, (BATCH, LENGTH + 1)).astype(np.int32)
     return {"tokens": text[:, :-1], "following": text[:, 1:]}
 
@@ -26,7 +26,7 @@ def batch() -> dict[str, np.ndarray]:
 def build(
     device: tg.DeviceName, layers: int = 4, tune: bool | float = False, **options: Any
 ) -> tuple[tg.Training, dict[str, np.ndarray]]:
-    """Returns the training step on a device, and a batch; what else there is goes to `tg.compile`."""
+    """Returns the training step on a device, and a batch; other options are passed to `tg.compile`."""
     shape = tg.spec((BATCH, LENGTH), "i32")
     training = tg.compile(
         Transformer(VOCABULARY, LENGTH, WIDTH, HEADS, layers),

@@ -1,4 +1,4 @@
-"""Two layers of 64, tanh, that learn a sine: batch 256, mean squared error, Adam."""
+"""Two layers of width 64 with tanh that fit a sine: batch 256, mean squared error, Adam."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def loss(model: tg.nn.MLP, x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
 
 
 def batch() -> dict[str, np.ndarray]:
-    """Points of one period, and their sines."""
+    """Returns points of one period, and their sines."""
     x = np.linspace(-np.pi, np.pi, BATCH, dtype=np.float32).reshape(-1, 1)
     return {"x": x, "y": np.sin(x)}
 

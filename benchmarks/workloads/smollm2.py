@@ -8,11 +8,11 @@ import tensorgrad as tg
 
 VOCABULARY, LENGTH, WIDTH, HEADS, KV_HEADS, HIDDEN, LAYERS = 49152, 128, 576, 9, 3, 1536, 30
 ROTARY, EPS = 100_000.0, 1e-5
-"""The base of the rotary positions, and what keeps the root of RMSNorm away from 0."""
+"""The base of the rotary embeddings, and the epsilon of RMSNorm."""
 
 
 class FeedForward(tg.nn.Module):
-    """SwiGLU: one layer, times SiLU of another, through a third."""
+    """A SwiGLU layer: the product of one linear layer and the SiLU of another, through a third."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class FeedForward(tg.nn.Module):
 
 
 class Block(tg.nn.Module):
-    """Causal attention, then layers on each position alone, both on normalized input and added to it."""
+    """A pre-norm transformer block: causal attention and a feed-forward layer, both residual."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Block(tg.nn.Module):
 
 
 class SmolLM2(tg.nn.Module):
-    """Tokens `[batch, length]` to logits `[batch, length, vocabulary]`; the embedding is the last layer too."""
+    """Maps tokens `[batch, length]` to logits `[batch, length, vocabulary]`; embedding and output layer are tied."""
 
     def __init__(self, vocabulary: int, layers: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ def loss(model: SmolLM2, tokens: tg.Tensor, following: tg.Tensor) -> tg.Tensor:
 
 
 def batch(vocabulary: int = VOCABULARY) -> dict[str, np.ndarray]:
-    """A row of random tokens, and those that follow them."""
+    """Returns a row of random tokens, and the tokens that follow them."""
     text = np.random.default_rng(1).integers(0, vocabulary, (1, LENGTH + 1)).astype(np.int32)
     return {"tokens": text[:, :-1], "following": text[:, 1:]}
 

@@ -1,4 +1,4 @@
-"""The transformer that the workloads `gpt` and `addition` train, each in its own size."""
+"""The transformer that the workloads `gpt` and `addition` train, in different sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Activation: TypeAlias = Callable[[tg.Tensor], tg.Tensor]
 
 
 class Block(tg.nn.Module):
-    """Causal attention, then two layers on each position alone, both on normalized input and added to it."""
+    """A pre-norm transformer block: causal attention and a feed-forward layer, both residual."""
 
     def __init__(self, width: int, heads: int, activation: Activation) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Block(tg.nn.Module):
 
 
 class Transformer(tg.nn.Module):
-    """Tokens `[batch, length]` to logits `[batch, length, vocabulary]`; the embedding is the last layer too."""
+    """Maps tokens `[batch, length]` to logits `[batch, length, vocabulary]`; embedding and output layer are tied."""
 
     def __init__(
         self, vocabulary: int, length: int, width: int, heads: int, layers: int, activation: Activation = tg.gelu
