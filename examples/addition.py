@@ -1,7 +1,7 @@
-"""A transformer that learns to add two numbers of two digits, and then adds pairs it has never seen.
+"""A transformer that learns to add two-digit numbers, and generalizes to pairs that it has not seen.
 
-A sum is written as `12+34=640`: the result backwards, so that each digit follows from what stands before it. One pair
-in five is kept back. After 1,500 steps the loss lies under 0.1, and over 99% of the pairs kept back are added right.
+A sum is written as `12+34=640`: the result is reversed, so that each digit depends only on the tokens before it. One
+fifth of the pairs is held out. After 1,500 steps the loss is below 0.1, and over 99% of the held-out sums are correct.
 
 python examples/addition.py --device auto
 """
@@ -15,12 +15,12 @@ import numpy as np
 import tensorgrad as tg
 
 SYMBOLS = "0123456789+="
-LENGTH = 8  # tokens of a sum that the model sees: all but the last
-RESULT = slice(LENGTH - 3, LENGTH)  # where it says the result's digits, each one place before it stands there
+LENGTH = 8  # the tokens of a sum that the model sees: all but the last
+RESULT = slice(LENGTH - 3, LENGTH)  # the positions that predict the result's digits, each one before the digit itself
 
 
 class Block(tg.nn.Module):
-    """Attention, then two layers on each position alone, both on normalized input and added to it."""
+    """A pre-norm transformer block: attention and a feed-forward network, both residual."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Block(tg.nn.Module):
 
 
 class Adder(tg.nn.Module):
-    """Tokens `[batch, 8]` to the logits of the token that follows each, `[batch, 8, 12]`."""
+    """Maps tokens `[batch, 8]` to the logits of the token that follows each, `[batch, 8, 12]`."""
 
     def __init__(self, width: int = 64, heads: int = 4, layers: int = 3) -> None:
         super().__init__()
@@ -52,12 +52,12 @@ class Adder(tg.nn.Module):
 
 
 def loss(model: Adder, tokens: tg.Tensor, result: tg.Tensor) -> tg.Tensor:
-    """The cross-entropy of the three digits of the result."""
+    """Returns the cross-entropy of the three digits of the result."""
     return tg.cross_entropy(model(tokens)[:, RESULT], result)
 
 
 def written(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
-    """Sums as the model reads them, and the digits that it should say."""
+    """Returns sums as the model's tokens, and the digits that it should predict."""
     total = first + second
     digits = [first // 10, first % 10, second // 10, second % 10, total % 10, total // 10 % 10, total // 100]
     a, b, c, d, *result = digits
@@ -67,7 +67,7 @@ def written(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def pairs() -> tuple[np.ndarray, np.ndarray]:
-    """All pairs to train on, and those kept back, each `[count, 2]`."""
+    """Returns all training pairs, and the held-out pairs, each `[count, 2]`."""
     first, second = (side.reshape(-1) for side in np.meshgrid(np.arange(100), np.arange(100), indexing="ij"))
     kept_back = ((first * 100 + second) * 31 + 7) % 5 == 0
     everything = np.stack([first, second], axis=1)
@@ -97,7 +97,7 @@ def train(steps: int, device: tg.DeviceName, seed: int = 0, batch: int = 128) ->
 
 
 def accuracy(training: tg.Training) -> float:
-    """The share of the pairs kept back whose sum the model writes right, digit after digit."""
+    """Returns the fraction of held-out pairs whose sum the model generates correctly, digit by digit."""
     _, unseen = pairs()
     sums = written(unseen[:, 0], unseen[:, 1])
     tokens = sums["tokens"].copy()

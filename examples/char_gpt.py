@@ -1,7 +1,7 @@
-"""A small GPT that writes, letter by letter, in the manner of Python's own documentation.
+"""A small character-level GPT that imitates Python's documentation.
 
-Trains on the language reference that comes with Python (`pydoc_data.topics`), keeps its last tenth to be judged on, and
-ends with a sample. Its validation loss falls below that of a bigram model of the same text, which is about 2.3.
+Trains on the language reference that comes with Python (`pydoc_data.topics`), validates on its last tenth, and prints a
+sample at the end. Its validation loss falls below that of a bigram model of the same text, which is about 2.3.
 
 python examples/char_gpt.py --device auto
 """
@@ -20,7 +20,7 @@ import tensorgrad as tg
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of the model and of its training."""
+    """The sizes of the model and of its training."""
 
     context: int = 64
     width: int = 64
@@ -32,7 +32,7 @@ class Sizes:
 
 
 class Block(tg.nn.Module):
-    """Attention, then two layers on each position alone, both on normalized input and added to it."""
+    """A pre-norm transformer block: attention and a feed-forward network, both residual."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Block(tg.nn.Module):
 
 
 class GPT(tg.nn.Module):
-    """Tokens `[batch, length]` to the logits of the next, `[batch, length, vocabulary]`."""
+    """Maps tokens `[batch, length]` to the logits of the next ones, `[batch, length, vocabulary]`."""
 
     def __init__(self, vocabulary: int, sizes: Sizes) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def loss(model: GPT, tokens: tg.Tensor, following: tg.Tensor) -> tg.Tensor:
 
 @dataclass(frozen=True)
 class Text:
-    """A text as numbers: what each stands for, what to train on, what to judge by."""
+    """A tokenized text: its vocabulary, the training part, and the validation part."""
 
     characters: str
     training: np.ndarray
@@ -77,7 +77,7 @@ class Text:
 
     @classmethod
     def of_python(cls) -> Text:
-        """The language reference that comes with Python."""
+        """Returns the language reference that comes with Python."""
         from pydoc_data.topics import topics
 
         text = "\n".join(topics[name] for name in sorted(topics))
@@ -88,7 +88,7 @@ class Text:
         return cls(characters, numbers[:start], numbers[start:])
 
     def bigram_loss(self) -> float:
-        """The validation loss of the counts of pairs, each one more than it is."""
+        """Returns the validation loss of a bigram model with add-one smoothing."""
         size = len(self.characters)
         counts = np.ones((size, size))
         np.add.at(counts, (self.training[:-1], self.training[1:]), 1)
@@ -97,7 +97,7 @@ class Text:
 
 
 def windows(numbers: np.ndarray, starts: Sequence[int] | np.ndarray, length: int) -> dict[str, np.ndarray]:
-    """Pieces of a text, and what follows each of their characters."""
+    """Returns windows of a text, and the character that follows each of theirs."""
     places = np.asarray(starts)[:, None] + np.arange(length)
     return {"tokens": numbers[places], "following": numbers[places + 1]}
 
@@ -105,7 +105,7 @@ def windows(numbers: np.ndarray, starts: Sequence[int] | np.ndarray, length: int
 def train(
     text: Text, sizes: Sizes, device: tg.DeviceName, seed: int, progress: bool = True
 ) -> tuple[tg.Training, tg.Report]:
-    """Trains a model on windows that are drawn, a batch by its number."""
+    """Trains a model on randomly sampled windows; the index of a batch seeds its sample."""
     shape = tg.spec((sizes.batch, sizes.context), "i32")
     rate = sizes.learning_rate
     schedule = tg.optim.schedules.cosine(rate, sizes.steps, end=rate / 10, warmup=sizes.steps // 20)
@@ -127,21 +127,21 @@ def train(
 
 
 def validation_loss(training: tg.Training, text: Text, sizes: Sizes, batches: int = 16) -> float:
-    """The mean loss on windows spread over the text that was kept back."""
+    """Returns the mean loss on windows spread over the validation text."""
     starts = np.linspace(0, len(text.validation) - sizes.context - 1, batches * sizes.batch).astype(int)
     parts = starts.reshape(batches, sizes.batch)
     return training.evaluate(loss, [windows(text.validation, part, sizes.context) for part in parts])
 
 
 def sample(training: tg.Training, text: Text, sizes: Sizes, prompt: str, length: int, seed: int) -> str:
-    """A prompt, and `length` characters drawn one by one."""
+    """Returns a prompt followed by `length` characters, sampled one by one."""
     shape = tg.spec((1, sizes.context), "i32")
     predict: Any = training.attach(lambda model, tokens: tg.softmax(model(tokens) / 0.8), inputs={"tokens": shape})
     generator = np.random.default_rng(seed)
     numbers = [text.characters.index(character) for character in prompt]
     for _ in range(length):
         seen = numbers[-sizes.context :]
-        # What stands behind the last character is not attended to.
+        # Padding after the last character is not attended to.
         tokens = np.array([seen + [0] * (sizes.context - len(seen))], np.int32)
         chances = np.asarray(predict(tokens=tokens), np.float64)[0, len(seen) - 1]
         numbers.append(int(generator.choice(len(chances), p=chances / chances.sum())))

@@ -1,4 +1,4 @@
-"""Learns to read handwritten digits: 1,797 real ones of 8x8 pixels, by a multilayer perceptron.
+"""Classifies handwritten digits, 1,797 real images of 8x8 pixels, by a multilayer perceptron.
 
 python examples/digits.py --device auto
 """
@@ -34,7 +34,7 @@ def loss(model: Classifier, images: tg.Tensor, labels: tg.Tensor) -> tg.Tensor:
 
 
 def load_digits() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """The images and labels to train on, and those to test on: always the same split."""
+    """Returns the training images and labels, and the test images and labels; the split is always the same."""
     from sklearn import datasets
 
     data: Any = datasets.load_digits()
@@ -60,7 +60,7 @@ def train(device: tg.DeviceName, steps: int, seed: int, out: Path | None = None)
 
 
 def test_accuracy(training: tg.Training) -> float:
-    """The fraction of the test images that the classifier reads right."""
+    """Returns the classifier's accuracy on the test images."""
     _, (images, labels) = load_digits()
     predict = training.attach(lambda model, images: model(images), inputs={"images": images.shape})
     return float(np.mean(np.argmax(predict(images=images), axis=1) == labels))

@@ -1,7 +1,7 @@
-"""Learns to read handwritten digits by a convolutional network: 98.5% of 360 test images, or more.
+"""Classifies handwritten digits by a convolutional network, with an accuracy of at least 98.5% on 360 test images.
 
-1,797 real images of 8x8 pixels; those to train on are shifted by up to a pixel, another way in each batch. A run that
-is stopped goes on where it was when `--checkpoints` names a folder.
+There are 1,797 real images of 8x8 pixels; training images are randomly shifted by up to a pixel in each batch. If
+`--checkpoints` names a folder, an interrupted run resumes.
 
 python examples/digits_cnn.py --device auto
 """
@@ -20,7 +20,7 @@ BATCH, TEST_SIZE, EPOCHS, WIDTH = 64, 360, 20, 32
 
 
 class Network(tg.nn.Module):
-    """`[batch, 1, 8, 8]` to the logits of ten classes."""
+    """Maps images `[batch, 1, 8, 8]` to the logits of ten classes."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ def accuracy(model: Network, images: tg.Tensor, labels: tg.Tensor) -> tg.Tensor:
 
 
 def load_digits() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """What to train on, and what to test on: always the same split."""
+    """Returns the training set and the test set; the split is always the same."""
     from sklearn import datasets
 
     data: Any = datasets.load_digits()
@@ -57,7 +57,7 @@ def load_digits() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
 
 
 def shifted(batches: tg.data.Batches, seed: int) -> tg.data.Generated:
-    """The same batches, each image moved by up to a pixel along both axes."""
+    """Returns the same batches, with each image shifted by up to a pixel along both axes."""
 
     def batch(number: int) -> dict[str, np.ndarray]:
         chosen = batches.at(*divmod(number, len(batches)))

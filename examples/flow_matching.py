@@ -1,8 +1,8 @@
-"""Flow matching: a velocity field that carries noise to two moons.
+"""Flow matching: a velocity field that transports noise to two moons.
 
 A network learns the mean velocity of straight lines from noise to data (Lipman et al., "Flow Matching for Generative
-Modeling", 2022); following it from noise at time 0 to time 1 makes new points. After 3,000 steps, nine points in ten
-lie within 0.15 of the moons, where one in five of the noise does.
+Modeling", 2022); integrating it from noise at time 0 to time 1 samples new points. After 3,000 steps, nine in ten of
+them lie within 0.15 of the moons, compared with one in five points of the noise.
 
 python examples/flow_matching.py --device auto
 """
@@ -33,7 +33,7 @@ class Velocity(tg.nn.Module):
 
 
 def loss(model: Velocity, data: tg.Tensor, key: tg.Tensor) -> tg.Tensor:
-    """How far the model's velocity at a random time is from that of the line from noise to data."""
+    """Returns the squared error of the model's velocity at a random time, against that of the line to the data."""
     for_noise, for_time = tg.random.split(key)
     noise = tg.random.normal(for_noise, data.shape)
     time = tg.random.uniform(for_time, (data.shape[0], 1))
@@ -41,7 +41,7 @@ def loss(model: Velocity, data: tg.Tensor, key: tg.Tensor) -> tg.Tensor:
 
 
 def moons(generator: np.random.Generator, count: int, spread: float = 0.05) -> np.ndarray:
-    """Points near two half circles that reach into each other, about 0."""
+    """Returns points near two interleaved half circles, centered at 0."""
     angle, upper = generator.uniform(0, np.pi, count), generator.integers(0, 2, count).astype(bool)
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     points = np.where(upper[:, None], circle, [1, 0.5] - circle) - [0.5, 0.25]
@@ -68,7 +68,7 @@ def train(steps: int, device: tg.DeviceName, seed: int = 0) -> tuple[tg.Training
 
 
 def sample(training: tg.Training, count: int, steps: int = 50, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Noise, and where the flow carries it, by Heun's method."""
+    """Returns noise, and the points that the flow transports it to, by Heun's method."""
 
     def advance(model: Velocity, points: tg.Tensor, time: tg.Tensor) -> tg.Tensor:
         start, end = (tg.full((count, 1), 1.0) * t for t in (time, time + 1 / steps))
@@ -84,7 +84,7 @@ def sample(training: tg.Training, count: int, steps: int = 50, seed: int = 1) ->
 
 
 def share_near(points: np.ndarray, distance: float = 0.15) -> float:
-    """The share of points that lie near the moons."""
+    """Returns the fraction of points that lie near the moons."""
     line = moons(np.random.default_rng(2), 4000, spread=0)
     nearest = np.array([np.min(np.sum((line - point) ** 2, axis=1)) for point in points])
     return float(np.mean(nearest < distance**2))

@@ -1,8 +1,8 @@
-"""A Kolmogorov-Arnold network: every edge is a curve that is learned, every node a sum.
+"""A Kolmogorov-Arnold network: every edge is a learned curve, every node a sum.
 
 Fits `exp(sin(pi x) + y^2)` on a square, the first example of the paper (Liu et al., "KAN", 2024), with two layers of
-cubic splines. After 1,000 steps the root of the mean squared error at new points lies under 0.02, where the function
-itself runs from 0.4 to 7.4.
+cubic splines. After 1,000 steps the root mean squared error at new points is below 0.02, while the function's values
+range from 0.4 to 7.4.
 
 python examples/kan.py --device auto
 """
@@ -17,13 +17,13 @@ import numpy as np
 import tensorgrad as tg
 
 ORDER = 3
-"""The splines are cubic."""
+"""The degree of the splines."""
 
 
 class SplineLayer(tg.nn.Module):
-    """`[batch, inputs]` to `[batch, outputs]`: output j is the sum over i of a curve `f_ij(x_i)`.
+    """Maps `[batch, inputs]` to `[batch, outputs]`: output j is the sum over i of curves `f_ij(x_i)`.
 
-    A curve is a multiple of `silu` plus a cubic spline on `intervals` equal pieces of [-1, 1].
+    A curve is a multiple of `silu` plus a cubic spline on `intervals` equal intervals of [-1, 1].
     """
 
     def __init__(self, inputs: int, outputs: int, intervals: int) -> None:
@@ -34,7 +34,7 @@ class SplineLayer(tg.nn.Module):
         self.base = tg.nn.Linear(inputs, outputs)
 
     def splines(self, x: tg.Tensor) -> tg.Tensor:
-        """The cubic B-splines at `x`, one behind the other on a new last axis, by de Boor's recursion."""
+        """Returns the values of the cubic B-splines at `x`, along a new last axis, by de Boor's recursion."""
         step = 2 / self.intervals
         knots = (np.arange(-ORDER, self.intervals + ORDER + 1) * step - 1).astype(np.float32)
         x = x[..., None]
@@ -51,7 +51,7 @@ class SplineLayer(tg.nn.Module):
 
 
 class KAN(tg.nn.Module):
-    """Layers of splines of the given widths; between them, values are kept within the splines' range by tanh."""
+    """Layers of splines of the given widths; tanh between them keeps values within the splines' range."""
 
     def __init__(self, *widths: int, intervals: int = 8) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ def samples(generator: np.random.Generator, count: int) -> dict[str, np.ndarray]
 
 
 def train(steps: int, device: tg.DeviceName, seed: int = 0, count: int = 1000) -> tuple[tg.Training, float]:
-    """Trains a network; returns it and the root of its mean squared error at new points."""
+    """Trains a network; returns it and its root mean squared error at new points."""
     training = tg.compile(
         KAN(2, 5, 1),
         loss=error,

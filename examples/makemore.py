@@ -1,8 +1,8 @@
-"""Makes up words: a character model in the manner of makemore.
+"""Makes up words with a character model, as makemore does.
 
-A multilayer perceptron reads the last few characters and says which comes next (Bengio et al., 2003). It learns from
-the words of the language reference that comes with Python (`pydoc_data.topics`), about 2,800; a tenth of them is kept
-back. Its loss on those falls below 2, where counts of pairs of characters have 2.4; then it makes up some words.
+A multilayer perceptron predicts the next character from the last few (Bengio et al., 2003). It is trained on the words
+of the language reference that comes with Python (`pydoc_data.topics`), about 2,800, of which a tenth is held out. Its
+loss on those falls below 2, compared with 2.4 for a bigram model; then it makes up some words.
 
 python examples/makemore.py --device auto
 """
@@ -17,20 +17,20 @@ import numpy as np
 
 import tensorgrad as tg
 
-SYMBOLS = ".abcdefghijklmnopqrstuvwxyz"  # a dot stands before and behind each word
-CONTEXT = 4  # how many characters the model sees
+SYMBOLS = ".abcdefghijklmnopqrstuvwxyz"  # a dot marks the start and the end of each word
+CONTEXT = 4  # the number of characters that the model sees
 
 
 @dataclass(frozen=True)
 class Words:
-    """Words to learn from, and others to judge by."""
+    """Training words, and held-out words."""
 
     known: list[str]
     kept_back: list[str]
 
     @classmethod
     def of_python(cls) -> Words:
-        """The words of 3 to 12 letters in the language reference, in an order that is drawn once."""
+        """Returns the words of 3 to 12 letters in the language reference, split after a shuffle with a fixed seed."""
         from pydoc_data.topics import topics
 
         found = sorted(set(re.findall(r"\b[a-z]{3,12}\b", " ".join(topics.values()).lower())))
@@ -38,7 +38,7 @@ class Words:
         return cls(shuffled[len(found) // 10 :], shuffled[: len(found) // 10])
 
     def bigram_loss(self) -> float:
-        """The loss on words kept back of counts of pairs, each one more than it is."""
+        """Returns the loss of a bigram model with add-one smoothing on the held-out words."""
         counts = np.ones((len(SYMBOLS), len(SYMBOLS)))
         known, kept_back = examples(self.known), examples(self.kept_back)
         np.add.at(counts, (known["seen"][:, -1], known["following"]), 1)
@@ -47,7 +47,7 @@ class Words:
 
 
 def examples(words: list[str]) -> dict[str, np.ndarray]:
-    """Each character of the words, and the end of each: what is seen before it, `[count, CONTEXT]`, and what it is."""
+    """Returns a pair for each character of the words, ends included: its context `[count, CONTEXT]`, and itself."""
     padded = [[0] * CONTEXT + [SYMBOLS.index(letter) for letter in word] + [0] for word in words]
     places = [(word, end) for word in padded for end in range(CONTEXT, len(word))]
     seen = np.array([word[end - CONTEXT : end] for word, end in places], np.int32)
@@ -55,7 +55,7 @@ def examples(words: list[str]) -> dict[str, np.ndarray]:
 
 
 class Makemore(tg.nn.Module):
-    """Characters `[batch, CONTEXT]` to the logits of the next one, `[batch, 27]`."""
+    """Maps characters `[batch, CONTEXT]` to the logits of the next one, `[batch, 27]`."""
 
     def __init__(self, width: int = 16, hidden: int = 128) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def loss(model: Makemore, seen: tg.Tensor, following: tg.Tensor) -> tg.Tensor:
 def train(
     words: Words, steps: int, device: tg.DeviceName, seed: int = 0, batch: int = 128, progress: bool = True
 ) -> tuple[tg.Training, tg.Report]:
-    """Trains a model, which is judged ten times by the words kept back."""
+    """Trains a model, and evaluates it ten times on the held-out words."""
     training = tg.compile(
         Makemore(),
         loss=loss,
@@ -95,7 +95,7 @@ def train(
 
 
 def made_up(training: tg.Training, count: int, seed: int, longest: int = 20) -> list[str]:
-    """Words drawn character by character, all of them side by side."""
+    """Returns sampled words, generated character by character as one batch."""
     chances = training.attach(
         lambda model, seen: tg.softmax(model(seen)), inputs={"seen": tg.spec((count, CONTEXT), "i32")}
     )

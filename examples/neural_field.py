@@ -1,8 +1,8 @@
-"""A neural field: a network that is a picture, from a place to the color there.
+"""A neural field: a network that represents a picture as a function from coordinates to colors.
 
 Fits one of scikit-learn's sample pictures, reduced to 106 x 160 pixels, through random Fourier features (Tancik et al.,
-"Fourier Features Let Networks Learn High Frequency Functions", 2020). After 1,000 steps of 2,048 pixels the whole
-picture is met to a peak signal-to-noise ratio of over 30 dB.
+"Fourier Features Let Networks Learn High Frequency Functions", 2020). After 1,000 steps of 2,048 pixels each, the peak
+signal-to-noise ratio of the whole picture is over 30 dB.
 
 python examples/neural_field.py --device auto
 """
@@ -21,7 +21,7 @@ BATCH = 2048
 
 
 class Field(tg.nn.Module):
-    """Places `[batch, 2]` in the unit square to colors `[batch, 3]` between 0 and 1."""
+    """Maps coordinates `[batch, 2]` in the unit square to colors `[batch, 3]` between 0 and 1."""
 
     def __init__(self, waves: int = 64, width: int = 128, scale: float = 6.0) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ def error(model: Field, places: tg.Tensor, colors: tg.Tensor) -> tg.Tensor:
 
 
 def picture(reduce: int = 4) -> np.ndarray:
-    """A flower, `[height, width, 3]`, its pixels averaged over squares."""
+    """Returns a picture of a flower, `[height, width, 3]`, downsampled by averaging squares of pixels."""
     from sklearn.datasets import load_sample_image
 
     pixels = load_sample_image("flower.jpg").astype(np.float32) / 255
@@ -48,7 +48,7 @@ def picture(reduce: int = 4) -> np.ndarray:
 
 
 def places_of(pixels: np.ndarray) -> np.ndarray:
-    """The middle of each pixel in the unit square, `[pixels, 2]`."""
+    """Returns the center of each pixel in the unit square, `[pixels, 2]`."""
     rows, columns = (np.arange(extent) + 0.5 for extent in pixels.shape[:2])
     grid = np.meshgrid(rows / len(rows), columns / len(columns), indexing="ij")
     return np.stack(grid, axis=-1).reshape(-1, 2).astype(np.float32)
@@ -79,7 +79,7 @@ def train(pixels: np.ndarray, steps: int, device: tg.DeviceName, seed: int = 0) 
 
 
 def draw(training: tg.Training, height: int, width: int, path: Path) -> None:
-    """Writes the field as a picture of any size."""
+    """Renders the field as a picture of any size, and writes it."""
     from matplotlib import image
 
     places = places_of(np.empty((height, width)))

@@ -1,8 +1,8 @@
-"""REINFORCE: a policy learns to balance a pole on a cart, from nothing but how long it stood.
+"""REINFORCE: a policy learns to balance a pole on a cart, rewarded only for how long it stays up.
 
-The cart and pole are those of Barto, Sutton and Anderson (1983), in numpy, many at a time; an episode ends when the
-pole leans by 12 degrees, the cart leaves the track, or after 200 moves. An untrained policy holds out for about 20
-moves; after 100 updates, 32 episodes each, the mean is over 190.
+The cart and pole are those of Barto, Sutton and Anderson (1983), vectorized in NumPy; an episode ends when the pole
+leans by 12 degrees, when the cart leaves the track, or after 200 moves. An untrained policy lasts for about 20 moves;
+after 100 updates of 32 episodes each, the mean is over 190.
 
 python examples/reinforce.py --device auto
 """
@@ -20,13 +20,13 @@ EPISODES, MOVES, DISCOUNT = 32, 200, 0.99
 
 
 class CartPole:
-    """Carts that a force of 10 pushes left or right, each with a pole hinged to it; one move lasts 0.02 seconds."""
+    """Carts pushed left or right by a force of 10, each with a pole hinged to it; one move lasts 0.02 seconds."""
 
     def __init__(self, count: int, generator: np.random.Generator) -> None:
         self.state = generator.uniform(-0.05, 0.05, (count, 4))  # position, speed, angle, angular speed
 
     def move(self, right: np.ndarray) -> np.ndarray:
-        """Pushes each cart; gives which of them stand and are on the track."""
+        """Pushes each cart; returns for each whether its pole still stands and it is on the track."""
         gravity, mass_of_cart, mass_of_pole, half_length, seconds = 9.8, 1.0, 0.1, 0.5, 0.02
         total = mass_of_cart + mass_of_pole
         _, speed, angle, turning = self.state.T
@@ -40,7 +40,7 @@ class CartPole:
 
 
 class Policy(tg.nn.Module):
-    """What speaks for each push, from what is seen of the cart: `[batch, 4]` to logits `[batch, 2]`."""
+    """Maps observations of the cart `[batch, 4]` to the logits of the two pushes `[batch, 2]`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,13 +51,13 @@ class Policy(tg.nn.Module):
 
 
 def loss(model: Policy, seen: tg.Tensor, actions: tg.Tensor, advantages: tg.Tensor) -> tg.Tensor:
-    """Its gradient is the policy's: actions that went better than usual become more likely."""
+    """Returns a loss whose gradient is the policy gradient: actions with a positive advantage become more likely."""
     unlikely = tg.cross_entropy(model(seen), actions, reduction="none")
     return tg.sum(unlikely * advantages) / EPISODES
 
 
 def play(logits: Callable[..., tg.Array], generator: np.random.Generator) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Plays episodes side by side; gives the inputs of a training step, and how long each pole stood."""
+    """Plays a batch of episodes; returns the inputs of a training step, and the length of each episode."""
     carts = CartPole(EPISODES, generator)
     alive = np.ones(EPISODES, bool)
     seen = np.zeros((MOVES, EPISODES, 4), np.float32)

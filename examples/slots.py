@@ -1,13 +1,13 @@
-"""A transformer over a set of named slots: which of one's own creatures should fight?
+"""A transformer over a set of named slots: which of the player's creatures should fight?
 
-A battle is a set: up to four creatures of one's own, one that the other side has sent out, and up to three that it
-keeps back. Each has a kind and a power; a kind does double damage to the two behind it in a circle, and half to the two
-before it. A token is the sum of its slot's name, its kind and its power. There are no positions, and what is absent is
-masked: whatever order the creatures come in, the answer is the same one. It points at a slot: whose power, times that
-factor against the one sent out, is the largest.
+A battle is a set of up to four creatures of the player, one that the opponent has sent out, and up to three in the
+opponent's reserve. Each has a kind and a power. Kinds form a circle: each does double damage to the next two, and half
+to the previous two. A token is the sum of embeddings of its slot's name, its kind and its power. There are no
+positional embeddings, and absent creatures are masked, so the answer doesn't depend on the order of the creatures. The
+answer is the slot whose power, times the factor against the creature sent out, is largest.
 
-The most powerful creature is the right one in two thirds of the battles that the model is tried on; after 1,000 steps
-it is right in over 97%.
+The most powerful creature is the right answer in two thirds of the test battles; after 1,000 steps, the model is right
+in over 97%.
 
 python examples/slots.py --device auto
 """
@@ -27,13 +27,13 @@ KINDS = 7
 
 
 def factors() -> np.ndarray:
-    """What a kind's damage is multiplied with against each other, `[KINDS, KINDS]`."""
+    """Returns the damage factor of each kind against each other, `[KINDS, KINDS]`."""
     behind = (np.arange(KINDS) - np.arange(KINDS)[:, None]) % KINDS
     return np.select([np.isin(behind, (1, 2)), np.isin(behind, (KINDS - 1, KINDS - 2))], [2.0, 0.5], 1.0)
 
 
 def battles(generator: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-    """Battles, with the slot of the right answer; one's own first slot and the one sent out are never absent."""
+    """Returns battles with the right answers; the player's first creature and the one sent out are always present."""
     kinds = generator.integers(0, KINDS, (count, len(SLOTS)))
     powers = generator.uniform(size=(count, len(SLOTS)))
     present = generator.uniform(size=(count, len(SLOTS))) < 0.75
@@ -49,7 +49,7 @@ def battles(generator: np.random.Generator, count: int) -> dict[str, np.ndarray]
 
 
 class Block(tg.nn.Module):
-    """Attention to what is present, then two layers on each slot alone, both on normalized input and added to it."""
+    """A pre-norm transformer block: attention to present slots and a feed-forward network, both residual."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Block(tg.nn.Module):
 
 
 class Chooser(tg.nn.Module):
-    """Battles to logits of one's own slots, `[batch, OWN]`; absent ones have no chance."""
+    """Maps battles to logits of the player's slots, `[batch, OWN]`; absent ones are masked."""
 
     def __init__(self, width: int = 64, heads: int = 4, layers: int = 2) -> None:
         super().__init__()
@@ -87,17 +87,17 @@ def loss(model: Chooser, kinds: tg.Tensor, powers: tg.Tensor, present: tg.Tensor
 
 
 def right(model: Chooser, kinds: tg.Tensor, powers: tg.Tensor, present: tg.Tensor, answers: tg.Tensor) -> tg.Tensor:
-    """The share of right answers."""
+    """Returns the fraction of right answers."""
     return tg.mean(tg.cast(tg.argmax(model(kinds, powers, present), axis=-1) == answers, "f32"))
 
 
 def judged_by(count: int = 2000) -> dict[str, np.ndarray]:
-    """Battles that are not trained on."""
+    """Returns test battles, which are not trained on."""
     return battles(np.random.default_rng((1, 0)), count)
 
 
 def strongest(found: dict[str, np.ndarray]) -> float:
-    """The share of right answers of who sends out the most powerful creature."""
+    """Returns the accuracy of always choosing the most powerful creature."""
     powers = np.where(found["present"][:, :OWN], found["powers"][:, :OWN], -1)
     return float(np.mean(np.argmax(powers, axis=1) == found["answers"]))
 
@@ -105,7 +105,7 @@ def strongest(found: dict[str, np.ndarray]) -> float:
 def train(
     steps: int, device: tg.DeviceName, seed: int = 0, layers: int = 2, batch: int = 128, progress: bool = True
 ) -> tuple[tg.Training, tg.Report]:
-    """Trains a model on battles that are drawn, a batch by its number."""
+    """Trains a model on random battles; the index of a batch seeds them."""
     shape = (batch, len(SLOTS))
     training = tg.compile(
         Chooser(layers=layers),

@@ -1,12 +1,12 @@
-"""Tic-tac-toe by self-play: a policy learns the game from nothing but who won, and then plays.
+"""Tic-tac-toe by self-play: an actor-critic policy learns the game from its outcomes alone.
 
-It plays both sides of many games at once and draws its moves from its own probabilities. Moves become more likely that
-ended better than was expected of the board, by a second output that learns just that (an actor and a critic). After 600
-updates of 128 games it wins more than four of five games against random moves, and loses fewer than one in fifty;
-untrained, it loses about every fourth.
+The policy plays both sides of many games at once, and samples its moves. A second output, the critic, learns the
+expected outcome of a board; moves with a better outcome than expected become more likely. After 600 updates of 128
+games, the policy wins more than four in five games against random moves, and loses fewer than one in fifty; untrained,
+it loses about one in four.
 
 python examples/tic_tac_toe.py --device auto
-python examples/tic_tac_toe.py --play        # then against you
+python examples/tic_tac_toe.py --play        # then plays against you
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ import tensorgrad as tg
 CELLS, GAMES, DISCOUNT = 9, 128, 0.7
 LINES = np.array([(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)])
 Player = Callable[[np.ndarray], np.ndarray]
-"""Chooses a cell on each of some boards `[games, 9]`, where its own marks are 1, the other's -1, and free cells 0."""
+"""Chooses a cell on each board of `[games, 9]`, where its own marks are 1, the opponent's -1, and free cells 0."""
 
 
 def won(boards: np.ndarray) -> np.ndarray:
-    """On which boards the marks 1 have a line."""
+    """Returns whether the marks 1 form a line, for each board."""
     return (boards[:, LINES] == 1).all(axis=2).any(axis=1)
 
 
 class Policy(tg.nn.Module):
-    """Boards `[batch, 9]` to logits of the moves `[batch, 9]`, and to the outcome that is expected, `[batch]`.
+    """Maps boards `[batch, 9]` to the logits of moves `[batch, 9]`, and to expected outcomes `[batch]`.
 
-    Cells that are taken have no chance.
+    Occupied cells are masked.
     """
 
     def __init__(self, hidden: int = 128) -> None:
@@ -49,9 +49,9 @@ class Policy(tg.nn.Module):
 def loss(
     model: Policy, boards: tg.Tensor, moves: tg.Tensor, outcomes: tg.Tensor, played: tg.Tensor, curiosity: tg.Tensor
 ) -> tg.Tensor:
-    """Its gradient is the policy's: moves that led to more than was expected become more likely.
+    """Returns a loss whose gradient is the policy gradient: moves that end better than expected become more likely.
 
-    `curiosity` weighs the entropy, which keeps the policy trying moves.
+    `curiosity` is the weight of the entropy bonus, which keeps the policy exploring.
     """
     logits, expected = model(boards)
     chances = tg.softmax(logits, -1)
@@ -63,12 +63,12 @@ def loss(
 
 
 def self_play(logits: Callable[..., tg.Array], generator: np.random.Generator) -> dict[str, np.ndarray]:
-    """Plays games side by side, both sides alike; gives the inputs of a training step.
+    """Plays a batch of games with the same policy on both sides; returns the inputs of a training step.
 
-    An outcome is 1 for moves of the winner, -1 for those of the loser, and less the longer the game went on.
+    The outcome of a move is 1 for the winner and -1 for the loser, discounted by the number of moves that follow it.
     """
     boards, over = np.zeros((GAMES, CELLS), np.int32), np.zeros(GAMES, bool)
-    winner = np.zeros(GAMES, np.int32)  # 1 for who began, -1 for the other
+    winner = np.zeros(GAMES, np.int32)  # 1 for the first player, -1 for the second
     seen = np.zeros((CELLS, GAMES, CELLS), np.int32)
     moves, running = np.zeros((CELLS, GAMES), np.int32), np.zeros((CELLS, GAMES), bool)
     for turn in range(CELLS):
@@ -79,7 +79,7 @@ def self_play(logits: Callable[..., tg.Array], generator: np.random.Generator) -
         side = 1 if turn % 2 == 0 else -1
         winner[~over & won(boards)] = side
         over |= winner != 0
-        boards = -boards  # the other is to move
+        boards = -boards  # the other player moves next
     turns = np.arange(CELLS)[:, None]
     moves_left = np.maximum(running.sum(axis=0) - 1 - turns, 0)
     outcomes = winner * np.where(turns % 2 == 0, 1, -1) * DISCOUNT**moves_left
@@ -88,7 +88,7 @@ def self_play(logits: Callable[..., tg.Array], generator: np.random.Generator) -
 
 
 def match(first: Player, second: Player, count: int) -> tuple[float, float]:
-    """Plays games; gives the shares that the first and the second player won."""
+    """Plays games; returns the fractions that the first and the second player won."""
     boards, over = np.zeros((count, CELLS), np.int32), np.zeros(count, bool)
     wins = [0, 0]
     for turn in range(CELLS):
@@ -102,18 +102,18 @@ def match(first: Player, second: Player, count: int) -> tuple[float, float]:
 
 
 def random_player(generator: np.random.Generator) -> Player:
-    """Any free cell."""
+    """Returns a player that chooses a random free cell."""
     return lambda boards: np.argmax(np.where(boards == 0, generator.uniform(size=boards.shape), -1), axis=1)
 
 
 def policy_player(training: tg.Training) -> Player:
-    """The likeliest move."""
+    """Returns a player that chooses the policy's most likely move."""
     best = training.attach(lambda model, boards: tg.argmax(model(boards)[0], axis=-1))
     return lambda boards: np.asarray(best(boards=boards))
 
 
 def against_random(training: tg.Training, count: int = 500, seed: int = 1) -> dict[str, float]:
-    """The shares of games against random moves that the policy wins and loses; it begins every other one."""
+    """Returns the fractions of games that the policy wins and loses against random moves; it begins every other one."""
     own, other = policy_player(training), random_player(np.random.default_rng(seed))
     (began_won, began_lost), (lost, won_second) = match(own, other, count // 2), match(other, own, count // 2)
     return {"won": (began_won + won_second) / 2, "lost": (began_lost + lost) / 2}
@@ -149,13 +149,13 @@ def train(updates: int, device: tg.DeviceName, seed: int = 0) -> tg.Training:
 
 
 def as_text(board: np.ndarray) -> str:
-    """A board, with the numbers of free cells."""
+    """Returns a board as text, with the numbers of free cells."""
     marks = ["OX"[int(mark > 0)] if mark else str(cell) for cell, mark in enumerate(board)]
     return "\n".join(" ".join(marks[row : row + 3]) for row in (0, 3, 6))
 
 
 def play(player: Player) -> None:
-    """A game against whoever sits at the terminal, who is O."""
+    """Plays a game against the user at the terminal, who is O."""
     board = np.zeros((1, CELLS), np.int32)
     for turn in range(CELLS):
         if turn % 2 == 0:

@@ -1,7 +1,7 @@
-"""A variational autoencoder of handwritten digits: learns to describe 8x8 images by 8 numbers, and draws new ones.
+"""A variational autoencoder of handwritten digits: encodes 8x8 images as 8 numbers, and generates new images.
 
-Its bound on the negative log-likelihood of unseen images falls below 24.6 nats, where the mean of all images has 27.0
-(both by the cross-entropy of grey values, which is 13.7 at least). Ends with images that it drew.
+Its bound on the negative log-likelihood of test images falls below 24.6 nats, compared with 27.0 for the mean of all
+images (both by the cross-entropy of grey values, which is at least 13.7). It ends by printing generated images.
 
 python examples/vae.py --device auto
 """
@@ -34,7 +34,7 @@ class VAE(tg.nn.Module):
 
 
 def loss(model: VAE, images: tg.Tensor, key: tg.Tensor) -> Any:
-    """The negative evidence lower bound, in nats an image (Kingma and Welling, 2014)."""
+    """Returns the negative evidence lower bound, in nats per image (Kingma and Welling, 2014)."""
     mean, log_variance = model.encode(images)
     code = mean + tg.exp(log_variance / 2) * tg.random.normal(key, mean.shape)
     pixels = tg.binary_cross_entropy_with_logits(model.decoder(code), images, reduction="none")
@@ -43,12 +43,12 @@ def loss(model: VAE, images: tg.Tensor, key: tg.Tensor) -> Any:
 
 
 def bound(model: VAE, images: tg.Tensor) -> tg.Tensor:
-    """The same, with the same noise each time."""
+    """Returns the same bound with fixed noise, for evaluation."""
     return loss(model, images, tg.random.key(0))[0]
 
 
 def load_images() -> tuple[np.ndarray, np.ndarray]:
-    """What to train on, and what to judge by, `[images, 64]` from 0 to 1: always the same split."""
+    """Returns the training and test images, `[images, 64]` from 0 to 1; the split is always the same."""
     from sklearn import datasets
 
     data: Any = datasets.load_digits()
@@ -57,7 +57,7 @@ def load_images() -> tuple[np.ndarray, np.ndarray]:
 
 
 def mean_image_loss(train: np.ndarray, test: np.ndarray) -> float:
-    """What the mean of all images has for a description of each."""
+    """Returns the loss of reconstructing every test image by the mean of the training images."""
     mean = np.clip(train.mean(axis=0), 1e-6, 1 - 1e-6)
     return float(-(test * np.log(mean) + (1 - test) * np.log(1 - mean)).sum(axis=1).mean())
 
@@ -85,13 +85,13 @@ def train(
 
 
 def drawn(training: tg.Training, count: int, seed: int) -> np.ndarray:
-    """New images: codes from the normal distribution, decoded."""
+    """Returns new images, decoded from normally distributed codes."""
     decode = training.attach(lambda model, code: tg.sigmoid(model.decoder(code)))
     return np.asarray(decode(code=tg.random.normal(tg.random.key(seed), (count, LATENT)))).reshape(count, 8, 8)
 
 
 def as_text(images: np.ndarray) -> str:
-    """Images side by side, two characters a pixel."""
+    """Returns images as text, side by side, two characters per pixel."""
     shades = np.array(list(SHADES))[np.clip(images * len(SHADES), 0, len(SHADES) - 1).astype(int)]
     return "\n".join("   ".join("".join(np.repeat(image[row], 2)) for image in shades) for row in range(8))
 

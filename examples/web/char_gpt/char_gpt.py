@@ -1,4 +1,4 @@
-"""A small GPT that writes in the manner of Python's documentation, trained and sampled in a page.
+"""A small GPT that imitates Python's documentation, trained and sampled in a web page.
 
 Its text is the language reference that comes with Python (`pydoc_data.topics`).
 
@@ -23,7 +23,7 @@ BATCH, STEPS = 16, 600
 
 
 class Block(tg.nn.Module):
-    """Attention, then two layers on each position alone, both on normalized input and added to it."""
+    """A pre-norm transformer block: attention and a feed-forward network, both residual."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Block(tg.nn.Module):
 
 
 class GPT(tg.nn.Module):
-    """Tokens `[batch, CONTEXT]` to the logits of the next, `[batch, CONTEXT, vocabulary]`."""
+    """Maps tokens `[batch, CONTEXT]` to the logits of the next ones, `[batch, CONTEXT, vocabulary]`."""
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def loss(model: GPT, tokens: tg.Tensor, following: tg.Tensor) -> tg.Tensor:
 
 
 def export(folder: Path, steps: int = STEPS, device: tg.DeviceName = "auto") -> None:
-    """Trains for a moment, and writes the folder of the page, which goes on from there."""
+    """Pretrains the model briefly, and writes the folder of the page, which continues the training."""
     text = "\n".join(topics[name] for name in sorted(topics))
     characters = sorted(set(text))
     tokens = np.searchsorted(characters, list(text)).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Reads digits that are drawn in a page, and learns from them: it begins with scikit-learn's 1,797 handwritten ones.
+"""Classifies digits drawn in a web page, and learns from them, starting with scikit-learn's 1,797 handwritten digits.
 
 python examples/web/digits/digits.py && tg serve out/digits
 """
@@ -25,14 +25,14 @@ def loss(model: tg.nn.MLP, images: tg.Tensor, labels: tg.Tensor) -> tg.Tensor:
 
 
 def load_digits() -> tuple[np.ndarray, np.ndarray]:
-    """Images `[count, 64]` of how much ink is where, from 0 to 1, and what they are, in random order."""
+    """Returns images `[count, 64]` with values from 0 to 1, and their labels, in random order."""
     data: Any = datasets.load_digits()
     order = np.random.default_rng(0).permutation(len(data.target))
     return (data.data[order] / 16).astype(np.float32), data.target[order].astype(np.int32)
 
 
 def moved(images: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Images, each moved by up to a pixel to a side: nobody draws exactly in the middle."""
+    """Returns the images, each shifted horizontally by up to a pixel, as users don't draw exactly in the center."""
     pixels = images.reshape(-1, 8, 8)
     by = generator.uniform(-1, 1, (len(pixels), 1, 1))
     neighbors = np.where(by > 0, np.roll(pixels, 1, axis=2), np.roll(pixels, -1, axis=2))
@@ -40,7 +40,7 @@ def moved(images: np.ndarray, generator: np.random.Generator) -> np.ndarray:
 
 
 def export(folder: Path, steps: int = STEPS, device: tg.DeviceName = "auto") -> None:
-    """Trains for a moment, and writes the folder of the page, which goes on from there."""
+    """Pretrains the model briefly, and writes the folder of the page, which continues the training."""
     images, labels = load_digits()
     training = tg.compile(
         tg.nn.MLP(64, [64, 64], 10),
@@ -65,7 +65,7 @@ def export(folder: Path, steps: int = STEPS, device: tg.DeviceName = "auto") -> 
 
     for files in (HERE.parent / "common", HERE):
         shutil.copytree(files, folder, dirs_exist_ok=True)
-    # Ink is in sixteenths: a byte is enough for it.
+    # Pixel values are multiples of 1/16, so a byte is enough.
     save_file(
         {"images": np.rint(images * 16).astype(np.uint8), "labels": labels.astype(np.uint8)},
         folder / "digits.safetensors",

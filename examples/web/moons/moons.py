@@ -1,4 +1,4 @@
-"""Separates two moons by a small network, in a page: the border between them moves while you watch.
+"""Separates two moons with a small network in a web page that shows the decision boundary during training.
 
 python examples/web/moons/moons.py && tg serve out/moons
 """
@@ -20,7 +20,7 @@ BATCH, CELLS, COUNT = 64, 40, 240
 
 
 class Border(tg.nn.Module):
-    """Points `[batch, 2]` to the logits of the second kind, `[batch]`."""
+    """Maps points `[batch, 2]` to the logits of the second class, `[batch]`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ def loss(model: Border, points: tg.Tensor, kinds: tg.Tensor) -> tg.Tensor:
 
 
 def spirals(count: int, noise: float, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Two arms that turn around each other."""
+    """Returns the points of two intertwined spirals, and their classes."""
     kinds = np.arange(count) % 2
     turn = 3 * np.pi * np.sqrt(generator.uniform(0.03, 1, count))
     angle = turn + np.pi * kinds
@@ -44,7 +44,7 @@ def spirals(count: int, noise: float, generator: np.random.Generator) -> tuple[n
 
 
 def clouds() -> dict[str, np.ndarray]:
-    """Points of two kinds by the name of what they look like, between -1 and 1 on both axes."""
+    """Returns data sets of two classes, by name, with coordinates between -1 and 1."""
     found = {
         "moons": datasets.make_moons(COUNT, noise=0.12, random_state=0),
         "rings": datasets.make_circles(COUNT, noise=0.08, factor=0.45, random_state=0),
@@ -59,7 +59,7 @@ def clouds() -> dict[str, np.ndarray]:
 
 
 def export(folder: Path) -> None:
-    """Writes the folder of the page, which trains from the beginning."""
+    """Writes the folder of the page, which trains from scratch."""
     training = tg.compile(
         Border(),
         loss=loss,

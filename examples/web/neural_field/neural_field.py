@@ -1,7 +1,7 @@
-"""Learns a picture as a function of the place, in a page: it gets sharper while you watch.
+"""Learns a picture as a function of coordinates, in a web page that shows it becoming sharper.
 
-The network sees a place through random Fourier features (Tancik et al., "Fourier Features Let Networks Learn High
-Frequency Functions", 2020), and says which color is there.
+The network maps random Fourier features of the coordinates (Tancik et al., "Fourier Features Let Networks Learn High
+Frequency Functions", 2020) to colors.
 
 python examples/web/neural_field/neural_field.py && tg serve out/neural_field
 """
@@ -22,7 +22,7 @@ BATCH, SIDE = 512, 96
 
 
 class Field(tg.nn.Module):
-    """Places `[batch, 2]` in the unit square to colors `[batch, 3]` between 0 and 1."""
+    """Maps coordinates `[batch, 2]` in the unit square to colors `[batch, 3]` between 0 and 1."""
 
     def __init__(self, waves: int = 32, width: int = 64, scale: float = 4.0) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ def loss(model: Field, places: tg.Tensor, colors: tg.Tensor) -> tg.Tensor:
 
 
 def picture() -> np.ndarray:
-    """A sun over hills, `[SIDE, SIDE, 3]` in bytes, by a formula."""
+    """Returns a picture of a sun over hills, `[SIDE, SIDE, 3]` in bytes, computed by a formula."""
     y, x = np.mgrid[0:SIDE, 0:SIDE] / SIDE
     sky = np.array([30, 42, 110]) + y[..., None] * np.array([330, 120, -20])
     sun = np.hypot(x - 0.66, y - 0.36)[..., None]
@@ -51,7 +51,7 @@ def picture() -> np.ndarray:
 
 
 def export(folder: Path) -> None:
-    """Writes the folder of the page, which trains from the beginning."""
+    """Writes the folder of the page, which trains from scratch."""
     training = tg.compile(
         Field(),
         loss=loss,

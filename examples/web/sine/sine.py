@@ -1,4 +1,4 @@
-"""Fits a sine by a small network, in a page: the curve moves while you watch.
+"""Fits a sine with a small network in a web page that shows the curve during training.
 
 python examples/web/sine/sine.py && tg serve out/sine
 """
@@ -20,7 +20,7 @@ def loss(model: tg.nn.MLP, x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
 
 
 def export(folder: Path) -> None:
-    """Writes the folder of the page, which trains from the beginning."""
+    """Writes the folder of the page, which trains from scratch."""
     training = tg.compile(
         tg.nn.MLP(1, [32, 32], 1, activation=tg.tanh),
         loss=loss,
