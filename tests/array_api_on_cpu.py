@@ -1,5 +1,5 @@
-"""`tensorgrad.array_api` with arrays that live on the CPU by default: the namespace by which eager tensors run the
-standard's suite, which names no device. docs/reference/array-api.md says how."""
+"""`tensorgrad.array_api` with the CPU as the default device, so that the standard's test suite, which passes no device,
+runs on eager tensors; docs/reference/array-api.md has the commands."""
 
 from __future__ import annotations
 

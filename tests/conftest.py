@@ -1,4 +1,4 @@
-"""What every test shares: random examples that come again, one GPU device, and what makes compiling cheaper."""
+"""Shared fixtures: reproducible random examples, the only WebGPU device, and settings that make compiling cheaper."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_finish() -> None:
-    """Keeps the garbage collector from looking through the tests themselves, of which there are tens of thousands."""
+    """Keeps the garbage collector from traversing the tests themselves, of which there are tens of thousands."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def device() -> WebGPUDevice:
-    """The one WebGPU device of this process; fails with what to install if there is no adapter."""
+    """The only WebGPU device of this process; without an adapter, fails and says what to install."""
     # Imported here, so that tests of the compiler run where wgpu is not installed.
     from tensorgrad.runtime.errors import NoAdapterError
     from tensorgrad.runtime.webgpu import WebGPUDevice
@@ -50,7 +50,7 @@ def device() -> WebGPUDevice:
 
 @pytest.fixture(params=["native", "methods"])
 def encoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Has steps encoded by the native library's functions, or by wgpu-py's methods."""
+    """Parametrizes how steps are encoded: by the native library's functions, or by wgpu-py's methods."""
     from tensorgrad.runtime.webgpu import encoding
 
     if request.param == "methods":

@@ -1,4 +1,4 @@
-"""Programs of every kind, compiled by a process that test_program_cache starts; prints how many passes ran."""
+"""Compiles programs of every kind in a process that test_program_cache starts; prints how many passes ran."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ run_passes = pipeline.run_passes
 
 
 def counted(module: Any, passes: Any, *rest: Any, **options: Any) -> None:
-    """Runs passes and writes them down."""
+    """Runs passes and records their names."""
     RAN.extend(one.name for one in passes)
     run_passes(module, passes, *rest, **options)
 

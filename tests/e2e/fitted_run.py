@@ -1,6 +1,6 @@
-"""A run of `tg.fit` that goes on from its last checkpoint with any number of processes.
+"""A run of `tg.fit` that resumes from its last checkpoint with any number of processes.
 
-Arguments: a folder; and the step behind which the last process is killed, the first time that it gets there.
+Arguments: a folder; and the step after which the last process is killed, the first time that it gets there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EXAMPLES, BATCH, EPOCHS = 40, 8, 4
 
 
 class Kill(tg.callbacks.Callback):
-    """Kills the last process behind a step, unless that happened before."""
+    """Kills the last process after a step, unless that has already happened."""
 
     def __init__(self, step: int, mark: Path) -> None:
         self.step, self.mark, self.happened = step, mark, mark.exists()
@@ -31,7 +31,7 @@ class Kill(tg.callbacks.Callback):
 
 
 class Seen(tg.callbacks.Callback):
-    """Notes the losses by step."""
+    """Records the losses by step."""
 
     def __init__(self) -> None:
         self.losses: dict[int, float] = {}

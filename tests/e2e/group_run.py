@@ -1,4 +1,4 @@
-"""What `test_mpi` launches: the operations of a group, and ways to end."""
+"""The scripts that `test_mpi` launches: the operations of a group, and ways in which a process may end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DTYPES = (np.float32, np.float64, np.float16, np.int32, np.uint32, np.bool_)
 
 
 def operations(group: Group) -> list[str]:
-    """Runs every operation on arrays of every dtype, and returns what identifies the bits of each result."""
+    """Runs every operation on arrays of every dtype, and returns a digest of each result's bits."""
     found: list[str] = []
 
     def add(name: str, array: np.ndarray) -> None:
@@ -43,7 +43,7 @@ def operations(group: Group) -> list[str]:
 
 
 def agreed(group: Group) -> None:
-    """Prints one rank's results, after all ranks found theirs equal."""
+    """Prints one rank's results, once all ranks have found theirs equal."""
     found = operations(group)
     assert group.gather_objects(found) == [found] * group.size
     if group.rank == 0:
@@ -51,7 +51,7 @@ def agreed(group: Group) -> None:
 
 
 def raising(group: Group) -> None:
-    """One rank raises while the others wait for it."""
+    """One rank raises an exception while the others wait for it."""
     if group.rank == 1:
         raise ValueError("a mistake of rank 1")
     group.barrier()
@@ -65,21 +65,21 @@ def killed(group: Group) -> None:
 
 
 def hanging(group: Group) -> None:
-    """One rank does not come."""
+    """One rank does not join."""
     if group.rank == 1:
         time.sleep(600)
     group.all_reduce(np.ones(100_000, np.float32), label="gradient of w1")
 
 
 def exiting(group: Group) -> None:
-    """One rank exits with a status, while the others wait for it."""
+    """One rank exits with a nonzero status while the others wait for it."""
     if group.rank == 1:
         sys.exit(7)
     group.barrier()
 
 
 def caught(group: Group) -> None:
-    """One rank does not come, and those that wait go on to the end of the program."""
+    """One rank does not join, and the ranks that wait for it catch the error and finish the program."""
     tg.distributed.group(timeout=1)
     if group.rank == 1:
         time.sleep(600)
@@ -90,7 +90,7 @@ def caught(group: Group) -> None:
 
 
 def resuming(group: Group) -> None:
-    """A run that dies twice, each time after a step further, and resumes from the file in the first argument."""
+    """A run that dies twice, each time one step later, and resumes from the file in the first argument."""
     path = Path(sys.argv[2])
     step = int(path.read_text(encoding="utf-8")) if path.exists() else 0
     group.barrier()
@@ -108,21 +108,21 @@ def differing(group: Group) -> None:
 
 
 def crashing(group: Group) -> None:
-    """One rank has a fault of memory while the others wait for it."""
+    """One rank has a segmentation fault while the others wait for it."""
     if group.rank == 1:
         os.kill(os.getpid(), signal.SIGSEGV)
     group.barrier()
 
 
 def leaving(group: Group) -> None:
-    """One rank is at its end while the others wait for it."""
+    """One rank finishes while the others wait for it."""
     tg.distributed.group(timeout=1)
     if group.rank != 1:
         group.barrier(label="the end of an epoch")
 
 
 def settings(group: Group) -> None:
-    """What the launcher set."""
+    """Prints the settings that the launcher has passed on."""
     names = ("TG_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TG_GROUP_TIMEOUT")
     print(" ".join(f"{name}={os.environ.get(name)}" for name in names), sys.argv[2:])
     print("a line of", group.rank, file=sys.stderr)
@@ -135,7 +135,7 @@ WAYS: dict[str, Callable[[Group], None]] = {
 
 
 def raises_before() -> None:
-    """Dies before it has a group, for which the others wait."""
+    """Dies before it creates its group, while the others wait for it."""
     raise ValueError("a mistake before the group")
 
 

@@ -1,4 +1,4 @@
-"""A training run that is killed by test_kill_and_resume: started again with the same arguments, it goes on."""
+"""A training run that test_kill_and_resume kills; started again with the same arguments, it resumes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def error(model: Any, x: Any, y: Any) -> Any:
 
 
 class Told(Callback):
-    """Says which step is done, and leaves some time to be killed in."""
+    """Prints each finished step, and then sleeps for a while so that it can be killed."""
 
     def on_step(self, run: Any) -> None:
         print(run.step, flush=True)

@@ -1,4 +1,4 @@
-"""The losses of a model of `parallel_models`, of all processes together; writes them, and the parameters at the end.
+"""Trains a model of `parallel_models` in a group of processes; writes the losses and the final parameters.
 
 Arguments: the model, and a file.
 """

@@ -1,4 +1,4 @@
-"""The benchmarks run, and contestants compute the same."""
+"""The benchmarks run, and all contestants compute the same losses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_peers_have_the_same_losses(name: str) -> None:
 
 
 def test_a_small_smollm2_has_the_losses_of_pytorch() -> None:
-    """Two of its layers, and a part of its vocabulary; layers are as wide as in the large one."""
+    """Two layers of the full width, with a part of the vocabulary."""
     training, batch = smollm2.build("cpu", layers=2, vocabulary=512)
     other = torch_peer.contestant("smollm2", training.parameters(), batch)
     expected = [float(training.step(**batch)) for _ in range(4)]
@@ -52,7 +52,7 @@ def test_smollm2_has_135_million_parameters() -> None:
 
 
 def test_the_planted_line_is_blamed() -> None:
-    """In the derivative of one of 24 layers, which is nothing that the sound step has."""
+    """The NaN is in the derivative of one of 24 layers; the step on sound inputs has none."""
     training = blame.compiled("numpy", width=16)
     batch = gpt.batch()
     blame.checked(training.blame(**batch, scale=np.float32(0)))
@@ -87,7 +87,7 @@ def test_the_command_writes_figures_and_a_picture(tmp_path: Path, monkeypatch: p
 
 
 def test_first_steps_of_a_large_workload_are_measured_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By itself on the CPU and beside PyTorch, each alone; a small workload stands for it."""
+    """Ours and PyTorch's, each in a separate process on the CPU; a small workload replaces the large one."""
     monkeypatch.setattr("benchmarks.__main__.LARGE", ("sine",))
     main(["sine", "--rounds", "1", "--seconds", "0.1", "--out", str(tmp_path)])
     timings = json.loads((tmp_path / "sine.json").read_text(encoding="utf-8"))["timings"]
@@ -106,7 +106,7 @@ def test_costs_of_a_size() -> None:
 
 
 def test_both_forms_of_attention_compute_the_same() -> None:
-    """In tiles it takes less memory, and the estimate is what the compiler goes by."""
+    """Tiles take less memory, and the compiler follows the estimate."""
     shape = attention.Shape(groups=2, length=96, features=16, causal=True)
     (tiled, first), (composed, second) = attention.forms(shape)
     assert first.step() == pytest.approx(second.step(), rel=1e-4)
@@ -121,7 +121,7 @@ def test_a_cold_start_is_measured() -> None:
 
 
 def test_a_cold_start_of_a_peer_is_measured(tmp_path: Path) -> None:
-    """Whole models and their optimizers' state lie in memory: at least what importing a peer takes."""
+    """The peak memory is at least that of importing the peer."""
     save_state("sine", "numpy", tmp_path)
     found = peer_cold("sine", "torch", tmp_path)
     assert found.process > found.imports + found.without_imports > 0
@@ -129,7 +129,7 @@ def test_a_cold_start_of_a_peer_is_measured(tmp_path: Path) -> None:
 
 
 def test_a_cold_start_finds_nothing_that_was_compiled_elsewhere(tmp_path: Path) -> None:
-    """Neither programs nor native code: what it compiles lies in its own folder, where the next start finds it."""
+    """Programs and native code are cached in its own folder, where only the next start finds them."""
     cold("sine", "cpu", tmp_path)
     made = sorted(tmp_path.rglob("*.*"))
     assert {path.parent.name for path in made} == {"objects", "programs"}

@@ -1,4 +1,4 @@
-"""A step that a group of processes runs together gives what one process gives with the whole batch."""
+"""A step run by a group of processes has the results of a single process with the whole batch."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_the_same_run_has_the_same_bits(name: str) -> None:
 
 
 def other_loss(model: Any, x: Any, power: int) -> Any:
-    """A loss that differs in a number alone."""
+    """A loss that differs only in a constant."""
     return tg.mean(model(x, None) ** (2 + power))
 
 
 def test_micro_batches_are_exchanged_once() -> None:
-    """Sums of micro-batches stay where they are; the last one's step exchanges them."""
+    """Sums of micro-batches stay local; only the last micro-batch's program exchanges them."""
     one = trained("mlp", "cpu", None, 12, accumulate=3)
     for rank in on_group("mlp", "cpu", 2, 12, accumulate=3):
         np.testing.assert_allclose(rank["losses"], one["losses"], rtol=CLOSE)
@@ -86,7 +86,7 @@ def test_a_step_has_one_message() -> None:
 @pytest.mark.parametrize("shard", [None, "optimizer"])
 @pytest.mark.parametrize("clip", [None, 1.0])
 def test_gradients_are_sent_once(clip: float | None, shard: Literal["optimizer"] | None) -> None:
-    """Also where their norm is needed before the update, and where the update is divided."""
+    """Also if their norm is needed before the update, and if the update is sharded."""
 
     def sent(group: Group) -> tuple[int, int]:
         training = tg.compile(
@@ -108,7 +108,7 @@ def test_gradients_are_sent_once(clip: float | None, shard: Literal["optimizer"]
 
 @pytest.mark.parametrize("size", [2, 4])
 def test_shards_of_the_state(size: int) -> None:
-    """Each process keeps one of as many parts of each state whose extents have them."""
+    """Each process keeps an equal part of every state that can be divided equally."""
 
     def sizes(group: Group | None, shard: Literal["optimizer"] | None = None) -> dict[str, int]:
         program = compiled("cnn with batch norm", "cpu", group, shard=shard).program
@@ -169,7 +169,7 @@ def test_errors() -> None:
     ],
 )
 def test_processes_that_compile_otherwise(what: str, differs: Callable[[int], dict[str, Any]]) -> None:
-    """Every process is told, before a step runs."""
+    """Every process raises an error before a step runs."""
 
     def run(group: Group) -> str:
         with pytest.raises(tg.errors.GroupError) as error:

@@ -1,4 +1,4 @@
-"""What is saved runs elsewhere: without the compiler, on other devices, and with nothing of this machine in it."""
+"""Saved programs run without the compiler and on other devices, and contain nothing specific to this machine."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def batch(seed: int) -> dict[str, np.ndarray]:
 
 
 def without_compiler(code: str, folder: Path) -> str:
-    """What a process prints that can't import xDSL."""
+    """Returns the output of a process that can't import xDSL."""
     before = 'import sys; sys.modules["xdsl"] = None\nimport numpy as np, tensorgrad as tg\n'
     command = [sys.executable, "-W", "error", "-c", before + code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)

@@ -1,4 +1,4 @@
-"""The examples, at reduced size."""
+"""The examples run at reduced size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def loaded(name: str) -> ModuleType:
-    """An example as a module."""
+    """Imports an example as a module."""
     specification = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -79,7 +79,7 @@ def addition():
 
 
 def test_a_transformer_learns_to_add(addition):
-    """In a seventh of the steps: the loss is under 0.1 from about step 350 on."""
+    """In a seventh of the steps: the loss is below 0.1 from about step 350 on."""
     training, losses = addition.train(220, "numpy")
     assert losses[0] == pytest.approx(np.log(12), abs=0.1)
     assert np.mean(losses[-20:]) < 0.8
@@ -213,7 +213,7 @@ def test_games_are_played_by_the_rules(tic_tac_toe):
 
 
 def test_it_plays_with_a_person(tic_tac_toe, monkeypatch, capsys):
-    """Who plays badly loses: what is asked for is a free cell."""
+    """An invalid move is asked for again, and a bad player loses."""
     cells = iter(["x", "0", "9", "8", "6"])
     monkeypatch.setattr("builtins.input", lambda prompt: next(cells))
     order = iter([0, 1, 2])

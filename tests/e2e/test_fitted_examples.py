@@ -1,4 +1,4 @@
-"""The examples that are trained by `tg.fit`, at reduced size."""
+"""The examples that train with `tg.fit` run at reduced size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def loaded(name: str) -> ModuleType:
-    """An example as a module."""
+    """Imports an example as a module."""
     specification = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)

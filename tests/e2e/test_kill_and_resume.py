@@ -1,4 +1,4 @@
-"""`kill -9` at random moments of a training run: what goes on ends as the run that nothing has disturbed."""
+"""A training run killed by `kill -9` at random moments and resumed ends like an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def finished(folder: Path, *options: str) -> None:
 
 
 def killed(folder: Path, step: int, wait: float, *options: str) -> None:
-    """Kills a run, so many seconds after it has said that a step is done."""
+    """Kills a run a given number of seconds after it has reported a finished step."""
     with started(folder, *options) as process:
         assert process.stdout is not None
         for line in process.stdout:

@@ -1,4 +1,4 @@
-"""Long runs take no more memory than short ones: of steps, of compilations, of shapes of one function."""
+"""Memory doesn't grow with the number of steps, of compilations, or of shapes of one function."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DEVICES = ("numpy", "cpu", "wgpu")
 
 
 def grown(device: str, what: str, count: int) -> dict[str, int]:
-    """How much more there is at the end than at half time: bytes of the process, objects of the driver."""
+    """Returns the growth from half time to the end: bytes of the process, objects of the driver."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT, device, what, str(count)],
         capture_output=True,
@@ -79,7 +79,7 @@ def check(found: dict[str, Any], most: int) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("what", "count"), [("steps", 2000), ("compilations", 16), ("shapes", 120)])
 def test_memory_stays(device: str, what: str, count: int) -> None:
-    """Allocators keep some of what is given back; a leak of each step or compilation would be more."""
+    """Allocators keep some freed memory; a leak per step or compilation would be more than that."""
     check(grown(device, what, count), 12 << 20)
 
 

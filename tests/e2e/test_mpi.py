@@ -1,4 +1,4 @@
-"""Groups of processes that `tg launch` starts, by a real MPI: their bits, and what happens when one of them dies."""
+"""Groups of processes that `tg launch` starts over a real MPI: bit-identical results, and dying processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCRIPT = Path(__file__).with_name("group_run.py")
 
 
 def last_report(errors: str) -> str:
-    """What was printed after the last line of a process."""
+    """Returns what was printed after the last line of a process."""
     return errors[errors.rindex("tg launch: ") :]
 
 
@@ -152,7 +152,7 @@ def test_restarts_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_launcher_alone_will_do() -> None:
-    """Without `tg launch` the hook of the group ends all."""
+    """Without `tg launch`, the group's exception hook ends all processes."""
     command = [str(Path(sys.executable).with_name("mpiexec")), "--map-by", ":OVERSUBSCRIBE", "-n", "2"]
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = subprocess.run(
@@ -185,7 +185,7 @@ def test_an_interrupt_ends_all(number: signal.Signals) -> None:
 
 
 def _descendants(process: int) -> list[int]:
-    """The processes that one started, and those that they started."""
+    """Returns the processes that a process started, directly or indirectly."""
     found: list[int] = []
     for task in Path(f"/proc/{process}/task").glob("*"):
         for child in map(int, (task / "children").read_text(encoding="ascii").split()):
@@ -194,7 +194,7 @@ def _descendants(process: int) -> list[int]:
 
 
 def _is_running(process: int) -> bool:
-    """Whether there is such a process that has not ended, though nobody may have asked for its status yet."""
+    """Returns whether a process exists and has not ended; zombies count as ended."""
     try:
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A training by processes of a real MPI: bits of one run and of the next, and a run that is killed again and again."""
+"""Training over a real MPI: reproducible bits, and runs that are killed repeatedly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROCESSES, STEPS = 2, 40
 
 
 def end_of(folder: Path) -> dict[str, np.ndarray]:
-    """The state at the end of a run."""
+    """Returns the state at the end of a run."""
     with np.load(folder / "end.npz") as found:
         return dict(found)
 
@@ -30,7 +30,7 @@ def check_bits(folder: Path, other: Path) -> None:
 
 
 def run(folder: Path, moments: list[str], processes: int = PROCESSES, **variables: str) -> str:
-    """Runs the training, which is started again as often as there are moments; what `tg launch` says."""
+    """Runs the training, which is restarted once per moment; returns the output of `tg launch`."""
     folder.mkdir()
     listed = folder / "moments"
     listed.write_text("\n".join(moments))
@@ -41,14 +41,14 @@ def run(folder: Path, moments: list[str], processes: int = PROCESSES, **variable
 
 
 def killed_at(count: int) -> list[str]:
-    """Random moments: which rank, from which step on, and how many seconds behind that step's beginning."""
+    """Returns random moments: a rank, a step, and the number of seconds after that step's start."""
     rng = np.random.default_rng(count)
     steps = np.sort(rng.integers(1, STEPS - 1, count))
     return [f"{rng.integers(PROCESSES)} {step} {rng.uniform(0, 0.005):.4f}" for step in steps]
 
 
 def test_the_same_run_has_the_same_bits(tmp_path: Path) -> None:
-    """Also where MPI serves one thread alone, so that nothing is computed while values are exchanged."""
+    """Also if MPI supports only one thread, so that nothing is computed during collectives."""
     assert run(tmp_path / "first", []) == ""
     said = run(tmp_path / "second", [], MPI4PY_RC_THREAD_LEVEL="single")
     assert said == "[0] MPI serves one thread of a process alone: nothing is computed while values are exchanged\n"
@@ -58,7 +58,7 @@ def test_the_same_run_has_the_same_bits(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", MODELS)
 def test_losses_of_several_processes(tmp_path: Path, name: str) -> None:
-    """50 steps of 1, 2 and 4 processes with the same batches; the same number of processes has the same bits."""
+    """50 steps of 1, 2 and 4 processes with the same batches; equal numbers of processes give equal bits."""
 
     def losses(processes: int, run: str) -> dict[str, np.ndarray]:
         file = tmp_path / f"{run}.npz"
@@ -78,7 +78,7 @@ def test_losses_of_several_processes(tmp_path: Path, name: str) -> None:
 
 
 def fitted(folder: Path, *options: object, killed: object = "") -> str:
-    """Runs `tg.fit`, which is killed behind a step and started again with other options; what the processes print."""
+    """Runs `tg.fit`, kills it after a step, and restarts it with other options; returns the output."""
     folder.mkdir()
     done = launched(*options, FITTED, folder, *([killed] if killed else []), limit=2 * LIMIT)
     assert done.returncode == 0, done.stderr
@@ -90,7 +90,7 @@ def fitted(folder: Path, *options: object, killed: object = "") -> str:
     [(2, 1), *(pytest.param(*sizes, marks=pytest.mark.nightly) for sizes in [(2, 4), (4, 2), (1, 2)])],
 )
 def test_a_killed_fit_goes_on_with_other_processes_at_its_sample(tmp_path: Path, before: int, after: int) -> None:
-    """Behind step 8 the last checkpoint is that of step 6; what follows has the losses of a run that nobody killed."""
+    """After step 8 the last checkpoint is that of step 6; the following losses equal those of an uninterrupted run."""
     fitted(tmp_path / "whole", "-n", 1)
     options = ("-n", before, "--restarts", 1, "--restart-with", after)
     said = fitted(tmp_path / "killed", *options, killed=8)

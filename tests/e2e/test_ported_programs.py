@@ -1,4 +1,4 @@
-"""Programs as someone who comes from PyTorch writes them first: they work, or the error says what to write instead."""
+"""Programs as a PyTorch user would first write them: they work, or the error says what to write instead."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def moons(count: int, seed: int) -> np.ndarray:
 
 
 def distance(left: np.ndarray, right: np.ndarray) -> float:
-    """The energy distance of two samples."""
+    """Returns the energy distance of two samples."""
 
     def apart(a: np.ndarray, b: np.ndarray) -> float:
         return float(np.sqrt(((a[:, None] - b[None]) ** 2).sum(-1)).mean())

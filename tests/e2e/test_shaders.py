@@ -1,4 +1,4 @@
-"""Every kernel of the workloads and the examples is WGSL by the standard's rules, for several kinds of devices."""
+"""Every kernel of the workloads and the examples is standard WGSL, for several kinds of devices."""
 
 from __future__ import annotations
 

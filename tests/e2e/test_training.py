@@ -1,4 +1,4 @@
-"""From Python to a device: programs train, agree with numpy, and cost what they should."""
+"""Whole programs, from Python to a device: they train, agree with numpy, and have the expected cost."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A training that goes on from its last checkpoint, and that a signal ends at moments that a file lists.
+"""A training that resumes from its last checkpoint, and that a signal ends at moments listed in a file.
 
-Arguments: a folder; the file of moments, each "rank step seconds", of which every run takes the first that no run
-before has taken.
+Arguments: a folder; and the file of moments, each "rank step seconds", of which every run uses the next one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ STEPS, BATCH, EVERY = 40, 8, 4
 
 
 def moment(folder: Path, moments: list[str], rank: int) -> tuple[int, float] | None:
-    """Returns the step and the seconds behind its beginning at which this process ends, if it does in this run."""
+    """Returns the step, and the seconds after its start, at which this process is to end in this run, if any."""
     counter = folder / f"runs{rank}"
     number = int(counter.read_text()) if counter.exists() else 0
     counter.write_text(str(number + 1))
@@ -35,7 +34,7 @@ def moment(folder: Path, moments: list[str], rank: int) -> tuple[int, float] | N
 
 
 def in_small_buckets(passes: list[ModulePass]) -> list[ModulePass]:
-    """Has each gradient exchanged on its own, while the next one is computed."""
+    """Makes each gradient a separate bucket, exchanged while the next one is computed."""
     return [replace(one, message_bytes=64) if isinstance(one, OverlapCollectivesPass) else one for one in passes]
 
 

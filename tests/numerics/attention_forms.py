@@ -1,4 +1,4 @@
-"""Ways to write attention, and inputs for each."""
+"""Different ways to write attention, with inputs for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NONE = float("-inf")
 
 @dataclass(frozen=True)
 class Form:
-    """A function that is one attention, its inputs, and some of the parameters that it has as one operation."""
+    """A function that computes one attention, its inputs, and some of the expected parameters of the outlined op."""
 
     name: str
     function: Callable[..., Any]
@@ -52,53 +52,53 @@ def rotary(q: Any, k: Any, v: Any) -> Any:
 
 
 def by_einsum(q: Any, k: Any, v: Any) -> Any:
-    """Heads behind positions, scaled on the scores, masked by a choice."""
+    """The head axis after positions, scores scaled, and masked by a `where`."""
     scores = tg.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(q.shape[-1])
     scores = tg.where(tg.causal_mask(q.shape[1], k.shape[1]), scores, NONE)
     return tg.einsum("bhqk,bkhd->bqhd", tg.softmax(scores, -1), v)
 
 
 def by_hand(q: Any, k: Any, v: Any) -> Any:
-    """A softmax of its own and a constant mask with a large number."""
+    """A handwritten softmax, and a constant mask with a large number."""
     scores = tg.where(triangle(q.shape[-2], k.shape[-2]), 0.5 * (q @ tg.swapaxes(k, -1, -2)), -1e9)
     powers = tg.exp(scores - tg.max(scores, -1, keepdims=True))
     return (powers / tg.sum(powers, -1, keepdims=True)) @ v
 
 
 def filled(q: Any, k: Any, v: Any) -> Any:
-    """What must not be seen is filled."""
+    """Masked scores are filled with a constant."""
     later = np.arange(k.shape[-2]) > np.arange(q.shape[-2])[:, None]
     scores = tg.where(later, NONE, (q * 0.5) @ tg.swapaxes(k, -1, -2))
     return tg.softmax(scores, -1) @ v
 
 
 def added(q: Any, k: Any, v: Any, bias: Any) -> Any:
-    """A mask that is added, and a bias."""
+    """An additive mask, and a bias."""
     mask = np.where(triangle(q.shape[-2], k.shape[-2]), 0.0, NONE).astype(np.float32)
     return tg.softmax((q @ tg.swapaxes(k, -1, -2)) / 2 + mask + bias, -1) @ v
 
 
 def shared_heads(q: Any, k: Any, v: Any) -> Any:
-    """Keys and values repeated for each head of queries."""
+    """Keys and values are repeated for each head of queries."""
     groups = q.shape[1] // k.shape[1]
     k, v = (tg.repeat(x, groups, 1) for x in (k, v))
     return tg.softmax(0.3 * (q @ tg.swapaxes(k, -1, -2)), -1) @ v
 
 
 def strict(q: Any, k: Any, v: Any) -> Any:
-    """A query doesn't see itself, so the first sees nothing."""
+    """A query doesn't attend to itself, so the first one attends to nothing."""
     positions = tg.arange(q.shape[-2])
     mask = tg.expand_dims(positions, 0) < tg.expand_dims(positions, 1)
     return tg.softmax(0.3 * (q @ tg.swapaxes(k, -1, -2)), -1, where=mask) @ v
 
 
 def itself(x: Any) -> Any:
-    """Queries, keys and values are one tensor without heads."""
+    """Queries, keys and values are the same tensor, without heads."""
     return tg.softmax(x @ tg.swapaxes(x, -1, -2), -1) @ x
 
 
 def forms(queries: int, keys: int, features: int = 6) -> list[Form]:
-    """Every form, for so many queries and keys of two batches and four heads."""
+    """Returns every form, for these numbers of queries and keys, two batches and four heads."""
     q, k, v = normal(2, 4, queries, features), normal(2, 4, keys, features, seed=1), normal(2, 4, keys, 5, seed=2)
     shared = (normal(2, 2, keys, features, seed=3), normal(2, 2, keys, 5, seed=4))
     late = (normal(2, queries, 4, features), normal(2, keys, 4, features, seed=1), normal(2, keys, 4, 5, seed=2))
@@ -125,5 +125,5 @@ def forms(queries: int, keys: int, features: int = 6) -> list[Form]:
 
 
 def parameters(attention: Attention, names: dict[str, Any]) -> dict[str, Any]:
-    """Some of the parameters of an attention."""
+    """Returns some of the parameters of an attention."""
     return {name: getattr(attention, name) for name in names}

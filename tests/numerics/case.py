@@ -1,4 +1,4 @@
-"""What the table of cases is made of."""
+"""The entries of the table of cases, and helpers that create their inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorgrad.tracing.tensor import Tensor
 
 @dataclass(frozen=True)
 class Case:
-    """One function of tensors, sample inputs, and what numpy gives for them.
+    """A function of tensors, sample inputs, and numpy's result for them.
 
     Attributes:
         op: The op that the case is about.
@@ -41,55 +41,55 @@ class Case:
 
     @property
     def id(self) -> str:
-        """The case's name among the tests."""
+        """The case's name in test IDs."""
         return f"{self.op.name.removeprefix('tg.')}-{self.note}".replace(" ", "_")
 
     def value(self, inputs: Sequence[NumpyArray] | None = None) -> NumpyArray:
-        """What numpy gives."""
+        """Returns numpy's result."""
         with np.errstate(all="ignore"):
             return np.asarray(self.expected(*(self.inputs if inputs is None else inputs)))
 
 
 def normal(*shape: int, seed: int = 0) -> NumpyArray:
-    """Normal f32 numbers, none within 0.05 of zero (where `abs` and `relu` have their kinks)."""
+    """Returns normal f32 numbers, none within 0.05 of zero (where `abs` and `relu` have their kinks)."""
     drawn = np.random.default_rng([seed, 17, *shape]).normal(size=shape)
     return np.asarray(drawn + np.where(drawn < 0, -0.05, 0.05), np.float32)
 
 
 def uniform(low: float, high: float, *shape: int, seed: int = 0) -> NumpyArray:
-    """Uniform f32 numbers."""
+    """Returns uniform f32 numbers."""
     return np.asarray(np.random.default_rng([seed, 23, *shape]).uniform(low, high, shape), np.float32)
 
 
 def integers(low: int, high: int, *shape: int, seed: int = 0, dtype: Any = np.int32) -> NumpyArray:
-    """Integers in `[low, high)`."""
+    """Returns integers in `[low, high)`."""
     return np.asarray(np.random.default_rng([seed, 29, *shape]).integers(low, high, shape), dtype)
 
 
 def distinct(*shape: int, seed: int = 0) -> NumpyArray:
-    """F32 numbers at least 0.1 apart, in random order: no ties for `max` and `min`."""
+    """Returns f32 numbers at least 0.1 apart, in random order: no ties for `max` and `min`."""
     count = int(np.prod(shape))
     order = np.random.default_rng([seed, 31, *shape]).permutation(count)
     return (order * 0.15 - count * 0.075 + 0.01).astype(np.float32).reshape(shape)
 
 
 def f32(*values: float) -> NumpyArray:
-    """A vector of f32."""
+    """Returns a vector of f32."""
     return np.array(values, np.float32)
 
 
 def i32(*values: int) -> NumpyArray:
-    """A vector of i32."""
+    """Returns a vector of i32."""
     return np.array(values, np.int32)
 
 
 def u32(*values: int) -> NumpyArray:
-    """A vector of u32."""
+    """Returns a vector of u32."""
     return np.array(values, np.uint32)
 
 
 def boolean(*values: int) -> NumpyArray:
-    """A vector of bool."""
+    """Returns a vector of bool."""
     return np.array(values, np.bool_)
 
 

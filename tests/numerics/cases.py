@@ -1,4 +1,4 @@
-"""One table: for each op of `tg`, sample inputs and what numpy gives for them."""
+"""The table of cases: for each op of `tg`, sample inputs and numpy's results for them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SMOOTH: tuple[Case, ...] = tuple(case for case in CASES if case.derivative)
 
 
 def spread(cases: Sequence[Case], each: int) -> list[Case]:
-    """Returns one of so many cases of each op."""
+    """Returns every `each`-th case of each op."""
     by_op: dict[type, list[Case]] = {}
     for case in cases:
         by_op.setdefault(case.op, []).append(case)
@@ -53,14 +53,14 @@ def spread(cases: Sequence[Case], each: int) -> list[Case]:
 
 
 def by_turns(cases: Sequence[Case], each: int) -> list[object]:
-    """Returns the cases as parameters of a test: one of so many of each op for every change, all by `make nightly`."""
+    """Returns the cases as test parameters; all but every `each`-th of each op are nightly."""
     chosen = {case.id for case in spread(cases, each)}
     marks = {False: [pytest.mark.nightly], True: []}
     return [pytest.param(case, id=case.id, marks=marks[case.id in chosen]) for case in cases]
 
 
 def fits_devices(case: Case) -> bool:
-    """Whether no value of a case is of a type that devices don't have."""
+    """Returns whether every value of a case has a dtype that devices support."""
     module = trace(case.function, *specs(case.inputs))
     values = [value for op in module.walk() for value in (*op.operands, *op.results)]
     types = [value.type for value in values if isinstance(value.type, TensorType)]

@@ -1,4 +1,4 @@
-"""Cases of the ops that work element by element."""
+"""Cases of elementwise ops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNSIGNED = u32(0, 1, 7, 2**31, 2**32 - 1, 12345)
 
 
 def wide(function: Callable[..., Any]) -> Callable[..., NumpyArray]:
-    """A function of floats, computed in f64 and rounded once."""
+    """Returns a function of floats that computes in f64 and rounds once."""
 
     def call(*inputs: NumpyArray) -> NumpyArray:
         return np.asarray(function(*(x.astype(np.float64) for x in inputs))).astype(inputs[0].dtype)
@@ -98,7 +98,7 @@ def integer_unary_cases() -> Iterator[Case]:
 
 
 def api(op: type[TensorOp]) -> Callable[..., Any]:
-    """The API function of a binary op."""
+    """Returns the API function of a binary op."""
     return {
         arithmetic.AddOp: tg.add,
         arithmetic.SubOp: tg.subtract,
@@ -405,7 +405,7 @@ def cast_cases() -> Iterator[Case]:
 
 
 def bit_cases() -> Iterator[Case]:
-    """Elements read as another type, and signs that are read so."""
+    """Returns cases of bitcasts, and of signs read from bits."""
     for source in (SPECIAL, i32(0, 1, -1, 2**31 - 1, -(2**31), 0x7F800000), u32(0, 1, 2**32 - 1, 0x80000000)):
         for name in ("f32", "i32", "u32"):
             wanted = tg.spec(1, name).dtype
@@ -456,7 +456,7 @@ def bit_cases() -> Iterator[Case]:
 
 
 def arithmetic_cases() -> Iterator[Case]:
-    """Every case of the unary and binary ops, comparisons, selection and casts."""
+    """Returns all cases of unary and binary ops, comparisons, selection and casts."""
     yield from unary_cases()
     yield from integer_unary_cases()
     yield from binary_cases()

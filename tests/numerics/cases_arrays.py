@@ -1,4 +1,4 @@
-"""Cases of products, sorting and joining."""
+"""Cases of products, sorting and concatenation."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def grid_cases() -> Iterator[Case]:
 
 
 def converted_reductions() -> Iterator[Case]:
-    """Reductions that convert first."""
+    """Returns cases of reductions that convert their operand first."""
     yield Case(
         reduce.SumOp,
         "of integers as f32",
@@ -506,7 +506,7 @@ def concat_cases() -> Iterator[Case]:
 
 
 def padded(x: NumpyArray, width: Any, mode: Any) -> NumpyArray:
-    """Surrounded in one of numpy's modes."""
+    """Returns an array padded in one of numpy's modes."""
     return np.pad(x, width, mode)
 
 
@@ -597,7 +597,7 @@ def joining_cases() -> Iterator[Case]:
 
 
 def array_cases() -> Iterator[Case]:
-    """Every case of this file."""
+    """Returns all cases of this file."""
     yield from prod_cases()
     yield from composed_reductions()
     yield from converted_reductions()

@@ -1,4 +1,4 @@
-"""Cases of functions that are composed of others: each under the op that does most of it."""
+"""Cases of composed functions, each listed under its main op."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _as_index(x: NumpyArray) -> NumpyArray:
 
 
 def composed_cases() -> Iterator[Case]:
-    """Lengths, logarithms, signs, powers of integers, searches and differences."""
+    """Returns cases of norms, logarithms, signs, integer powers, searches and differences."""
     yield Case(functions.SqrtOp, "hypot", tg.hypot, (normal(3, 1), normal(4)), np.hypot, derivative=True)
     yield Case(functions.SqrtOp, "hypot special", tg.hypot, PAIRS, np.hypot)
     yield Case(functions.Log1pOp, "logaddexp", tg.logaddexp, (normal(3, 1), normal(4)), np.logaddexp, derivative=True)

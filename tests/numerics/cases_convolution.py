@@ -1,4 +1,4 @@
-"""Cases of convolutions, windows and their folds, and einsum."""
+"""Cases of convolutions, windows and their transposes, and einsum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ints = Sequence[int]
 
 
 def dilated(x: NumpyArray, dilation: Ints) -> NumpyArray:
-    """Zeros between neighbours along the last axes."""
+    """Inserts zeros between neighbours along the last axes."""
     first = x.ndim - len(dilation)
     extents = [(n - 1) * d + 1 if n else 0 for n, d in zip(x.shape[first:], dilation, strict=True)]
     result = np.zeros((*x.shape[:first], *extents), x.dtype)
@@ -27,7 +27,7 @@ def dilated(x: NumpyArray, dilation: Ints) -> NumpyArray:
 
 
 def padded(x: NumpyArray, low: Ints, high: Ints) -> NumpyArray:
-    """Zeros around the last axes; negative numbers crop."""
+    """Pads the last axes with zeros; negative widths crop."""
     first = x.ndim - len(low)
     held = [(0, 0)] * first + [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
     full = np.pad(x, held)
@@ -38,7 +38,7 @@ def padded(x: NumpyArray, low: Ints, high: Ints) -> NumpyArray:
 def correlated(
     x: NumpyArray, w: NumpyArray, stride: Ints, low: Ints, high: Ints, lhs: Ints, rhs: Ints, groups: int
 ) -> NumpyArray:
-    """A convolution, one output position after the other."""
+    """Returns a convolution, computed for one output position after another."""
     images, window = padded(dilated(x, lhs), low, high), dilated(w, rhs)
     spans = window.shape[2:]
     counts = [(n - k) // s + 1 if n >= k else 0 for n, k, s in zip(images.shape[2:], spans, stride, strict=True)]
@@ -203,7 +203,7 @@ def conv_cases() -> Iterator[Case]:
 
 
 def transposed(x: NumpyArray, w: NumpyArray) -> NumpyArray:
-    """Adds each element's multiple of the window: stride 2, padding 1, one more behind, two groups of one channel."""
+    """Returns a transposed convolution: stride 2, padding 1, output padding 1, two groups of one channel."""
     height, width = ((n - 1) * 2 + 4 for n in x.shape[2:])
     full = np.zeros((len(x), 4, height, width), x.dtype)
     for n, c, i, j in np.ndindex(*x.shape):
@@ -224,7 +224,7 @@ def fold(axes: Ints, stride: Ints, dilation: Ints, extents: Ints) -> Callable[..
 
 
 def places(extents: Ints, axes: Ints, size: Ints, stride: Ints, dilation: Ints) -> NumpyArray:
-    """The row-major position in the tensor of every element of every window."""
+    """Returns the row-major index in the tensor of every element of every window."""
     positions = np.arange(int(np.prod(extents))).reshape(extents)
     counts = [*extents]
     for axis, n, s, d in zip(axes, size, stride, dilation, strict=True):
@@ -375,7 +375,7 @@ def einsum_cases() -> Iterator[Case]:
 
 
 def convolution_cases() -> Iterator[Case]:
-    """Every case of convolutions, windows and einsum."""
+    """Returns all cases of convolutions, windows and einsum."""
     yield from conv_cases()
     yield from window_cases()
     yield from einsum_cases()

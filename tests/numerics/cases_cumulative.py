@@ -1,4 +1,4 @@
-"""Cases of running sums, products, extremes and logarithms of sums."""
+"""Cases of cumulative sums, products, extrema and log-sum-exps."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def sums_and_products() -> Iterator[Case]:
 
 
 def first_and_last(x: NumpyArray, axis: int | None, best: Callable[..., Any]) -> tuple[NumpyArray, NumpyArray]:
-    """Running extremes and their positions, one by one; a NaN counts as the best."""
+    """Returns running extrema and their indices, element by element; NaN counts as the extremum."""
     rows = np.moveaxis(x.reshape(-1) if axis is None else x, axis or 0, -1)
     values, places = rows.copy(), np.zeros(rows.shape, np.int32)
     for row in np.ndindex(*rows.shape[:-1]):

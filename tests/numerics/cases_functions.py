@@ -1,4 +1,4 @@
-"""Cases of elementary functions, rounding, bits, whole quotients and activations."""
+"""Cases of elementary functions, rounding, bit operations, integer division and activations."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def activation_cases() -> Iterator[Case]:
 
 
 def function_cases() -> Iterator[Case]:
-    """Every case of this file."""
+    """Returns all cases of this file."""
     yield from smooth_cases()
     yield from rounding_cases()
     yield from bit_cases()

@@ -21,7 +21,7 @@ def fill_of(dtype: np.dtype[Any]) -> Any:
 
 
 def taken(x: NumpyArray, indices: NumpyArray, axis: int) -> NumpyArray:
-    """Slices along an axis, one by one."""
+    """Returns slices along an axis, one by one."""
     result = np.full((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), fill_of(x.dtype), x.dtype)
     for place in np.ndindex(*indices.shape):
         if 0 <= int(indices[place]) < x.shape[axis]:
@@ -41,7 +41,7 @@ def scattered(updates: NumpyArray, indices: NumpyArray, axis: int, extent: int) 
 
 
 def taken_along(x: NumpyArray, indices: NumpyArray, axis: int) -> NumpyArray:
-    """Elements along an axis, one by one."""
+    """Returns elements along an axis, one by one."""
     result = np.full(indices.shape, fill_of(x.dtype), x.dtype)
     for place in np.ndindex(*indices.shape):
         if 0 <= int(indices[place]) < x.shape[axis]:

@@ -1,7 +1,7 @@
-"""What every op that takes integers gives in every width, at the ends of the range, and what NumPy gives.
+"""Cases of every op on integers of every width, at the ends of the range, compared with NumPy.
 
-The functions take two matrices: `x` has one number of `ends` in each row, `y` one in each column, so that elements that
-stand at one place are all pairs.
+The functions take two matrices: `x` repeats one number of `ends` in each row, `y` one in each column, so that
+corresponding elements are all pairs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PLACES = np.array([[2, 0, 1, 2], [1, 1, 0, 2]], np.int32)
 
 
 def ends(dtype: np.dtype[Any]) -> NumpyArray:
-    """Returns numbers at the ends of a dtype's range and in its middle, and what shifts and divisions treat apart."""
+    """Returns numbers at the ends and in the middle of a dtype's range, and edge cases of shifts and divisions."""
     limits, bits = np.iinfo(dtype), 8 * dtype.itemsize
     chosen = [limits.min, limits.min + 1, limits.max // 2 + 1, limits.max - 1, limits.max, 0, 1, 2, 7, bits - 1, bits]
     return np.array([*chosen, -1, -2, -7] if limits.min else [*chosen, 3, 5, 6], dtype)
@@ -44,7 +44,7 @@ def grid(dtype: np.dtype[Any]) -> tuple[NumpyArray, NumpyArray]:
 
 @dataclass(frozen=True)
 class Whole:
-    """One function of two matrices of integers of a dtype, on tensors and on numpy arrays."""
+    """A function of two integer matrices of a dtype, on tensors and on numpy arrays."""
 
     op: type[TensorOp]
     note: str
@@ -54,12 +54,12 @@ class Whole:
 
     @property
     def id(self) -> str:
-        """The function's name among the tests."""
+        """The function's name in test IDs."""
         return f"{self.op.name.removeprefix('tg.')}-{self.note}".replace(" ", "_").removesuffix("-")
 
 
 def _shifted(move: np.ufunc) -> Callable[[NumpyArray, NumpyArray], NumpyArray]:
-    """Returns a shift by one bit at a time, as often as the amount says, but no longer than anything changes."""
+    """Returns a shift by repeated shifts of one bit, at most as many as have an effect."""
 
     def shift(x: NumpyArray, y: NumpyArray) -> NumpyArray:
         bits = 8 * x.dtype.itemsize
@@ -72,7 +72,7 @@ def _shifted(move: np.ufunc) -> Callable[[NumpyArray, NumpyArray], NumpyArray]:
 
 
 def _saturated(x: NumpyArray, dtype: np.dtype[Any]) -> NumpyArray:
-    """Returns floats as Python has their integers, held within the range; NaN becomes 0."""
+    """Converts floats to integers exactly, by Python, saturating at the range; NaN becomes 0."""
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
     def one(number: float) -> int:
@@ -84,7 +84,7 @@ def _saturated(x: NumpyArray, dtype: np.dtype[Any]) -> NumpyArray:
 
 
 def _power(x: int, y: int, dtype: np.dtype[Any]) -> int:
-    """Returns a power modulo the range; of a negative exponent what Python's whole division by a power is, cut off."""
+    """Returns a power modulo the range; for negative exponents, the truncated reciprocal."""
     if y < 0:
         return {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
     span = 1 << 8 * dtype.itemsize
@@ -98,7 +98,7 @@ def _powers(x: NumpyArray, y: NumpyArray) -> NumpyArray:
 
 
 def _summed(dtype: np.dtype[Any]) -> Any:
-    """Returns what integers are added in where nothing says otherwise: 32 bits or more."""
+    """Returns the default dtype of sums of a dtype: at least 32 bits."""
     return dtype if dtype.itemsize >= 4 else {"i": np.int32, "u": np.uint32}[dtype.kind]
 
 
@@ -113,7 +113,7 @@ def _comparisons() -> Iterator[Whole]:
 
 
 def _with_ends(x: Any, y: Any, name: str) -> Any:
-    """Returns floats in the range of the integers and beyond, infinities and NaN."""
+    """Returns floats within and beyond the range of the integers, infinities and NaN."""
     inside = tg.cast(x, name) * 1.37
     below = tg.where(tg.equal(y, 2), -np.inf, inside)
     return tg.where(tg.equal(y, 0), np.nan, tg.where(tg.equal(y, 1), np.inf, below))

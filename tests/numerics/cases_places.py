@@ -1,4 +1,4 @@
-"""Cases of reading and changing tensors at places: keys, indices, and scatters of many."""
+"""Cases of indexing: reading and updating tensors at keys and indices, and scatters of many indices."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def place_cases() -> Iterator[Case]:
 
 
 def several_arrays() -> Iterator[Case]:
-    """Keys with several arrays of integers, beside slices and integers."""
+    """Returns cases of keys with several integer arrays, along with slices and integers."""
     rows, columns = i32(0, -1, 2, 0), i32(1, 3, -2, 1)
     keys: dict[str, tuple[tuple[int, ...], tuple[NumpyArray, ...], Any]] = {
         "pairs": ((3, 4), (rows, columns), lambda i, j: (i, j)),
@@ -231,7 +231,7 @@ def scatter_rows(updates: NumpyArray, indices: NumpyArray, extent: int) -> Numpy
 
 
 def sorted_scatters() -> Iterator[Case]:
-    """Scatters of so many indices that they are sorted."""
+    """Returns cases of scatters with enough indices to be sorted."""
     for note, low, high, dtype in (
         ("i32", -5, 305, np.int32),
         ("u32", 0, 305, np.uint32),

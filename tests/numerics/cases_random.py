@@ -1,4 +1,4 @@
-"""Cases of the ops that random numbers are made of."""
+"""Cases of the ops that random numbers are computed by."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 
 
 def block(key: tuple[int, int], counter: tuple[int, int]) -> tuple[int, int]:
-    """Threefry-2x32 as Random123 describes it, on Python's integers."""
+    """Returns Threefry-2x32 as specified by Random123, on Python integers."""
     keys = (*key, key[0] ^ key[1] ^ 0x1BD11BDA)
     x, y = ((counter[i] + keys[i]) % 2**32 for i in range(2))
     for number in range(20):
@@ -34,7 +34,7 @@ def block(key: tuple[int, int], counter: tuple[int, int]) -> tuple[int, int]:
 
 
 def expected(word: str, operands: tuple[NumpyArray, ...]) -> NumpyArray:
-    """A word of each block."""
+    """Returns one word of each block."""
     choose = {"first": lambda x, y: x, "second": lambda x, y: y, "both": lambda x, y: x ^ y}[word]
     rows = zip(*(operand.reshape(-1).tolist() for operand in operands), strict=True)
     values = [choose(*block((a, b), (c, d))) for a, b, c, d in rows]
@@ -42,12 +42,12 @@ def expected(word: str, operands: tuple[NumpyArray, ...]) -> NumpyArray:
 
 
 def threefry(word: str, *operands: Tensor) -> Tensor:
-    """The op."""
+    """Emits the op."""
     return emit(ops.ThreefryOp, operands, word=StringAttr(word))
 
 
 def threefry_cases() -> Iterator[Case]:
-    """The published vectors, words of every shape, and the op in the middle of a graph."""
+    """Returns cases with the published vectors, words of every shape, and the op in the middle of a graph."""
     published = (
         u32(0, 2**32 - 1, 0x13198A2E),
         u32(0, 2**32 - 1, 0x03707344),
@@ -94,7 +94,7 @@ def threefry_cases() -> Iterator[Case]:
 
 
 def _inverse(x: float) -> float:
-    """The inverse error function by bisection, on erfc in the tails."""
+    """Returns the inverse error function by bisection, on erfc in the tails."""
     if not abs(x) < 1:
         return math.copysign(math.inf, x) if abs(x) == 1 else math.nan
     low, high = 0.0, 6.0
@@ -106,12 +106,12 @@ def _inverse(x: float) -> float:
 
 
 def inverse(x: NumpyArray) -> NumpyArray:
-    """The inverse error function of every element."""
+    """Returns the inverse error function of every element."""
     return np.array([_inverse(float(value)) for value in x.reshape(-1)]).reshape(x.shape).astype(x.dtype)
 
 
 def erfinv_cases() -> Iterator[Case]:
-    """Every shape, both tails to the last number, and the ends."""
+    """Returns cases of every shape, both tails to the last representable number, and the ends."""
     for seed, shape in enumerate(SHAPES):
         yield Case(
             ops.ErfinvOp,
@@ -138,6 +138,6 @@ def erfinv_cases() -> Iterator[Case]:
 
 
 def random_cases() -> Iterator[Case]:
-    """Every case of the ops behind random numbers."""
+    """Returns all cases of the ops behind random numbers."""
     yield from threefry_cases()
     yield from erfinv_cases()

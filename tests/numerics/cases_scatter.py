@@ -1,4 +1,4 @@
-"""Cases of writing to computed places along an axis."""
+"""Cases of scatters to computed positions along an axis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def written(x: NumpyArray, axis: int, i: NumpyArray, u: NumpyArray) -> NumpyArra
 
 
 def reduced(x: NumpyArray, axis: int, i: NumpyArray, u: NumpyArray, name: str, include_self: bool) -> NumpyArray:
-    """Folds the updates one by one."""
+    """Combines the updates one by one."""
     result, extent, counts = x.copy(), x.shape[axis], np.full(x.shape, int(include_self))
     for place in np.ndindex(*i.shape):
         if -extent <= i[place] < extent:

@@ -1,4 +1,4 @@
-"""Cases of the leaves, and of the ops that move, reduce and contract."""
+"""Cases of ops without operands, and of those that rearrange, reduce and contract tensors."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def leaf_cases() -> Iterator[Case]:
 def moved(
     op: type[TensorOp], note: str, ours: Callable[..., Any], x: NumpyArray, theirs: Callable[..., Any]
 ) -> Iterator[Case]:
-    """A case in f32, one in i32, and one of two movements in a row."""
+    """Returns a case in f32, one in i32, and one of two rearrangements in a row."""
     smooth = bool(x.size)
     yield Case(op, note, ours, (x,), theirs, derivative=smooth, rtol=0)
     yield Case(op, f"{note} i32", ours, ((x * 1000).astype(np.int32),), theirs)
@@ -354,7 +354,7 @@ REDUCTIONS: dict[type[reduce.ReduceOp], tuple[Callable[..., Any], Callable[..., 
 def reduced(
     op: type[reduce.ReduceOp], note: str, x: NumpyArray, axes: tuple[int, ...], smooth: bool = False, keep: bool = False
 ) -> Case:
-    """A case of one reduction; no axes at all reach the op only past the API."""
+    """Returns a case of one reduction; the API never passes the op an empty list of axes."""
     ours, theirs = REDUCTIONS[op]
 
     def expected(x: NumpyArray) -> NumpyArray:
@@ -440,7 +440,7 @@ def reduce_cases() -> Iterator[Case]:
 
 
 def empty_normalizing_cases() -> Iterator[Case]:
-    """Of no elements `softmax` is empty, and the sum of their exponentials is 0."""
+    """`softmax` of no elements is empty, and the sum of their exponentials is 0."""
     empty = np.zeros((2, 0, 3), np.float32)
     for name in ("softmax", "log_softmax"):
         function = getattr(reductions, name)
@@ -575,7 +575,7 @@ def contract_cases() -> Iterator[Case]:
 
 
 def tensor_cases() -> Iterator[Case]:
-    """Every case of the leaves, and of the ops that move, reduce and contract."""
+    """Returns all cases of ops without operands, and of those that rearrange, reduce and contract."""
     yield from leaf_cases()
     yield from shape_cases()
     yield from pad_cases()

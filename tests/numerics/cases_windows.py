@@ -1,4 +1,4 @@
-"""Cases of pooling, resizing, and windows as columns."""
+"""Cases of pooling, resizing, and of windows as columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorgrad.ops import columns, pooling, resizing
 
 
 def pooled(x: NumpyArray, size: int, stride: int, low: int, high: int, filling: float) -> NumpyArray:
-    """The windows over the last two axes, each flat at the end."""
+    """Returns the windows over the last two axes, each flattened along a last axis."""
     full = np.pad(x, [(0, 0), (0, 0), (low, high), (low, high)], constant_values=filling)
     rows, columns = ((n - size) // stride + 1 for n in full.shape[2:])
     result = np.zeros((*x.shape[:2], rows, columns, size * size), x.dtype)
@@ -25,7 +25,7 @@ def pooled(x: NumpyArray, size: int, stride: int, low: int, high: int, filling: 
 
 
 def holed_means(x: NumpyArray, count_padding: bool) -> NumpyArray:
-    """The means of pairs 3 apart, every second one, of rows with 1 zero before and 2 behind them."""
+    """Returns means of pairs 3 apart, with stride 2, of rows padded with 1 zero before and 2 after."""
     full = np.pad(x, [(0, 0), (1, 2)], constant_values=0 if count_padding else np.nan)
     return np.nanmean([full[:, 0:8:2], full[:, 3:11:2]], 0)
 
@@ -119,19 +119,19 @@ def pool_cases() -> Iterator[Case]:
 
 
 def highest(x: NumpyArray, size: int, stride: int, low: int, high: int) -> NumpyArray:
-    """Where the largest elements of the windows over the last two axes lie in the plane."""
+    """Returns the indices in the plane of the maxima of the windows over the last two axes."""
     places = np.broadcast_to(np.arange(x[0, 0].size).reshape(x.shape[2:]), x.shape)
     taken = pooled(x, size, stride, low, high, -np.inf).argmax(-1)[..., None]
     return np.take_along_axis(pooled(places, size, stride, low, high, -1), taken, -1)[..., 0].astype(np.int32)
 
 
 def parts(extent: int, count: int) -> list[slice]:
-    """The parts of an axis that adaptive pooling takes."""
+    """Returns the ranges along an axis that adaptive pooling reduces."""
     return [slice(int(np.floor(i * extent / count)), int(np.ceil((i + 1) * extent / count))) for i in range(count)]
 
 
 def in_parts(x: NumpyArray, counts: Sequence[int], function: Any) -> NumpyArray:
-    """What a function makes of the parts of the last two axes."""
+    """Applies a function to the adaptive pooling parts of the last two axes."""
     rows, columns = (parts(n, count) for n, count in zip(x.shape[-2:], counts, strict=True))
     return np.stack([np.stack([function(x[..., r, c], (-2, -1)) for c in columns], -1) for r in rows], -2)
 
@@ -170,7 +170,7 @@ def adaptive_cases() -> Iterator[Case]:
 
 
 def unpooled(x: NumpyArray, indices: NumpyArray, extents: tuple[int, int]) -> NumpyArray:
-    """Zeros with the elements at their indices in the plane."""
+    """Returns zeros with the elements at their indices in the plane."""
     result = np.zeros((*x.shape[:2], extents[0] * extents[1]), x.dtype)
     np.put_along_axis(result, indices.reshape(*x.shape[:2], -1), x.reshape(*x.shape[:2], -1), -1)
     return result.reshape(*x.shape[:2], *extents)
@@ -211,13 +211,13 @@ def column_cases() -> Iterator[Case]:
 
 
 def in_columns(x: NumpyArray, size: int, stride: int, margin: int) -> NumpyArray:
-    """The windows over the last two axes, one behind the other."""
+    """Returns the windows over the last two axes as columns."""
     flat = pooled(x, size, stride, margin, margin, 0)
     return np.moveaxis(flat, -1, 2).reshape(len(x), x.shape[1] * size * size, -1)
 
 
 def folded(x: NumpyArray, extents: tuple[int, int], size: int, stride: int, margin: int) -> NumpyArray:
-    """Each column added where its window lies."""
+    """Adds each column to the positions of its window."""
     channels = x.shape[1] // size**2
     places = np.arange(1, extents[0] * extents[1] + 1, dtype=np.float64).reshape(1, 1, *extents)
     at = in_columns(places, size, stride, margin).astype(int).reshape(-1)
@@ -228,7 +228,7 @@ def folded(x: NumpyArray, extents: tuple[int, int], size: int, stride: int, marg
 
 
 def interpolated(x: NumpyArray, wanted: int) -> NumpyArray:
-    """Linear interpolation along the last axis between the centres of elements."""
+    """Interpolates linearly along the last axis, between the centers of elements."""
     at = np.clip((np.arange(wanted) + 0.5) * x.shape[-1] / wanted - 0.5, 0, x.shape[-1] - 1)
     first = np.minimum(at.astype(np.int64), x.shape[-1] - 2) if x.shape[-1] > 1 else np.zeros(wanted, np.int64)
     second = np.minimum(first + 1, x.shape[-1] - 1)
@@ -236,7 +236,7 @@ def interpolated(x: NumpyArray, wanted: int) -> NumpyArray:
 
 
 def aligned(x: NumpyArray, wanted: int) -> NumpyArray:
-    """Linear interpolation along the last axis that keeps the first and the last element in place."""
+    """Interpolates linearly along the last axis, keeping the first and the last element in place."""
     at = np.linspace(0, x.shape[-1] - 1, wanted)
     return np.stack([np.interp(at, np.arange(x.shape[-1]), row) for row in x]).astype(x.dtype)
 
@@ -246,13 +246,13 @@ def triangle(distance: NumpyArray) -> NumpyArray:
 
 
 def keys(distance: NumpyArray) -> NumpyArray:
-    """Keys' kernel with -3/4."""
+    """Returns Keys' cubic kernel with a = -3/4."""
     near = 1.25 * distance**3 - 2.25 * distance**2 + 1
     return np.where(distance < 1, near, np.where(distance < 2, -0.75 * (distance - 1) * (distance - 2) ** 2, 0))
 
 
 def spaced(x: NumpyArray, factor: float, kernel: Callable[[NumpyArray], NumpyArray]) -> NumpyArray:
-    """Interpolation along the last axis by a kernel, new elements `1 / factor` apart; what is outside is an edge."""
+    """Interpolates along the last axis by a kernel, with new elements `1 / factor` apart; edges are repeated."""
     extent = x.shape[-1]
     at = (np.arange(int(extent * factor)) + 0.5) / factor - 0.5
     old = np.arange(-3, extent + 3)
@@ -319,7 +319,7 @@ def resize_cases() -> Iterator[Case]:
 
 
 def window_function_cases() -> Iterator[Case]:
-    """Every case of pooling, resizing and columns."""
+    """Returns all cases of pooling, resizing and columns."""
     yield from pool_cases()
     yield from adaptive_cases()
     yield from column_cases()

@@ -1,4 +1,4 @@
-"""Central differences of the reference, and the graphs whose derivatives they check."""
+"""Central differences of the reference, and graphs whose derivatives they check."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ STEPS = (2e-3, 1e-3, 5e-4)
 
 
 def extrapolated(at: Callable[[float], float]) -> float:
-    """The derivative of a function at 0: central differences by three steps, extrapolated (error h^6)."""
+    """Returns the derivative of a function at 0: central differences with three steps, extrapolated (error h^6)."""
     first, second, third = ((at(step) - at(-step)) / (2 * step) for step in STEPS)
     return (64 * third - 20 * second + first) / 45
 
 
 def directions(shape: tuple[int, ...]) -> NumpyArray:
-    """Directions to move an argument in, stacked: every element alone, or eight random ones where there are many."""
+    """Returns directions to perturb an argument in, stacked: unit vectors, or eight random ones for large arguments."""
     size = math.prod(shape)
     if size <= 12:
         return np.eye(size).reshape(size, *shape)
@@ -32,7 +32,7 @@ def directions(shape: tuple[int, ...]) -> NumpyArray:
 
 
 def central(function: Callable[..., float], inputs: Sequence[NumpyArray], wrt: int) -> NumpyArray:
-    """The slopes of a scalar function in the `directions` of one argument."""
+    """Returns the slopes of a scalar function along the `directions` of one argument."""
 
     def slope(direction: NumpyArray) -> float:
         return extrapolated(lambda by: function(*inputs[:wrt], inputs[wrt] + by * direction, *inputs[wrt + 1 :]))
@@ -41,17 +41,17 @@ def central(function: Callable[..., float], inputs: Sequence[NumpyArray], wrt: i
 
 
 def in_f64(inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
-    """Floats as f64, everything else as it is."""
+    """Converts floats to f64; other arrays are unchanged."""
     return [np.array(x, np.float64) if x.dtype.kind == "f" else x for x in inputs]
 
 
 def float_positions(inputs: Sequence[NumpyArray]) -> list[int]:
-    """The positions of the floats."""
+    """Returns the indices of the float arguments."""
     return [position for position, x in enumerate(inputs) if x.dtype.kind == "f"]
 
 
 def mid_graph(function: Function) -> Function:
-    """`sum(sin(scale * function(...) + other))`: the function in the middle of a graph, its cotangent no constant."""
+    """Returns `sum(sin(scale * function(...) + other))`: the function mid-graph, with a nonconstant cotangent."""
 
     def loss(scale: Tensor, other: Tensor, *inputs: Tensor) -> Tensor:
         return total(sin(scale * function(*inputs) + other))
@@ -60,7 +60,7 @@ def mid_graph(function: Function) -> Function:
 
 
 def directional(function: Function, wrt: Sequence[int]) -> Function:
-    """`sum(direction * gradient)` over the arguments in `wrt`: its gradient is the second derivative on a direction."""
+    """Returns `sum(direction * gradient)` over the arguments in `wrt`, whose gradient is a second derivative."""
 
     def loss(*arguments: Tensor) -> Tensor:
         directions, inputs = arguments[: len(wrt)], arguments[len(wrt) :]
@@ -74,7 +74,7 @@ def directional(function: Function, wrt: Sequence[int]) -> Function:
 
 
 def mid_graph_inputs(case: Case) -> list[NumpyArray]:
-    """A scale and another term of the result's shape, and the case's inputs, in f64."""
+    """Returns a scale and an addend of the result's shape, and the case's inputs, in f64."""
     random = np.random.default_rng(7)
     shape = case.value().shape
     scale = np.asarray(random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape))

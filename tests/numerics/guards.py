@@ -1,4 +1,4 @@
-"""Random chains of what moves elements: guarded loads, composed with slices until a condition is often decided."""
+"""Random chains of guarded loads and slices, long enough that their conditions are often decided statically."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ ENDS: dict[str, Callable[[Tensor, int], Tensor]] = {
 
 
 def _places(x: Tensor, k: int) -> NumpyArray:
-    """Constant positions, some of them twice."""
+    """Returns constant positions, some of them repeated."""
     extent = x.shape[0]
     return np.asarray([(k * (i // 2 + 1) + i) % extent for i in range(extent)], np.int32)
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Moves with their numbers, and an end."""
+    """A chain of rearrangements with their parameters, and its final op."""
 
     moves: tuple[tuple[str, int], ...]
     end: tuple[str, int]
 
     def moved(self, x: Tensor) -> Tensor:
-        """The vector behind the moves that its length allows."""
+        """Returns the vector after the rearrangements, except those that would make it too long."""
         for name, number in self.moves:
             if 2 * x.shape[0] > LONGEST and name in ("concat", "columns", "stack", "repeat", "concat a sum"):
                 continue
@@ -76,7 +76,7 @@ class Chain:
 
 
 def chains(shortest: int = 1, longest: int = 5) -> st.SearchStrategy[Chain]:
-    """Random chains."""
+    """Draws random chains."""
     numbers = st.integers(0, 11)
     moves = st.lists(st.tuples(st.sampled_from(sorted(MOVES)), numbers), min_size=shortest, max_size=longest)
     return st.builds(Chain, moves.map(tuple), st.tuples(st.sampled_from(sorted(ENDS)), numbers))

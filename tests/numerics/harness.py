@@ -1,4 +1,4 @@
-"""Runs a traced function at every level of the pipeline, checking the IR between passes."""
+"""Runs a traced function at every level of the pipeline, and checks the IR between passes."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ GRADIENT = 2e-5
 
 
 def traced(function: Function, inputs: Sequence[NumpyArray]) -> ModuleOp:
-    """The module of a function traced on the shapes and dtypes of `inputs`."""
+    """Returns the module of a function traced on the shapes and dtypes of `inputs`."""
     module = trace(function, *specs(inputs))
     check_module(module)
     return module
 
 
 def specs(inputs: Sequence[NumpyArray]) -> list[Spec]:
-    """The shapes and dtypes of arrays."""
+    """Returns the shapes and dtypes of arrays."""
     return [Spec(value.shape, value.dtype) for value in inputs]
 
 
 def check_module(module: ModuleOp) -> None:
-    """Verifies a module, and what xDSL's verifier leaves out: that values are defined before use, and locations."""
+    """Verifies a module, including dominance and locations, which xDSL's verifier doesn't check."""
     module.verify()
     verify_dominance(module)
     for op in module.walk():
@@ -75,31 +75,31 @@ def check_module(module: ModuleOp) -> None:
 
 
 def apply(one: ModulePass, module: ModuleOp) -> None:
-    """Applies a pass in place and checks what it leaves."""
+    """Applies a pass in place, and checks the resulting module."""
     one.apply(Context(), module)
     check_module(module)
 
 
 def with_gradient(module: ModuleOp, wrt: Sequence[int]) -> ModuleOp:
-    """The module with the gradients of its first result by the arguments in `wrt` appended, simplified."""
+    """Returns the module with the gradients of its first result by the arguments in `wrt`, simplified."""
     apply(GradPass(wrt=tuple(wrt)), module)
     apply(SimplifyPass(), module)
     return module
 
 
 def reference(module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
-    """The results of a module of `tg` by numpy."""
+    """Returns the results of a `tg` module, computed with numpy."""
     return TensorExecutor(module).call(inputs)
 
 
 def scalar_function(module: ModuleOp) -> Callable[..., float]:
-    """The first result of a module of `tg` as a function of arrays, prepared once: differences call it many times."""
+    """Returns the first result of a `tg` module as a function of arrays, prepared once for many calls."""
     executor = TensorExecutor(module)
     return lambda *inputs: float(executor.call(inputs)[0])
 
 
 def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
-    """The results of a module of `tg` as native code, in order, twice the same."""
+    """Runs a `tg` module as native code twice, checks that the bits are equal, and returns the results in order."""
     device, names = CpuDevice(), Names(module)
     for one in inference_passes(device.target):
         apply(one, module)
@@ -115,7 +115,7 @@ def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[Numpy
 
 
 class Names:
-    """What executors call the arguments and results of a module of `tg`."""
+    """The names that executors use for the arguments and results of a `tg` module."""
 
     def __init__(self, module: ModuleOp):
         function = find_function(module, None)
@@ -124,13 +124,13 @@ class Names:
 
 
 def on_buffers(module: ModuleOp, inputs: Sequence[NumpyArray], names: Names) -> list[NumpyArray]:
-    """The results of a module of `buf` by numpy, in the order in which the module of `tg` returned them."""
+    """Returns the results of a `buf` module, computed with numpy, in the order of the `tg` module's results."""
     results = BufferExecutor(module).run(dict(zip(names.arguments, inputs, strict=True)))
     return [results[key] for key in names.results]
 
 
 def levels(module: ModuleOp, inputs: Sequence[NumpyArray]) -> Iterator[tuple[str, list[NumpyArray]]]:
-    """The results at every level; the module of `tg` is taken down to buffers on the way."""
+    """Returns the results at every level; lowers the `tg` module to buffers on the way."""
     expected, names = reference(module, inputs), Names(module)
     yield "tg", expected
     apply(InlineCallsPass(), module)
@@ -144,7 +144,7 @@ def levels(module: ModuleOp, inputs: Sequence[NumpyArray]) -> Iterator[tuple[str
 
 
 def assert_same(actual: NumpyArray, expected: NumpyArray, rtol: float, what: str) -> None:
-    """Compares shape, kind and values; `rtol` is relative, and absolute too below 1 or the largest element."""
+    """Compares shape, kind and values; `rtol` is relative, but absolute below 1 or the largest element."""
     assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
     if expected.dtype.kind != "f" or rtol == 0:
         np.testing.assert_array_equal(actual.astype(expected.dtype), expected, what)

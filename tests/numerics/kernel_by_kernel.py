@@ -1,4 +1,4 @@
-"""Runs a module's kernels on a device one by one, each compared with `buf`, and plants bugs in their text."""
+"""Runs a module's kernels one by one on a device, compares each with `buf`, and plants bugs in their code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def device_of(name: str) -> ProgramDevice:
 
 @dataclass
 class Compiled:
-    """A program, with what its kernels were made of."""
+    """A program, with the kernels that it was lowered from."""
 
     device: ProgramDevice
     program: Program
@@ -56,7 +56,7 @@ class Compiled:
         return cls(found, build_program(module, found.target), planned, module)
 
     def check(self, values: Mapping[str, NumpyArray] | None = None, seed: int = 0) -> None:
-        """Compares every kernel, with these values for arguments, others being drawn."""
+        """Compares every kernel, with these values for arguments; others are sampled."""
         if self.planned is None:  # nothing is computed
             return
         steps = PlannedSteps(self.planned, self.lowered, self.program)
@@ -69,7 +69,7 @@ class Compiled:
         check_kernels(steps, executable, inputs, samples.settings(executable.scalar_names), described(self.device))
 
     def damaged(self, entry: str, bug: str) -> Compiled | None:
-        """Returns the program with a bug in one kernel; `None` where its text has no place for it."""
+        """Returns the program with a bug in one kernel; `None` if the bug doesn't apply to its text."""
         number = next(i for i, kernel in enumerate(self.program.kernels) if kernel.entry == entry)
         kernel = self.program.kernels[number]
         code = BUGS[kernel.language][bug](kernel.code)

@@ -1,4 +1,4 @@
-"""Random small programs of API functions, for hypothesis to draw, print and shrink."""
+"""Random small programs of API functions, as Hypothesis strategies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FEWEST_OPS, MOST_OPS = 5, 40
 
 @dataclass(frozen=True)
 class Step:
-    """One call: a function's name, the positions of its operands among the values so far, its other arguments."""
+    """A call: the function's name, the indices of its operands among the values so far, and its other arguments."""
 
     name: str
     operands: tuple[int, ...]
@@ -49,25 +49,25 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs by shape, and steps; every value that no later step reads is a result."""
+    """Inputs by shape, and steps; every value that no later step uses is a result."""
 
     inputs: tuple[Shape, ...]
     steps: tuple[Step, ...]
 
     def values(self, *inputs: Tensor) -> list[Tensor]:
-        """Every value, the inputs first."""
+        """Returns every value, the inputs first."""
         known = list(inputs)
         for step in self.steps:
             known.append(FUNCTIONS[step.name](*(known[i] for i in step.operands), *step.arguments))
         return known
 
     def unread(self) -> list[int]:
-        """The positions of the results."""
+        """Returns the indices of the results."""
         read = {i for step in self.steps for i in step.operands}
         return [i for i in range(len(self.inputs), len(self.inputs) + len(self.steps)) if i not in read]
 
     def function(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """A scalar that depends on every result, and the results."""
+        """Returns a scalar that depends on every result, and the results."""
         known = self.values(*inputs)
         results = [known[i] for i in self.unread()]
         loss = reductions.sum(tg.sin(results[0]))
@@ -76,7 +76,7 @@ class Program:
         return loss, *results
 
     def samples(self, seed: int) -> list[NumpyArray]:
-        """Inputs in f64."""
+        """Returns sample inputs in f64."""
         random = np.random.default_rng(seed)
         return [np.asarray(random.normal(size=extents)) for extents in self.inputs]
 
@@ -101,7 +101,7 @@ def _take_along(x: Tensor, values: Any, axis: int) -> Tensor:
 
 @custom_vjp
 def bounded(x: Tensor) -> Tensor:
-    """A call with a derivative of its own, which is that of its value."""
+    """Calls a function with a custom derivative, which equals the ordinary one."""
     return tg.sin(x)
 
 
@@ -115,7 +115,7 @@ def _scanned(x: Tensor, axis: int) -> Tensor:
 
 
 def _counts(x: Tensor, axis: int) -> Tensor:
-    """Comparisons and positions as numbers."""
+    """Returns comparisons and indices as numbers."""
     seen = reductions.sum(tg.cast(x > 0.0, NAMES["i32"]), axis, keepdims=True)
     return tg.cast(seen + reductions.argmax(x, axis, keepdims=True), x.dtype) * x
 
@@ -206,7 +206,7 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def _convolve(x: Tensor, y: Tensor, stride: int, low: int, high: int, holes: tuple[int, int]) -> Tensor:
-    """Every row of `x` with every row of `y`."""
+    """Convolves every row of `x` with every row of `y`."""
     return emit(
         convolution.ConvOp,
         [_rows(x), _rows(y)],
@@ -230,7 +230,7 @@ SPREAD: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def _spread(x: Tensor, kind: str, count: int) -> Tensor:
-    """`count` rows that are all the same, or halves of which are, so that a sum over them has nothing to reuse."""
+    """Returns `count` rows that are equal, or whose halves are, so that a sum over them has nothing to reuse."""
     rows = count // 2 if kind == "twice" else count
     return SPREAD[kind](tg.broadcast_to(x, (rows, x.shape[-1])))
 
@@ -271,7 +271,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
 
 @st.composite
 def programs(draw: st.DrawFn, most_steps: int = 16) -> Program:
-    """A program of 2 or 3 inputs whose shapes broadcast or multiply now and then."""
+    """Draws a program with 2 or 3 inputs, whose shapes can sometimes be broadcast or multiplied."""
     extent = st.sampled_from((1, 1, 2, 3, 3, 4))
     inputs = tuple(tuple(draw(st.lists(extent, max_size=3))) for _ in range(draw(st.integers(2, 3))))
     shapes: list[Shape] = list(inputs)
@@ -292,7 +292,7 @@ def programs(draw: st.DrawFn, most_steps: int = 16) -> Program:
 
 
 def ops_in(program: Program) -> int:
-    """How many ops of `tg` compute a program's value: constants and the derivatives of calls are left out."""
+    """Returns the number of `tg` ops in a program, without constants and custom derivatives."""
     return _ops_below(trace(program.function, *[Spec(extents, NAMES["f32"]) for extents in program.inputs]))
 
 
@@ -394,7 +394,7 @@ def _factors(draw: st.DrawFn, count: int) -> list[int]:
 
 @st.composite
 def _bounds(draw: st.DrawFn, extent: int) -> tuple[int, int, int]:
-    """A slice of at least one element, now and then backwards."""
+    """Draws a slice of at least one element, sometimes reversed."""
     start = draw(st.integers(0, extent - 1))
     stop = draw(st.integers(start + 1, extent))
     step = draw(st.sampled_from((1, 1, 2, 3, -1)))
@@ -432,7 +432,7 @@ def _contract_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | N
 
 @st.composite
 def _spread_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
-    """A matrix times repetitions of one row, or repetitions of one row times a matrix."""
+    """Draws a product of a matrix and repetitions of one row, in either order."""
     name, old = draw(st.sampled_from(("by_spread", "spread_by"))), shapes[x]
     if len(old) < 2:
         return None

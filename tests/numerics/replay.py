@@ -1,4 +1,4 @@
-"""Runs a module of `tg` through every pass and on a device, and keeps the IR of one that differs as a test."""
+"""Runs a `tg` module through every pass and on a device; keeps the IR of a failing one as a regression test."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ LEVELS_AGREE = 1e-9
 
 @dataclass(frozen=True)
 class Variant:
-    """How a module is run.
+    """How a module is compiled and run.
 
     Attributes:
-        seed: Of the inputs.
-        frugal: Whether the passes go for little memory.
-        schedules: Draws one of the schedules near the default for each kernel; 0 keeps the default. Reductions are
-            split into one part more.
-        target: The profile that kernels are made for.
-        half: Whether values between kernels are stored as half floats; then f64 has nothing to say below `fuse`.
+        seed: The seed of the inputs.
+        frugal: Whether the passes minimize memory.
+        schedules: Draws a schedule close to the default for each kernel; 0 keeps the default. Reductions are split into
+            one more part.
+        target: The profile to compile for.
+        half: Whether values between kernels are stored as half floats; then f64 is not compared below `fuse`.
     """
 
     seed: int = 0
@@ -71,7 +71,7 @@ class Variant:
 
 
 def samples(module: ModuleOp, seed: int) -> list[NumpyArray]:
-    """Arguments for the module's function: normal floats, small integers, either boolean."""
+    """Returns arguments for the module's function: normal floats, small integers, random booleans."""
     random = np.random.default_rng(seed)
     found: list[NumpyArray] = []
     for argument in TensorExecutor(module).function.body.block.args:
@@ -85,15 +85,15 @@ def samples(module: ModuleOp, seed: int) -> list[NumpyArray]:
 
 
 def check_everywhere(module: ModuleOp, variant: Variant, device: WebGPUDevice) -> bool:
-    """Whether the module's values can be compared; if so, they agree at every level and on the device.
+    """Returns whether the module's values can be compared; if so, asserts that they agree everywhere.
 
     Args:
-        module: One function of `tg` in f32; it is left as it is.
-        variant: How it is run.
-        device: Runs the last level.
+        module: A module with one `tg` function in f32; not modified.
+        variant: How it is compiled and run.
+        device: The device for the last level.
 
     Raises:
-        AssertionError: A level differs; the message says which, and the module has been written to `REGRESSIONS`.
+        AssertionError: A level differs; names it, and the module has been written to `REGRESSIONS`.
     """
     inputs = samples(module, variant.seed)
     found = rounding(module, inputs, variant.half)
@@ -127,9 +127,9 @@ def check_everywhere(module: ModuleOp, variant: Variant, device: WebGPUDevice) -
 
 
 def keep(module: ModuleOp, variant: Variant, level: str) -> Path:
-    """Writes a module that differs at a level to `REGRESSIONS`, where it is replayed from then on.
+    """Writes a module whose levels disagree to `REGRESSIONS`, where it is replayed from then on.
 
-    The last program that hypothesis runs is the smallest, so it is the one that stays.
+    The last failing program that Hypothesis runs is the smallest, so that one is kept.
     """
     path = REGRESSIONS / f"found-{level}.mlir"
     path.write_text(f"{variant.header()}// Differed at {level}.\n{module!s}\n", encoding="utf-8")
@@ -145,10 +145,10 @@ def _compare(actual: NumpyArray, expected: NumpyArray, distance: float, level: s
 
 
 def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
-    """All passes from `tg` to `wgsl`.
+    """Returns all passes from `tg` to `wgsl`.
 
-    Where schedules are drawn, every reduction that can be is split, contractions compute operands if they can, and
-    invocations take turns in all loops.
+    If schedules are randomized, reductions are split, contractions get prologues, and loops are relayed wherever that
+    is possible.
     """
     above = inlined_passes()
     precision = LowerPrecisionPass(smallest=1) if variant.half else None
@@ -163,7 +163,7 @@ def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
 
 
 def apply_as(one: ModulePass, module: ModuleOp, variant: Variant, target: Target) -> None:
-    """Applies a pass; where schedules are drawn, `schedule` draws them."""
+    """Applies a pass; if schedules are randomized, `schedule` draws them."""
     if one.name == "schedule" and variant.schedules:
         random = np.random.default_rng(variant.schedules)
         for kernel in module.walk():
@@ -177,7 +177,7 @@ def apply_as(one: ModulePass, module: ModuleOp, variant: Variant, target: Target
 def on_levels(
     module: ModuleOp, inputs: Sequence[NumpyArray], variant: Variant
 ) -> Iterator[tuple[str, Callable[[], list[NumpyArray]]]]:
-    """Each pass, and what applies it to the module and runs that by numpy; down to planned buffers."""
+    """Yields each pass with a function that applies it and runs the module with numpy, down to planned buffers."""
     names, target, buffers = Names(module), variant.profile(), False
     for one in passes_of(variant, target):
         if one.name == "lower-buf-to-wgsl":
@@ -194,7 +194,7 @@ def on_levels(
 def on_device(
     module: ModuleOp, inputs: Sequence[NumpyArray], variant: Variant, device: WebGPUDevice
 ) -> list[NumpyArray]:
-    """The results on a device."""
+    """Returns the results on a device."""
     names, target = Names(module), variant.profile()
     for one in passes_of(variant, target):
         apply_as(one, module, variant, target)
@@ -203,7 +203,7 @@ def on_device(
 
 
 def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray], variant: Variant) -> list[NumpyArray]:
-    """The results as native code."""
+    """Returns the results as native code."""
     device, names = CpuDevice(), Names(module)
     for one in passes_of(variant, device.target):
         apply_as(one, module, variant, device.target)
@@ -226,6 +226,6 @@ def _results(
 
 
 def replayed(path: Path) -> tuple[ModuleOp, Variant]:
-    """A module that was kept, and how it is run."""
+    """Returns a stored module, and how it is run."""
     text = path.read_text(encoding="utf-8")
     return parsed(text), Variant.read(text)

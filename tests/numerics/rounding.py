@@ -1,9 +1,9 @@
-"""How far f32 may be from f64: a module of `tg` run in both, and in f64 with roundings put in.
+"""Determines how far f32 may be from f64: runs a `tg` module in both, and in f64 with injected rounding errors.
 
-Parker's Monte Carlo arithmetic: the operands and results of every op that rounds are moved by a few units of f32's
-last place, at random but equal values alike, so that what is equal by construction stays so (D. S. Parker, Monte Carlo
-Arithmetic, UCLA CSD-970002, 1997). Results that move tell the tolerance; a comparison that comes out otherwise tells
-that the program sits too near a jump for any tolerance.
+Parker's Monte Carlo arithmetic: the operands and results of every op that rounds are perturbed by a few ulp of f32, at
+random, but equal values equally, so that values that are equal by construction stay equal (D. S. Parker, Monte Carlo
+Arithmetic, UCLA CSD-970002, 1997). The deviation of results determines the tolerance; if a comparison changes its
+outcome, the program is too close to a discontinuity for any tolerance.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _WIDE = {"0x7f800000": "0x7ff0000000000000", "0xff800000": "0xfff0000000000000",
 
 
 def parsed(text: str) -> ModuleOp:
-    """A module of `tg` from its text."""
+    """Parses a `tg` module."""
     context = Context()
     for dialect in (Builtin, Func, Tg):
         context.load_dialect(dialect)
@@ -102,19 +102,19 @@ def parsed(text: str) -> ModuleOp:
 
 
 def widened(module: ModuleOp) -> ModuleOp:
-    """The module with f64 for f32."""
+    """Returns the module with f32 replaced by f64."""
     text = re.sub(r"0x[0-9a-f]{8}\b", lambda found: _WIDE[found[0].lower()], str(module), flags=re.IGNORECASE)
     return parsed(re.sub(r"(?<![0-9a-wyz_])f32\b", "f64", text))
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """What a module gives in f64, and how far f32 may be from it.
+    """The results of a module in f64, and how far f32 may be from them.
 
     Attributes:
         expected: The results in f64.
-        tolerances: The distance for each result; 0 where it holds no floats.
-        settled: Whether all comparisons came out alike, however values were rounded, and everything stayed finite.
+        tolerances: The tolerance of each result; 0 if it is not a float.
+        settled: Whether all comparisons had the same outcome regardless of rounding, and all values were finite.
     """
 
     expected: list[NumpyArray]
@@ -123,10 +123,10 @@ class Rounding:
 
 
 def rounding(module: ModuleOp, inputs: Sequence[NumpyArray], half: bool = False) -> Rounding:
-    """Runs a module in f32, in f64, and in f64 with errors put in.
+    """Runs a module in f32, in f64, and in f64 with injected errors.
 
     Args:
-        module: A module of `tg` in f32, of one function.
+        module: A `tg` module in f32, with one function.
         inputs: Its arguments in f32.
         half: Whether any value may be rounded to f16.
     """
@@ -156,7 +156,7 @@ def _alike(first: Sequence[NumpyArray], second: Sequence[NumpyArray]) -> bool:
 def _run(
     module: ModuleOp, inputs: Sequence[NumpyArray], seed: int | None, half: bool = False
 ) -> tuple[list[NumpyArray], list[NumpyArray]]:
-    """The results, and what every op with jumps gave, with errors put in if there is a seed."""
+    """Returns the results, and those of every discontinuous op, with injected errors if there is a seed."""
     branches: list[NumpyArray] = []
     executor = TensorExecutor(module, observe=lambda op, evaluate: _watched(op, evaluate, branches, seed, half))
     return executor.call(inputs), branches
@@ -183,7 +183,7 @@ def _watched(
 
 
 def _moved(value: NumpyArray, seed: int | None, half: bool) -> NumpyArray:
-    """Floats with relative errors up to `MOVE`, or those of half floats, that follow from their bits and the seed."""
+    """Returns floats with relative errors up to `MOVE`, or that of f16, determined by their bits and the seed."""
     if seed is None or value.dtype != np.float64:
         return value
     with np.errstate(over="ignore"):

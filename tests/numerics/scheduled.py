@@ -1,4 +1,4 @@
-"""Runs a function on the device as a target would have it scheduled, and says which schedules its kernels got."""
+"""Runs a function on the device with the schedules of a given target, and returns the archetypes of its kernels."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def on_device(
     target: Target,
     change: Callable[[KernelOp], None] | None = None,
 ) -> tuple[Counter[str], list[np.ndarray], list[np.ndarray]]:
-    """The archetypes that a function's kernels got, its results on the device, and the reference's.
+    """Returns the archetypes of a function's kernels, its results on the device, and the reference's.
 
-    `change` may give each kernel another schedule than it got.
+    `change` may replace the schedule of each kernel.
     """
     module: ModuleOp = tg.trace(function, *[Spec(x.shape, x.dtype) for x in inputs])
     expected = TensorExecutor(module).call(inputs)

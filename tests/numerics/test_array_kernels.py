@@ -1,4 +1,4 @@
-"""Sorting, sorted scatters, running sums and joins on the device, for software adapters and for GPUs."""
+"""Sorting, sorted scatters, cumulative sums and concatenation on the device, as for software adapters and GPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RANDOM = np.random.default_rng(3)
 def run(
     device: WebGPUDevice, target: Target, function: Any, *inputs: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """A function's results on the device, and the reference's."""
+    """Returns a function's results on the device, and the reference's."""
     module = traced(function, inputs)
     expected, names = reference(module, inputs), Names(module)
     for one in inference_passes(target):
@@ -69,7 +69,7 @@ def test_joins(device: WebGPUDevice, target: Target) -> None:
 
 @on_both
 def test_an_embedding_table_learns(device: WebGPUDevice, target: Target) -> None:
-    """The gradient by sorting, and an update in the same kernel."""
+    """The gradient is computed by sorting, and the update is in the same kernel."""
     table, indices = RANDOM.normal(size=(900, 8)).astype(np.float32), RANDOM.integers(0, 900, (16, 4)).astype(np.int32)
 
     def step(table: Any, indices: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Attention as one operation, against what it is composed of: matching, values, derivatives, buffers, devices."""
+"""Outlined attention compared with its composed form: matching, values, derivatives, buffers, devices."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def floats(inputs: Sequence[NumpyArray]) -> list[int]:
 
 
 def loss_of(form: Form, inputs: Sequence[NumpyArray]) -> tuple[ModuleOp, list[NumpyArray]]:
-    """The module of a loss with a form in the middle of its graph, and its inputs."""
+    """Returns the module of a loss with a form in the middle of its graph, and its inputs."""
     shape = reference(traced(form.function, inputs), inputs)[0].shape
     everything = [normal(*shape, seed=8) + 2, normal(*shape, seed=9), *inputs]
     return traced(mid_graph(form.function), everything), everything
@@ -61,7 +61,7 @@ def outlined(module: ModuleOp) -> ModuleOp:
 
 
 def calls(module: ModuleOp) -> list[CallOp]:
-    """The attentions of a module that are in no other."""
+    """Returns the attentions of a module that are not nested in another."""
     return [op for op in module.walk() if isinstance(op, CallOp) and op.derivative]
 
 
@@ -73,7 +73,7 @@ def with_gradient(module: ModuleOp, inputs: Sequence[NumpyArray]) -> ModuleOp:
 
 
 def plain_results(form: Form) -> list[NumpyArray]:
-    """The loss and its gradients in f64, by what attention is composed of."""
+    """Returns the loss and its gradients in f64, by composed attention."""
     wide = in_f64(loss_of(form, form.inputs)[1])
     return reference(with_gradient(loss_of(form, in_f64(form.inputs))[0], wide), wide)
 
@@ -94,7 +94,7 @@ def test_every_form_is_found(form: Form) -> None:
 
 @pytest.mark.parametrize("form", forms(5, 9), ids=lambda form: form.name)
 def test_nothing_changes_on_tensors(form: Form) -> None:
-    """The body of a call computes what stood there; derivatives agree to rounding, in f64."""
+    """The body of a call computes what it replaces; derivatives agree up to rounding, in f64."""
     wide = in_f64(form.inputs)
     module, inputs = loss_of(form, wide)
     wide = in_f64(inputs)
@@ -113,7 +113,7 @@ def test_buffers(form: Form) -> None:
 
 
 def test_kernels_and_bytes() -> None:
-    """One kernel forward, two backward, one for the products of result and cotangent; no scores in memory."""
+    """One kernel forward, two backward, and one for the products of result and cotangent; no scores in memory."""
     (form,) = [form for form in forms(32, 32) if form.name == "causal"]
     module, inputs = loss_of(form, form.inputs)
     module = with_gradient(outlined(module), inputs)
@@ -144,7 +144,7 @@ def test_wide_heads_stay_composed() -> None:
     ("keys", "widest", "widest_causal"), [(64, 16, 32), (128, 16, 64), (256, 32, 64), (1024, 32, 64), (4096, 128, 128)]
 )
 def test_how_wide_a_head_pays(keys: int, widest: int, widest_causal: int) -> None:
-    """As measured, and any that fits where matrices of scores are large."""
+    """Wide heads are composed as measured, unless the score matrices are large."""
     for width in (16, 32, 64, 128):
         for causal_from, most in ((None, widest), (0, widest_causal)):
             one = Attention(1, keys, keys, width, width, causal=causal_from, period=keys)
@@ -202,7 +202,7 @@ NARROW = replace(GPU, name="narrow", max_compute_workgroups_per_dimension=6)
 def device_results(
     device: WebGPUDevice, form: Form, target: Target, gradient: bool = True
 ) -> tuple[list[NumpyArray], list[NumpyArray]]:
-    """The results on the device and what they should be: the loss and its gradients, or the value."""
+    """Returns the results on the device and the expected ones: the loss and its gradients, or the value."""
     if gradient:
         module, inputs = loss_of(form, form.inputs)
         module, expected = with_gradient(outlined(module), inputs), plain_results(form)
@@ -252,7 +252,7 @@ def test_features_on_the_device(device: WebGPUDevice, features: int) -> None:
 
 @pytest.mark.parametrize("name", ["padded-causal", "grouped"])
 def test_long_rows_on_the_device(device: WebGPUDevice, name: str) -> None:
-    """With two columns a lane, both cut off by the edge."""
+    """With two columns per lane, both cut off at the edge."""
     (form,) = [
         form
         for form in forms(machine.SOFTWARE.many_rows + 3, machine.SOFTWARE.many_rows + 5, features=9)
@@ -290,7 +290,7 @@ def test_rows_of_nothing_are_nan_as_composed(device: WebGPUDevice) -> None:
 
 
 def in_loops(x: tg.Tensor) -> tg.Tensor:
-    """Attention in front of a loop, in it, in a branch of it, and behind it."""
+    """Attention before a loop, in it, in a branch inside it, and after it."""
 
     def body(state: tg.Tensor, row: tg.Tensor) -> tuple[tg.Tensor, tg.Tensor]:
         found = causal(state, state * row, state)
@@ -303,7 +303,7 @@ def in_loops(x: tg.Tensor) -> tg.Tensor:
 
 @pytest.mark.parametrize("order", [0, 1, 2])
 def test_in_loops_and_branches(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same values and derivatives by numpy as where it is composed, and on a device."""
+    """The same values and derivatives in numpy as composed attention, and on a device."""
     function = in_loops
     for _ in range(order):
         function = grad(lambda x, f=function: tg.sum(tg.sin(f(x))))
@@ -323,7 +323,7 @@ def test_in_loops_and_branches(order: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_in_loops_without_bindings_enough() -> None:
-    """The derivative binds nine buffers in a loop, so where there are eight it is composed there; the rest is not."""
+    """The derivative binds nine buffers in a loop, so with eight bindings only it is composed."""
 
     def function(x: tg.Tensor) -> tg.Tensor:
         return grad(
@@ -345,7 +345,7 @@ def test_in_loops_without_bindings_enough() -> None:
 
 @pytest.mark.parametrize("name", ["webgpu-default", "lavapipe"])
 def test_masks_that_kernels_compute(name: str, device: WebGPUDevice) -> None:
-    """Their booleans lie among floats, and a kernel of the derivative has nine buffers, also where eight fit."""
+    """Their booleans are stored among floats; a derivative kernel has nine buffers, even if eight fit."""
 
     def function(tokens: tg.Tensor, x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
         allowed = tg.reshape(tokens, (2, 1, 1, 32)) != 0

@@ -1,4 +1,4 @@
-"""Collectives over groups of several processes, simulated by threads: values, bits, derivatives, batching."""
+"""Collectives in groups simulated by threads: values, bit-identical results, derivatives, batching."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def drawn(rank: int, *shape: int) -> NumpyArray:
 def on_all(
     size: int, function: Callable[..., Any], values: Sequence[Any], device: tg.DeviceName = "numpy"
 ) -> list[NumpyArray]:
-    """Returns what a compiled function gives on each rank for its value."""
+    """Returns the results of a compiled function on each rank for its value."""
 
     def run(group: Group) -> NumpyArray:
         return np.asarray(tg.jit(function, device=device)(values[group.rank]))
@@ -91,7 +91,7 @@ def test_values(form: str, size: int, device: tg.DeviceName) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_several_are_one_message(device: tg.DeviceName) -> None:
-    """Equal kinds side by side share a message, each with its own shape, and are taken apart rightly."""
+    """Adjacent collectives of equal kind share a message, with different shapes, and are unpacked correctly."""
 
     def function(x: Any) -> Any:
         sums = tg.all_reduce(x), tg.all_reduce(x[:3, 0]), tg.all_reduce(x[0])
@@ -127,7 +127,7 @@ def test_dtypes(dtype: Any) -> None:
 @pytest.mark.parametrize("form", [name for name in FORMS if name not in ("max", "min")])
 @pytest.mark.parametrize("size", [2, 3])
 def test_derivatives(form: str, size: int) -> None:
-    """The cotangent on each rank is the derivative of the sum of what all ranks compute, by central differences."""
+    """The cotangent on each rank is the derivative of the sum of all ranks' results, by central differences."""
     function, expected = FORMS[form]
     values = [drawn(rank, 6, 6).astype(np.float64) for rank in range(size)]
     slopes = on_all(size, tg.grad(lambda x: tg.sum(tg.sin(function(x)))), values)
@@ -146,7 +146,7 @@ def test_derivatives(form: str, size: int) -> None:
 
 
 def test_extremes_share_their_cotangent() -> None:
-    """Two of three ranks have the largest element, so each has half of what all three give."""
+    """Two of three ranks have the maximum, so each gets half of the sum of all three cotangents."""
     values = [np.array([1.0, 5.0]), np.array([3.0, 5.0]), np.array([2.0, 4.0])]
     found = on_all(3, tg.grad(lambda x: tg.sum(tg.all_reduce(x, "max") * 2)), values)
     np.testing.assert_array_equal(found, [[0.0, 3.0], [6.0, 3.0], [0.0, 0.0]])
@@ -154,7 +154,7 @@ def test_extremes_share_their_cotangent() -> None:
 
 @pytest.mark.parametrize("form", ["sum", "scattered rows", "scattered columns", "gathered columns", "from the last"])
 def test_batched(form: str) -> None:
-    """One collective carries all positions of `vmap`'s axis."""
+    """A single collective carries all positions along `vmap`'s axis."""
     function, expected = FORMS[form]
     values = [drawn(rank, 5, 4, 6) for rank in range(2)]
     for rank, found in enumerate(on_all(2, tg.vmap(function), values)):
@@ -163,7 +163,7 @@ def test_batched(form: str) -> None:
 
 
 def test_the_meaning_in_the_dialect_is_that_of_a_group() -> None:
-    """`exchange`, which defines an op, gives what a group of as many processes gives."""
+    """`exchange`, which defines an op's semantics, agrees with a group of as many processes."""
     values = [drawn(rank, 6, 6) for rank in range(3)]
     block = Block(arg_types=[tensor((6, 6), f32)])
     builder, x = TensorBuilder(block), block.args[0]

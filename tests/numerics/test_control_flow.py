@@ -47,7 +47,7 @@ def recurrent(w: Any, h: Any, x: Any) -> Any:
 
 
 def backwards(w: Any, x: Any) -> Any:
-    """In reverse, over transposed rows, with a carry that every kind of dtype is in."""
+    """A reverse loop over transposed rows, with a carry of every kind of dtype."""
 
     def body(carry: Any, row: Any) -> Any:
         count, seen, total = carry
@@ -66,14 +66,14 @@ def without_xs(w: Any) -> Any:
 
 
 def short(w: Any, x: Any) -> Any:
-    """Of length 0 and 1."""
+    """Loops of length 0 and 1."""
     none, nothing = tg.scan(lambda c, row: (c * row, c), w, x[:0])
     once, one = tg.scan(lambda c, row: (c * row, c + row), w, x[:1])
     return tg.sum(none * once) + tg.sum(one) + tg.sum(nothing), none, once
 
 
 def nested(w: Any, x: Any) -> Any:
-    """A loop in a loop: the inner one goes over what the outer one carries, and its stack is stacked again."""
+    """Nested loops: the inner one iterates over the outer one's carry, and its stack is stacked again."""
 
     def outer(c: Any, row: Any) -> Any:
         last, rows = tg.scan(lambda d, v: (tg.sin(d * v + c), d * w), row, c)
@@ -84,7 +84,7 @@ def nested(w: Any, x: Any) -> Any:
 
 
 def whole_inside(w: Any, x: Any) -> Any:
-    """Each time reads one row and all rows, and accumulates where it lies."""
+    """Each iteration reads one row and all rows, and accumulates in place."""
     total, rows = tg.scan(lambda c, row: (c + row * w, tg.sum(x * row, axis=1)), tg.zeros((3,)), x)
     return tg.sum(total**2) + tg.sum(rows**2), total
 
@@ -107,7 +107,7 @@ def keyed(w: Any) -> Any:
 
 
 def branches(w: Any, x: Any) -> Any:
-    """A branch by a value that is known at run time only, and one inside of a loop."""
+    """A branch on a run-time value, and one inside a loop."""
     first = tg.cond(tg.sum(x) > 0.0, lambda: tg.tanh(w) * 2.0, lambda: w @ w * tg.ones((3,)))
     last, rows = tg.scan(lambda c, row: (tg.cond(tg.sum(row) > 0.0, lambda: c * w, lambda: c + row), c), first, x)
     return tg.sum(last) + tg.sum(rows * rows), first
@@ -124,7 +124,7 @@ def branches_nested(w: Any, x: Any) -> Any:
 
 
 def predicates(w: Any, x: Any, flags: Any) -> Any:
-    """Predicates that are slices, and that are carried."""
+    """Predicates that are slices, and predicates that are carried."""
 
     def body(carry: Any, row: Any) -> Any:
         c, odd = carry
@@ -136,7 +136,7 @@ def predicates(w: Any, x: Any, flags: Any) -> Any:
 
 
 def passed_on(w: Any, x: Any) -> Any:
-    """What is carried changes places; rows and constants are results as they are; one stack is a result and read."""
+    """Carried values are swapped; rows and constants are results; one stack is both a result and read."""
 
     def body(carry: Any, row: Any) -> Any:
         first, second, same = carry
@@ -148,7 +148,7 @@ def passed_on(w: Any, x: Any) -> Any:
 
 
 def products(w: Any, x: Any) -> Any:
-    """Rows that begin where no binding could."""
+    """Rows at offsets where no binding can begin."""
     return tg.sum(tg.square(tg.scan(lambda c, row: (tg.tanh(c @ w + row), c), x[0], x)[1]))
 
 
@@ -182,7 +182,7 @@ by_name = pytest.mark.parametrize("name", PROGRAMS)
 
 
 def module_of(name: str) -> tuple[ModuleOp, list[NumpyArray]]:
-    """A program with its gradients."""
+    """Returns a program with its gradients."""
     function, inputs = PROGRAMS[name]
     module = with_gradient(traced(function, inputs), float_positions(inputs))
     assert any(isinstance(op, ScanOp | CondOp) for op in module.walk())
@@ -205,7 +205,7 @@ def test_a_plan_is_certified(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["recurrent", "backwards", "nested", "branches"])
 def test_a_wrong_plan_shows(name: str) -> None:
-    """Two values that are both needed at one time, in the same place: the results differ, and no plan is certified."""
+    """Two live values at the same place: the results differ, and no such plan is certified."""
     before, after, names, inputs = planned(name)
     expected = on_buffers(before, inputs, names)
     assert not any(np.isnan(result).any() for result in expected)
@@ -224,7 +224,7 @@ def test_a_wrong_plan_shows(name: str) -> None:
 
 
 def planned(name: str) -> tuple[ModuleOp, ModuleOp, Names, list[NumpyArray]]:
-    """A program without a memory plan and with one, the names of its results, and inputs."""
+    """Returns a program without and with a memory plan, the names of its results, and inputs."""
     module, inputs = module_of(name)
     names = Names(module)
     for one in (LowerTgToBufPass(), FusePass()):
@@ -235,7 +235,7 @@ def planned(name: str) -> tuple[ModuleOp, ModuleOp, Names, list[NumpyArray]]:
 
 
 def moved(module: ModuleOp) -> Iterator[ModuleOp]:
-    """The module with each value of the workspace put where each other one lies."""
+    """Yields the module with each workspace value moved to the place of each other one."""
     places: dict[int, int] = {}
     for view in views_of(module):
         places.setdefault(number_of(view), view.start)
@@ -252,14 +252,14 @@ def moved(module: ModuleOp) -> Iterator[ModuleOp]:
 
 
 def views_of(module: ModuleOp) -> list[ViewOp]:
-    """The views of the workspace."""
+    """Returns the views of the workspace."""
     views = [op for op in module.walk() if isinstance(op, ViewOp)]
     arenas = {view: view.arena.owner for view in views}
     return [view for view, arena in arenas.items() if isinstance(arena, ArenaOp) and arena.label.data == "workspace"]
 
 
 def number_of(view: ViewOp) -> int:
-    """The number of the value that a view belongs to."""
+    """Returns the number of the value that a view belongs to."""
     number = view.attributes[VALUE]
     assert isinstance(number, IntegerAttr)
     return int(number.value.data)
@@ -295,7 +295,7 @@ def test_as_native_code(name: str) -> None:
 
 
 def test_one_branch_is_dispatched(device: WebGPUDevice) -> None:
-    """The workgroups of the branch that runs are as planned, those of the other zero, also in branches of it."""
+    """The workgroup counts of the branch that runs are as planned, those of the other zero, also if nested."""
     function, inputs = PROGRAMS["branches_nested"]
     module = traced(function, inputs)
     names, program = Names(module), compiled(module, device)
@@ -318,7 +318,7 @@ def test_one_branch_is_dispatched(device: WebGPUDevice) -> None:
 
 
 def test_what_does_not_run_leaves_no_trace(device: WebGPUDevice) -> None:
-    """A branch that would make NaN: neither the value nor the gradient sees it."""
+    """A branch that would produce NaN affects neither the value nor the gradient."""
 
     def loss(x: Any) -> Any:
         return tg.sum(tg.cond(tg.sum(x) > 0.0, lambda: tg.log(x), lambda: x * x) * x)
@@ -333,7 +333,7 @@ def test_what_does_not_run_leaves_no_trace(device: WebGPUDevice) -> None:
 
 
 def test_programs_do_not_grow(device: WebGPUDevice) -> None:
-    """Kernels, and what is compiled, are the same for every length; dispatches grow by the same number each time."""
+    """Kernels and compiled code are the same for every length; dispatches grow linearly."""
 
     def program(length: int) -> Program:
         inputs = [SQUARE, H, np.zeros((length, 2, 3), np.float32)]
@@ -357,7 +357,7 @@ def test_programs_do_not_grow(device: WebGPUDevice) -> None:
 
 
 def test_memory_grows_by_what_is_kept() -> None:
-    """A longer loop takes its sequences and what the derivative reads, and nothing else of each time."""
+    """A longer loop needs memory only for its sequences and for what the derivative reads."""
 
     def peak(length: int) -> int:
         inputs = [SQUARE, H, np.zeros((length, 2, 3), np.float32)]

@@ -1,4 +1,4 @@
-"""Convolutions, pooling and resizing on the device, as for software adapters and as for GPUs, with derivatives."""
+"""Convolutions, pooling and resizing with derivatives on the device, as for software adapters and GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ on_targets = pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda targe
 
 
 def with_gradients(function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """The value of a function of tensors, and the gradients of the sum of its squares."""
+    """Returns a function's value, and the gradients of the sum of its squares."""
 
     def all_of_them(*inputs: Any) -> Any:
         gradients = tg.grad(lambda *x: tg.sum(function(*x) ** 2), argnums=tuple(range(count)))(*inputs)
@@ -86,7 +86,7 @@ def test_pooling(device: WebGPUDevice, target: Target, stride: int) -> None:
 
 @on_targets
 def test_pooling_side_by_side_copies_nothing(device: WebGPUDevice, target: Target) -> None:
-    """The gradient reads each element's own window: one kernel for the maxima and their ties, one for the gradient."""
+    """The gradient reads each element's own window: one kernel for maxima and ties, one for the gradient."""
     archetypes, (result,), (expected,) = on_device(
         device, tg.grad(lambda x: tg.sum(tg.max_pool(x, 2) ** 2)), [floats(2, 3, 8, 12)], target
     )

@@ -1,4 +1,4 @@
-"""What running sums, products and the like cost: kernels, and bytes as a multiple of the input, whatever its length."""
+"""The cost of cumulative ops: kernels, and bytes as a multiple of the input, for any length."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ KINDS: dict[str, Running] = {
 
 
 def costs(function: Callable[..., Tensor], inputs: list[NumpyArray]) -> tuple[int, float]:
-    """Dispatches, and bytes moved for each of the first input's."""
+    """Returns the dispatches, and the bytes moved per byte of the first input."""
     module = traced(function, inputs)
     for one in inference_passes():
         apply(one, module)

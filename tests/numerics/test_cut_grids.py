@@ -1,4 +1,4 @@
-"""Kernels of more large buffers than a device binds run in parts, each on windows of these buffers."""
+"""Kernels with more large buffers than a device can bind run in parts, each on windows of these buffers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_grid_is_cut_where_windows_are_bound(device: WebGPUDevice, name: str, 
 
 
 class Words(tg.nn.Module):
-    """Predicts a word from three: its table and its last weight take many bindings each."""
+    """Predicts a word from three; its table and its last weight take many bindings each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ MODELS = {Words: (8, 4 * PAGE), Pictures: (6, 6 * PAGE)}
 
 
 def narrowed(device: WebGPUDevice, model: type[tg.nn.Module]) -> Target:
-    """The device with the limits of a model."""
+    """Returns the device with the limits of a model."""
     bindings, size = MODELS[model]
     return replace(
         device.target,
@@ -122,7 +122,7 @@ def compiled(model: type[tg.nn.Module], device: tg.DeviceName, **options: Any) -
 def test_a_training_step_runs_in_windows(
     device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch, model: type[tg.nn.Module]
 ) -> None:
-    """A whole step, on the device, under limits that its large tensors exceed."""
+    """A whole step on the device, under limits that its large tensors exceed."""
     narrow = narrowed(device, model)
     monkeypatch.setattr(device, "target", narrow)
     mine, reference = compiled(model, "wgpu"), compiled(model, "numpy")
@@ -137,7 +137,7 @@ def test_a_training_step_runs_in_windows(
 
 
 def stacked(device: tg.DeviceName) -> tg.Training:
-    """Six layers, clipped by the norm of their gradients, which fit one row of 8 KiB."""
+    """Six layers whose gradients are clipped by their norm, and fit in one row of 8 KiB."""
     return tg.compile(
         tg.nn.Sequential(*(layer for _ in range(6) for layer in (tg.nn.Linear(16, 16), tg.tanh))),
         loss=lambda model, x: tg.mean(model(x) ** 2),
@@ -151,7 +151,7 @@ def stacked(device: tg.DeviceName) -> tg.Training:
 def test_a_program_for_a_target_is_the_one_that_it_gets_by_itself(
     device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its parameters lie in rows that its own kernels can bind, wherever the step was compiled first."""
+    """Rows of parameters fit the target's own bindings, wherever the step was compiled first."""
     narrow = replace(device.target, name="narrow", max_storage_buffer_binding_size=PAGE)
     first = stacked("numpy")
     made = first.program_for(str(narrow))
@@ -161,7 +161,7 @@ def test_a_program_for_a_target_is_the_one_that_it_gets_by_itself(
 
 
 def test_every_pass_agrees_where_grids_are_cut(device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The verifier runs the parts by numpy, and each kernel on the device; the plan is certified before it is cut."""
+    """Verification runs the parts with numpy, and each kernel on the device; plans are certified before the cut."""
     monkeypatch.setattr(device, "target", narrowed(device, Words))
     compiled(Words, "wgpu", verify=True)
 
@@ -189,7 +189,7 @@ def test_a_displaced_window_is_blamed_on_the_pass() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_with_windows_reads_nothing_that_is_not_defined(name: str) -> None:
-    """Parts of a buffer are one value, in use from the first write to the last read; everything else is poisoned."""
+    """Parts of a buffer are one value, live from the first write to the last read; all else is poisoned."""
     function, inputs, _ = CASES[name]
     module = traced(function, inputs)
     expected, names = reference(module, inputs), Names(module)

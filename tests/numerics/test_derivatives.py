@@ -1,4 +1,4 @@
-"""Every derivative, in the middle of a graph, against central differences of the reference in f64."""
+"""Every derivative, in the middle of a graph, compared with central differences of the reference in f64."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def check(
 
 
 def nonzero(gradient: NumpyArray) -> bool:
-    """Whether a gradient is worth checking."""
+    """Returns whether a gradient is worth checking."""
     return float(np.abs(gradient).max(initial=0.0)) > 1e-3
 
 
@@ -85,7 +85,7 @@ def check_second_order(case: Case, lowered: bool) -> None:
 
 @by_id
 def test_second_order(case: Case) -> None:
-    """The passes below are checked on the gradient of every case, so of second derivatives some are lowered."""
+    """Lower levels are checked for the gradient of every case, and for second derivatives of some."""
     check_second_order(case, case.id in LOWERED)
 
 

@@ -1,4 +1,4 @@
-"""The walk over `tg`: every op has a meaning, a shape rule, a derivative or a reason, a lowering, text and samples."""
+"""Completeness of `tg`: every op has semantics, a shape rule, a derivative or reason, a lowering, and samples."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _has_batching(op: type[TensorOp]) -> bool:
 
 
 def _emitted() -> set[str]:
-    """Returns the classes that functions of the API name."""
+    """Returns the op classes that API functions refer to."""
     modules = [path for name, (_, path) in MODULES.items() if name.startswith("tensorgrad.ops.")]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in modules]
     nodes = [node for tree in trees for node in ast.walk(tree)]
@@ -106,7 +106,7 @@ def test_the_walk_is_over_the_whole_dialect() -> None:
 
 
 def loses_nan(op: TensorOp, arrays: list[NumpyArray]) -> list[int]:
-    """The operands of which a NaN somewhere is none in the result, though it should be."""
+    """Returns the operands whose NaNs are missing from the result, although they should propagate."""
     lost: list[int] = []
     for place, array in enumerate(arrays):
         for index in np.ndindex(array.shape) if array.dtype.kind == "f" and keeps_nan(op, place) else ():
@@ -138,7 +138,7 @@ def test_a_nan_stays_where_the_trait_says_so() -> None:
 
 
 class Nothing(TensorOp, ABC):
-    """No example of it."""
+    """An op without an example."""
 
     name = "tg.nothing"
 

@@ -1,4 +1,4 @@
-"""The op table divided among processes: each case gives what one process gives with all of its inputs."""
+"""Every case divided among processes has the results of a single process with the whole inputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WHOLE = [case for case in CASES if not issubclass(case.op, CollectiveOp)]
 
 
 def divided(inputs: Sequence[NumpyArray]) -> Iterator[tuple[int, int]]:
-    """Yields sizes of groups, and axes along which some inputs have as many equal parts."""
+    """Yields group sizes, and axes along which some inputs can be divided equally."""
     for axis in range(max((value.ndim for value in inputs), default=0)):
         for size in SIZES:
             if any(_is_cut(value, axis, size) for value in inputs):
@@ -44,7 +44,7 @@ def _is_cut(value: NumpyArray, axis: int, size: int) -> bool:
 
 
 def moved(function: Function, axis: int) -> Function:
-    """Returns a function of inputs with an axis in front."""
+    """Returns a function of inputs with one axis moved to the front."""
 
     def of_moved(*inputs: Any) -> Any:
         return function(*(tg.moveaxis(x, 0, axis) if x.ndim > axis else x for x in inputs))
@@ -53,7 +53,7 @@ def moved(function: Function, axis: int) -> Function:
 
 
 def check(module: ModuleOp, inputs: Sequence[NumpyArray], size: int, expected: Sequence[NumpyArray]) -> None:
-    """Runs a module whose inputs are cut along their first axis, where they can be, in a group."""
+    """Runs a module in a group, with inputs cut along their first axis if possible."""
     names = [slot.name for slot in arguments_of(find_function(module, None))]
     cut = [_is_cut(value, 0, size) for value in inputs]
     whole = tuple(name for name, is_cut in zip(names, cut, strict=True) if not is_cut)
@@ -70,7 +70,7 @@ def check(module: ModuleOp, inputs: Sequence[NumpyArray], size: int, expected: S
 
 
 def check_case(case: Case, ways: Sequence[tuple[int, int]]) -> None:
-    """Checks a case, or its gradient where it has one, in groups of some sizes and cut along some axes."""
+    """Checks a case, or its gradient if it has one, for several group sizes and axes."""
     smooth = case.derivative
     inputs = mid_graph_inputs(case) if smooth else inputs_of(case)
     for size, axis in ways:
@@ -91,7 +91,7 @@ def ways_of(case: Case) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("case", by_turns(WHOLE, 2))
 def test_a_case(case: Case) -> None:
-    """One size and axis of each, another one for the next case; `make nightly` runs all."""
+    """One size and axis per case, in rotation; `make nightly` runs all."""
     ways = ways_of(case)
     place = WHOLE.index(case)
     check_case(case, ways[place % len(ways) :][:1] if ways else [])

@@ -1,4 +1,4 @@
-"""Random programs and their gradients, divided among processes: each computes what one does with all of the inputs."""
+"""Random programs and their gradients, divided among processes, have the results of a single process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def is_cut(value: NumpyArray, size: int) -> bool:
 
 
 def divided(module: ModuleOp, inputs: list[NumpyArray], draw: int) -> bool:
-    """Whether a program can be divided and compared; if so, the processes of a group give what one process gives.
+    """Returns whether a program can be divided and compared; if so, a group must agree with a single process.
 
     Args:
         module: The program.

@@ -1,4 +1,4 @@
-"""Kernels whose buffers no target binds as a whole run in parts: reductions, gathers, concatenations, copies."""
+"""Kernels whose buffers can't be bound whole run in parts: reductions, gathers, concatenations, copies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def clipped(*gradients: Any) -> Any:
 
 
 def flat_gather(x: Any, at: Any) -> Any:
-    """Gathers at indices of which some are outside, which gives NaN."""
+    """Gathers at indices of which some are out of range, which gives NaN."""
     return tg.exp(tg.embedding(x, at)) + 1
 
 
@@ -87,7 +87,7 @@ CASES = EXACT | ROUNDED
 
 
 def lowered(name: str, target: Target) -> tuple[ModuleOp, list[NumpyArray], Names, tuple[NumpyArray, ...]]:
-    """A case on `buf`, with its memory plan, divided; what it should give, its names and inputs."""
+    """Returns a case lowered to `buf`, planned and divided; the expected result, names and inputs."""
     function, inputs, _ = CASES[name]
     module = traced(function, inputs)
     expected, names = reference(module, inputs), Names(module)
@@ -114,7 +114,7 @@ def test_a_kernel_is_divided_for_a_software_adapter(device: WebGPUDevice, name: 
 
 @pytest.mark.parametrize("name", CASES)
 def test_parts_read_nothing_that_is_not_defined(name: str) -> None:
-    """All but what was written, and is read later, is poisoned."""
+    """Everything except live values is poisoned."""
     module, expected, names, inputs = lowered(name, NARROW)
     for key, found, wanted in zip(names.results, on_buffers(module, inputs, names), expected, strict=True):
         if name in EXACT:
@@ -136,7 +136,7 @@ def test_a_lost_part_is_found(name: str, part: int) -> None:
 
 
 def test_what_no_division_helps_is_refused() -> None:
-    """Sorting columns compares pairs at computed places, which may lie in two windows."""
+    """Sorting columns compares pairs at computed positions, which may be in different windows."""
     module = traced(lambda x: tg.sort(x, 0), (X,))
     message = r"the kernel made at \S*test_divided_kernels.py:\d+ needs 36 bindings, narrow has 8; a tensor of "
     with pytest.raises(DiagnosticException, match=message + r"memref<60x200xi32> alone takes 12, for its 48000 bytes"):

@@ -1,4 +1,4 @@
-"""What docs/reference/drivers.md says of drivers: a check for each row of its table of limits."""
+"""A check for each row of the table of driver limits in docs/reference/drivers.md."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LEAST, MOST = -(2**31), 2**31 - 1
 
 
 def rows() -> list[str]:
-    """The first cells of the table under "Limits of drivers"."""
+    """Returns the first cells of the table under "Limits of drivers"."""
     section = PAGE.read_text(encoding="utf-8").split("## Limits of drivers")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("| ")]
     return [line.split("|")[1].strip() for line in lines[1:]]
 
 
 def same(function: Callable[..., Any], *inputs: np.ndarray) -> np.ndarray:
-    """What the device computes, bit for bit what the reference does."""
+    """Asserts that the device's results equal the reference's, bit for bit, and returns them."""
     found, expected = (np.asarray(tg.jit(function, device=device)(*inputs)) for device in ("wgpu", "numpy"))
     np.testing.assert_array_equal(found, expected)
     if expected.dtype.kind == "f":

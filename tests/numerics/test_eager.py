@@ -1,4 +1,4 @@
-"""Every op eagerly, forward and backward, on each device, against the traced function by the reference."""
+"""Every op eagerly, forward and backward, on each device, compared with the traced function on the reference."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def groups(cases: Sequence[Case]) -> list[Sequence[Case]]:
 
 
 def first_of_each(count: int, cases: Sequence[Case]) -> list[Case]:
-    """Returns so many cases of each op, spread over those that it has."""
+    """Returns a number of cases of each op, evenly spread."""
     by_op: dict[type, list[Case]] = {}
     for case in cases:
         by_op.setdefault(case.op, []).append(case)
@@ -49,12 +49,12 @@ def backward(home: EagerHome, case: Case, inputs: Sequence[NumpyArray]) -> tuple
 
 
 def gradient_of(leaf: Array) -> NumpyArray:
-    """Returns the gradient of a leaf, zero where nothing depends on it."""
+    """Returns the gradient of a leaf; zero if nothing depends on it."""
     return np.zeros(leaf.shape) if leaf.grad is None else np.asarray(leaf.grad)
 
 
 def expected_of(case: Case, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
-    """Returns the value and the gradients by the reference in f64."""
+    """Returns the value and the gradients on the reference in f64."""
     wide = in_f64(inputs)
     return reference(traced(value_and_grad(mid_graph(case.function), tuple(float_positions(wide))), wide), wide)
 
@@ -81,7 +81,7 @@ def test_gradients_by_numpy(case: Case) -> None:
 
 
 def check_group(home: RecordingHome, cases: Sequence[Case]) -> None:
-    """Compares values and gradients of cases that one program computes."""
+    """Compares the values and gradients of cases that one program computes."""
     before = home.flushes
     inputs = [[x.astype(np.float32) if x.dtype == np.float64 else x for x in mid_graph_inputs(case)] for case in cases]
     found = [backward(home, case, one) for case, one in zip(cases, inputs, strict=True)]

@@ -1,4 +1,4 @@
-"""What an embedding costs, forward and backward: bytes, buffers and loops, and that one-hot rows are never stored."""
+"""The cost of an embedding, forward and backward: bytes, buffers and loops; one-hot rows are never stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error bounds that the docstrings of elementary functions state, on a device and in the reference."""
+"""The error bounds in the docstrings of elementary functions hold on a device and in the reference."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ NUMPY_BOUND = 4.0
 
 
 def bound(op: type[TensorOp]) -> float:
-    """The bound that an op's docstring states, in ulp."""
+    """Returns the bound in an op's docstring, in ulp."""
     found = re.search(r"within (\d+) ulp", op.__doc__ or "")
     assert found, f"{op.name} states no bound"
     return float(found[1])
 
 
 def samples() -> NumpyArray:
-    """Every magnitude, the ranges where functions bend, and multiples of pi / 2, where waves are near 0."""
+    """Returns every magnitude, ranges of high curvature, and multiples of pi / 2, where sine and cosine are near 0."""
     bits = np.arange(0, 2**32, 160009, dtype=np.uint64).astype(np.uint32).view(np.float32)
     ranges = (np.linspace(-110, 110, 8001), np.linspace(-1.5, 1.5, 8001), 1 + np.linspace(-1e-3, 1e-3, 1001))
     turns = np.pi / 2 * np.concatenate([np.arange(1, 2000), 2.0 ** np.arange(11, 100)])
@@ -68,7 +68,7 @@ def samples() -> NumpyArray:
 
 
 def error(found: NumpyArray, exact: NumpyArray) -> NumpyArray:
-    """In ulp of f32; infinity is next to the largest number, and NaN equals NaN."""
+    """Returns the error in ulp of f32; infinity follows the largest number, and NaN equals NaN."""
     with np.errstate(all="ignore"):
         rounded = exact.astype(np.float32)
         unit = np.maximum(np.spacing(np.abs(rounded)).astype(np.float64), 2.0**-149)

@@ -1,4 +1,4 @@
-"""Forward mode, and Jacobians by both modes, against reverse mode in f64, over every differentiable case."""
+"""Forward mode, and Jacobians by both modes, compared with reverse mode in f64, for every differentiable case."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ every_other = pytest.mark.parametrize("case", by_turns(SMOOTH, 2))
 
 
 def directions_for(inputs: Sequence[NumpyArray], wrt: Sequence[int]) -> list[NumpyArray]:
-    """A random direction for each of some inputs."""
+    """Returns a random direction for each of some inputs."""
     random = np.random.default_rng(13)
     return [np.asarray(random.normal(size=inputs[position].shape)) for position in wrt]
 
@@ -60,7 +60,7 @@ def test_first_order(case: Case) -> None:
 
 @every_other
 def test_second_order(case: Case) -> None:
-    """The gradient along a direction: forward over reverse against reverse over reverse."""
+    """The gradient along a direction: forward over reverse compared with reverse over reverse."""
     inputs = mid_graph_inputs(case)
     wrt = float_positions(inputs)
     directions = directions_for(inputs, wrt)
@@ -78,7 +78,7 @@ def test_second_order(case: Case) -> None:
 
 @every_other
 def test_jacobians(case: Case) -> None:
-    """Both Jacobians are one, and their product with a direction is the tangent along it."""
+    """Both Jacobians are equal, and their product with a direction is the tangent along it."""
     inputs = in_f64(case.inputs)
     wrt = float_positions(inputs)
     directions = directions_for(inputs, wrt)
@@ -123,7 +123,7 @@ SOME = tuple(case for kind in tg.OPS for case in [case for case in CASES if case
 
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.id)
 def test_ops_run_along_a_new_axis(case: Case) -> None:
-    """Each op of the case, for three values of every input at once, and of each input alone."""
+    """Each op of the case, batched over three values of all inputs, and of each input alone."""
     inputs = [np.asarray(x) for x in case.inputs]
     rows = [np.stack([x, np.roll(x, 1), np.flip(x)]) for x in inputs]
     subsets = [range(len(inputs)), *([i] for i in range(len(inputs)) if len(inputs) > 1)]
@@ -138,7 +138,7 @@ def test_ops_run_along_a_new_axis(case: Case) -> None:
 
 
 def along_new_axis(module: ModuleOp, chosen: Sequence[int], count: int) -> ModuleOp:
-    """The module with a new leading axis on the chosen arguments and on the result."""
+    """Returns the module with a new leading axis on the chosen arguments and on the result."""
     function = find_function(module, None)
     block, (result,) = block_of(function), return_of(function).operands
     set_returned(function, [])

@@ -1,4 +1,4 @@
-"""Guarded loads at known places: every pair of moves, and random chains of them, on a device as by numpy."""
+"""Guarded loads at constant positions: every pair of rearrangements, and random chains, on a device and in numpy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHANGE, NIGHTLY = 25, 3000
 
 
 def check(function: Callable[..., Any], device: WebGPUDevice, x: np.ndarray[Any, Any] = X) -> None:
-    """A device's results are the reference's."""
+    """Checks that a device's results equal the reference's."""
     expected = reference(traced(function, [x]), [x])
     for result, wanted in zip(on_device(device, traced(function, [x]), [x]), expected, strict=True):
         assert result.shape == wanted.shape

@@ -1,4 +1,4 @@
-"""The float cases in f16, on the device: each element is off by little more than the rounding of the result to f16."""
+"""The float cases in f16 on the device: each element's error is little more than that of rounding the result."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ COMPOSED: dict[str, float] = {
 
 
 def halved(case: Case) -> list[NumpyArray]:
-    """A case's inputs with f16 for f32."""
+    """Returns a case's inputs with f32 converted to f16."""
     with np.errstate(over="ignore"):
         return [x.astype(HALF) if x.dtype == np.float32 else x for x in case.inputs]
 
 
 def stays_half(case: Case) -> bool:
-    """Whether a case has f32 inputs, and gives no float but f16 when they are f16."""
+    """Returns whether a case has f32 inputs, and only f16 float results for f16 inputs."""
     if not any(x.dtype == np.float32 for x in case.inputs):
         return False
     try:
@@ -67,14 +67,14 @@ HALVES = [case for case in CASES if stays_half(case)]
 
 
 def run(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray]) -> NumpyArray:
-    """The first result on the device, or from the planned buffers by numpy where the device has no f16."""
+    """Returns the first result on the device, or by numpy on planned buffers if the device lacks f16."""
     if device.target.f16:
         return on_device(device, module, inputs)[0]
     return list(levels(module, inputs))[-1][1][0]
 
 
 def assert_close(actual: NumpyArray, expected: NumpyArray, roundings: float) -> None:
-    """Compares f16 with f64: in roundings to f16, of the element, and of the largest one where sums cancel."""
+    """Compares f16 with f64, in f16 roundings of the element, and of the largest element if sums cancel."""
     with np.errstate(over="ignore"):
         rounded = expected.astype(HALF)
     finite = np.isfinite(rounded)
@@ -119,7 +119,7 @@ def matrices(*shape: int) -> NumpyArray:
     ids=["sum", "softmax", "matmul", "epilogue"],
 )
 def test_long_sums_round_once(device: WebGPUDevice, function: Any, shapes: Any, archetype: str) -> None:
-    """Sums of f16 add up in f32, in one kernel, whatever its schedule."""
+    """Sums of f16 accumulate in f32, in one kernel, under any schedule."""
     inputs = [matrices(*shape) for shape in shapes]
     module = traced(function, inputs)
     for one in (*BUFFER_PASSES, SchedulePass(target=Target(f16=True))):

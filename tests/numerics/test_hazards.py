@@ -1,4 +1,4 @@
-"""Programs that a wrong order of reads, writes and merges would miscompile: every level and the device agree."""
+"""Programs that a wrong order of reads, writes and merges would miscompile agree at every level and on the device."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def lowered(module: ModuleOp, target: Target) -> ModuleOp:
 
 
 def run(device: WebGPUDevice, module: ModuleOp, target: Target, values: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Outputs and updated parameters of a module on the device."""
+    """Returns the outputs and updated parameters of a module on the device."""
     program = replace(build_program(lowered(module, target), target), target=None)
     executable = WebGPUExecutable(program, device)
     kept = {name for name, slot in program.slots("parameter").items() if slot}
@@ -139,7 +139,7 @@ def test_two_functions_share_equal_kernels() -> None:
 
 
 def test_negative_zero_stays_negative() -> None:
-    """On buffers: what a driver makes of the sign of a zero is its own affair."""
+    """On buffers only, as drivers may change the sign of a zero."""
     x = np.array([1.0, -1.0], np.float32)
     module = tg.trace(lambda x: x * -0.0, x)
     LowerTgToBufPass().apply(Context(), module)

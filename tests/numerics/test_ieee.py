@@ -1,4 +1,4 @@
-"""The tables of docs/reference/drivers.md: what devices make of NaN, infinity and rounding; and what it costs."""
+"""The tables of docs/reference/drivers.md: NaN, infinity and rounding on devices, and the cost of preserving them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.0, 0.3, 3e38, -3e38, 1e20
 
 
 def rows(heading: str) -> list[tuple[str, NumpyArray, str, str]]:
-    """The rows of the table whose last column has a heading: expression, x and y, and both results."""
+    """Returns the rows of the table with this heading in its last column: expression, x, y, and both results."""
     table = DOCS.read_text().split(f"| {heading} |\n|---|---|---|---|\n")[1].split("\n\n")[0]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     return [(c[0].strip("`"), np.array([float(v) for v in c[1].split(",")], np.float32), c[2], c[3]) for c in cells]
@@ -35,7 +35,7 @@ def function_of(expression: str) -> Any:
 
 
 def assert_bits(actual: NumpyArray, text: str) -> None:
-    """A result is the number that is written, with the sign of a zero; any NaN is NaN."""
+    """Checks that a result is the given number, including the sign of zero; any NaN equals NaN."""
     expected = np.full(actual.shape, np.float32(text))
     np.testing.assert_array_equal(actual, expected)
     assert np.isnan(expected).all() or (np.signbit(actual) == np.signbit(expected)).all()
@@ -93,7 +93,7 @@ def test_ordinary_steps_are_as_they_were(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_nan_loss_is_seen(device: WebGPUDevice) -> None:
-    """A mask of constants takes no NaN out of a loss, nor out of its gradient."""
+    """A constant mask removes no NaN from a loss or its gradient."""
 
     def loss(x: Tensor) -> Tensor:
         return tg.sum(tg.exp(x) * np.array([0.0, 1.0, 0.0], np.float32)) * 0.0

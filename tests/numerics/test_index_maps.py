@@ -1,4 +1,4 @@
-"""What only moves elements is an index map: between two pointwise ops it costs no kernel, no copy and no buffer."""
+"""Ops that only rearrange elements become index maps: between pointwise ops they cost no kernel, copy or buffer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def chained(first: str, names: tuple[str, ...]) -> Callable[[Tensor, Tensor], Te
 
 
 def counts(module: ModuleOp) -> tuple[int, int]:
-    """Kernels and copies."""
+    """Returns the numbers of kernels and copies."""
     ops = list(module.walk())
     return sum(isinstance(op, KernelOp) for op in ops), sum(isinstance(op, memref.CopyOp) for op in ops)
 

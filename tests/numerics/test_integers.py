@@ -1,7 +1,7 @@
-"""Integers of 8 to 64 bits, with and without a sign, at the ends of their ranges: the same numbers on every device.
+"""Integers of 8 to 64 bits, signed and unsigned, at the ends of their ranges: equal results on every device.
 
-All functions of a dtype are one program here, which is one compilation for each dtype and device; `make nightly` runs
-each as a program of its own, at every level.
+All functions of a dtype form one program, so there is one compilation per dtype and device; `make nightly` runs each
+function as a separate program, at every level.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_on_a_device(device: WebGPUDevice, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in INTEGERS if NAMES[name].itemsize < 4])
 def test_in_words_by_numpy(name: str) -> None:
-    """What `widen-integers` leaves has no narrow integers, and the same values; its traits are what they say."""
+    """After `widen-integers` there are no narrow integers; values are equal, and traits hold."""
     inputs = grid(NAMES[name])
     module = module_of(WHOLE, inputs)
     apply(WidenIntegersPass(target=WEBGPU_DEFAULT), module)

@@ -1,4 +1,4 @@
-"""A kernel that a device computes wrongly is named; no kernel is that a device computes rightly."""
+"""The kernel check names a kernel that a device computes wrongly, and no kernel that it computes correctly."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def recurrence(xs: Any, w: Any) -> Any:
 
 
 def choices(x: Any, y: Any) -> Any:
-    """Branches in branches, of kernels of several kinds."""
+    """Nested branches, with kernels of several kinds."""
     total = tg.sum(x)
 
     def inner(x: Any) -> Any:
@@ -159,7 +159,7 @@ HARMLESS = {("sort", "wgpu", "edge", "contraction0")}
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_planted_bug_is_blamed_on_its_kernel(name: str, device: str, bug: str) -> None:
-    """In each of the program's kernels, by itself."""
+    """Planted in each of the program's kernels in turn."""
     right, planted = compiled(name, device), 0
     for kernel in right.program.kernels:
         wrong = right.damaged(kernel.entry, bug)
@@ -172,7 +172,7 @@ def test_a_planted_bug_is_blamed_on_its_kernel(name: str, device: str, bug: str)
 
 
 def edited(right: Compiled, entry: str, old: str, new: str) -> Compiled:
-    """The program with another text in one kernel."""
+    """Returns the program with another text for one kernel."""
     kernels = [
         replace(one, code=re.sub(old, new, one.code)) if one.entry == entry else one for one in right.program.kernels
     ]
@@ -211,7 +211,7 @@ def test_an_error_names_the_iteration() -> None:
 
 
 def test_what_a_kernel_writes_outside_of_its_results_is_found() -> None:
-    """Of a buffer that the kernel only reads; others write to it."""
+    """A write to a buffer that the kernel only reads, and that others write."""
     wrong = edited(compiled("loop", "wgpu"), "thread2", r"\n\}\s*$", "\n  b1[v0] = 7.0f;\n}\n")
     message = (
         r"^kernel 'thread2' .* leaves something else on wgpu .*, in iteration \[0\] of its loops: \d+ bytes outside "
@@ -266,7 +266,7 @@ def jump(x: Any) -> Any:
 
 
 def test_an_element_next_to_a_jump_is_not_blamed() -> None:
-    """Whether a sum that cancels is positive depends on the order in which it is rounded."""
+    """The sign of a sum that cancels depends on the order of rounding."""
     made = Compiled.of(trace(jump, tg.spec((3, 64))), "cpu")
     assert made.planned is not None
     x = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32)
@@ -319,7 +319,7 @@ EMITTERS = {"wgpu": ("emit_kernel", "wgsl"), "cpu": ("emit_function", "llvm")}
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, device: str, entry: str) -> None:
-    """A bug in the emitter, which shows in one kernel: a sign is flipped."""
+    """Plants an emitter bug that flips a sign in one kernel."""
     shared = entry.startswith("shared")
     name, language = EMITTERS[device]
     emit = getattr(building, name)
@@ -380,7 +380,7 @@ def test_attached_and_accumulating_programs_are_compared(device: str, monkeypatc
 
 
 def silent(case: Case, device: str) -> None:
-    """Compares the kernels of a case, and of its gradient where it has one."""
+    """Checks the kernels of a case, and of its gradient if it has one."""
     pairs: list[tuple[Callable[..., Any], Sequence[NumpyArray]]] = [(case.function, list(case.inputs))]
     if case.derivative:
         inputs = [np.asarray(x, np.float32) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)]

@@ -1,4 +1,4 @@
-"""Drawn keys against NumPy: what they select, its derivative, and copies with it changed."""
+"""Random index keys compared with NumPy: what they select, its derivative, and updated copies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLES = 100
 
 @st.composite
 def keys(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """A shape, and a key with at least one array of integers or mask; arrays broadcast against each other."""
+    """Draws a shape, and a key with at least one integer array or mask; arrays broadcast against each other."""
     rank = draw(st.integers(1, 4))
     extents = tuple(draw(st.integers(1, 4)) for _ in range(rank))
     joint = draw(st.lists(st.integers(0, 3), max_size=2))
@@ -61,7 +61,7 @@ def keys(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[Any, ...]]:
 
 
 def _used(entries: list[Any]) -> list[int]:
-    """How many axes the first of a key's entries take."""
+    """Returns the number of axes that the first entries of a key index."""
     return list(itertools.accumulate(0 if entry is None else 1 for entry in entries))
 
 
@@ -78,7 +78,7 @@ def valid(x: NumpyArray, key: Any) -> bool:
 
 
 def split(key: tuple[Any, ...]) -> tuple[list[NumpyArray], Any]:
-    """The arrays of integers in a key, and the key with others in their places."""
+    """Returns the integer arrays in a key, and the key with placeholders for them."""
     arrays = [entry for entry in key if isinstance(entry, np.ndarray) and entry.dtype.kind == "i"]
 
     def rebuilt(given: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Programs keep to the limits of what they are compiled for, compute the same within them, or are refused."""
+"""Programs stay within the limits of their target and compute the same results there, or are refused."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SAMPLE = ON_DEVICE[::12]
 
 
 def assert_within(program: Program, target: Target) -> None:
-    """Checks what a program needs, as counted from its kernels and buffers, and by the runtime's own rules."""
+    """Checks a program's requirements, as counted from its kernels and buffers, and by the runtime's own rules."""
     assert program.target is not None
     for name in LIMITS:
         assert getattr(program.target, name) <= getattr(target, name), name
@@ -59,14 +59,14 @@ def assert_within(program: Program, target: Target) -> None:
 
 
 def compiled(module: ModuleOp, target: Target) -> Program:
-    """The program of a module of `tg`."""
+    """Returns the program of a `tg` module."""
     for one in inference_passes(target):
         one.apply(Context(), module)
     return build_program(module, target)
 
 
 def modules(case: Case) -> list[ModuleOp]:
-    """A case's function, and the gradient of a program around it."""
+    """Returns a case's function, and the gradient of a program around it."""
     found = [traced(case.function, case.inputs)]
     if case.derivative:
         inputs = [np.asarray(x, np.float32) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)]
@@ -104,13 +104,13 @@ def test_a_training_step_keeps_to_limits(name: str) -> None:
 
 
 def chunks(program: Program, target: Target) -> int:
-    """How many bindings are as large as they may be."""
+    """Returns the number of bindings of the maximum size."""
     steps = [step for step in program.plan if isinstance(step, Dispatch)]
     return sum(one.size == target.max_storage_buffer_binding_size for step in steps for one in step.bindings)
 
 
 def run(device: WebGPUDevice, target: Target, function: Any, *inputs: NumpyArray) -> Program:
-    """Compares what a program for a target gives with the reference."""
+    """Compares the results of a program for a target with the reference."""
     module = traced(function, inputs)
     expected, names = reference(module, inputs), Names(module)
     for one in inference_passes(target):
@@ -177,7 +177,7 @@ def attention_gradients(q: Any, k: Any, v: Any) -> Any:
 def test_attention_is_composed_where_its_kernels_do_not_fit(
     device: WebGPUDevice, bindings: int, size: int, kernels: int
 ) -> None:
-    """Its derivative has eight buffers. They are fewer bindings only where one holds everything."""
+    """The derivative has eight buffers, and fewer bindings only if one binding holds all of them."""
     target = replace(
         WEBGPU_DEFAULT,
         name="few",

@@ -1,4 +1,4 @@
-"""Loops longer than the device runs for one invocation: every archetype, past the limit, against numpy."""
+"""Loops beyond the device's iteration limit: every archetype compared with numpy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RNG = np.random.default_rng(5)
 
 
 def small(*shape: int) -> np.ndarray:
-    """Floats whose sums are exact in any order."""
+    """Returns floats whose sums are exact in any order."""
     return RNG.integers(-3, 4, shape).astype(np.float32)
 
 
@@ -53,7 +53,7 @@ def of_take_along(x: Any, i: Any) -> Any:
 
 
 def squares_of_counts(i: Any) -> Any:
-    """A reduction over places, each of which sums a segment: together they have as many steps as there are indices."""
+    """A reduction whose points each sum a segment; in total there are as many iterations as indices."""
     return tg.sum(tg.zeros((10_000,)).at[i].add(1.0) ** 2)
 
 
@@ -194,7 +194,7 @@ def kernels_of(function: Callable[..., Any], target: Target, *specs: Spec) -> tu
 
 
 def test_short_loops_stay_as_they_are() -> None:
-    """Whatever is known to stay below the limit, computed trip counts too, has the code that it has without one."""
+    """Loops with provably few iterations, including computed trip counts, have the same code as without a limit."""
     table, index = Spec((50, 8), np.dtype(np.float32)), Spec((60_000,), np.dtype(np.int32))
     for function, specs in ((of_embedding, (table, index)), (normalized, (table, Spec((8,), np.dtype(np.float32))))):
         limited, kernels = kernels_of(function, SOFTWARE, *specs)
@@ -204,7 +204,7 @@ def test_short_loops_stay_as_they_are() -> None:
 
 
 def test_programs_say_how_long_their_loops_are(device: WebGPUDevice) -> None:
-    """A program for any device is refused by one that would end its loops; compiled for that one, it runs."""
+    """A device that would end its loops refuses a program for any device; one compiled for it runs."""
     assert device.target.max_loop_iterations == LIMIT
     index = Spec((LONG,), np.dtype(np.int32))
     for target, fits in ((replace(SOFTWARE, max_loop_iterations=None), False), (SOFTWARE, True)):

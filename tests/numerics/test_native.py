@@ -1,4 +1,4 @@
-"""Every case and its gradient as native code, against numpy: f16 and f64 too, which only the CPU computes in."""
+"""Every case and its gradient as native code, compared with numpy; f16 and f64 too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_value(case: Case) -> None:
 
 @pytest.mark.parametrize("case", by_turns(SMOOTH, 3))
 def test_gradient(case: Case) -> None:
-    """In f32 half of the cases, as they are trained; in f64 the others, in which a difference is one of meaning."""
+    """In f32 half of the cases, as in training; in f64 the others, which detects wrong semantics."""
     width, bound = ((np.float64, 1e-9), (np.float32, GRADIENT))[SMOOTH.index(case) // 2 % 2]
     inputs = [np.asarray(x, width) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)]
     both = value_and_grad(mid_graph(case.function), argnums=tuple(float_positions(inputs)))

@@ -1,4 +1,4 @@
-"""Attention as native code: every form and its derivative, in each width of vectors, dtype, and way to cut it."""
+"""Attention as native code: every form and its derivative, for each vector width, dtype and tiling."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(
     where: Target,
     change: Callable[[KernelOp], None] = lambda kernel: None,
 ) -> tuple[Counter[str], list[NumpyArray]]:
-    """The parts of attention that were computed, and the results."""
+    """Returns the computed attention kernels, and the results."""
     names, parts = Names(module), Counter[str]()
     for one in device_passes(where):
         apply(one, module)
@@ -71,7 +71,7 @@ def run(
 
 
 def gradient(form: Form, width: type[np.floating] = np.float32) -> tuple[ModuleOp, list[NumpyArray]]:
-    """The module of a form's loss and gradients, outlined, and its inputs."""
+    """Returns the outlined module of a form's loss and gradients, and its inputs."""
     inputs = [x.astype(width) if x.dtype.kind == "f" else x for x in form.inputs]
     module, everything = loss_of(form, inputs)
     everything = [x.astype(width) if x.dtype.kind == "f" else x for x in everything]
@@ -102,7 +102,7 @@ def test_every_form(number: int, form: Form) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["padded-causal", "grouped", "added"])
 def test_two_kernels_of_the_derivative(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where a group is too large for one task."""
+    """As if a group were too large for one task."""
     monkeypatch.setattr(fuse_pass, "as_one", lambda *given: None)
     form = chosen(name, 33, 37, 9)
     module, inputs = gradient(form)
@@ -113,7 +113,7 @@ def test_two_kernels_of_the_derivative(name: str, width: int, monkeypatch: pytes
 
 @pytest.mark.parametrize("joined", [True, False])
 def test_one_kernel_on_buffers(joined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reference of buffers runs both forms of the derivative."""
+    """The reference on buffers runs both forms of the derivative."""
     if not joined:
         monkeypatch.setattr(fuse_pass, "as_one", lambda *given: None)
     form = chosen("padded-causal", 9, 11)
@@ -140,7 +140,7 @@ def test_f64(name: str, width: int) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "causal", "grouped"])
 def test_half_floats_are_storage(name: str) -> None:
-    """Operands and results that lie in memory as f16 are computed with in f32, as numpy does it."""
+    """Operands and results stored as f16 are computed in f32, as numpy does it."""
     form = chosen(name, 40, 36, 8)
 
     def function(*inputs: tg.Tensor) -> tg.Tensor:  # products are what is stored as f16
@@ -167,7 +167,7 @@ def test_half_floats_are_storage(name: str) -> None:
 
 @pytest.mark.parametrize("features", [1, 3, 64, 160])
 def test_features(features: int) -> None:
-    """Less than a panel has, and more than shaders take."""
+    """Fewer than a panel has, and more than shaders support."""
     form = chosen("causal", 40, 40, features)
     module, inputs = gradient(form)
     parts, results = run(module, inputs, target(64))
@@ -178,7 +178,7 @@ def test_features(features: int) -> None:
 @pytest.mark.parametrize("choice", range(4))
 @pytest.mark.parametrize("name", ["padded-causal", "grouped", "added"])
 def test_other_schedules(name: str, choice: int) -> None:
-    """Each that differs in one choice gives the same, whatever edges and columns are left over."""
+    """Schedules that differ in one choice give the same results, with any edges and remaining columns."""
     form, where = chosen(name, 70, 75, 9), target(32)
     module, inputs = gradient(form)
 
@@ -192,7 +192,7 @@ def test_other_schedules(name: str, choice: int) -> None:
 
 
 def test_awkward_tiles() -> None:
-    """One column a tile, and tiles that sums don't divide."""
+    """One column per tile, and tiles that don't divide the sums."""
     form = chosen("padded-causal", 20, 23)
     for columns in (1, 2, 7, 23):
         module, inputs = gradient(form)
@@ -217,7 +217,7 @@ def test_extremes(form: Form, width: int) -> None:
 
 @pytest.mark.parametrize("name", ["padded-causal", "grouped", "added", "biased"])
 def test_every_index_is_inside(name: str) -> None:
-    """A step raises where one is not, if indices are checked."""
+    """With bounds checks, a step raises if an index is out of range."""
     form = chosen(name, 37, 70)
     module, inputs = gradient(form)
     _, results = run(module, inputs, target(64, check_bounds=True))
@@ -225,7 +225,7 @@ def test_every_index_is_inside(name: str) -> None:
 
 
 def test_what_is_hidden_does_not_count_even_as_nan() -> None:
-    """Keys that no query sees give no NaN to others, and have no cotangent."""
+    """Keys that no query attends to give no NaN to others, and have no cotangent."""
     form = chosen("causal", 24, 70)
     keys, values = (x.copy() for x in form.inputs[1:])
     hidden = np.s_[:, :, -9:]
@@ -248,7 +248,7 @@ def test_what_is_hidden_does_not_count_even_as_nan() -> None:
 
 
 def test_when_tiles_pay() -> None:
-    """Where causality skips, if rows are long enough; else with narrow heads, and where scores leave the caches."""
+    """With causal masks if rows are long; otherwise with narrow heads, and if the scores leave the caches."""
 
     def one(length: int, features: int, ahead: int | None, groups: int = 8) -> Attention:
         return Attention(groups, length, length, features, features, zeros=True, causal=ahead, period=length)
@@ -263,7 +263,7 @@ def test_when_tiles_pay() -> None:
 
 
 def test_no_scores_are_stored() -> None:
-    """The memory of a step grows with the length of its rows, not with the square."""
+    """The memory of a step grows linearly with the row length, not quadratically."""
 
     def peak(length: int) -> int:
         x = tg.spec((1, 2, length, 8), "f32")

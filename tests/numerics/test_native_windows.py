@@ -1,6 +1,6 @@
-"""Windows of images in native code: what is packed by runs of neighbours, and what is looked up, gives the same values.
+"""Image windows in native code: panels packed by runs of neighbours and by table lookup have equal values.
 
-Images are large enough that tiles, panels and runs end in the middle of rows, of images and of each other.
+Images are large enough that tiles, panels and runs end in the middle of rows, of images, and of one another.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_values_and_gradients(name: str, body: str) -> None:
 
 
 def test_what_is_outside_is_not_read() -> None:
-    """A neighbour in memory that is no neighbour in the image has no part in the sum, whatever it is."""
+    """Memory neighbours that are not image neighbours don't contribute, whatever their value."""
     x, w = inputs_of(((2, 2, 8, 16), (3, 2, 3, 3)))
     x[0, :, :, 15] = np.nan
     x[1, :, 0, :] = np.inf
@@ -102,7 +102,7 @@ INTEGERS: Mapping[type[Operation], Callable[[int, int], int]] = {
 
 
 def evaluated(value: SSAValue, point: tuple[int, ...]) -> int:
-    """An index or a condition of a body at a point of its loops."""
+    """Returns the value of an index or a condition of a body at a point of its loops."""
     op: Any = value.owner
     if isinstance(op, IndexOp):
         return point[op.dim.value.data]
@@ -118,7 +118,7 @@ def evaluated(value: SSAValue, point: tuple[int, ...]) -> int:
 
 
 def contractions(name: str) -> list[tuple[PackedSchedule, GenericOp]]:
-    """The sums of products of a convolution and its gradients, and how they are scheduled for the CPU."""
+    """Returns the contractions of a convolution and its gradients, with their schedules for the CPU."""
     shapes, options = WINDOWS[name]
     both = value_and_grad(lambda x, w: tg.sum(tg.conv(x, w, **options) ** 2), argnums=(0, 1))
     module = traced(both, inputs_of(shapes))
@@ -139,7 +139,7 @@ def contractions(name: str) -> list[tuple[PackedSchedule, GenericOp]]:
 
 @pytest.mark.parametrize("name", [name for name in WINDOWS if name not in ("groups", "depthwise")])
 def test_places_are_where_operands_lie(name: str) -> None:
-    """At every point at which an operand is there, its place is that of its map; neighbours of a run are in a row."""
+    """Wherever an operand is present, its address is that of its map; neighbours in a run are contiguous."""
     looked_at = 0
     for schedule, stage in contractions(name):
         extents = loop_extents(stage)
@@ -176,7 +176,7 @@ def test_places_are_where_operands_lie(name: str) -> None:
     ("name", "run"), [("same", 196), ("one channel", 5 * 9 * 28), ("unpadded", 18), ("strided", 1)]
 )
 def test_runs_of_images(name: str, run: int) -> None:
-    """Where the window has as many positions as the image, a run is an image, else a row; with strides none."""
+    """A run is an image if the window has as many positions as the image, else a row; none with strides."""
     schedule, stage = contractions(name)[0]
     factors = factors_of(stage, schedule.row, schedule.column)
     assert factors is not None
@@ -191,7 +191,7 @@ def by_columns(x: Any, y: Any) -> Any:
 
 @pytest.mark.parametrize(("function", "shape"), [(by_columns, (32, 64)), (operator.matmul, (64, 5))])
 def test_columns_that_cannot_be_read_in_place_are_refused(function: Any, shape: tuple[int, int]) -> None:
-    """A schedule may be edited: what it says of the memory is checked before code reads by it.
+    """Edited schedules: their claims about memory are checked before code relies on them.
 
     Columns may be no neighbours, or fewer than a vector has elements.
     """

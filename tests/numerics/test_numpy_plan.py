@@ -1,4 +1,4 @@
-"""The numpy device's compiled functions: no IR at a step, the bits of one op at a time, no shared memory, errors."""
+"""The numpy device's compiled functions: no IR in a step, bit-identical results, no aliasing, errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMPILER = (str(Path(xdsl.__file__).parent), *(f"{Path('tensorgrad', part)}" for
 
 @contextmanager
 def calls_into_the_compiler() -> Iterator[list[str]]:
-    """Collects the functions of xDSL and of the dialects that are called: those that prepared ops are made of aside."""
+    """Collects the called functions of xDSL and of the dialects, except prepared ops."""
     found: list[str] = []
 
     def watched(frame: FrameType, event: str, argument: Any) -> None:
@@ -54,7 +54,7 @@ def calls_into_the_compiler() -> Iterator[list[str]]:
 
 
 def interpreted(block: Block, arguments: Sequence[NumpyArray]) -> list[NumpyArray]:
-    """The reference of the reference: one op at a time, nothing freed, nothing written over."""
+    """An independent reference: one op at a time, nothing freed, nothing overwritten."""
     known: dict[SSAValue, NumpyArray] = dict(zip(block.args, arguments, strict=True))
     *ops, last = block.ops
     for op in ops:

@@ -1,4 +1,4 @@
-"""Every case and its gradient on a WebGPU device, against numpy."""
+"""Every case and its gradient on a WebGPU device, compared with numpy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tensorgrad.transforms.grad import value_and_grad
 
 
 def on_device(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
-    """The results of a module of `tg`, in order. Its kernels are judged by Tint too, as the standard writes them.
+    """Returns the results of a `tg` module, in order; Tint validates its kernels in standard WGSL too.
 
     Integers of 64 bits are none of the standard's.
     """

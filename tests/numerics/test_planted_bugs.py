@@ -1,4 +1,4 @@
-"""Bugs of more classes, each planted in what a pass leaves: the compiler that checks itself names the pass."""
+"""More classes of bugs, each planted in the output of a pass: verification names the pass."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Plant = Callable[[ModuleOp], None]
 
 
 def first(module: ModuleOp, kind: type[Operation], holds: Callable[[Any], bool] = lambda op: True) -> Any:
-    """The first op of a kind for which something holds."""
+    """Returns the first op of a class that satisfies a condition."""
     return next(op for op in module.walk() if isinstance(op, kind) and holds(op))
 
 
@@ -47,7 +47,7 @@ def erase(op: Operation) -> None:
 
 
 def loses_a_path(module: ModuleOp) -> None:
-    """A value is used twice; its derivative counts one of the uses."""
+    """A value has two uses, but its derivative counts only one of them."""
     loss = next(op for op in module.ops if isinstance(op, FuncOp) and not op.sym_visibility)
     sums = [op for op in loss.walk() if isinstance(op, arithmetic.AddOp)]
     sums[-1].results[0].replace_all_uses_with(sums[-1].operands[0])
@@ -74,7 +74,7 @@ def shifts_a_view(module: ModuleOp) -> None:
 
 
 def breaks_ties_anew(module: ModuleOp) -> None:
-    """A comparison of equals goes the other way."""
+    """A comparison of equal values has the opposite outcome."""
     op = first(module, arith.CmpfOp, lambda op: op.predicate.value.data in (2, 3))
     op.properties["predicate"] = IntegerAttr(op.predicate.value.data ^ 1, i64)
 
@@ -86,26 +86,26 @@ def loses_nan(module: ModuleOp) -> None:
 
 
 def forgets_a_term(module: ModuleOp) -> None:
-    """A sum takes its last term instead of adding it to those before."""
+    """A sum returns its last term instead of accumulating."""
     op = first(module, arith.AddfOp, lambda op: isinstance(op.parent_op(), GenericOp))
     op.results[0].replace_all_uses_with(op.operands[1])
     erase(op)
 
 
 def loses_a_part(module: ModuleOp) -> None:
-    """The last part of a kernel that was divided never runs."""
+    """The last part of a divided kernel never runs."""
     erase([op for op in module.walk() if isinstance(op, buf.KernelOp)][-1])
 
 
 def goes_on_from_nothing(module: ModuleOp) -> None:
-    """A later part of a sum does not add what the first has left."""
+    """A later part of a sum does not add the first part's result."""
     op = [op for op in module.walk() if isinstance(op, arith.AddfOp)][-1]
     op.results[0].replace_all_uses_with(op.operands[1])
     erase(op)
 
 
 def runs_in_another_order(module: ModuleOp) -> None:
-    """A kernel runs before what it reads is written."""
+    """A kernel runs before its input is written."""
     kernels = [op for op in module.walk() if isinstance(op, buf.KernelOp)]
     block = kernels[0].parent
     assert block is not None and len(kernels) > 1
@@ -115,7 +115,7 @@ def runs_in_another_order(module: ModuleOp) -> None:
 
 
 def corrects_the_first_step_alone(module: ModuleOp) -> None:
-    """The correction of a bias is the same at every step."""
+    """The bias correction is the same at every step."""
     text, wrong = "sqrt(1 - beta2 ** step)", "sqrt(1 - beta2)"
     for function in (op for op in module.ops if isinstance(op, FuncOp) and op.arg_attrs is not None):
         slots = [dict(one.data) for one in cast("ArrayAttr[DictionaryAttr]", function.arg_attrs)]
@@ -126,7 +126,7 @@ def corrects_the_first_step_alone(module: ModuleOp) -> None:
 
 
 def exchanges_results(module: ModuleOp) -> None:
-    """Two results of one shape lie in each other's place."""
+    """Two results of the same shape are swapped."""
     one, other = (
         op
         for op in module.walk()
@@ -136,7 +136,7 @@ def exchanges_results(module: ModuleOp) -> None:
 
 
 def starts_a_maximum_at_zero(module: ModuleOp) -> None:
-    """The greatest of negative numbers is 0."""
+    """A maximum starts at 0, so it is wrong for negative numbers."""
     found = [op for op in module.walk() if isinstance(op, arith.ConstantOp) and "0xff800000" in str(op.value)]
     assert found
     for op in found:
@@ -144,18 +144,18 @@ def starts_a_maximum_at_zero(module: ModuleOp) -> None:
 
 
 def compares_without_signs(module: ModuleOp) -> None:
-    """A comparison takes negative integers for large ones."""
+    """A signed comparison becomes unsigned."""
     op = first(module, arith.CmpiOp, lambda op: op.predicate.value.data in (2, 4))
     op.properties["predicate"] = IntegerAttr(op.predicate.value.data + 4, i64)
 
 
 def function(f: Callable[..., Any], *inputs: Any, target: Target = CPU) -> tuple[ModuleOp, list[ModulePass]]:
-    """A traced function, and the passes for a target."""
+    """Returns a traced function, and the passes for a target."""
     return tg.trace(f, *inputs), list(inference_passes(target))
 
 
 def step(f: Callable[..., Any]) -> tuple[ModuleOp, list[ModulePass]]:
-    """The training step of a layer, and its passes."""
+    """Returns the training step of a layer, and its passes."""
     model, optimizer = tg.nn.Linear(8, 8), tg.optim.adam(0.01)
     made = tg.compile(model, loss=f, optimizer=optimizer, inputs={"x": (64, 8)}, device="cpu")._compilation
     return made.traced.clone(), made.down_to_kernels()

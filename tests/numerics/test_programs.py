@@ -1,4 +1,4 @@
-"""Random programs: every level and a device compute what the reference does, and gradients are those of the values."""
+"""Random programs: every level and a device agree with the reference, and gradients with central differences."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def some(count: int) -> settings:
 
 
 def differentiated(program: Program) -> ModuleOp:
-    """The program's results in f32 and, behind them, the gradients of the first."""
+    """Returns the program's results in f32, followed by the gradients of the first."""
     module = traced(program.function, [np.asarray(x, np.float32) for x in program.samples(0)])
     apply(GradPass(wrt=tuple(range(len(program.inputs)))), module)
     # Without their roles the gradients are results like all others, which a device gives back.

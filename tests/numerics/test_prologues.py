@@ -1,4 +1,4 @@
-"""Contractions that compute their operands: values on the device for software adapters and GPUs, at awkward sizes."""
+"""Contractions with prologues: values on the device, for software adapters and GPUs, at odd sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def indices(below: int, *shape: int) -> np.ndarray:
 
 
 def both_sides(x: Any, w: Any) -> Any:
-    """What maps zero to one: an edge that a block passes must not count."""
+    """A prologue that maps zero to one: elements beyond an edge must not count."""
     return tg.exp(x) @ (tg.relu(w) + 1.0)
 
 
@@ -58,12 +58,12 @@ def gathered(t: Any, i: Any, w: Any) -> Any:
 
 
 def batched(x: Any, m: Any, w: Any) -> Any:
-    """One mask for all of a batch."""
+    """One mask for the whole batch."""
     return (x * tg.sigmoid(m)) @ (w + 1.0)
 
 
 def convolved(x: Any, w: Any) -> Any:
-    """Zeros around an image are zeros, whatever the prologue makes of them."""
+    """Padding stays zero, whatever the prologue would make of zeros."""
     return tg.relu(tg.conv2d(tg.exp(x), w * w + 1.0, padding=1, stride=2))
 
 
@@ -72,13 +72,13 @@ def weights(x: Any, w: Any) -> Any:
 
 
 def squared(x: Any) -> Any:
-    """Both operands are of one buffer."""
+    """Both operands read the same buffer."""
     y = tg.relu(x) + 0.5
     return y @ y.T
 
 
 def triangular(x: Any) -> Any:
-    """An operand of indices alone."""
+    """An operand computed from indices alone."""
     n = x.shape[0]
     i, k = tg.arange(n), tg.arange(n)
     return tg.cast(k[None, :] <= i[:, None], "f32") @ x
@@ -104,7 +104,7 @@ FORMS: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prologues are taken wherever they can be, whatever they cost."""
+    """Makes prologues fuse wherever possible, regardless of their cost."""
     passes = pipelines.device_passes
 
     def forced(*args: Any, **options: Any) -> list[ModulePass]:
@@ -135,7 +135,7 @@ def test_operands_are_computed(device: WebGPUDevice, target: Target, form: str) 
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 @pytest.mark.parametrize("form", ["both sides", "normalized", "of one-hot", "gathered", "convolved"])
 def test_under_every_schedule_nearby(device: WebGPUDevice, target: Target, form: str) -> None:
-    """Blocks, chunks in workgroup memory, broadcasts and steps that the tuner would try."""
+    """Blocks, chunks in workgroup memory, broadcasts and unrolling that the tuner would try."""
     function, make = FORMS[form]
     inputs, tried, count = make(), 0, 1
     while tried < count:

@@ -1,4 +1,4 @@
-"""Barriers of shaders: kernels as they are have no race, and a missing barrier is found wherever it stood."""
+"""Barriers of shaders: emitted kernels have no race, and the removal of any barrier is detected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gradients(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def rows(x: Any, y: Any) -> Any:
-    """Several reductions over one row, with work between them and behind."""
+    """Several reductions over one row, with work between and after them."""
     return tg.softmax(x * y, axis=-1) * tg.mean(x, axis=-1, keepdims=True)
 
 
@@ -54,7 +54,7 @@ def kernels_of(module: ModuleOp) -> Iterator[wgsl.KernelOp]:
 
 
 def lowered(name: str, variant: Variant, target: Target) -> ModuleOp:
-    """A program's kernels."""
+    """Returns a program's kernels."""
     function, inputs = PROGRAMS[name]
     module = trace(function, *inputs)
     for one in passes_of(variant, target):
@@ -63,7 +63,7 @@ def lowered(name: str, variant: Variant, target: Target) -> ModuleOp:
 
 
 def without(kernel: wgsl.KernelOp, number: int) -> wgsl.KernelOp:
-    """The kernel without one of its barriers."""
+    """Returns the kernel without one of its barriers."""
     made = kernel.clone()
     barrier = [op for op in made.walk() if isinstance(op, wgsl.BarrierOp)][number]
     barrier.detach()
@@ -72,7 +72,7 @@ def without(kernel: wgsl.KernelOp, number: int) -> wgsl.KernelOp:
 
 
 def unnoticed(module: ModuleOp) -> list[str]:
-    """The barriers that nothing is said of when one of them is gone."""
+    """Returns the barriers whose removal is not detected."""
     missed: list[str] = []
     for name, dispatches in dispatches_of(module).items():
         kernel = next(one for one in kernels_of(module) if one.sym_name.data == name)

@@ -1,4 +1,4 @@
-"""The same key gives the same numbers at every level and on the device."""
+"""A key gives the same random numbers at every level and on the device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOGITS = np.sin(np.arange(12, dtype=np.float32)).reshape(3, 4)
 
 
 def exact(key: Any) -> list[Any]:
-    """What is the same to the last bit."""
+    """Returns the results that are equal to the last bit."""
     folded = random.fold_in(key, 7)
     return [
         random.split(key, 3),
@@ -35,7 +35,7 @@ def exact(key: Any) -> list[Any]:
 
 
 def close(key: Any) -> list[Any]:
-    """What is the same to rounding."""
+    """Returns the results that are equal up to rounding."""
     return [
         random.uniform(key, (4, 5), -2.0, 3.0),
         random.normal(key, (40, 50)),
@@ -45,7 +45,7 @@ def close(key: Any) -> list[Any]:
 
 
 def eager(function: Any, key: np.ndarray) -> list[np.ndarray]:
-    """The results without a trace."""
+    """Returns the results without a trace."""
     return [np.asarray(x) for x in function(random.fold_in(key, 0))]
 
 
@@ -83,7 +83,7 @@ def test_the_device_draws_the_same_numbers(device: WebGPUDevice) -> None:
 
 
 def test_dropout_is_computed_where_it_is_used(device: WebGPUDevice) -> None:
-    """The bits are drawn again, in the forward and in the backward pass, not stored."""
+    """The mask is computed again in the forward and in the backward pass, and never stored."""
     import tensorgrad as tg
 
     def gradient(x: Any, key: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Every archetype that a kernel can be written as, on the device, for software adapters and GPUs, at awkward sizes."""
+"""Every archetype of kernels on the device, for software adapters and GPUs, at odd sizes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _row(shape: tuple[int, ...], target: Target) -> str:
 
 @pytest.mark.parametrize("shape", [(20, 64), (17, 67), (3, 7, 516), (19, 258), (18, 31), (16, 16), (16, 9)])
 def test_a_thread_takes_steps_of_its_row(device: WebGPUDevice, shape: tuple[int, ...]) -> None:
-    """Rows in turns of eight steps, of four and of one, with steps left over or not, and their gradients."""
+    """Rows unrolled by eight, four and one, with and without remainders, and their gradients."""
 
     def norm(x: Any, scale: Any) -> Any:
         centred = x - tg.mean(x, axis=-1, keepdims=True)
@@ -112,7 +112,7 @@ def test_a_thread_takes_steps_of_its_row(device: WebGPUDevice, shape: tuple[int,
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 @pytest.mark.parametrize("shape", [(5, 700), (3, 2, 1028), (3, 4099), (7, 1024), (2, 33, 68), (1, 255)])
 def test_lanes_take_steps_of_a_shared_row(device: WebGPUDevice, shape: tuple[int, ...], target: Target) -> None:
-    """Whole vectors of each lane, what is left over, and rows of two axes."""
+    """Whole vectors per lane, remainders, and rows over two axes."""
     axes = tuple(range(1, len(shape)))
 
     def function(x: Any, w: Any, i: Any) -> Any:
@@ -126,7 +126,7 @@ def test_lanes_take_steps_of_a_shared_row(device: WebGPUDevice, shape: tuple[int
 
 @pytest.mark.parametrize("axis", [0, 1, (0, 2), (1, 2)])
 def test_reductions_in_turns_over_any_axes(device: WebGPUDevice, axis: int | tuple[int, ...]) -> None:
-    """Columns, planes and rows of which parts are read, some of them as whole vectors."""
+    """Unrolled reductions over columns, planes and partly read rows, some of them as whole vectors."""
 
     def function(x: Any, w: Any) -> Any:
         y = x - tg.max(x, axis=axis, keepdims=True)
@@ -169,7 +169,7 @@ def test_columns(device: WebGPUDevice, target: Target) -> None:
 
 @pytest.mark.parametrize("target", [SOFTWARE, GPU, NARROW], ids=lambda target: target.name)
 def test_pointwise_work_is_folded_into_two_dimensions(device: WebGPUDevice, target: Target) -> None:
-    """More workgroups than one dimension holds; none is lost and none runs twice (an update in place would show it)."""
+    """More workgroups than one dimension allows; each runs exactly once (in-place updates would show it)."""
     check(device, lambda x, y: x * y + tg.exp(-x), [floats(61, 97), floats(97)], target, "thread")
 
 
@@ -201,7 +201,7 @@ def test_scatters_add_in_the_same_order_on_every_run(device: WebGPUDevice) -> No
 @pytest.mark.parametrize("parts", [2, 3])
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 def test_split_reductions(device: WebGPUDevice, target: Target, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums in parts, with what stands behind them: products, gradients of weights, means, extremes, integers."""
+    """Split reductions with their epilogues: products, weight gradients, means, extrema, integers."""
     passes = pipelines.device_passes
 
     def forced(*args: Any, **options: Any) -> list[ModulePass]:
@@ -231,7 +231,7 @@ def test_split_reductions(device: WebGPUDevice, target: Target, parts: int, monk
 
 @pytest.mark.parametrize("shape", [(2, 17, 64, 16), (4, 9, 40, 14), (3, 11, 13, 40), (3, 7, 89, 9)])
 def test_a_thread_takes_neighbouring_points(device: WebGPUDevice, shape: tuple[int, ...]) -> None:
-    """Vectors, pairs and single points, of operands at equal places, repeated ones, shifted ones and gathered ones."""
+    """Vectors, pairs and single points; operands at equal, broadcast, shifted and gathered positions."""
     indices = RNG.integers(0, shape[3], shape[3]).astype(np.int32)
 
     def function(x: Any, b: Any, i: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Derivatives at NaN, at bounds and at infinities, as PyTorch has them: at every level and on the device."""
+"""Derivatives at NaN, bounds and infinities equal PyTorch's, at every level and on the device."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_as_pytorch(device: WebGPUDevice, name: str) -> None:
 
 
 def every_way(device: WebGPUDevice, function: Callable[..., Any], inputs: list[NumpyArray]) -> Any:
-    """The gradients of the sum of a function's results, at every level and on the device."""
+    """Returns the gradients of the sum of a function's results, at every level and on the device."""
 
     def total(*xs: Any) -> Any:
         return tg.sum(function(*xs))
@@ -75,7 +75,7 @@ def every_way(device: WebGPUDevice, function: Callable[..., Any], inputs: list[N
 
 
 def test_padding_of_max_pool_has_no_share() -> None:
-    """PyTorch gives all to the first of equals; here they share it, without the padding."""
+    """PyTorch gives the whole cotangent to the first maximum; here ties share it, without the padding."""
     x = np.full((1, 1, 3), -INF, np.float32)
 
     found = np.asarray(tg.grad(lambda x: tg.sum(tg.max_pool(x, 2, 1, padding=1)))(x))

@@ -1,4 +1,4 @@
-"""Derivatives where a function has a kink, a pole, ties, or no derivative at all."""
+"""Derivatives at kinks, poles and ties, and where a function has none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INF, NAN = np.inf, np.nan
 
 
 def gradients(function: Function, *inputs: NumpyArray) -> list[NumpyArray]:
-    """The gradients of the sum of a function by its float arguments, equal at every level."""
+    """Returns the gradients of the sum of a function by its float arguments, equal at every level."""
     wrt = [position for position, x in enumerate(inputs) if x.dtype.kind == "f"]
     module = with_gradient(traced(lambda *xs: reductions.sum(function(*xs)), inputs), wrt)
     (_, expected), *rest = levels(module, inputs)

@@ -1,4 +1,4 @@
-"""Every case, every gradient and a training step, run by upstream MLIR from what `buf-to-upstream` leaves of `buf`."""
+"""Every case, gradient and a training step, run by upstream MLIR on the output of `buf-to-upstream`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ EXCLUDED: dict[str, str] = {
 
 
 class Comparison:
-    """Modules that go to upstream together, and what is wrong with what comes back."""
+    """Modules that upstream MLIR runs together, and the differences of their results."""
 
     def __init__(self) -> None:
         self.batch = Batch()

@@ -1,4 +1,4 @@
-"""Every op against numpy, in the reference and at every level below it."""
+"""Every op compared with numpy, in the reference and at every level below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiler that checks itself names the pass that changes a value, and is silent where none does."""
+"""Verification names the pass that changes a value, and reports nothing for correct passes."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def loss(model: tg.nn.Module, x: tg.Tensor) -> tg.Tensor:
 
 
 def training(device: Any, **options: Any) -> tg.Training:
-    """A small training, of which tests take the passes."""
+    """A small training, whose passes are tested."""
     settings = {"optimizer": tg.optim.adam(0.01), "inputs": {"x": (64, 8)}, **options}
     return tg.compile(tg.nn.Linear(8, 8), loss=loss, device=device, **settings)
 
 
 def verified(module: ModuleOp, passes: list[ModulePass], plant: Callable[[ModuleOp], None], where: int) -> None:
-    """Runs passes, each with a check behind it, and damages what one of them leaves."""
+    """Runs passes with a check after each, and corrupts the output of one of them."""
     verifier = NumericsVerifier(module)
     for number, one in enumerate(passes):
         one.apply(Context(), module)
@@ -68,7 +68,7 @@ def verified(module: ModuleOp, passes: list[ModulePass], plant: Callable[[Module
 
 
 def swap(name: str) -> Callable[[ModuleOp], None]:
-    """A bug: the operands of some ops are the wrong way round. A single one may be the shift that a softmax cancels."""
+    """A bug: the operands of some ops are swapped. A single swap may be the shift that a softmax cancels."""
 
     def plant(module: ModuleOp) -> None:
         found = [op for op in module.walk() if op.name == name]
@@ -80,7 +80,7 @@ def swap(name: str) -> Callable[[ModuleOp], None]:
 
 
 def add_for_multiply(module: ModuleOp) -> None:
-    """A bug: the last product of a derivative is a sum."""
+    """A bug: the last product of a derivative becomes a sum."""
     op = [op for op in find_function(module, "loss").walk() if isinstance(op, arithmetic.MulOp)][-1]
     made = arithmetic.AddOp.create(operands=op.operands, result_types=[op.results[0].type])
     made.location = op.location
@@ -92,7 +92,7 @@ def add_for_multiply(module: ModuleOp) -> None:
 
 
 def overlap(module: ModuleOp) -> None:
-    """A bug: two temporary values have the same bytes."""
+    """A bug: two temporary values share bytes."""
     views = [op for op in module.walk() if isinstance(op, buf.ViewOp) and "tg.name" not in op.attributes]
     by_arena: dict[Any, list[buf.ViewOp]] = {}
     for view in views:
@@ -139,7 +139,7 @@ def test_a_planted_bug_is_blamed_on_its_pass(name: str) -> None:
 
 
 def without_barriers(module: ModuleOp) -> None:
-    """A bug that software adapters hide: no invocation waits for the others."""
+    """A bug that software adapters hide: barriers are missing."""
     barriers = [op for op in module.walk() if isinstance(op, wgsl.BarrierOp)]
     assert barriers
     for op in barriers:
@@ -157,7 +157,7 @@ def test_a_missing_barrier_is_blamed_on_its_pass(name: str) -> None:
 
 
 def test_a_permuted_epilogue_is_blamed_on_fuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The grid is square, so that nothing but values shows it."""
+    """The grid is square, so only values reveal it."""
 
     def permuted(first: Parts, second: Parts) -> list[int] | None:
         loops = aligned_loops(first, second)
@@ -180,7 +180,7 @@ func.func @f(%w: tensor<8x8xf32> {tg.name = "w", tg.role = "parameter"})
 
 
 def test_an_update_over_what_other_points_read_is_blamed_on_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel writes the sum of a matrix and its transpose over the matrix."""
+    """A kernel overwrites a matrix with the sum of the matrix and its transpose."""
     for module in (graph, plan_memory_pass):
         monkeypatch.setattr(module, "writes_in_place", lambda *_: True)
     with pytest.raises(NumericsError, match=r"^plan-memory: the kernel at .* writes result 0 over operand 0"):
@@ -223,7 +223,7 @@ def test_other_trainings_that_are_compiled_rightly(options: dict[str, Any]) -> N
 
 
 class Wrong(ModulePass):
-    """A pass of a user's with a bug."""
+    """A user-defined pass with a bug."""
 
     name = "wrong"
 
@@ -285,7 +285,7 @@ def test_the_file_of_a_pass_on_kernels_shows_it_again(
 
 
 def silent(case: Case, target: Target) -> None:
-    """Compiles a case, and its gradient where it has one, with a check behind every pass."""
+    """Compiles a case, and its gradient if it has one, with a check after every pass."""
     pairs = [(case.function, list(case.inputs))]
     if case.derivative:
         inputs = [np.asarray(x, np.float32) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)]

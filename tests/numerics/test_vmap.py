@@ -1,4 +1,4 @@
-"""`vmap` of every case against a Python loop over the examples, and how it nests."""
+"""`vmap` of every case compared with a Python loop over the examples, and nested `vmap`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ WITH_INPUTS = [case for case in CASES if case.inputs]
 
 
 def examples(x: NumpyArray) -> list[NumpyArray]:
-    """Different examples of the same elements, so that indices stay in range."""
+    """Returns different examples with the same elements, so that indices stay in range."""
     return [np.array(one) for one in (x, np.roll(x, 1), np.flip(x))]
 
 
 def ran(function: Any, inputs: list[NumpyArray]) -> NumpyArray:
-    """A function's result, traced: in an eager call an index out of range is known, and an error."""
+    """Returns a function's result, traced, as an eager call with an index out of range raises an error."""
     return reference(traced(function, inputs), inputs)[0]
 
 
@@ -54,7 +54,7 @@ def test_one_argument_has_examples(case: Case) -> None:
 
 
 def length(function: Any, inputs: list[NumpyArray]) -> int:
-    """How many ops a function is."""
+    """Returns the number of ops of a function."""
     return sum(1 for _ in traced(function, inputs).walk())
 
 
@@ -86,7 +86,7 @@ def test_random_numbers_of_many_keys_are_drawn_at_once() -> None:
 
 @pytest.mark.parametrize("case", SMOOTH[::7], ids=lambda case: case.id)
 def test_gradients_of_every_example(case: Case) -> None:
-    """`vmap` of `grad`, and `grad` of the sum over `vmap`: both are a loop over `grad`."""
+    """`vmap` of `grad`, and `grad` of the sum over `vmap`, both equal a loop over `grad`."""
     wrt = next(i for i, x in enumerate(case.inputs) if x.dtype.kind == "f")
 
     def loss(*inputs: Any) -> Any:

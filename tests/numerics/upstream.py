@@ -1,7 +1,7 @@
-"""Runs modules of `buf` by upstream MLIR: `mlir-opt` verifies and lowers them, `mlir-cpu-runner` runs them.
+"""Runs `buf` modules with upstream MLIR: `mlir-opt` verifies and lowers them, `mlir-cpu-runner` runs them.
 
-Many functions go into one file. Its `main` reads every argument from standard input into one block of bytes, calls the
-functions on views of it, and writes the block to standard output, so that values keep their bits.
+Many functions are combined in one file. Its `main` reads all arguments from standard input into one block of bytes,
+calls the functions on views of it, and writes the block to standard output, so that values keep their bits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def tool(name: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a named buffer lies among a function's arguments: in which one, and from which byte on."""
+    """The location of a named buffer: the argument that contains it, and its byte offset."""
 
     slot: Slot
     argument: int
@@ -62,7 +62,7 @@ class Place:
 
 
 def places(function: FuncOp) -> list[Place]:
-    """The named buffers of a function of `buf`, by where the pass will put them."""
+    """Returns the named buffers of a `buf` function, by the location that the pass will assign."""
     block = function.body.block
     found: list[Place] = []
     slots = zip(block.args, arguments_of(function), strict=True)
@@ -89,7 +89,7 @@ def _bytes(place: Place) -> int:
 
 @dataclass
 class _Call:
-    """One call in a batch: its named buffers, and where its arguments lie in the block of bytes."""
+    """A call in a batch: its named buffers, and the locations of its arguments in the block of bytes."""
 
     places: list[Place]
     offsets: list[int]
@@ -136,7 +136,7 @@ class Batch:
         self._texts += [str(op) for op in module.body.block.ops]
 
     def text(self) -> str:
-        """The whole file."""
+        """Returns the whole file."""
         size = max(self._size, 1)
         main = "\n    ".join(line.replace("SIZE", str(size)) for line in self._main)
         return f"""builtin.module {{
@@ -188,7 +188,7 @@ def _results(call: _Call, after: NumpyArray) -> dict[str, NumpyArray]:
 
 
 def _call(command: Sequence[str], given: bytes, file: Path | None = None) -> bytes:
-    """What a command prints, given a file of its input; an error carries what it complains about."""
+    """Returns a command's output for an input file; raises an error with its diagnostics."""
     if file is None:
         done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS, check=False)
     else:

@@ -1,4 +1,4 @@
-"""The node cases of ONNX's own backend test suite, built in process, and how they run here."""
+"""The node cases of ONNX's own backend test suite, built in process, and functions that run them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NumpyArray = np.ndarray[Any, np.dtype[Any]]
 
 @functools.cache
 def cases() -> dict[str, Any]:
-    """The suite's node cases by name, each with a model, and inputs and outputs in memory."""
+    """Returns the suite's node cases by name, each with a model, and inputs and outputs in memory."""
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():  # those of the suite's own numpy code
@@ -36,7 +36,7 @@ def cases() -> dict[str, Any]:
 
 @functools.cache
 def halves() -> frozenset[str]:
-    """The names of cases with inputs or outputs of f16, which not every device has."""
+    """Returns the names of cases with f16 inputs or outputs, which not every device supports."""
 
     def has_halves(graph: onnx.GraphProto) -> bool:
         values = [*graph.input, *graph.output]
@@ -46,7 +46,7 @@ def halves() -> frozenset[str]:
 
 
 def plain(value: Any) -> Any:
-    """A case's input or output as numpy arrays, lists of them, or None."""
+    """Returns a case's input or output as numpy arrays, lists of them, or None."""
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
     if isinstance(value, list):
@@ -113,12 +113,12 @@ def _typed(value: Any, dtype: Any) -> Any:
 
 
 def on_reference(run: Run) -> list[NumpyArray]:
-    """The results of a traced case by numpy, in order."""
+    """Returns the results of a traced case by numpy, in order."""
     return list(TensorExecutor(run.traced()).call(run.flat))
 
 
 def on_device(run: Run, device: WebGPUDevice) -> list[NumpyArray]:
-    """The results of a case that is compiled to WGSL, on a device, in order."""
+    """Returns the results of a case, compiled to WGSL, on a device, in order."""
     module, target = run.traced(), device.target
     executor = TensorExecutor(module)
     names, results = [slot.name for slot in executor.arguments], [slot.name for slot in executor.results]

@@ -1,4 +1,4 @@
-"""Which node cases don't pass, and why: the table `onnx_exceptions.json`, and what writes it when run as a script."""
+"""The node cases that fail, and why: reads the table `onnx_exceptions.json`, and writes it when run as a script."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def load() -> dict[str, dict[str, str]]:
 
 
 def reason(name: str, error: Exception) -> str | None:
-    """Why a case fails, None where nobody has said so."""
+    """Returns why a case fails; None if no reason is given."""
     if isinstance(error, AssertionError):
         return JUDGED.get(name)
     return next((found for pattern, found in RULES if re.search(pattern, str(error))), None)
 
 
 def main() -> int:
-    """Runs every case and writes the file; returns 1 where a failure has no reason."""
+    """Runs every case and writes the file; returns 1 if a failure has no reason."""
     import warnings
 
     from tensorgrad.runtime.webgpu import WebGPUDevice

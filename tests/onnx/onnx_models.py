@@ -1,4 +1,4 @@
-"""Small ONNX models made by hand."""
+"""Small handwritten ONNX models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def model_of(
     element: int = FLOAT,
     **model: Any,
 ) -> onnx.ModelProto:
-    """A model of nodes; inputs are of one element type, outputs of any shape."""
+    """Returns a model of nodes; inputs have one element type, outputs any shape."""
     graph = helper.make_graph(
         nodes,
         "graph",
@@ -38,7 +38,7 @@ def model_of(
 
 
 def weights(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Reproducible small f32 numbers."""
+    """Returns reproducible small f32 numbers."""
     return (np.random.default_rng([seed, *shape]).normal(size=shape) * 0.5).astype(np.float32)
 
 
@@ -51,7 +51,7 @@ MLP_WEIGHTS = {
 
 
 def mlp(batch: int | str = "N") -> onnx.ModelProto:
-    """What PyTorch exports of two linear layers with a relu between them."""
+    """Returns what PyTorch exports for two linear layers with a relu between them."""
     return model_of(
         [
             helper.make_node("Gemm", ["x", "net.0.weight", "net.0.bias"], ["h"], transB=1),
@@ -65,6 +65,6 @@ def mlp(batch: int | str = "N") -> onnx.ModelProto:
 
 
 def mlp_value(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same by numpy."""
+    """Returns the same model's result, by numpy."""
     h = np.maximum(x @ MLP_WEIGHTS["net.0.weight"].T + MLP_WEIGHTS["net.0.bias"], 0)
     return h @ MLP_WEIGHTS["net.2.weight"].T + MLP_WEIGHTS["net.2.bias"]

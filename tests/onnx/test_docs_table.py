@@ -1,4 +1,4 @@
-"""The table of ops in docs/reference/onnx.md is that of the code. As a script, this file writes it there."""
+"""The table of ops in docs/reference/onnx.md matches the code; run as a script, this file writes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLACE = re.compile(r"<!-- ops -->\n.*?(?=\n## )", re.DOTALL)
 
 
 def table() -> str:
-    """The ops by family, as a Markdown table."""
+    """Returns the ops by family, as a Markdown table."""
     rows = [
         f"| {family} | {', '.join(f'`{name}`' for name in names)} |" for family, names in tg.onnx.supported().items()
     ]

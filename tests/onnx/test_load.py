@@ -35,7 +35,7 @@ def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> o
 
 
 def loaded(op: str, inputs: dict[str, list[int]], opset: int, extra: dict[str, Any] | None = None, **attributes: Any):
-    """A model of one node, whose other operands are initializers."""
+    """Returns a model of one node, whose other operands are initializers."""
     made = model_of([node(op, [*inputs, *(extra or {})], ["y"], **attributes)], inputs, ["y"], extra, opset)
     return tg.onnx.load(made)
 
@@ -416,7 +416,7 @@ def test_recurrence_learns():
 
 
 def test_constants_are_read_by_their_own_dtype():
-    """An end of 2**63 - 1 is not a tensor: it is clamped, not narrowed."""
+    """A slice end of 2**63 - 1 is not a tensor: it is clamped, not narrowed."""
     ends = numpy_helper.from_array(np.array([2**63 - 1]), "e")
     made = model_of([node("Slice", ["x", "s", "e"], ["y"])], {"x": [4]}, ["y"], {"s": np.array([1])}, 13)
     made.graph.initializer.append(ends)

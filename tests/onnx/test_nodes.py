@@ -1,4 +1,4 @@
-"""ONNX's own node cases, on the reference and on a device; those that don't pass are listed, each with a reason."""
+"""ONNX's own node cases, on the reference and on a device; failing ones are listed, each with a reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXPECTED = exceptions.load()
 
 
 def part(number: int, expanded: bool | None = None) -> list[str]:
-    """Every eighth case; of all, or of those that are (or are not) an op's definition by other ops."""
+    """Returns every eighth case; of all, or only of those that are (or are not) defined by other ops."""
     chosen = [name for name in cases() if expanded is None or ("_expanded" in name) == expanded]
     return chosen[number::PARTS]
 
@@ -56,7 +56,7 @@ def test_expanded_on_device(device: WebGPUDevice, number: int) -> None:
 
 
 def test_counts() -> None:
-    """As the parts show: what is not listed passes."""
+    """All cases that are not listed pass."""
     names = set(cases())
     failing = set(EXPECTED["reference"])
     assert failing <= names
@@ -75,7 +75,7 @@ def test_reasons() -> None:
 
 
 def test_most_cases_compute_from_inputs() -> None:
-    """Few cases have constants for all of their inputs."""
+    """In few cases all inputs are constants."""
     fixed = 0
     for name, case in cases().items():
         if name in EXPECTED["reference"]:

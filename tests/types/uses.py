@@ -1,4 +1,4 @@
-"""Right and wrong uses for `tests/unit/test_typed.py`, which runs pyright: a marked line breaks the rule it names."""
+"""Correct and incorrect uses for `tests/unit/test_typed.py`; a marked line violates the rule that it names."""
 
 from typing import assert_type
 

@@ -1,4 +1,4 @@
-"""Arrays that the tests of the Array API compute with, and its dtypes."""
+"""Sample arrays and dtypes for the tests of the Array API."""
 
 from __future__ import annotations
 

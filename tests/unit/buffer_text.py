@@ -1,4 +1,4 @@
-"""Builds the text of `buf` functions for tests, and runs them by numpy."""
+"""Builds `buf` functions as text for tests, and runs them with numpy."""
 
 from __future__ import annotations
 

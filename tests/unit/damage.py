@@ -1,4 +1,4 @@
-"""Damage to files, drawn by seed, and what a damaged file may come to."""
+"""Damages files at random, by seed, and checks that they are read or refused."""
 
 from __future__ import annotations
 

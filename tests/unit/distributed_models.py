@@ -1,4 +1,4 @@
-"""A model that shows whether a group's step is that of one process, and what trains it."""
+"""A model whose step depends on the whole batch, to compare a group with a single process."""
 
 from __future__ import annotations
 

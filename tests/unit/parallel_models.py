@@ -1,4 +1,4 @@
-"""Models of three kinds, and what trains them alone or in a group."""
+"""Three kinds of models, to train alone or in a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients that are added up over micro-batches: the update is that of one large batch, and of PyTorch's loop."""
+"""Gradient accumulation over micro-batches: the update is that of one large batch, and of PyTorch's loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Index maps: simplification keeps every value, whatever views are stacked."""
+"""Index maps: simplification preserves every value of stacked views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The namespace of the Array API standard: names and signatures, and every function against NumPy's of that name."""
+"""The Array API namespace: names and signatures, and every function compared with NumPy's of that name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Functions of other libraries that take the arrays of any library, on tensorgrad's.
+"""Array-agnostic functions of other libraries on tensorgrad's arrays.
 
-SciPy reads its switch when it is imported, and scikit-learn asks for SciPy's, so each runs in a process of its own.
+SciPy reads its environment variable on import, and scikit-learn depends on it, so each runs in a separate process.
 """
 
 from __future__ import annotations

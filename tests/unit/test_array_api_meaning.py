@@ -1,4 +1,4 @@
-"""The namespace of the Array API standard: dtypes, promotion, inspection, derivatives, linear algebra, errors."""
+"""The Array API namespace: dtypes, promotion, inspection, derivatives, linear algebra, errors."""
 
 from __future__ import annotations
 

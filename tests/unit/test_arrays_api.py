@@ -1,4 +1,4 @@
-"""What joining, sorting, reducing and indexing refuse, and what their derivatives give at edges."""
+"""Joining, sorting, reducing and indexing: what they reject, and their derivatives in edge cases."""
 
 from __future__ import annotations
 

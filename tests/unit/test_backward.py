@@ -1,4 +1,4 @@
-"""`backward()`: leaves and graphs, modes, hooks, changes in place, and derivatives of gradients."""
+"""`backward()`: leaves and graphs, modes, hooks, in-place changes, and derivatives of gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch norm against PyTorch's: results, gradients and running statistics over several steps, on both devices."""
+"""Batch norm compared with PyTorch's: results, gradients and running statistics over several steps, on both devices."""
 
 from __future__ import annotations
 

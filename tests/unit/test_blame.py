@@ -1,4 +1,4 @@
-"""What makes a step's first NaN or infinity is found: the op, its line, and whose derivative it is."""
+"""`Training.blame` finds the origin of a step's first NaN or infinity: the op, its line, and its phase."""
 
 from __future__ import annotations
 

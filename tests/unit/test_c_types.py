@@ -1,4 +1,4 @@
-"""The C types that wgpu-py asks for by name are found at once, and are those that cffi finds by itself."""
+"""The C types that wgpu-py looks up by name are parsed at once, and equal those that cffi finds itself."""
 
 from __future__ import annotations
 

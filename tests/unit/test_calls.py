@@ -1,4 +1,4 @@
-"""Calls of public functions: other libraries' names of arguments, and what a call that doesn't fit says."""
+"""Calls of public functions: argument names of other libraries, and error messages of invalid calls."""
 
 from __future__ import annotations
 

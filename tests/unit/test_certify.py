@@ -1,6 +1,6 @@
-"""Memory plans are certified on symbols: right ones pass, and each kind of wrong one is named.
+"""Memory plans are certified symbolically: correct ones pass, and each kind of error is named.
 
-Those of loops and branches are in numerics/test_control_flow.py.
+Plans with loops and branches are tested in numerics/test_control_flow.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chains of gradient transformations, against optax' formulas in float64, and against PyTorch where it has the same."""
+"""Chains of gradient transformations, compared with optax's formulas in float64, and with PyTorch."""
 
 from __future__ import annotations
 

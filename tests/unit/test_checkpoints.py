@@ -1,4 +1,4 @@
-"""Checkpoints: a training continues bit for bit, other readers understand them, and nothing loads by halves."""
+"""Checkpoints: training resumes bit for bit, other readers can read them, and loading is all or nothing."""
 
 from __future__ import annotations
 

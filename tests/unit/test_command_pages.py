@@ -1,4 +1,4 @@
-"""Each command has a page like a manual's, with the synopsis and options of its parser; `test_docs` runs examples."""
+"""Each command has a manual page, with the synopsis and options of its parser; `test_docs` runs examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tg devices`, `tg inspect`, `tg run` and `tg cache`: tables for people, JSON for programs, answers to bad input."""
+"""`tg devices`, `inspect`, `run` and `cache`: tables for people, JSON for programs, and errors for bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of commit messages."""
+"""The checker of commit messages."""
 
 from __future__ import annotations
 

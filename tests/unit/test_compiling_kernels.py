@@ -1,4 +1,4 @@
-"""Pipelines that several threads make: the same results and the same errors as one after another."""
+"""Pipelines created by several threads: the same results and errors as one after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tg completion`: the script for bash completes what a user types, and every shell's names all subcommands."""
+"""`tg completion`: the bash script completes what a user types, and every shell's script names all subcommands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scan` and `cond`: values and derivatives against Python loops and branches, and wrong use."""
+"""`scan` and `cond`: values and derivatives compared with Python loops and branches, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be given where an array is wanted, and what becomes of it."""
+"""Conversion of array-like inputs: what is accepted, and what it becomes."""
 
 from __future__ import annotations
 

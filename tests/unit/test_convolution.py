@@ -1,4 +1,4 @@
-"""Convolutions, pooling and einsum at the API: settings, laws that they obey, and errors."""
+"""Convolutions, pooling and einsum in the API: settings, identities, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step of each workload costs at most: on the software adapter, and on what every WebGPU device has."""
+"""Upper bounds on a step's cost for each workload: on the software adapter, and on any WebGPU device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tg.custom_vjp`: a derivative of one's own, at every order, on every backend."""
+"""`tg.custom_vjp`: custom derivatives, at every order, on every backend."""
 
 from __future__ import annotations
 

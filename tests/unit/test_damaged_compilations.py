@@ -1,6 +1,6 @@
-"""Damaged files that a compilation reads: tuned schedules, kept programs, targets, and IR below `tg`.
+"""Damaged files that a compilation reads: tuned schedules, cached programs, targets, and IR below `tg`.
 
-Each is used as far as it goes: what it compiles to is checked, or refused by one error of ours.
+Each is compiled and run: either the result is correct, or one error of ours is raised.
 """
 
 from __future__ import annotations

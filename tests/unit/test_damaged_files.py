@@ -1,6 +1,6 @@
-"""Files that are damaged: each is read, or refused by one error of ours, in time and with nothing changed.
+"""Damaged files: each is read, or refused by one error of ours, quickly and without changing anything.
 
-Damage is drawn by seed: bytes and pieces of text that are changed, dropped and repeated, and JSON whose nodes are.
+Damage is random, by seed: bytes, pieces of text and JSON nodes are changed, dropped and repeated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batches: what is in them, in which order, and that any place in them is found again."""
+"""Batches: their contents and order, and resuming at any position."""
 
 from __future__ import annotations
 

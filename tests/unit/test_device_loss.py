@@ -1,4 +1,4 @@
-"""Devices that are lost in the middle of a run: what a program says then, and how it goes on."""
+"""Device loss in the middle of a run: errors, and recovery."""
 
 from __future__ import annotations
 

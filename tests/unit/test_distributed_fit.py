@@ -1,4 +1,4 @@
-"""`tg.fit` by a group: the run of one process, whose files and words are the first one's."""
+"""`tg.fit` in a group equals the run of one process; only the first process writes files and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a training that a group runs: whole where it is read, in files of the first process, for any number."""
+"""The state of a training in a group: read as whole values, written by the first process, for any group size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training offers beside its step, by a group: as if one process had the whole batch, or refused at once."""
+"""Methods of a training in a group, other than `step`: results as for the whole batch, or an immediate error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tg.fit` does about numbers that are NaN or infinite, and about metrics that there are none of."""
+"""`tg.fit` with losses and parameters that are NaN or infinite, and with missing metrics."""
 
 from __future__ import annotations
 

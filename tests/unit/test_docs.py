@@ -1,18 +1,18 @@
 """The documentation's examples run: `tg-opt` and `tg` commands and Python of README.md and of the pages under docs.
 
-Of each page, blocks run in this way:
+The blocks of a page run as follows:
 
-- Lines of ```sh blocks that begin with `tg-opt`, `tg` or `python name.py` run in order, in a folder of the page's own;
-  they may end in `| filecheck FILE`.
-- ```python blocks run as one script, in another.
+- Lines of ```sh blocks that begin with `tg-opt`, `tg` or `python name.py` run in order, in a separate folder for each
+  page; they may end in `| filecheck FILE`.
+- ```python blocks run as one script, in another folder.
 - The ```mlir and ```python blocks that begin with a comment naming a file (`// name.mlir`, `# name.py`) are written
   into either folder first.
-- `<!-- output -->` on the line above a block says that it shows what was just printed: its lines occur in the output of
-  the command (or script) before it, in that order; `…` stands for whatever was left out of a line. A ```diff block
+- `<!-- output -->` on the line above a block means that it shows printed output: its lines must occur in the output of
+  the preceding command (or script), in this order; `…` matches any omitted part of a line. A ```diff block
   shows lines of the difference between the outputs of the last two commands before it. The output of a command with
   `-o` is the file that it writes.
-- `<!-- continues: other.md -->` says that the page's Python goes on with that of another page, which runs first.
-- `<!-- no-run -->` on the line above a block leaves it out.
+- `<!-- continues: other.md -->` means that the page's Python continues that of another page, which runs first.
+- `<!-- no-run -->` on the line above a block excludes it.
 """
 
 from __future__ import annotations

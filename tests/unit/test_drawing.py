@@ -1,4 +1,4 @@
-"""Large draws: the bits of the ops, in blocks and threads, and the bits there always were."""
+"""Sampling of large arrays in native code: the same bits as the ops, in blocks and threads, and fixed over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dtypes at the API: names, promotion, what arrays of 64 bits become, and integers of every width on their way."""
+"""Dtypes in the API: names, promotion, conversion of 64-bit arrays, and integers of every width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Tensor.to`: copies between devices and dtypes, gradients back through them, and memory that is shared on request."""
+"""`Tensor.to`: copies between devices and dtypes, gradients through them, and shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a block by its structure is used for no other: variations of a loop between plain rounds of it."""
+"""The cache of eager blocks by structure: variations of a loop don't reuse another block's program."""
 
 from __future__ import annotations
 

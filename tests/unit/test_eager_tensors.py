@@ -1,4 +1,4 @@
-"""Eager tensors: what is recorded and computed when, changes in place, views, and what other libraries take."""
+"""Eager tensors: recording and execution, in-place changes, views, and conversion to other libraries."""
 
 from __future__ import annotations
 

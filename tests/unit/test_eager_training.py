@@ -1,4 +1,4 @@
-"""Eager loops of models, losses and optimizers, compared with compiled steps; what they keep, and what is refused."""
+"""Eager training loops of models, losses and optimizers, compared with compiled steps; memory and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of symmetric matrices against NumPy, by reconstruction, and their derivatives."""
+"""Eigenvalues and eigenvectors of symmetric matrices: compared with NumPy, reconstruction, and derivatives."""
 
 from __future__ import annotations
 

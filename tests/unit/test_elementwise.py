@@ -1,4 +1,4 @@
-"""Element-by-element functions at the API: dtypes, operators, edges, and activations at the extremes of f32."""
+"""Elementwise functions in the API: dtypes, operators, edge cases, and activations at the extremes of f32."""
 
 from __future__ import annotations
 

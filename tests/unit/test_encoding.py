@@ -1,4 +1,4 @@
-"""Encoding: by the native library's functions and by wgpu-py's methods a step does the same."""
+"""Command encoding by the native library's functions and by wgpu-py's methods gives the same steps."""
 
 from __future__ import annotations
 

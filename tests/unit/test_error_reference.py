@@ -1,4 +1,4 @@
-"""The errors and warnings that a user can meet: each one provoked, its whole text, and its section in the reference."""
+"""Errors and warnings that users may see: each is provoked and compared with its section in the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's mistakes: one clear exception each, that names their line or argument; nothing changes."""
+"""User errors: one clear exception each, which names the user's line or argument; nothing changes."""
 
 from __future__ import annotations
 

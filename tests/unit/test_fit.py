@@ -1,4 +1,4 @@
-"""`tg.fit`: what it runs, writes and refuses, and that a run which goes on is the run that was stopped."""
+"""`tg.fit`: what it runs, writes and rejects; a resumed run equals an uninterrupted one."""
 
 from __future__ import annotations
 

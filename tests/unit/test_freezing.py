@@ -1,4 +1,4 @@
-"""Parameters that are not trained, and those that a loss does not depend on."""
+"""Frozen parameters, and parameters that a loss does not depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions and layers composed of others, beside PyTorch's: values and derivatives, in f64 on the reference."""
+"""Composed functions and layers compared with PyTorch's: values and derivatives, in f64 on the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of initial values goes back to the system."""
+"""The memory of initial values is returned to the system."""
 
 from __future__ import annotations
 

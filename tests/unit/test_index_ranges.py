@@ -1,4 +1,4 @@
-"""Indices out of range: errors while tracing where they are known, and with `checks=True` where inputs give them."""
+"""Indices out of range: errors while tracing if they are known, and with `checks=True` if they depend on inputs."""
 
 from __future__ import annotations
 

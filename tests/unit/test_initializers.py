@@ -1,4 +1,4 @@
-"""Initializers: fans, deviations and bounds."""
+"""Initializers: fans, standard deviations and bounds."""
 
 from __future__ import annotations
 

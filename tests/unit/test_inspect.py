@@ -1,4 +1,4 @@
-"""`Training.inspect`: the values of a line, forward, backward and in the update, of this step or of one of the past."""
+"""`Training.inspect`: the values of a line, forward, backward and in the update, of the current or a past step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that a host makes without the compiler are those of `tg.random`."""
+"""Random keys that the host creates without the compiler equal those of `tg.random`."""
 
 from __future__ import annotations
 

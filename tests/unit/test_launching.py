@@ -1,4 +1,4 @@
-"""`tg launch` without processes: its command lines, what it makes of launchers' words, and its answers to bad input."""
+"""`tg launch` without processes: command lines, parsing of launchers' output, and errors for bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which module may import which: the rooms, their order, and no cycle of any kind."""
+"""Which module may import which: packages, their order, and no cycle of any kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mkdocs makes for docs/learn: the data of the figures, and the files that the chapters build."""
+"""The mkdocs output for docs/learn: the data of the figures, and the files that the chapters build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`TG_LOG`: what the compiler says of its decisions."""
+"""`TG_LOG`: logs of the compiler's decisions."""
 
 from __future__ import annotations
 

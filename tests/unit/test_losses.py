@@ -1,4 +1,4 @@
-"""Losses against their formulas in numpy."""
+"""Losses compared with their formulas in numpy."""
 
 from __future__ import annotations
 

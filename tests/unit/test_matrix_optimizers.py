@@ -1,4 +1,4 @@
-"""Adafactor and Muon: what is more than an update of each element, and Muon beside PyTorch's own code."""
+"""Adafactor and Muon, whose updates are not elementwise; Muon is compared with PyTorch's implementation."""
 
 from __future__ import annotations
 

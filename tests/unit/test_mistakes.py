@@ -1,4 +1,4 @@
-"""Mistakes in calls: one exception of ours each, at the user's line, before anything has changed."""
+"""Invalid calls: one tensorgrad exception each, at the user's line, before anything has changed."""
 
 from __future__ import annotations
 

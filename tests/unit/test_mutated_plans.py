@@ -1,4 +1,4 @@
-"""A memory plan that puts two buffers that are needed at one time into the same bytes shows, whatever the two are."""
+"""A memory plan that overlaps any two simultaneously live buffers is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`import tensorgrad`: what it has, and what it does not load."""
+"""`import tensorgrad`: its names, and what it does not import."""
 
 from __future__ import annotations
 

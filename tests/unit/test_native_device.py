@@ -1,4 +1,4 @@
-"""The device `cpu`: bits for any number of threads, the pool, object code on disk, and what moves between devices."""
+"""The device `cpu`: bits independent of threads, the pool, cached object code, and moving between devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The threads that run kernels: where they sleep, when they end, and on which cores they run."""
+"""The threads that run kernels: sleeping, ending, and their cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules: how parameters are declared, found, drawn and bound."""
+"""Modules: declaring, finding, sampling and binding parameters."""
 
 from __future__ import annotations
 

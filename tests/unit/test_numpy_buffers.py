@@ -1,4 +1,4 @@
-"""The numpy executor of `buf`: allocations, arenas, what it poisons, and what it refuses."""
+"""The numpy executor of `buf`: allocations, arenas, poisoning, and errors."""
 
 from __future__ import annotations
 

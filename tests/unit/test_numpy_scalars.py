@@ -1,4 +1,4 @@
-"""The numpy meaning of the scalar ops: wrapping, signedness, saturation, NaN."""
+"""The NumPy semantics of scalar ops: wrapping, signedness, saturation, NaN."""
 
 from __future__ import annotations
 

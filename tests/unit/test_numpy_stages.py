@@ -1,4 +1,4 @@
-"""Stages run by numpy: index maps, reductions, contractions, loads, and cutting a space into pieces."""
+"""Stages interpreted with numpy: index maps, reductions, contractions, loads, and tiling of the iteration space."""
 
 from __future__ import annotations
 

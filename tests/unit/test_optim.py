@@ -1,4 +1,4 @@
-"""Optimizers, against a transcription of PyTorch's formulas."""
+"""Optimizers compared with a transcription of PyTorch's formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizers beside PyTorch's own, fed the same recorded gradients; Lion beside its paper's formula in float64."""
+"""Optimizers compared with PyTorch's on the same recorded gradients; Lion with its formula in float64."""
 
 from __future__ import annotations
 

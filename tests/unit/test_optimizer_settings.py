@@ -1,4 +1,4 @@
-"""Settings that change without another program, and groups of parameters that have their own."""
+"""Settings that change without recompiling, and parameter groups with their own settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orthogonal factors against NumPy, by reconstruction, and their derivatives."""
+"""QR factors compared with NumPy, reconstruction, and derivatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchanges that run while a step goes on: where a plan starts and awaits them, their bits, and what ends them."""
+"""Asynchronous collectives: where a plan starts and awaits them, their bits, and how they are cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizers and links of a user's own: the same kernels, state, settings and schedules as the built-in ones have."""
+"""User-defined optimizers and links: the same kernels, state, settings and schedules as built-in ones."""
 
 from __future__ import annotations
 

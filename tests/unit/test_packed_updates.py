@@ -1,4 +1,4 @@
-"""Updates of many parameters by one kernel: how many dispatches there are, and what they compute."""
+"""Updates of many parameters by one kernel: the number of dispatches, and values."""
 
 from __future__ import annotations
 

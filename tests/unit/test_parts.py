@@ -1,4 +1,4 @@
-"""Models of several parts, each with an optimizer and maybe a loss; gradients by path; other models' values."""
+"""Models of several parts, each with an optimizer and possibly a loss; gradients by path; other models' values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes of a user's own in `tg.compile`, crashes that name their pass, and the files of `TG_DUMP`."""
+"""User-defined passes in `tg.compile`, crashes that name their pass, and the files of `TG_DUMP`."""
 
 from __future__ import annotations
 

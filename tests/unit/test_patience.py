@@ -1,4 +1,4 @@
-"""Devices that don't answer, and processes that can't use their parent's."""
+"""Devices that don't respond, and child processes that can't use their parent's device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How passes and pipelines are read from text, and the driver's answers to bad input."""
+"""Parsing of passes and pipelines, and the driver's errors for bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling as PyTorch's: indices, their inverse, divisors, adaptive parts, layers, and errors."""
+"""Pooling compared with PyTorch's: indices, unpooling, divisors, adaptive pooling, layers, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`precision=`: what is stored half, what that saves, how far values move, and what is refused."""
+"""`precision=`: which values are stored as f16, the memory saved, the error, and what is refused."""
 
 from __future__ import annotations
 

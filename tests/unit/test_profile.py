@@ -1,4 +1,4 @@
-"""Profiles: what each dispatch takes, of steps that are steps as any others."""
+"""Profiles: the time of each dispatch, measured in ordinary steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled programs on disk: a hit runs no pass and is as a miss; what changes a program misses; damage is no error."""
+"""Compiled programs on disk: a hit runs no pass and equals a miss; any change misses; damage is no error."""
 
 from __future__ import annotations
 

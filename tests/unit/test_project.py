@@ -1,4 +1,4 @@
-"""The project's own rules: what is packaged, how long a file may be. `test_layers` has those of imports."""
+"""Project rules: what is packaged, and how long files may be. `test_layers` checks imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's state dicts, both ways: the same names, layouts and results as its own modules."""
+"""PyTorch's state dicts in both directions: the same names, layouts and results as PyTorch's modules."""
 
 from __future__ import annotations
 

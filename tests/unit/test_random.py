@@ -1,4 +1,4 @@
-"""Random numbers, against published vectors and JAX's numbers (0.10.2, `jax_threefry_partitionable=True`)."""
+"""Random numbers compared with published vectors and JAX (0.10.2, `jax_threefry_partitionable=True`)."""
 
 from __future__ import annotations
 

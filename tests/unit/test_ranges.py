@@ -1,4 +1,4 @@
-"""Ranges of integers hold what the ops compute, and a decided condition is what it is at every point."""
+"""Integer range analysis: ranges contain all computed values, and decided conditions hold at every point."""
 
 from __future__ import annotations
 

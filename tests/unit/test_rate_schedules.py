@@ -1,4 +1,4 @@
-"""Learning-rate schedules at their edges."""
+"""Learning-rate schedules at their boundaries."""
 
 from __future__ import annotations
 

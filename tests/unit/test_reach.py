@@ -1,4 +1,4 @@
-"""Which results of a `tg` function have a NaN for certain, by the IR alone."""
+"""Which results of a `tg` function always contain a NaN, from the IR alone."""
 
 from __future__ import annotations
 

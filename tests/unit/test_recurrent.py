@@ -1,4 +1,4 @@
-"""Recurrent layers against PyTorch: values, states and gradients; and wrong use."""
+"""Recurrent layers compared with PyTorch: values, states and gradients; and errors."""
 
 from __future__ import annotations
 

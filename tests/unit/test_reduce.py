@@ -1,4 +1,4 @@
-"""`tg reduce`: planted faults in modules of many ops are found again in modules of a few."""
+"""`tg reduce`: planted faults in large modules are reduced to modules of a few ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tg replay` and `Training.replay`: a step of the past, op by op, from its checkpoint, its key and its batch."""
+"""`tg replay` and `Training.replay`: a past step op by op, from its checkpoint, key and batch."""
 
 from __future__ import annotations
 

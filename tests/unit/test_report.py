@@ -1,4 +1,4 @@
-"""Reports of compilations and profiles of steps: what they say is what was compiled and what ran."""
+"""Reports of compilations and profiles of steps describe what was compiled and what ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resizing as PyTorch's `interpolate`: values and gradients over shapes, factors and methods, and errors."""
+"""Resizing compared with PyTorch's `interpolate`: values and gradients over shapes, factors, methods; and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training does besides steps: metrics, many steps at once, averages, other shapes, captures, coroutines."""
+"""Methods of a training other than `step`: metrics, many steps, averages, other shapes, captures, coroutines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every backend shares: the check of inputs and scalars, and handles of outputs."""
+"""What all backends share: validation of inputs and scalars, and output handles."""
 
 from __future__ import annotations
 

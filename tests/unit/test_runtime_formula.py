@@ -1,4 +1,4 @@
-"""Host formulas: what they compute, and what they refuse."""
+"""Host formulas: values, and what is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs with loops and with numbers of workgroups that a kernel writes: checks, files, and what they do."""
+"""Programs with loops and indirect dispatches: validation, files, and execution."""
 
 from __future__ import annotations
 

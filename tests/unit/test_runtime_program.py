@@ -1,4 +1,4 @@
-"""Programs as data: what is malformed, what fits a target, and the file format."""
+"""Programs as data: validation, fitting a target, and the file format."""
 
 from __future__ import annotations
 

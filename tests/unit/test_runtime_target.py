@@ -1,4 +1,4 @@
-"""Targets: profiles, JSON, and what is refused."""
+"""Targets: profiles, JSON, and what is rejected."""
 
 from __future__ import annotations
 

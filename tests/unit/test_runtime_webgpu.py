@@ -1,4 +1,4 @@
-"""Programs on a WebGPU device: values, results that last, sharing, and what the device reports."""
+"""Programs on a WebGPU device: values, lifetime of results, sharing, and device errors."""
 
 from __future__ import annotations
 

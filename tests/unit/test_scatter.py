@@ -1,4 +1,4 @@
-"""Scatters beside PyTorch's."""
+"""Scatters compared with PyTorch's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Singular values, pseudoinverses and what is computed by them, against NumPy, and their derivatives."""
+"""Singular values, pseudoinverses and functions of them, compared with NumPy, and their derivatives."""
 
 from __future__ import annotations
 

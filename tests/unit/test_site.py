@@ -1,4 +1,4 @@
-"""The documentation's site: it builds without a warning, and its tables and reference name what there is."""
+"""The documentation's site builds without warnings, and its tables and reference match the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step that its caller runs dispatch by dispatch is a step as any other, with all of its memory in view."""
+"""A step whose caller runs each dispatch is equivalent to an ordinary step, with access to all of its memory."""
 
 from __future__ import annotations
 

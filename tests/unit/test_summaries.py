@@ -1,4 +1,4 @@
-"""What objects look like when they are printed: short where they are parts of something, a table where one asks."""
+"""`repr` of objects: short within other objects, a table on request."""
 
 from __future__ import annotations
 

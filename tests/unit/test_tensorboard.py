@@ -1,4 +1,4 @@
-"""What `tg.callbacks.TensorBoard` writes, as TensorBoard reads it."""
+"""Files of `tg.callbacks.TensorBoard`, read by TensorBoard."""
 
 from __future__ import annotations
 

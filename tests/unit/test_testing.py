@@ -1,4 +1,4 @@
-"""`tg.testing`: derivatives against differences, values against values, and what the messages say."""
+"""`tg.testing`: derivatives compared with differences, values with values, and error messages."""
 
 from __future__ import annotations
 

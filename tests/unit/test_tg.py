@@ -1,4 +1,4 @@
-"""The command `tg`: tables of what dispatches take, tuned schedules, and answers to bad input."""
+"""The command `tg`: tables of dispatch times, tuned schedules, and errors for bad input."""
 
 from __future__ import annotations
 

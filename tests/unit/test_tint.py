@@ -1,4 +1,4 @@
-"""WGSL for compilers that keep to the standard, judged by Tint."""
+"""Standard WGSL, validated by Tint."""
 
 from __future__ import annotations
 

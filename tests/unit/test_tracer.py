@@ -1,4 +1,4 @@
-"""The tracer: names, roles and locations in the IR, and what eager functions give."""
+"""The tracer: names, roles and locations in the IR, and results of eager functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`jvp`, `vjp`, `jacobian` and `hessian`: at once, inside traces, nested, and on trees."""
+"""`jvp`, `vjp`, `jacobian` and `hessian`: eager, inside traces, nested, and on pytrees."""
 
 from __future__ import annotations
 

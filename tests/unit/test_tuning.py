@@ -1,4 +1,4 @@
-"""Tuning: every schedule it may try gives the same values, and what it finds is kept and used."""
+"""Tuning: every schedule that it may try has the same values, and the results are stored and used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What type checkers say of programs that use tensorgrad: right uses have types, wrong ones are errors."""
+"""Type checking of programs that use tensorgrad: correct uses have types, incorrect ones are errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations that are verified once for each signature: what is wrong is said all the same, and every time."""
+"""The test helper that verifies declarations once per signature still reports every error, every time."""
 
 from __future__ import annotations
 

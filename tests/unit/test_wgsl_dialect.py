@@ -1,4 +1,4 @@
-"""The `wgsl` dialect: what round-trips, and what its verifiers reject."""
+"""The `wgsl` dialect: round trips, and what its verifiers reject."""
 
 from __future__ import annotations
 

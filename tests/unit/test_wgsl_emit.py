@@ -1,4 +1,4 @@
-"""What the emitter writes, and what it refuses to."""
+"""The WGSL emitter: its output, and what it rejects."""
 
 from __future__ import annotations
 

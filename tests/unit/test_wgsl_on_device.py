@@ -1,4 +1,4 @@
-"""Every `arith` and `math` op that the emitter knows, and every expansion, on a device against numpy."""
+"""Every `arith` and `math` op that the emitter supports, and every expansion, on a device, compared with numpy."""
 
 from __future__ import annotations
 

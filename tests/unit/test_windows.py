@@ -1,4 +1,4 @@
-"""Padding that crops, and windows as axes and columns: as PyTorch has them, with gradients, and errors."""
+"""Negative padding, and windows as axes and columns: compared with PyTorch, with gradients, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tint, the shader compiler of Dawn and Chromium, as a judge of WGSL. It needs neither a GPU nor a driver."""
+"""Validates WGSL with Tint, the shader compiler of Dawn and Chromium, which needs neither a GPU nor a driver."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Has xDSL verify what is declared of an op once for each signature: tests verify millions of ops, few of them unlike.
+"""Makes xDSL verify an op's declaration once per signature, as tests verify millions of ops, most of them alike.
 
-What an op's declaration says (IRDL: constraints on types and attributes, and how many there are) depends on the op's
-signature alone, so what held once holds for every op of the same signature. Everything else is verified every time:
-traits, verifiers written by hand, and the structure around the op. A failure is never remembered.
+What an op's declaration checks (IRDL constraints on types and attributes, and their number) depends only on the op's
+signature, so if it holds once, it holds for every op of the same signature. Everything else is verified every time:
+traits, handwritten verifiers, and the structure around the op. Failures are not cached.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tests of pages share: a headless Chromium with WebGPU, and a folder that is served to it."""
+"""Shared fixtures for tests of pages: headless Chromium with WebGPU, and a folder that is served to it."""
 
 from __future__ import annotations
 

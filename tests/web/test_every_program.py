@@ -1,4 +1,4 @@
-"""Every program of the workloads and the examples loads in a browser: none is refused."""
+"""Every program of the workloads and the examples loads in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page that an exported folder begins with: it trains, keeps, goes on, calls, and says what went wrong."""
+"""The start page of an exported folder: it trains, stores, resumes, calls functions, and reports errors."""
 
 from __future__ import annotations
 

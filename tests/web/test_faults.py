@@ -1,4 +1,4 @@
-"""What goes wrong in a page is one clear error: damaged files, inputs that don't fit, devices that lack something."""
+"""Faults in a page are one clear error: damaged files, inputs that don't fit, devices that lack features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gallery's pages: each is made by its program, and does what it says, by mouse and by keyboard."""
+"""The gallery's pages: each is built by its program, and works by mouse and keyboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of docs/learn, on the pages that mkdocs builds: what they show is what NumPy computes."""
+"""The figures of docs/learn on the pages that mkdocs builds: their numbers equal NumPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hundred steps in a page have the losses of Python, on another driver and shader compiler."""
+"""A hundred steps in a page have the same losses as in Python, with another driver and shader compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published of the runtime for browsers: a small module with types, and in packages for Python."""
+"""The published browser runtime: a small module with types, included in the Python packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a report in headless Chromium: what is clicked leads where it should, and nothing is loaded."""
+"""The page of a report in headless Chromium: links lead to the right lines, and nothing else is loaded."""
 
 from __future__ import annotations
 

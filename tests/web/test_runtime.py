@@ -1,4 +1,4 @@
-"""Programs in a page do what they do in Python: values, keys, formulas, control flow, checkpoints."""
+"""Programs in a page behave as in Python: values, keys, formulas, control flow, checkpoints."""
 
 from __future__ import annotations
 

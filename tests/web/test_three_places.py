@@ -1,4 +1,4 @@
-"""One file in three places: Python on an adapter, Python on the CPU, a page. What docs/how-to/web.md says is equal."""
+"""One file on an adapter, on the CPU and in a page: the results agree as docs/how-to/web.md states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JavaScript of docs/how-to/web.md runs as it stands, in the folder that its Python writes."""
+"""The JavaScript of docs/how-to/web.md runs unchanged, in the folder that its Python writes."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class CrashPass(ModulePass):
 
 @dataclass(frozen=True)
 class SwapDifferencesPass(ModulePass):
-    """Takes differences the wrong way round."""
+    """Swaps the operands of subtractions."""
 
     name = "swap-differences"
 
@@ -50,7 +50,7 @@ class SwapDifferencesPass(ModulePass):
 
 @dataclass(frozen=True)
 class ReturnFirstPass(ModulePass):
-    """Moves every `tg.neg` behind the end of its block."""
+    """Moves every `tg.neg` after the terminator of its block."""
 
     name = "return-first"
 
