@@ -56,7 +56,7 @@ def _has_batching(op: type[TensorOp]) -> bool:
 
 
 def _emitted() -> set[str]:
-    """Returns the op classes that API functions refer to."""
+    """Returns the identifiers in the API's modules, which include the class names of the ops that they emit."""
     modules = [path for name, (_, path) in MODULES.items() if name.startswith("tensorgrad.ops.")]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in modules]
     nodes = [node for tree in trees for node in ast.walk(tree)]

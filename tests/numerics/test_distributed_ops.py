@@ -44,7 +44,7 @@ def _is_cut(value: NumpyArray, axis: int, size: int) -> bool:
 
 
 def moved(function: Function, axis: int) -> Function:
-    """Returns a function of inputs with one axis moved to the front."""
+    """Returns a function that takes its inputs with `axis` moved to the front."""
 
     def of_moved(*inputs: Any) -> Any:
         return function(*(tg.moveaxis(x, 0, axis) if x.ndim > axis else x for x in inputs))

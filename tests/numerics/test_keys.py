@@ -61,7 +61,7 @@ def keys(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[Any, ...]]:
 
 
 def _used(entries: list[Any]) -> list[int]:
-    """Returns the number of axes that the first entries of a key index."""
+    """Returns the number of axes that each prefix of a key's entries indexes."""
     return list(itertools.accumulate(0 if entry is None else 1 for entry in entries))
 
 
@@ -78,7 +78,7 @@ def valid(x: NumpyArray, key: Any) -> bool:
 
 
 def split(key: tuple[Any, ...]) -> tuple[list[NumpyArray], Any]:
-    """Returns the integer arrays in a key, and the key with placeholders for them."""
+    """Returns the integer arrays in a key, and a function that rebuilds the key with other arrays."""
     arrays = [entry for entry in key if isinstance(entry, np.ndarray) and entry.dtype.kind == "i"]
 
     def rebuilt(given: Any) -> tuple[Any, ...]:

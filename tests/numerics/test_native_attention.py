@@ -56,7 +56,7 @@ def run(
     where: Target,
     change: Callable[[KernelOp], None] = lambda kernel: None,
 ) -> tuple[Counter[str], list[NumpyArray]]:
-    """Returns the computed attention kernels, and the results."""
+    """Returns the number of attention kernels by part, and the results."""
     names, parts = Names(module), Counter[str]()
     for one in device_passes(where):
         apply(one, module)

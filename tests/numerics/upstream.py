@@ -159,7 +159,7 @@ class Batch:
 """
 
     def run(self, folder: Path) -> dict[str, dict[str, NumpyArray]]:
-        """Every call's results, by the call's name and then as executors name them. Files go into `folder`."""
+        """Returns the results of every call by its name, each by executors' names. Files are written to `folder`."""
         source, lowered = folder / "buffers.mlir", folder / "llvm.mlir"
         source.write_text(self.text(), encoding="utf-8")
         block = np.full(max(self._size, 1), 0xFF, np.uint8)

@@ -46,7 +46,7 @@ class Model(tg.nn.Module):
 
 
 def loss(model: Model, x: tg.Tensor) -> tg.Tensor:
-    """A loss alone."""
+    """A loss without metrics."""
     return tg.mean(model(x) ** 2)
 
 
@@ -75,7 +75,7 @@ assert_type(training.attach(loss)(x=np.ones((1, 3))), tg.Tensor)
 
 @tg.jit(device="numpy")
 def double(x: tg.Tensor, times: int = 2) -> tg.Tensor:
-    """A function that is compiled."""
+    """A function to compile."""
     return x * times
 
 

@@ -21,7 +21,7 @@ from tensorgrad.interpreters.buffers import BufferExecutor
 
 
 def parse(text: str) -> ModuleOp:
-    """A verified module."""
+    """Returns a verified module."""
     context = Context()
     for dialect in (Builtin, Func, Arith, Math, Linalg, MemRef, Scf, Affine, Buf):
         context.load_dialect(dialect)
@@ -31,12 +31,12 @@ def parse(text: str) -> ModuleOp:
 
 
 def run(text: str, **values: Any) -> dict[str, Any]:
-    """The results of the only function in `text`."""
+    """Returns the results of the only function in `text`."""
     return BufferExecutor(parse(text)).run(values)
 
 
 def function(arguments: str, body: str) -> str:
-    """A function of `name: type role` arguments, separated by commas."""
+    """Returns a function with `name: type role` arguments, separated by commas."""
     parts = []
     for argument in arguments.split(", "):
         name, kind, role = argument.split(" ")
@@ -45,7 +45,7 @@ def function(arguments: str, body: str) -> str:
 
 
 def stage(maps: list[str], iterators: str, ins: list[str], outs: list[str], body: str) -> str:
-    """A stage over `value : type` operands; the body's arguments are %a0, %a1, …, of the elements' types."""
+    """Returns a stage over `value : type` operands; the body's arguments are %a0, %a1, …, of the element types."""
     kinds = {"p": '"parallel"', "r": '"reduction"'}
     names = [operand.split(" : ")[0] for operand in (*ins, *outs)]
     types = [operand.split(" : ")[1] for operand in (*ins, *outs)]
@@ -63,7 +63,7 @@ def stage(maps: list[str], iterators: str, ins: list[str], outs: list[str], body
 
 
 def kernel(grid: str, ins: list[str], outs: list[str], stages: str) -> str:
-    """A kernel over `value : type` operands; its block's arguments are %b0, %b1, …"""
+    """Returns a kernel over `value : type` operands; its block arguments are %b0, %b1, …"""
     groups = []
     for keyword, operands in (("ins", ins), ("outs", outs)):
         if operands:
@@ -74,7 +74,7 @@ def kernel(grid: str, ins: list[str], outs: list[str], stages: str) -> str:
 
 
 def pointwise(kind: str, body: str, ins: int, shape: str = "4", outs: str | None = None) -> str:
-    """A function of `ins` inputs x0, x1, … of one type, to `y`, by an identity-mapped body."""
+    """Returns a function from `ins` inputs x0, x1, … of one type to `y`, by a body with identity maps."""
     outs = outs or kind
     dims = ", ".join(f"d{i}" for i in range(shape.count("x") + 1))
     identity = f"({dims}) -> ({dims})"
@@ -95,10 +95,10 @@ ADD = "%r = arith.addf %a0, %a1 : f32\nlinalg.yield %r : f32"
 
 
 def generator() -> np.random.Generator:
-    """Random numbers, the same each time."""
+    """Returns a random generator with a fixed seed."""
     return np.random.default_rng(0)
 
 
 def normal(*shape: int) -> np.ndarray:
-    """Normal float32 numbers, the same each time."""
+    """Returns normal float32 numbers, the same each time."""
     return generator().standard_normal(shape).astype(np.float32)

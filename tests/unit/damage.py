@@ -33,7 +33,7 @@ ODD += ["é\x00", [], {}, [0], {"a": 0}, [[]], DEEP, "float32", "subgroup", "a" 
 
 
 def nodes(tree: Any) -> Iterator[tuple[Any, Any]]:
-    """Each place of a tree: what holds it, and where in that."""
+    """Yields each node of a tree, as its container and its key or index there."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in list(items):
         yield tree, key
@@ -41,7 +41,7 @@ def nodes(tree: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def damaged_tree(tree: Any, draw: random.Random) -> Any:
-    """A copy with one to three places changed."""
+    """Returns a copy with one to three nodes changed."""
     tree = copy.deepcopy(tree)
     for _ in range(draw.randint(1, 3)):
         places = list(nodes(tree))
@@ -63,7 +63,7 @@ def damaged_tree(tree: Any, draw: random.Random) -> Any:
 
 
 def damaged_bytes(data: bytes, draw: random.Random, upto: int | None = None) -> bytes:
-    """A copy with some bytes changed, dropped or repeated, most near the front."""
+    """Returns a copy with some bytes changed, dropped or repeated, mostly near the beginning."""
     found = bytearray(data)
     for _ in range(draw.randint(1, 4)):
         limit = max(min(len(found), upto or len(found)), 1)
@@ -82,7 +82,7 @@ def damaged_bytes(data: bytes, draw: random.Random, upto: int | None = None) -> 
 
 
 def damaged_words(text: str, draw: random.Random) -> str:
-    """A text with some words changed, dropped or repeated."""
+    """Returns a text with some words changed, dropped or repeated."""
     words = text.split(" ")
     for _ in range(draw.randint(1, 4)):
         at = draw.randrange(len(words))
@@ -104,7 +104,7 @@ def contents(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
 
 
 def with_header(path: Path, change: Callable[[Any], Any]) -> bytes:
-    """A safetensors file with a changed header."""
+    """Returns a safetensors file with a changed header."""
     data = path.read_bytes()
     (length,) = struct.unpack("<Q", data[:8])
     header = json.dumps(change(json.loads(data[8 : 8 + length]))).encode()
@@ -112,7 +112,7 @@ def with_header(path: Path, change: Callable[[Any], Any]) -> bytes:
 
 
 def damaged_program(path: Path, number: int, draw: random.Random) -> bytes:
-    """A saved training of two programs with damage to its bytes, its header, or what its header holds, in turn."""
+    """Returns a saved training of two programs with damage to its bytes, its header, or the header's JSON, in turn."""
     if number % 3 == 0:
         return damaged_bytes(path.read_bytes(), draw, 4000)
     if number % 3 == 1:
@@ -125,7 +125,7 @@ def damaged_program(path: Path, number: int, draw: random.Random) -> bytes:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Fails where the block takes more memory than damaged files may make us take."""
+    """Fails if the block allocates more memory than damaged files may cause."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield
     taken = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
@@ -133,7 +133,7 @@ def bounded() -> Iterator[None]:
 
 
 def check(read: Callable[[], object], what: str) -> bool:
-    """Whether something is read; fails where it ends otherwise than in an error of ours, or takes long."""
+    """Returns whether something is read; fails if it raises an error that is not ours, or takes long."""
     start = time.monotonic()
     try:
         read()

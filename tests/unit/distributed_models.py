@@ -21,7 +21,7 @@ INPUTS = {"x": (EXAMPLES, FEATURES), "y": tg.spec(EXAMPLES, "i32")}
 
 
 class Net(tg.nn.Module):
-    """Batch statistics, dropout, and widths of which some have equal parts and some have not."""
+    """A model with batch statistics, dropout, and some widths that can be divided equally and some that can't."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,12 +65,12 @@ def batch(number: int) -> dict[str, np.ndarray]:
 
 
 def in_group(size: int, function: Callable[[Group], Result]) -> list[Result]:
-    """Runs a function as each rank of a group, which waits for a bounded time; returns the results."""
+    """Runs a function as each rank of a group with a timeout; returns the results."""
     return simulate(size, function, TIMEOUT)
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether states have the same names and bits."""
+    """Returns whether states have the same names and bits."""
     return left.keys() == right.keys() and all(
         left[name].dtype == right[name].dtype
         and left[name].shape == right[name].shape

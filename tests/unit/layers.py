@@ -22,7 +22,7 @@ FOLDERS = {
 
 
 def module_files() -> Iterator[tuple[str, str, Path]]:
-    """Yields (folder, module name, path) of every module that is ours."""
+    """Yields (folder, module name, path) of every module of the project."""
     for folder, package in FOLDERS.items():
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT / folder).with_suffix("").parts
@@ -34,7 +34,7 @@ MODULES = {name: (folder, path) for folder, name, path in module_files()}
 
 @dataclass(frozen=True)
 class Import:
-    """An import statement's module.
+    """An imported module.
 
     Attributes:
         line: Its line.

@@ -31,13 +31,13 @@ INPUTS = {"x": (4, 3), "y": (4, 2)}
 
 
 def batch(seed: int = 0) -> dict[str, np.ndarray]:
-    """Inputs for `squared_error`."""
+    """Returns inputs for `squared_error`."""
     generator = np.random.default_rng(seed)
     return {name: generator.normal(size=shape).astype(np.float32) for name, shape in INPUTS.items()}
 
 
 def compiled(**options: Any) -> tg.Training:
-    """A model of 3 to 5 to 2 features, on numpy unless told otherwise."""
+    """Returns a training of a model with 3, 5 and 2 features, on numpy by default."""
     settings: dict[str, Any] = {
         "model": MLP(3, 5, 2),
         "loss": squared_error,

@@ -127,7 +127,7 @@ SCALARS = {"learning_rate": 0.5, "seed": 3}
 
 
 def expected_step(weight: np.ndarray, inputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The y of a step, and the weight after it."""
+    """Returns the y of a step, and the weight after it."""
     y = weight * inputs["x"] + BIAS_VALUE
     updated = np.where(inputs["mask"], weight - np.float32(0.25) * inputs["x"], weight)
     return y, updated.astype(np.float32)

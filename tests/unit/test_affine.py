@@ -23,7 +23,7 @@ EXTENTS = st.lists(st.integers(1, 6), min_size=1, max_size=3)
 
 
 def value(expression: AffineExpr, point: Sequence[int]) -> int:
-    """An expression at a point, by the definition of each operator."""
+    """Returns the value of an expression at a point, by the definition of each operator."""
     if isinstance(expression, AffineConstantExpr):
         return expression.value
     if isinstance(expression, AffineDimExpr):
@@ -39,7 +39,7 @@ def value(expression: AffineExpr, point: Sequence[int]) -> int:
 
 
 def size(expression: AffineExpr) -> int:
-    """How many operators an expression has."""
+    """Returns the number of operators in an expression."""
     if not isinstance(expression, AffineBinaryOpExpr):
         return 0
     return 1 + size(expression.lhs) + size(expression.rhs)
@@ -78,7 +78,7 @@ def test_simplification_keeps_every_value(data: st.DataObject, extents: list[int
 
 
 def dividends(expression: AffineExpr) -> list[AffineExpr]:
-    """What an expression divides, at any depth."""
+    """Returns the dividends in an expression, at any depth."""
     if not isinstance(expression, AffineBinaryOpExpr):
         return []
     divides = expression.kind in (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod)
@@ -117,7 +117,7 @@ def factorizations(draw: st.DrawFn, count: int) -> tuple[int, ...]:
 
 @given(st.data())
 def test_stacked_views_read_what_numpy_reads(data: st.DataObject) -> None:
-    """Reshapes, transposes, slices, reversals and broadcasts, one on another."""
+    """Reshapes, transposes, slices, reversals and broadcasts, stacked."""
     original = tuple(data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
     array: np.ndarray[Any, Any] = np.arange(int(np.prod(original))).reshape(original)
     view, current = affine.identity(len(original)), array
@@ -131,7 +131,7 @@ def test_stacked_views_read_what_numpy_reads(data: st.DataObject) -> None:
 
 @st.composite
 def steps(draw: st.DrawFn, x: np.ndarray[Any, Any]) -> tuple[AffineMap, np.ndarray[Any, Any]]:
-    """A view of an array: the map from its index to the array's, and what numpy makes of it."""
+    """Draws a view of an array: the map from its index to the array's, and numpy's result."""
     rank, loops = x.ndim, affine.dims(x.ndim)
     kind = draw(st.sampled_from(("reshape", "reshape", "transpose", "slice", "reverse", "broadcast")))
     if kind == "reshape":

@@ -212,7 +212,7 @@ def shown(function: Callable[..., Any]) -> str:
 
 
 def agree(found: Any, expected: Any, what: str, rtol: float = 1e-6) -> None:
-    """Checks shape, values and kind of dtype; that of integers and floats is as wide as ours are."""
+    """Checks shape, values and kind of dtype; widths of integers and floats are those of tensorgrad."""
     if isinstance(expected, (tuple, list)):
         assert len(found) == len(expected), what
         for one, wanted in zip(found, expected, strict=True):
@@ -257,7 +257,7 @@ OF_FLOATS = ("atan2", "copysign", "divide", "hypot", "logaddexp", "nextafter")
 
 
 def is_defined(name: str, dtype: str) -> bool:
-    """Whether the standard defines an elementwise function for a dtype."""
+    """Returns whether the standard defines an elementwise function for a dtype."""
     if name.startswith("logical_"):
         return dtype == "bool"
     if name.startswith("bitwise_"):
@@ -522,7 +522,7 @@ def test_as_numpy(name: str) -> None:
 
 @pytest.mark.parametrize("name", SHARED)
 def test_in_a_trace(name: str) -> None:
-    """The same values, and a derivative where floats become floats."""
+    """The same values, and a derivative if floats become floats."""
     for case in SHARED[name]:
         arrays: list[Any] = []
         expected = case(xp, lambda values, given=arrays: (given.append(ours(values)), given[-1])[1])

@@ -37,7 +37,7 @@ WIDER_INTEGERS = {
 
 
 def test_promotion() -> None:
-    """Within a kind as the standard has it; across kinds booleans give way to integers, and they to floats."""
+    """Within a kind as in the standard; across kinds, booleans become integers, and integers floats."""
     dtypes = {name: getattr(xp, name) for name in DTYPES}
     expected = {
         **{(name, name): name for name in DTYPES},
@@ -168,7 +168,7 @@ def test_singular_matrices() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_steps_to_the_next_float(dtype: str) -> None:
-    """On every power of two, its neighbours, and the ends of the range, in both directions."""
+    """At every power of two, its neighbours, and the ends of the range, in both directions."""
     limits, zero, infinity = np.finfo(dtype), np.asarray(0, dtype), np.asarray(np.inf, dtype)
     powers = np.ldexp(np.ones((), dtype), np.arange(limits.minexp - limits.nmant, limits.maxexp)).astype(dtype)
     around = np.concatenate([powers, np.nextafter(powers, infinity), np.nextafter(powers, zero)])

@@ -92,7 +92,7 @@ def test_a_pass_is_one_application() -> None:
 
 
 def test_a_graph_of_another_form_is_another_pass() -> None:
-    """The same derivatives, between other values."""
+    """The same derivatives, with different values in between."""
     home = new_home("cpu", CpuDevice(), 1)
     x, y = (home.made(np.array(one, np.float32)).requires_grad_() for one in (3.0, 5.0))
     for inner, gradients in ((lambda: (x * y) * x, (30.0, 9.0)), (lambda: (x * y) * y, (25.0, 30.0))):
@@ -164,7 +164,7 @@ def test_any_order(place: tg.DeviceName) -> None:
 
 
 def test_a_penalty_on_the_gradient(place: tg.DeviceName) -> None:
-    """The gradient in a loss, as in the training of critics."""
+    """The gradient is part of a loss, as in the training of critics."""
     x: Any = leaf([1.0, -2.0], place)
     w: Any = leaf([0.5, 0.25], place)
     (tg.tanh(x * w)).sum().backward(create_graph=True, inputs=[x])
@@ -253,7 +253,7 @@ def test_a_result_that_was_changed(place: tg.DeviceName) -> None:
 
 
 def test_a_change_that_nothing_needs(place: tg.DeviceName) -> None:
-    """The derivative of a sum needs no operand, and that of a product not the product."""
+    """The derivative of a sum needs no operand, and that of a product doesn't need the product."""
     x = leaf([1.0, 2.0], place)
     y = x + 1
     z = y + x
@@ -304,7 +304,7 @@ def test_an_old_graph_is_not_run_with_new_parameters() -> None:
 
 
 def test_ties_and_kinks_as_documented(place: tg.DeviceName) -> None:
-    """docs/reference/kinks.md."""
+    """Compared with docs/reference/kinks.md."""
     x, y = leaf([1.0, 2.0], place), leaf([1.0, 1.0], place)
     tg.maximum(x, y).sum().backward()
     assert (x.grad.tolist(), y.grad.tolist()) == ([0.5, 1.0], [0.5, 0.0])

@@ -23,7 +23,7 @@ FORMS: dict[str, tuple[Any, Any, dict[str, Any], tuple[int, ...]]] = {
 
 
 class Scaled(tg.nn.Module):
-    """A batch norm whose input is scaled by a parameter, whose gradient goes through the statistics."""
+    """A batch norm of an input scaled by a parameter, whose gradient propagates through the statistics."""
 
     def __init__(self, norm: Any, rank: int):
         super().__init__()
@@ -35,7 +35,7 @@ class Scaled(tg.nn.Module):
 
 
 class ScaledInTorch(torch.nn.Module):
-    """The same."""
+    """The same model in PyTorch."""
 
     def __init__(self, norm: Any, rank: int):
         super().__init__()

@@ -20,7 +20,7 @@ X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
 
 class Weights(tg.nn.Module):
-    """One weight, and a function of it and the input."""
+    """A weight, and a function of it and the input."""
 
     def __init__(self, function: Callable[[tg.Tensor, tg.Tensor], tg.Tensor], value: float = 0.5) -> None:
         super().__init__()
@@ -34,13 +34,13 @@ class Weights(tg.nn.Module):
 def compiled(
     function: Callable[[tg.Tensor, tg.Tensor], tg.Tensor], value: float = 0.5, device: Any = "numpy", **options: Any
 ) -> tg.Training:
-    """A training whose loss is the mean of a function of the input and a weight."""
+    """Returns a training whose loss is the mean of a function of the input and a weight."""
     settings = {"optimizer": tg.optim.sgd(0.1), "inputs": {"x": (3, 4)}, **options}
     return tg.compile(Weights(function, value), loss=lambda model, x: tg.mean(model(x)), device=device, **settings)
 
 
 def line_of(function: Callable[..., Any], text: str) -> str:
-    """Returns where a text is in a function, as locations have it."""
+    """Returns the location of the line in a function that contains a text."""
     lines, first = inspect.getsourcelines(function)
     (number,) = (first + place for place, line in enumerate(lines) if text in line)
     return f"{inspect.getsourcefile(function)}:{number}"
@@ -157,7 +157,7 @@ def test_an_infinity_at_another_place_is_not_to_blame() -> None:
 
 def test_only_what_depends_on_the_origin_is_reached() -> None:
     class Two(tg.nn.Module):
-        """Two weights, and a fault by each."""
+        """A model with two weights, and a fault caused by each."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -255,7 +255,7 @@ def test_a_row_of_a_given_array_in_a_loop() -> None:
 
 def test_one_of_many_layers() -> None:
     class Layer(tg.nn.Module):
-        """A residual layer whose derivative may be NaN where its value is not."""
+        """A residual layer whose derivative may be NaN although its value is not."""
 
         def __init__(self, planted: bool) -> None:
             super().__init__()
@@ -269,7 +269,7 @@ def test_one_of_many_layers() -> None:
             return x + tg.tanh(hidden)
 
     class Layers(tg.nn.Module):
-        """Twenty-four of them."""
+        """Twenty-four such layers."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -348,7 +348,7 @@ def test_the_key_is_that_of_the_next_step() -> None:
 
 
 def faults() -> dict[str, tg.Training]:
-    """Trainings that make a NaN or infinity, each in another way."""
+    """Trainings that produce a NaN or infinity, each in a different way."""
 
     def grown(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
         made = tg.exp(x * w * 1000)
@@ -369,7 +369,7 @@ def faults() -> dict[str, tg.Training]:
 
 
 def test_the_processors_flags_only_save_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where none is ever raised, what was missed shows, and everything is looked at."""
+    """If no flag is ever raised, that is noticed, and every result is checked."""
     trainings = faults()
     expected = {name: str(found(training, x=X)) for name, training in trainings.items()}
     runs: list[bool] = []
@@ -417,7 +417,7 @@ def test_a_nan_that_reaches_the_loss_in_any_case_ends_the_run(monkeypatch: pytes
 
 
 def test_arrays_that_are_not_finite_are_not_kept() -> None:
-    """Neither while the step runs on with NaN in all of them, nor afterwards."""
+    """Neither while the step continues with NaN in all arrays, nor afterwards."""
     extent, ops = 1 << 18, 40
 
     def loss(model: Any, x: tg.Tensor) -> tg.Tensor:

@@ -123,7 +123,7 @@ def test_arguments_are_renamed_in_traces_too() -> None:
 
 
 def test_errors_of_what_is_called_stay() -> None:
-    """A `TypeError` from inside a function is not a misfit of the call."""
+    """A `TypeError` from inside a function is not an invalid call."""
 
     def wrong(x: Any) -> Any:
         raise TypeError("the user's own")
@@ -240,7 +240,7 @@ def test_other_libraries_names(call: Callable[[], Any], message: str) -> None:
 
 
 def test_a_missing_attribute_is_cheap_to_ask_for() -> None:
-    """Trees ask every leaf what it is; what was meant is looked up when the message is read."""
+    """Pytree code checks attributes of every leaf; the suggestion is only computed with the message."""
     error = None
     try:
         _ = X.nothing_like_it

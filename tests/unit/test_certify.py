@@ -29,7 +29,7 @@ def loss(model: tg.nn.Module, x: tg.Tensor) -> tg.Tensor:
 
 
 def training(target: Target) -> tuple[ModuleOp, ModuleOp]:
-    """The kernels of a small training without a plan and with one."""
+    """Returns the kernels of a small training, without and with a plan."""
     made = tg.compile(
         tg.nn.Linear(8, 8),
         loss=loss,
@@ -49,7 +49,7 @@ def training(target: Target) -> tuple[ModuleOp, ModuleOp]:
 
 
 def two_kernels(parameter: str, argument: str, at: str = "d0, d1") -> str:
-    """A kernel that doubles @w, and one behind it that adds one to what it reads, with or without a plan.
+    """Returns a kernel that doubles @w, followed by one that adds one to its input, with or without a plan.
 
     Args:
         parameter: Says where the values lie.
@@ -126,12 +126,12 @@ def test_an_update_that_never_arrives_is_found() -> None:
 
 
 def side_by_side(text: str) -> str:
-    """Both kernels in one dispatch."""
+    """Puts both kernels in one dispatch."""
     return text.replace("xf32>) {\n    ^bb0", "xf32>) dispatch = 0 {\n    ^bb0")
 
 
 def test_an_update_in_place_beside_a_reader_of_the_old_value_is_found() -> None:
-    """The reader comes first, so that only what runs at the same time is wrong."""
+    """The reader comes first, so only concurrent execution is wrong."""
 
     def reader_first(place: str) -> str:
         text = two_kernels(place, "%w")

@@ -55,7 +55,7 @@ def normalize_per_parameter(scale: float, eps: float) -> Transform:
 
 
 def kept(start: float, function: Callable[[int, np.ndarray, Any], tuple[np.ndarray, Any]], count: int = 1) -> Transform:
-    """With `count` values of state for each parameter, which the first step finds at `start`."""
+    """A transformation with `count` values of state per parameter, initialized to `start`."""
     states: dict[str, Any] = {}
 
     def transform(step: int, gradients: Values, parameters: Values) -> Values:

@@ -212,7 +212,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_saved_training_is_a_checkpoint_too(device, accumulate, tmp_path):
-    """Also one for another device, such as what a page saved."""
+    """Also if it was saved for another device, as by a page."""
     grouped = tg.optim.adamw(1e-2, groups={"layers.0.*": {"learning_rate": 2e-2}})
     first = trained(5, accumulate=accumulate, optimizer=grouped, seed=7)
     first.set_learning_rate(0.003) if accumulate == 2 else None

@@ -22,7 +22,7 @@ SECTIONS = ("Name", "Synopsis", "Description", "Options", "Exit status", "Files 
 
 
 def parser_of(command: str) -> ArgumentParser:
-    """The parser of a command."""
+    """Returns the parser of a command."""
     if command == "tg-opt":
         return TgOpt([]).parser
     subcommands = next(action.choices for action in command_line()._actions if isinstance(action.choices, Mapping))
@@ -30,12 +30,12 @@ def parser_of(command: str) -> ArgumentParser:
 
 
 def written(action: Action) -> set[str]:
-    """How an argument is written: its options, or what the usage calls it."""
+    """Returns how an argument is written: its options, or its name in the usage."""
     return set(action.option_strings) or {str(action.metavar or action.dest)}
 
 
 def sections(page: Path) -> dict[str, str]:
-    """The text of each section of a page."""
+    """Returns the text of each section of a page."""
     parts = re.split(r"^## (.*)\n", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -68,7 +68,7 @@ def test_its_synopsis_is_the_usage(command: str) -> None:
 
 @pytest.mark.parametrize("command", PAGES)
 def test_its_options_are_those_of_the_parser(command: str) -> None:
-    """Both ways; that `--help` is there goes without saying."""
+    """In both directions, except for `--help`."""
     actions = [one for one in parser_of(command)._actions if one.help != SUPPRESS and one.dest != "help"]
     rows = re.findall(r"^\| (`.*?) \|", sections(PAGES[command])["Options"], re.MULTILINE)
     listed = [name for row in rows for name in re.findall(r"`(.+?)`", row)]
@@ -77,7 +77,7 @@ def test_its_options_are_those_of_the_parser(command: str) -> None:
 
 
 def default_of(action: Action) -> str:
-    """A default as a table has it, or nothing."""
+    """Returns a default as a table shows it, or an empty string."""
     value = action.default
     return f"{value:g}" if isinstance(value, float) else str(value) if value not in (None, False, [], SUPPRESS) else ""
 

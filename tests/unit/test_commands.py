@@ -28,7 +28,7 @@ def training() -> tg.Training:
 
 @pytest.fixture
 def folder(tmp_path: Path, training: tg.Training) -> Path:
-    """Has a training and a function that were saved, and an input for both."""
+    """A folder with a saved training, a saved function, and an input for both."""
     training.save(tmp_path / "training.tg")
     predict = training.attach(lambda model, x: {"scores": model(x), "best": tg.argmax(model(x), axis=1)})
     predict(x=X)
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, training: tg.Training) -> Path:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *args: object) -> str:
-    """What a command prints that succeeds."""
+    """Returns the output of a successful command."""
     assert main(list(map(str, args))) == 0
     return capsys.readouterr().out
 

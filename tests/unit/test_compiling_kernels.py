@@ -18,7 +18,7 @@ WEIGHT_VALUE = np.array([1, 2, 3, 4, 5], np.float32)
 
 
 def many_kernels(*broken: int) -> Program:
-    """The program of `runtime_programs`, whose second kernel is written in twenty ways; only the last counts steps."""
+    """The program of `runtime_programs`, with twenty variants of its second kernel; only the last counts steps."""
     program = training_program()
     update, count = program.kernels
     names = [f"count_{i}" for i in range(20)]
@@ -36,7 +36,7 @@ def many_kernels(*broken: int) -> Program:
 
 @pytest.fixture(params=[1, 4])
 def threads(request: pytest.FixtureRequest, device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many kernels are compiled at a time."""
+    """The number of kernels that are compiled at a time."""
     monkeypatch.setattr(device, "compile_threads", request.param)
     return request.param
 

@@ -26,7 +26,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 @pytest.fixture
 def scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[Path]:
-    """The scripts for bash."""
+    """The completion scripts for bash."""
     for program in PROGRAMS:
         assert main(["completion", "bash", program]) == 0
         (tmp_path / program).write_text(capsys.readouterr().out, encoding="utf-8")
@@ -34,7 +34,7 @@ def scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[Path]:
 
 
 def test_completions_in_bash(scripts: list[Path], tmp_path: Path) -> None:
-    """Both scripts are sourced into one shell, as a user's start-up file does."""
+    """Both scripts are sourced into one shell, as in a user's start-up file."""
     (tmp_path / "loss.mlir").touch()
 
     @cache

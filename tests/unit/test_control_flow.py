@@ -23,7 +23,7 @@ X = RNG.normal(size=(5, 2, 3))
 
 
 def unrolled(body: Callable[..., Any], init: Any, xs: Any, reverse: bool = False) -> tuple[Any, Any]:
-    """The same as a Python loop, over one tensor and with one tensor as y."""
+    """Returns the results of the same loop in Python, over one tensor and with one tensor as y."""
     carry, rows = init, []
     for t in reversed(range(xs.shape[0])) if reverse else range(xs.shape[0]):
         carry, y = body(carry, xs[t])
@@ -40,7 +40,7 @@ def same(found: Any, expected: Any, rtol: float = 1e-12) -> None:
 
 
 def recurrent(loop: Callable[..., Any], reverse: bool) -> Callable[..., Any]:
-    """A loss of a small recurrent network that reads its weights, its last state and all its outputs."""
+    """Returns a loss of a small recurrent network that reads its weights, its last state and all its outputs."""
 
     def loss(w: Any, h: Any, x: Any) -> Any:
         def body(carry: Any, row: Any) -> Any:
@@ -141,7 +141,7 @@ def test_without_xs() -> None:
 
 
 def test_nested_and_with_gradients_inside() -> None:
-    """Gradient descent in a scan, on the loss of a scan; differentiated by where it starts."""
+    """Gradient descent in a scan, on the loss of a scan; differentiated with respect to its start."""
 
     def loss(w: Any, x: Any, loop: Callable[..., Any]) -> Any:
         last, rows = loop(lambda c, row: (tg.sin(c * w) + row, c * row), w, x)
@@ -276,7 +276,7 @@ def test_cond_differentiates_what_it_uses_from_around() -> None:
 
 
 def test_repeated_predicates_select() -> None:
-    """A Jacobian repeats a cond; where its predicate moves along, each position selects."""
+    """A Jacobian batches a cond; if its predicate is batched too, it becomes a selection."""
     x = np.array([-1.0, 2.0, 0.5])
 
     def rows(x: Any) -> Any:

@@ -16,7 +16,7 @@ X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
 class WithArray:
-    """Holds numbers, as other libraries' arrays do."""
+    """Has `__array__`, like the arrays of other libraries."""
 
     def __init__(self, values: np.ndarray):
         self.values = values
@@ -26,7 +26,7 @@ class WithArray:
 
 
 class WithDLPack:
-    """Has numbers to exchange, and no other way to get at them."""
+    """Has only `__dlpack__`."""
 
     def __init__(self, values: np.ndarray, on_host: bool = True):
         self.values, self.on_host = values, on_host

@@ -172,7 +172,7 @@ def test_einsum_sums_an_ellipsis_that_the_output_lacks(subscripts: str, shapes: 
 
 
 def test_more_operands_contract_from_the_cheap_end() -> None:
-    """A matrix chain on a vector stays a chain of vectors."""
+    """A matrix chain applied to a vector has only matrix-vector products."""
     module = tg.trace(lambda a, b, c, v: tg.einsum("ij,jk,kl,l->i", a, b, c, v), (20, 20), (20, 20), (20, 20), (20,))
     products = [str(op.results[0].type) for op in module.walk() if op.name == "tg.dot_general"]
     assert products == ["tensor<20xf32>"] * 3

@@ -35,7 +35,7 @@ def test_every_workload_has_bounds() -> None:
 
 
 def test_layers_share_their_kernels() -> None:
-    """The shaders of a deeper model are those of a shallower one: what differs is where buffers lie, in tables."""
+    """A deeper model has the shaders of a shallower one: only the tables of buffer locations differ."""
     texts: list[set[str]] = []
     for layers in (4, 6):
         training, _ = gpt.build("numpy", layers)

@@ -33,7 +33,7 @@ def same(found: Any, expected: Any, rtol: float = 1e-5) -> None:
 
 
 def tripled() -> Any:
-    """`x * x` whose derivative is said to be `3 * x`, so that one sees which is used."""
+    """`x * x` with the custom derivative `3 * x`, to tell which derivative is used."""
 
     @tg.custom_vjp
     def f(x):

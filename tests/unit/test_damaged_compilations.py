@@ -28,7 +28,7 @@ MODEL = MLP(3, 5, 2)
 
 
 def damage_tuned(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None:
-    """Tables for the kernels of a training, found where they are kept: what they choose gives the same loss."""
+    """Schedule tables for the kernels of a training, in its cache: whatever they select gives the same loss."""
     patch.setenv(program_cache.VARIABLE, str(folder))
     device = find_device("cpu")
     assert device is not None
@@ -48,7 +48,7 @@ def damage_tuned(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None:
 
 
 def damage_cache(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None:
-    """Kept programs, most with the hash that belongs to them."""
+    """Cached programs, most of them with a matching hash."""
     patch.setenv(program_cache.VARIABLE, str(folder))
     patch.delenv(program_cache.SWITCH)
     compiled(device="cpu", model=MODEL)
@@ -74,7 +74,7 @@ def damage_cache(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None:
 
 
 def damage_targets(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None:
-    """Targets as files and inline, which a program is compiled for where they are some."""
+    """Targets as files and inline; a program is compiled for those that are valid."""
     profiles = [json.loads(target.to_json()) for target in PROFILES.values()]
     training, path = compiled(model=MODEL), folder / "target.json"
     accepted = 0

@@ -164,7 +164,7 @@ def test_stop_gradient_keeps_trees() -> None:
 
 
 def test_stop_gradient_of_a_module() -> None:
-    """A module computes as it did, and no gradient reaches its parameters that way."""
+    """The module computes the same values, and its parameters get no gradient."""
     model = tg.nn.Sequential(tg.nn.Linear(3, 4), tg.nn.BatchNorm1d(4), tg.nn.Linear(4, 2))
 
     def whole(model: Any, x: Any) -> Any:

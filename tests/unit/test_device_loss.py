@@ -26,14 +26,14 @@ STEPS = 12
 
 @pytest.fixture(autouse=True)
 def own_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has each test open devices of its own, so that it can destroy them, and put eager tensors on these."""
+    """Makes each test open separate devices, so that it can destroy them, and puts eager tensors on these."""
     monkeypatch.setattr(WebGPUDevice, "_by_request", {})
     monkeypatch.setattr(WebGPUDevice, "_by_adapter", {})
     monkeypatch.setattr(homes, "_homes", {})
 
 
 def lose() -> None:
-    """Takes away the device that there is now; wgpu-py's `destroy` also ends the thread that awaited reads need."""
+    """Destroys the current device; wgpu-py's `destroy` also ends the thread that awaited reads need."""
     native: Any = lib
     native.wgpuDeviceDestroy(WebGPUDevice().wgpu_device._internal)
 

@@ -150,7 +150,7 @@ def test_progress_is_shown_once(capsys):
 
 
 class Stopping(Callback):
-    """Asks for an end, in some processes, for a reason of theirs."""
+    """Requests an end, in some processes, each with a different reason."""
 
     def __init__(self, is_asking: bool, at: int):
         self.is_asking, self.at = is_asking, at

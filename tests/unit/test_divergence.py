@@ -19,7 +19,7 @@ from tensorgrad.train.callbacks import Checkpoints, EarlyStop, TerminateOnNaN
 
 
 def batches(bad: int, value: float = math.nan, count: int = 100) -> list[dict[str, np.ndarray]]:
-    """Batches, of which one has labels that are not numbers."""
+    """Batches, one of which has NaN labels."""
     generator = np.random.default_rng(0)
     found = [
         {"x": generator.normal(size=(4, 3)).astype("f4"), "y": generator.normal(size=(4, 2)).astype("f4")}
@@ -70,7 +70,7 @@ class Root(tg.nn.Module):
 
 
 def test_parameters_are_looked_at_before_they_are_kept(tmp_path: Path) -> None:
-    """A loss of 0 whose derivative is NaN: the next one would show it, and the last good checkpoint be gone."""
+    """A loss of 0 with a NaN derivative: only the next loss would reveal it, after the last good checkpoint is gone."""
     training = tg.compile(
         Root(),
         loss=lambda model, x: tg.sum(tg.sqrt(model.w * x)),
@@ -98,7 +98,7 @@ def test_it_may_be_an_error_or_nothing(tmp_path: Path) -> None:
 
 
 def test_nothing_is_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parameters are looked at only where they are read for a checkpoint."""
+    """Parameters are only checked when they are read for a checkpoint anyway."""
     reads: list[object] = []
     training = compiled()
     kind: type[Executable] = type(training._executable)  # type: ignore[assignment]
@@ -123,7 +123,7 @@ def test_metrics_and_evaluations_are_watched_by_a_callback(tmp_path: Path) -> No
 
 
 def test_a_best_that_is_not_written_is_none(tmp_path: Path) -> None:
-    """NaN parameters may well evaluate to something: the best is what there is a checkpoint of."""
+    """NaN parameters may have a good metric, but only what has a checkpoint counts as the best."""
     values = iter([0.0, 0.1, 0.9])
     report = fitted(
         compiled(),

@@ -35,7 +35,7 @@ from tensorgrad.tools.learn import chapters
 
 
 def run_script(arguments: Sequence[str]) -> int:
-    """Runs a Python file that a page shows, and prints what it does."""
+    """Runs a Python file from a page, and prints its output."""
     done = subprocess.run([sys.executable, "-W", "error", *arguments], stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout, end="")
     return done.returncode
@@ -82,30 +82,30 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """The fenced blocks of a page, in order."""
+    """Returns the fenced blocks of a page, in order."""
     text = "\n" + page.read_text(encoding="utf-8")
     return [Block(m["language"], m["code"], m["above"]) for m in BLOCK.finditer(text)]
 
 
 def commands(page: Path) -> list[str]:
-    """The page's commands that run."""
+    """Returns the commands of a page that are run."""
     return [line for block in blocks(page) for line in block.commands]
 
 
 def python_of(page: Path) -> str:
-    """The Python blocks that run, of the page and before them of the pages that it continues, concatenated."""
+    """Returns the concatenated Python blocks of a page, preceded by those of the pages that it continues."""
     return "\n".join(block.code for chapter in chapters(page) for block in blocks(chapter) if block.is_python)
 
 
 def write_files(page: Path, folder: Path) -> None:
-    """Writes the page's blocks that name a file."""
+    """Writes the blocks of a page that name a file."""
     for block in blocks(page):
         if name := FILE.match(block.code):
             (folder / name[1]).write_text(block.code, encoding="utf-8")
 
 
 def marked(page: Path) -> Any:
-    """A page as a parameter; what exports to pages needs the runtime for browsers, which `make test-web` builds."""
+    """Returns a page as a test parameter; pages that export need the browser runtime, which `make test-web` builds."""
     exports = any("export web" in line for line in commands(page)) or "export_web(" in python_of(page)
     return pytest.param(page, marks=[pytest.mark.web] if exports else [])
 
@@ -115,7 +115,7 @@ def named(page: Path) -> str:
 
 
 def assert_shows(block: Block, output: Sequence[str]) -> list[str]:
-    """Checks that a block's lines occur in an output, in order; returns what comes after them."""
+    """Checks that a block's lines occur in an output, in order; returns the rest of the output."""
     rest = [" ".join(line.split()) for line in output]
     for line in filter(None, map(str.strip, block.code.splitlines())):
         if line == "…":
@@ -128,7 +128,7 @@ def assert_shows(block: Block, output: Sequence[str]) -> list[str]:
 
 
 def difference(before: str, after: str) -> list[str]:
-    """The lines of two outputs, each after "- ", "+ " or two spaces; values that only have other numbers are equal."""
+    """Returns the lines of two outputs, each after "- ", "+ " or two spaces; renumbered values count as equal."""
     first, second = ([" ".join(line.split()) for line in text.splitlines()] for text in (before, after))
     unnumbered = [[re.sub(r"%\d+", "%", line) for line in lines] for lines in (first, second)]
     result: list[str] = []
@@ -168,7 +168,7 @@ def test_commands(
 
 @pytest.mark.parametrize("page", [marked(page) for page in (ROOT / "README.md", *PAGES) if python_of(page)], ids=named)
 def test_python(page: Path, tmp_path: Path) -> None:
-    """In a process and a folder of its own, from a file, since traced functions are found by their source."""
+    """Runs in a separate process and folder, from a file, since traced functions are located by their source."""
     write_files(page, tmp_path)
     script = tmp_path / "example.py"
     script.write_text(python_of(page), encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 
 
 def examples() -> Iterator[doctest.DocTest]:
-    """All docstrings with a prompt, of every module of ours."""
+    """Returns all docstrings with a prompt, of every module of the project."""
     finder = doctest.DocTestFinder(exclude_empty=True)
     for package in (
         "tensorgrad",

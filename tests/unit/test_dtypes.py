@@ -99,7 +99,7 @@ def test_arrays_of_64_bits_become_those_of_32_unless_asked_for() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_labels_of_pytorch_and_numpy(device: Any) -> None:
-    """Labels are i64 there; they are taken where i32 is asked for, and where i64 is."""
+    """Those are i64, and are accepted for i32 and for i64 inputs."""
     labels = torch.tensor([2, 0, 1, 2])
     logits = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
     expected = torch.nn.functional.cross_entropy(torch.from_numpy(logits), labels).item()
@@ -145,7 +145,7 @@ def test_indices_of_every_width(device: Any, name: str) -> None:
 
 
 def test_an_index_beyond_32_bits_is_out_of_range() -> None:
-    """It does not wrap around into the axis."""
+    """It does not wrap around."""
     far = tg.array([2**32 + 1, 1, -(2**32)], "i64")
     for device in DEVICES:
         found = tg.jit(lambda x, i: (tg.take(x, i), tg.zeros(3).at[i].add(1.0)), device=device)(np.ones(3), far)
@@ -155,7 +155,7 @@ def test_an_index_beyond_32_bits_is_out_of_range() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_state_of_every_width_is_kept(device: Any, tmp_path: Path) -> None:
-    """Buffers wrap, are read in their own dtype, and go through checkpoints and files."""
+    """Buffers wrap, are read in their own dtype, and are preserved by checkpoints and files."""
 
     class Counting(tg.nn.Module):
         def __init__(self) -> None:
@@ -212,7 +212,7 @@ def program_of(function: Any, specs: list[Any], target: Target) -> Program:
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_bytes_on_devices(name: str) -> None:
-    """Native code has elements of their own size, a shader words; 64 bits are two words."""
+    """Native code stores elements in their own size, shaders in words; 64 bits take two words."""
     size = NAMES[name].itemsize
     for target, expected in ((CPU, size), (Target.named("lavapipe"), max(size, 4))):
         program = program_of(lambda x: x + x, [tg.spec(1000, name)], target)
@@ -225,7 +225,7 @@ def test_bytes_on_devices(name: str) -> None:
 
 
 def test_64_bits_are_refused_by_name_where_a_device_has_none() -> None:
-    """As f64 is: by the tensor's name, and the line that made it."""
+    """The error names the tensor, and the line that created it, as for f64."""
 
     def inside(x: Any) -> Any:
         return tg.cast(tg.cast(x, "i64") * 3, "i32")

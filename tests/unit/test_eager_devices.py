@@ -24,7 +24,7 @@ VALUES = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -3.0]], np.float32)
 
 @pytest.fixture(params=PAIRS, ids="-".join)
 def pair(request: pytest.FixtureRequest) -> Any:
-    """Each device, and each other one."""
+    """Pairs of different devices."""
     return request.param
 
 
@@ -33,7 +33,7 @@ def leaf(values: Any, place: tg.DeviceName, **options: Any) -> Any:
 
 
 def slope(f: Callable[[Any], Any], order: int = 1) -> Any:
-    """Returns a derivative of a function of a vector's elements, by `tg.grad`."""
+    """Returns the derivative of a function of a vector's elements, by `tg.grad`."""
     for _ in range(order):
         f = tg.grad(lambda x, f=f: tg.sum(f(x)))
     return f
@@ -129,7 +129,7 @@ def test_gradients_go_back_to_the_leaf(pair: Any) -> None:
 
 
 def test_gradients_through_both_ways_and_all_devices() -> None:
-    """One node is reached by paths over other devices, and only once all of them have come back."""
+    """A node is reached through several devices, and differentiated only once all paths have arrived."""
     x = leaf(VALUES, "cpu")
     y = tg.sin(x)
     z = y * y.to("numpy").exp().to("wgpu").to("cpu") + (y.to("wgpu") * x.to("wgpu")).cpu()
@@ -225,7 +225,7 @@ def test_changes_in_place_beside_a_copy(pair: Any) -> None:
 
 
 def test_a_step_over_two_devices() -> None:
-    """A model whose layers are on two devices trains as one on a single device."""
+    """A model whose layers are on two devices trains like one on a single device."""
 
     def losses(second: tg.DeviceName) -> list[float]:
         a, b = leaf(VALUES, "cpu"), leaf(VALUES.T.copy(), second)
@@ -247,14 +247,14 @@ def test_a_step_over_two_devices() -> None:
 
 
 def nodes() -> int:
-    """Returns how many ops are on tapes, once all that is recorded is computed."""
+    """Returns the number of ops on tapes, after computing all recorded ops."""
     for place in DEVICES:
         home_named(place).synchronize()
     return sum(isinstance(one, Node) for one in gc.get_objects())
 
 
 def test_no_graph_is_kept_alive(pair: Any) -> None:
-    """Without a collection of cycles: there are none."""
+    """Without a garbage collection, as there are no reference cycles."""
     one, other = pair
     gc.collect()
     gc.disable()
@@ -293,7 +293,7 @@ def test_a_pass_on_one_device_is_still_one_application() -> None:
 
 
 def test_a_block_of_one_structure_with_another_graph_behind_it() -> None:
-    """What is known of the pass through a block with a leaf does not hold where a copy is in its place."""
+    """What is cached for a block with a leaf is not used for one with a copy in its place."""
     for _ in range(2):
         home_named("cpu").synchronize()
         x = leaf(VALUES, "cpu")

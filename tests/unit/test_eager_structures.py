@@ -20,7 +20,7 @@ X, W, B = (GENERATOR.normal(size=shape).astype(np.float32) for shape in ((4, 3),
 
 
 class Loop:
-    """A model of two layers with the same weight, and what happened to its gradients."""
+    """A model of two layers with the same weight, and a record of its gradients."""
 
     def __init__(self, home: EagerHome):
         self.home = home
@@ -224,7 +224,7 @@ def changed_not_needed(loop: Loop) -> None:
 
 
 def replaced(loop: Loop) -> None:
-    """What is recorded is the same, whichever tensor gets the new value."""
+    """The recorded ops are the same, whichever tensor gets the new value."""
     other = loop.home.made(W).requires_grad_()
     for changed in (other, loop.w):
         loss = loop.loss(loop.hidden())
@@ -301,7 +301,7 @@ def check_equal(rounds: list[Callable[[Loop], None]], home: RecordingHome) -> No
 
 @pytest.fixture(scope="module")
 def home() -> RecordingHome:
-    """A device that interprets what comes for the first time, as the CPU does; all tests of the module use it."""
+    """A device that interprets blocks on first use, as the CPU does; shared by all tests of the module."""
     return new_home("cpu", CpuDevice(), 2)
 
 

@@ -31,7 +31,7 @@ def tensor(values: Any, place: tg.DeviceName, **options: Any) -> Any:
 
 @pytest.fixture
 def home() -> RecordingHome:
-    """A device that has compiled nothing yet, and that interprets nothing."""
+    """A device with an empty cache, which never interprets."""
     return new_home("cpu", CpuDevice(), 1)
 
 
@@ -176,7 +176,7 @@ def test_a_program_that_fails_to_compile_fails_each_time() -> None:
 
 
 def test_arrays_that_change_are_no_other_program() -> None:
-    """A function is differentiated with another batch from around it each time."""
+    """A function is differentiated with a different captured batch each time."""
     home = new_home("cpu", CpuDevice(), 1)
     w = home.made(np.ones(32, np.float32))
 
@@ -423,7 +423,7 @@ def test_detach_shares_memory(place: tg.DeviceName) -> None:
 
 
 def test_a_value_in_python(place: tg.DeviceName) -> None:
-    """A branch, a loop until it converges, and a shape that depends on values: Python runs."""
+    """A branch, a loop until convergence, and a shape that depends on values, in Python."""
     x = tensor(2.0, place, requires_grad=True)
     y = x
     while abs(float(y * y - 2.0)) > 1e-5:
@@ -500,7 +500,7 @@ def test_results_of_programs_are_tensors_on_their_device() -> None:
 
 
 def test_what_a_program_puts_out_stays_as_it_is(home: RecordingHome) -> None:
-    """Memory is used again once nobody has what lies in it, and what is kept for long is copied out of it."""
+    """Memory is reused once nothing refers to its contents; long-lived results are copied out of it."""
     x = home.made(np.zeros(40_000, np.float32))  # large enough to be read where it lies
     small, large, inputs = [], [], []
     for _ in range(8):
@@ -594,7 +594,7 @@ def test_a_number_is_an_operand(home: RecordingHome) -> None:
 
 
 def test_large_arrays_of_any_order_and_truths(home: RecordingHome) -> None:
-    """What a program on the CPU reads where it is, converts, or gives out as it lies."""
+    """Arrays that a CPU program reads in place, converts, or returns without a copy."""
     start = np.arange(40_000, dtype=np.float32).reshape(200, 200)
     rows, columns = home.made(start.copy()), home.made(np.asfortranarray(start))
     results = [(rows + columns, rows > 100, columns * number) for number in (1.0, 2.0, 3.0)]
@@ -611,7 +611,7 @@ def test_large_arrays_of_any_order_and_truths(home: RecordingHome) -> None:
 
 
 def test_no_collection_is_needed() -> None:
-    """Neither values nor graphs are in cycles: what is dropped is gone at once."""
+    """Values and graphs have no reference cycles, so they are freed immediately."""
     home = home_named("cpu")
     gc.collect()
     gc.disable()

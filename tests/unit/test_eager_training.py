@@ -110,7 +110,7 @@ def test_optimizers_do_what_the_compiled_ones_do(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 @pytest.mark.parametrize("name", ["adam", "adafactor"])
 def test_state_has_shapes_and_dtypes_of_its_own(name: str, dtype: str) -> None:
-    """State of half floats is f32, and adafactor keeps rows and columns; both go on from a file."""
+    """The state of f16 parameters is f32, and adafactor's has rows and columns; both are restored from a file."""
     make: Any = {"adam": lambda: tg.optim.adam(0.05), "adafactor": lambda: tg.optim.adafactor()}[name]
     start = np.random.default_rng(0).normal(size=(4, 3))
 
@@ -198,7 +198,7 @@ def test_parameters_without_a_gradient_stay() -> None:
 @pytest.mark.parametrize("place", ["numpy", "cpu"])
 @pytest.mark.parametrize("row_bytes", [1, 1 << 26])
 def test_state_lies_in_rows(row_bytes: int, place: tg.DeviceName, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many rows there are, and though some parameters have no gradient in some steps."""
+    """With any number of rows, and although some parameters have no gradient in some steps."""
     monkeypatch.setattr(packed_update, "ROW_BYTES", row_bytes)
     start = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
     parameters = [leaf(one, place) for one in start]

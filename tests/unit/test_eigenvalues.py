@@ -30,7 +30,7 @@ def with_eigenvalues(values: Any) -> Any:
 
 
 def check_eigen(x: Any, values: Any, vectors: Any) -> None:
-    """Ascending values as NumPy's, orthonormal vectors, and the matrix as their product, up to `4 n eps`."""
+    """Checks ascending values as NumPy's, orthonormal vectors, and their product, up to `4 n eps`."""
     values, vectors = np.asarray(values), np.asarray(vectors)
     assert values.dtype == vectors.dtype == x.dtype and vectors.shape == x.shape
     rounding = 4 * x.shape[-1] * np.finfo(x.dtype).eps
@@ -70,7 +70,7 @@ def test_eigenvalues_are_those_of_numpy(x: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["half of them equal", "graded"])
 def test_sweeps_suffice_for_large_matrices(kind: str) -> None:
-    """These settle most slowly."""
+    """These converge most slowly."""
     values = np.repeat([1.0, 2.0], 32) if kind == "half of them equal" else 10.0 ** -np.linspace(0, 12, 64)
     x = with_eigenvalues(values)
     found, vectors = xp.linalg.eigh(tg.array(x, "f64"))

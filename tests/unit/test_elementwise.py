@@ -64,7 +64,7 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Any], float, float]] = {
 
 
 def first(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The derivative, element by element."""
+    """Returns the elementwise derivative."""
     return tg.grad(lambda x: tg.sum(function(x)))
 
 
@@ -206,7 +206,7 @@ def test_booleans_count_beside_numbers() -> None:
     ],
 )
 def test_a_choice_of_two_numbers_has_the_dtype_that_they_have_by_themselves(numbers, dtype, values):
-    """That of PyTorch, but for integers, which are i32."""
+    """As in PyTorch, except that integers are i32."""
     found = tg.where(np.array([True, False]), *numbers)
     assert (found.dtype, found.numpy().tolist()) == (tg.array(0, dtype).dtype, values)
     expected = torch.where(torch.tensor([True, False]), *numbers)

@@ -30,7 +30,7 @@ def started(device: WebGPUDevice) -> WebGPUExecutable:
 
 
 def test_a_step_is_encoded_as_asked_for(device: WebGPUDevice, encoder: str) -> None:
-    """So the native way is the one that is used with every wgpu that the package may be installed with."""
+    """Every supported wgpu version uses the native encoding."""
     executable = started(device)
     weight = WEIGHT_VALUE
     for seed in range(3):
@@ -103,7 +103,7 @@ def test_steps_leave_nothing_behind(device: WebGPUDevice) -> None:
 
 
 def double(device: WebGPUDevice) -> tuple[Command, wgpu.GPUBuffer]:
-    """A dispatch that doubles the four numbers of a buffer."""
+    """Returns a dispatch that doubles the four numbers of a buffer."""
     api = device.wgpu_device
     code = """
         @group(0) @binding(0) var<storage, read_write> x: array<f32>;
@@ -155,7 +155,7 @@ LIBRARY: Any = wgpu_native.lib
 
 
 def changed_library(**functions: Any) -> Any:
-    """wgpu-py's native backend with other functions."""
+    """wgpu-py's native backend with different functions."""
     lib = SimpleNamespace(**{name: getattr(LIBRARY, name) for name in encoding.SIGNATURES})
     vars(lib).update(functions)
     return SimpleNamespace(lib=lib, ffi=wgpu_native.ffi, _api=wgpu_native._api)

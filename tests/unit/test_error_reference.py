@@ -77,7 +77,7 @@ wgsl.kernel @k workgroup_size = [1, 1, 1] access = ["read_write"] {
 
 
 class CrashPass(ModulePass):
-    """A pass of a user's that crashes."""
+    """A user-defined pass that crashes."""
 
     name = "crash"
 
@@ -86,7 +86,7 @@ class CrashPass(ModulePass):
 
 
 class SwapPass(ModulePass):
-    """A pass of a user's that changes values."""
+    """A user-defined pass that changes values."""
 
     name = "swap"
 
@@ -97,7 +97,7 @@ class SwapPass(ModulePass):
 
 
 class Spare(tg.nn.Module):
-    """A model with a layer that it doesn't use."""
+    """A model with an unused layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Spare(tg.nn.Module):
 
 @dataclass(frozen=True)
 class Mistake:
-    """What a user does wrong, and what they are told.
+    """A user's mistake, and the resulting message.
 
     Attributes:
         make: Does it, in a folder of its own.
@@ -144,7 +144,7 @@ def compile_without(module: str) -> object:
 
 
 def lose_the_device(**options: Any) -> object:
-    """Takes the device away, as a reset of its driver would, between two steps."""
+    """Destroys the device between two steps, as a driver reset would."""
     with pytest.MonkeyPatch.context() as own:
         own.setattr(WebGPUDevice, "_by_request", {})
         own.setattr(WebGPUDevice, "_by_adapter", {})
@@ -301,7 +301,7 @@ MISTAKES: dict[type[BaseException], Mistake] = {
 
 
 def exceptions() -> Iterator[type[BaseException]]:
-    """Every exception and warning that a module of ours defines."""
+    """Returns every exception and warning that the project defines."""
     for package in FOLDERS.values():
         for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             for value in list(vars(importlib.import_module(found.name)).values()):
@@ -317,12 +317,12 @@ def named(kind: type[BaseException]) -> str:
 
 
 def test_they_have_one_base() -> None:
-    """So that one `except` catches every error, and one filter every warning."""
+    """So that one `except` catches all errors, and one filter all warnings."""
     assert [one for one in CLASSES if not issubclass(one, TensorgradError | UserWarning)] == []
 
 
 def test_what_can_be_caught_is_exported() -> None:
-    """All but what needs xDSL, which `tensorgrad.errors` does without."""
+    """Except those that need xDSL, which `tensorgrad.errors` doesn't import."""
     assert {one.__name__ for one in CLASSES} - set(errors.__all__) == {"EmitError"}
 
 
@@ -360,7 +360,7 @@ def test_the_page_has_a_section_for_each() -> None:
 
 @pytest.mark.parametrize("kind", CLASSES, ids=named)
 def test_its_section(kind: type[BaseException]) -> None:
-    """It names what else the class is, the cause, the remedy, and a message; `test_docs` runs what prints that."""
+    """It has the base classes, the cause, the remedy, and a message; `test_docs` runs the example that prints it."""
     text = SECTIONS[kind.__name__]
     also = re.search(r"^Also (.*?)\.$", text, re.MULTILINE)
     bases = {one.__name__ for one in kind.__mro__[1:-2] if one not in BASES} - {"Exception", "Warning"}

@@ -23,7 +23,7 @@ from tensorgrad.errors import (
 
 
 def here(offset: int = 0) -> str:
-    """The line of the call, as messages name it."""
+    """Returns the line of the call, as messages name it."""
     frame = inspect.currentframe()
     assert frame is not None and frame.f_back is not None
     return f"{__file__}:{frame.f_back.f_lineno + offset}"

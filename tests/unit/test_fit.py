@@ -76,7 +76,7 @@ def same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
 
 
 class StopAt(Callback):
-    """Fails after a step, as a process may."""
+    """Raises after a step, to simulate a failing process."""
 
     def __init__(self, step: int) -> None:
         self.step = step

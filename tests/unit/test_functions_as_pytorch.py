@@ -37,7 +37,7 @@ SIGNS = np.where(normal(3, 4) > 0, 1.0, -1.0)
 
 @dataclass
 class Same:
-    """A call here and one in PyTorch, of the same arrays."""
+    """A call in tensorgrad and one in PyTorch, on the same arrays."""
 
     ours: Callable[..., Any]
     theirs: Callable[..., Any]
@@ -48,7 +48,7 @@ class Same:
 def same(
     name: str, arrays: Sequence[np.ndarray], *, derivative: bool = True, module: Any = torch, **options: Any
 ) -> Same:
-    """A function of the same name and options."""
+    """Returns a pair for functions of the same name and options."""
     return Same(
         lambda *x: getattr(untyped, name)(*x, **options),
         lambda *x: getattr(module, name)(*x, **options),
@@ -58,7 +58,7 @@ def same(
 
 
 def nn(name: str, theirs: str, arrays: Sequence[np.ndarray], *, derivative: bool = True, **options: Any) -> Same:
-    """A function that is another name in `torch.nn.functional`."""
+    """Returns a pair for a function with a different name in `torch.nn.functional`."""
     return Same(
         lambda *x: getattr(untyped, name)(*x, **options),
         lambda *x: getattr(functional, theirs)(*x, **options),
@@ -355,7 +355,7 @@ def test_layers(name):
 
 
 def carried_over(ours: Any, theirs: torch.nn.Module) -> Any:
-    """A layer with the parameters of PyTorch's, drawn anew, as functions take it."""
+    """Returns a layer with PyTorch's parameters, randomly sampled, in the form that functions take."""
     torch.manual_seed(0)
     for parameter in theirs.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
@@ -403,7 +403,7 @@ def test_stacked_transformer_layers_train():
 
 
 def state_of(parts: list[Any] | None) -> Any:
-    """A state as cells take it: one tensor, a pair, or nothing."""
+    """Returns a state as cells take it: one tensor, a pair, or nothing."""
     return None if parts is None else parts[0] if len(parts) == 1 else tuple(parts)
 
 
@@ -494,7 +494,7 @@ def test_mistakes(call, kind, message):
 
 
 def test_on_a_device(device):
-    """What is new here is made of ops that have kernels; one program of many of them is compared with the reference."""
+    """New functions are composed of ops that have kernels; one program with many is compared with the reference."""
 
     def function(x: Any, y: Any) -> Any:
         parts = [

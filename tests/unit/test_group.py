@@ -31,7 +31,7 @@ COUNTS = (0, 1, 3, 1000, SMALL_BYTES, 50_001)
 
 
 def arrays(size: int, count: int, dtype: np.dtype[Any]) -> list[Array]:
-    """An array for each rank, with values at which the order of additions shows."""
+    """Returns an array for each rank, whose sum depends on the order of additions."""
     found: list[Array] = []
     for rank in range(size):
         generator = np.random.default_rng(rank)
@@ -41,7 +41,7 @@ def arrays(size: int, count: int, dtype: np.dtype[Any]) -> list[Array]:
 
 
 def looped(parts: list[Array], reduction: str) -> Array:
-    """The reduction by a loop over ranks, in f32 where the arrays are of f16."""
+    """Returns the reduction by a loop over ranks, in f32 for f16 arrays."""
     wide = [part.astype(np.float32) if part.dtype == np.float16 else part for part in parts]
     total = wide[0]
     for part in wide[1:]:
@@ -246,7 +246,7 @@ def test_the_variable_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(group: Group, call: Callable[[], object]) -> str:
-    """What a rank is told whose call fails."""
+    """Returns the error message of a rank whose call fails."""
     with pytest.raises(GroupError) as caught:
         call()
     return str(caught.value)

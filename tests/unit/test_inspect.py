@@ -118,7 +118,7 @@ def test_what_is_nowhere_is_refused() -> None:
 
 
 class Cell(tg.nn.Module):
-    """A layer with one inside."""
+    """A layer with a nested layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,14 +129,14 @@ class Cell(tg.nn.Module):
 
 
 class Scaled(Cell):
-    """A layer that calls that of its base class."""
+    """A layer that calls its base class."""
 
     def __call__(self, x: tg.Tensor) -> Any:
         return super().__call__(x) * 0.5
 
 
 class Blocks(tg.nn.Module):
-    """Layers in a list, in a container, and one that has two names and is called three times."""
+    """Layers in a list, in a container, and one with two names that is called three times."""
 
     def __init__(self) -> None:
         super().__init__()

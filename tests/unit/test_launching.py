@@ -44,7 +44,7 @@ def test_wrong_options(
 
 
 def program(folder: Path, name: str, version: str) -> Path:
-    """A launcher that says only what it is."""
+    """Creates a launcher that only prints its version."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\necho '{version}'\n", encoding="utf-8")
@@ -54,7 +54,7 @@ def program(folder: Path, name: str, version: str) -> Path:
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Has no launcher beside Python and none on the PATH."""
+    """Removes all launchers next to Python and on the PATH."""
     monkeypatch.setattr("sys.executable", str(tmp_path / "beside" / "python"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'first'}{os.pathsep}{tmp_path / 'second'}{os.pathsep}/bin")
     monkeypatch.setattr(launching, "LAUNCHERS", ("mpiexec.test", "mpirun.test"))
@@ -122,7 +122,7 @@ def test_cores_are_shared_among_the_processes_of_a_host(tmp_path: Path, monkeypa
 
 
 def ended(kind: str, returned: int, errors: str) -> tuple[int, str]:
-    """The status and the reason of a run, of what its launcher wrote and returned."""
+    """Returns the status and reason of a run, given its launcher's output and exit status."""
     log = Log(kind, as_json=False)
     for line in errors.splitlines(keepends=True):
         log._take(line, "stderr")
@@ -169,7 +169,7 @@ def test_how_runs_end(kind: str, returned: int, errors: str, expected: tuple[int
 
 
 def test_what_mpi_says_of_an_end_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    """But not what the rank had printed, which may arrive after what it said at its end."""
+    """But not the rank's own output, which may arrive after its last message."""
     log = Log("Open MPI", as_json=False)
     end = "rank 1 of 2 ended by KeyError with status 1; it ends all"
     for line in ("[1,0]<stderr>: one", f"[1,1]<stderr>: {end}", "[1,1]<stderr>: MPI_ABORT was invoked", "prterun"):
@@ -193,7 +193,7 @@ def test_the_last_traceback_has_those_that_it_came_of() -> None:
 def test_a_launcher_that_goes_on_when_a_process_ended_all_is_ended(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As Open MPI does at times, where the others are still in the beginning of MPI."""
+    """Open MPI sometimes does so while other processes are still initializing MPI."""
     launcher = program(nowhere / "first", "mpiexec.test", "mpiexec (Open MPI) 5.0.8")
     end = "rank 1 of 2 ended by KeyError with status 5; it ends all"
     goes_on = f"[ $# -gt 1 ] && echo '[1,1]<stderr>: {end}' >&2 && exec sleep 600\n"

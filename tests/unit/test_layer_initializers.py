@@ -73,7 +73,7 @@ def test_every_layer_is_listed() -> None:
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_parameters_start_from_what_is_given(name: str) -> None:
-    """A number fills; so does an initializer; and each weight and each bias has its own."""
+    """From a fill value or an initializer, separately for each weight and each bias."""
     usual = drawn(LAYERS[name]())
     for weight, bias in ((2.0, 3.0), (tg.initializers.constant(2.0), tg.initializers.constant(3.0))):
         inits = {"init": weight} | ({} if name in WITHOUT_BIAS else {"bias_init": bias})

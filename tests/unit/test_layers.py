@@ -84,24 +84,24 @@ OPTIONAL = (
 
 
 def ours(module: str) -> str | None:
-    """Returns a module's name below the package, or `None` for one that is not ours."""
+    """Returns a module's name within the package, or `None` if it is not part of it."""
     if module != "tensorgrad" and not module.startswith("tensorgrad."):
         return None
     return module.removeprefix("tensorgrad").removeprefix(".")
 
 
 def is_below(name: str, room: str) -> bool:
-    """Returns whether a name is that of a room, or lies in it; only the package itself lies in the room ""."""
+    """Returns whether a name is a package or lies in it; only the top-level package lies in ""."""
     return name == room or (room != "" and name.startswith(room + "."))
 
 
 def room_of(name: str) -> str:
-    """Returns the innermost room of a module."""
+    """Returns the innermost listed package of a module."""
     return max((room for room in MAY_IMPORT if is_below(name, room)), key=len)
 
 
 def is_violation(importer: str, imported: str) -> bool:
-    """Returns whether the rooms forbid that one module imports another."""
+    """Returns whether the table forbids one module to import another."""
     home, found = ours(importer), ours(imported)
     assert home is not None
     if imported.partition(".")[0] == "wgpu":
@@ -161,7 +161,7 @@ def test_the_rule_itself(importer: str, imported: str, expected: bool) -> None:
 
 
 def test_imports_stand_at_the_top() -> None:
-    """But those of what may be missing, and at the package's edges."""
+    """Except imports of optional packages, and those at the package's listed lazy edges."""
     found = [
         f"{path.relative_to(ROOT)}:{one.line}: {one.name}"
         for name, (_, path) in MODULES.items()
@@ -175,7 +175,7 @@ def test_imports_stand_at_the_top() -> None:
 
 
 def test_modules_are_named_by_string_at_the_edges_only() -> None:
-    """`import_module` hides an import from readers and from the tests here."""
+    """`import_module` hides an import from readers and from these tests."""
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for name, (_, path) in MODULES.items()
@@ -189,7 +189,7 @@ def test_modules_are_named_by_string_at_the_edges_only() -> None:
 
 
 def test_there_is_no_cycle() -> None:
-    """Imports for types and inside functions count too; the public API, which loads everything, doesn't."""
+    """Including imports for types and inside functions, but not those of the public API, which loads everything."""
     graph = {
         name: {one.name for one in imports(name, path) if one.name in MODULES and one.name not in ("tensorgrad", name)}
         for name, (_, path) in MODULES.items()

@@ -19,12 +19,12 @@ OPS = sorted(op.name for make in TENSORGRAD_UNIVERSE.all_dialects.values() for o
 
 @cache
 def run_lines(path: Path) -> str:
-    """The RUN lines of a lit test."""
+    """Returns the RUN lines of a lit test."""
     return "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if "// RUN:" in line)
 
 
 def words(*, roundtrips: bool) -> set[str]:
-    """The op names in the IR (not the comments) of lit tests, or of those alone that round-trip."""
+    """Returns the op names in the IR (without comments) of lit tests, or only of those that round-trip."""
     found: set[str] = set()
     for path in LIT.rglob("*.mlir"):
         if roundtrips and "TG_ROUNDTRIP" not in run_lines(path):

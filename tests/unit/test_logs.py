@@ -24,13 +24,13 @@ def loss(model: Any, x: tg.Tensor) -> Any:
 
 
 def line(text: str) -> str:
-    """The place of a line of this file, as labels have it."""
+    """Returns the location of a line of this file, as in labels."""
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     return f"test_logs.py:{1 + next(number for number, one in enumerate(lines) if text in one)}"
 
 
 def logged(topic: str, caplog: pytest.LogCaptureFixture, device: tg.DeviceName = "wgpu") -> list[str]:
-    """What a compilation of a small training logs."""
+    """Returns the log of compiling a small training."""
     with caplog.at_level(logging.DEBUG, logger=f"tensorgrad.{topic}"):
         tg.compile(tg.nn.Linear(8, 8), loss=loss, optimizer=tg.optim.adam(0.1), inputs={"x": (4, 8)}, device=device)
     return [record.getMessage() for record in caplog.records if record.name == f"tensorgrad.{topic}"]

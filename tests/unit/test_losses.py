@@ -85,7 +85,7 @@ def test_integer_labels_are_one_hot_probabilities():
 
 
 def test_ignored_labels_count_for_nothing():
-    """Whatever they are and whatever the logits beside them; and they get no gradient."""
+    """Regardless of their value and of the logits there; and they get no gradient."""
     labels = np.array([1, -100, 0], np.int32)
     logits = np.array([[1.0, 2.0], [math.inf, -math.inf], [0.5, 0.0]])
     for smoothing in (0.0, 0.1):

@@ -58,7 +58,7 @@ def ours(optimizer: Any, device: tg.DeviceName = "numpy") -> Values:
 
 
 def theirs(clip_norm: float | None = None, **options: Any) -> Values:
-    """PyTorch's, where matrices are the other way round: `[out, in]`."""
+    """Returns PyTorch's result, whose matrices are transposed: `[out, in]`."""
     start, gradients = recorded()
     parameters = {name: torch.nn.Parameter(torch.tensor(value.T.copy())) for name, value in start.items()}
     matrices = [value for name, value in parameters.items() if name != "vector"]
@@ -121,7 +121,7 @@ def deep(layers: int, **options: Any) -> tg.Training:
 
 def test_kernels_grow_with_the_shapes_of_matrices_not_with_their_number():
     def of_updates(training: tg.Training) -> int:
-        """The dispatches of a step besides those of its gradients."""
+        """Returns the dispatches of a step except those of its gradients."""
         plan = [step for step in training.program.plan if isinstance(step, Dispatch)]
         forward = tg.compile(
             training._source.model,

@@ -207,7 +207,7 @@ def test_a_located_error_is_pickled_with_its_place() -> None:
 
 
 def test_the_line_is_the_user_s_where_python_made_the_function() -> None:
-    """A dataclass' constructor is not a file's; ours are still ours."""
+    """A dataclass' generated constructor has no file; our own frames are skipped."""
     with pytest.raises(OptionError) as caught:
         tg.optim.schedules.Schedule(1.0, "step +")
     assert str(caught.value).startswith(f"{__file__}:")

@@ -20,7 +20,7 @@ MUTATIONS = 10
 
 
 class Model(tg.nn.Module):
-    """Pointwise work, a row kernel and products, so that updates in place and reuse have every chance."""
+    """Pointwise kernels, a row kernel and products, with opportunities for in-place updates and reuse."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ def values() -> dict[str, Any]:
 
 
 def planned() -> tuple[str, dict[str, Any]]:
-    """The plan of a training step as text, and what it reads."""
+    """Returns the plan of a training step as text, and its inputs."""
     training = tg.compile(
         Model(),
         loss=loss,
@@ -53,14 +53,14 @@ def planned() -> tuple[str, dict[str, Any]]:
 
 
 def temporaries(module: ModuleOp) -> list[ViewOp]:
-    """The views of the workspace."""
+    """Returns the views of the workspace."""
     function = next(op for op in module.ops if isinstance(op, FuncOp))
     views = [op for op in function.body.block.ops if isinstance(op, ViewOp)]
     return [view for view in views if cast(ArenaOp, view.arena.owner).role.data == "workspace"]
 
 
 def lifetimes(module: ModuleOp) -> list[tuple[int, int]]:
-    """When each view of the workspace is first and last used."""
+    """Returns the first and last use of each view of the workspace."""
     function = next(op for op in module.ops if isinstance(op, FuncOp))
     steps = steps_of([op for op in function.body.block.ops if isinstance(op, KernelOp)])
     found: list[tuple[int, int]] = []

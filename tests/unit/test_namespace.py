@@ -18,7 +18,7 @@ FOLDER = Path(tg.__file__).parent
 
 
 def listed(stub: str) -> list[tuple[str, str]]:
-    """The names that a stub exports, by `import x as x` or inside a class, with their modules."""
+    """Returns the names that a stub exports, by `import x as x` or inside a class, with their modules."""
     tree = ast.parse((FOLDER / stub).read_text(encoding="utf-8"))
     scopes = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
     imports = [(scope, node) for scope in scopes for node in scope.body if isinstance(node, ast.ImportFrom)]
@@ -96,7 +96,7 @@ def test_everything_can_be_imported_at_once() -> None:
 
 
 def test_modules_do_not_hide_functions():
-    """Importing a submodule sets an attribute of the package: no function may share its name."""
+    """Importing a submodule sets an attribute of the package, so no function may have its name."""
     submodules = {path.stem for path in FOLDER.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert submodules & set(dir(tg)) == {
         "array_api",

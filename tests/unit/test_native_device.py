@@ -42,7 +42,7 @@ SHAPES = {"x": (256, 96), "y": (256, 1)}
 
 
 class Network(tg.nn.Module):
-    """Products, rows, columns, and points."""
+    """A model with products, row reductions, column reductions, and pointwise kernels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ np.savez({path!r}, losses=losses, **training.parameters())
 
 
 def run(path: Path, **environment: str) -> dict[str, np.ndarray]:
-    """What five steps give in a process of its own."""
+    """Returns the results of five steps in a separate process."""
     program = RUN.format(folder=str(Path(__file__).parent), path=str(path))
     done = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, check=False
@@ -108,7 +108,7 @@ PACKED_ARITHMETIC = re.compile(r"\bv?(add|sub|mul|div|max|fn?m(add|sub)\d+)p[sd]
 
 
 def test_kernels_are_vectors() -> None:
-    """Products, points and rows compute several numbers by one instruction."""
+    """Products, pointwise and row kernels use vector instructions."""
     training = compiled()
     scalar = [k.entry for k in training.program.kernels if not PACKED_ARITHMETIC.search(code.assembly(k.code))]
     assert not scalar
@@ -146,7 +146,7 @@ def test_f64_is_fused() -> None:
 
 
 def test_two_threads_of_python() -> None:
-    """Programs that run beside each other share the pool or do without; none waits for ever, none is wrong."""
+    """Concurrent programs share the pool or run without it; none deadlocks, and all results are correct."""
     trainings = [compiled() for _ in range(2)]
     alone = compiled()
     expected = [float(alone.step(**batch(number))) for number in range(20)]
@@ -205,7 +205,7 @@ def test_object_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def module(name: str, called: str = "") -> str:
-    """A function that adds one, behind what it calls."""
+    """Returns a function that adds one to the result of another."""
     before = f"declare void @{called}(ptr)\n" if called else ""
     call = f"  call void @{called}(ptr %x)\n" if called else ""
     return f"""{before}define void @{name}(ptr %x) {{
@@ -219,7 +219,7 @@ def module(name: str, called: str = "") -> str:
 
 @pytest.mark.parametrize("executable", [sys.executable, "/nowhere/python", ""])
 def test_modules_are_compiled_beside_each_other(monkeypatch: pytest.MonkeyPatch, executable: str) -> None:
-    """In as many processes as there are shares; without them, where they can't be started."""
+    """In one process per share; in this process if no other can be started."""
     monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
     monkeypatch.setenv(threads.THREADS_VARIABLE, "3")
     monkeypatch.setattr(compiling, "LEAST_SHARE", 1)
@@ -321,7 +321,7 @@ def test_a_malformed_text_is_refused_wherever_it_was_compiled(monkeypatch: pytes
 def test_a_program_is_compiled_while_it_is_being_lowered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """All of its kernels are given to compilers one by one; what is made is the same as by one pass after the other."""
+    """Kernels are compiled one by one; the result is the same as with one pass after another."""
     monkeypatch.setenv(objects.CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setenv("TENSORGRAD_CACHE_PROGRAMS", "0")
     added: list[list[str]] = [[]]
@@ -348,7 +348,7 @@ def test_a_program_is_compiled_while_it_is_being_lowered(
 
 
 def test_a_crash_on_one_kernel_names_its_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though it runs inside of `lower-buf-to-cpu` then; the file has the whole module in front of the pass."""
+    """Although it runs within `lower-buf-to-cpu`; the file has the whole module before the pass."""
     monkeypatch.setenv("TENSORGRAD_CACHE_PROGRAMS", "0")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
@@ -373,7 +373,7 @@ def test_the_compilers_source_need_not_be_there(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_program_of_one_file_starts_itself_no_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There `sys.executable` is that program, and no Python."""
+    """In a frozen application, `sys.executable` is the application, not Python."""
     monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
     monkeypatch.setenv(threads.THREADS_VARIABLE, "2")
     monkeypatch.setattr(compiling, "LEAST_SHARE", 1)
@@ -383,7 +383,7 @@ def test_a_program_of_one_file_starts_itself_no_second_time(monkeypatch: pytest.
 
 
 def test_processes_trim_what_is_kept_beside_each_other(tmp_path: Path) -> None:
-    """A file that another process removed first is no error, and what a killed writer left is removed."""
+    """A file that another process has removed is no error, and leftovers of killed writers are removed."""
     left = tmp_path / f"x{objects.UNFINISHED}"
     left.write_bytes(b"")
     os.utime(left, (0, 0))
@@ -407,7 +407,7 @@ for number in range(20):
 
 
 def test_a_fork_beside_a_compilation(tmp_path: Path) -> None:
-    """The child can compile: no lock of LLVM's is left taken by a thread that it doesn't have."""
+    """The child can compile: no LLVM lock is left held by a thread that it doesn't have."""
     program = f"""
 import os, sys, threading, warnings
 sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -438,7 +438,7 @@ thread.join()
 
 
 def test_a_plan_is_a_table() -> None:
-    """Loops, strides, copies and empty dispatches are instructions; arguments of kernels are slots of the frame."""
+    """Loops, strides, copies and empty dispatches are instructions; kernel arguments are slots of the frame."""
     binding = Binding(0, 8, 4, "read")
     moving = Binding(1, 0, 4, "read", (16,))
     steps = (
@@ -467,7 +467,7 @@ def test_a_plan_is_a_table() -> None:
 
 
 def test_a_module_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its object code is found by another program that has the same kernel."""
+    """Another program with the same kernel finds its object code."""
     monkeypatch.setenv(objects.CACHE_VARIABLE, str(tmp_path))
     assert code.NativeCode(module("f"), module("g")).cached == 0
     assert code.NativeCode(module("f"), module("h", "f")).cached == 1
@@ -488,7 +488,7 @@ def test_errors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_program_is_for_its_device(tmp_path: Path) -> None:
-    """Native code isn't run unless it is trusted, and shaders don't run as native code."""
+    """Native code only runs if it is trusted, and shaders don't run as native code."""
     function = tg.jit(lambda x: x * 2, device="cpu")
     training = compiled()
     training.save(tmp_path / "native.tg")
@@ -504,7 +504,7 @@ def test_a_program_is_for_its_device(tmp_path: Path) -> None:
 
 
 def test_profiles_are_of_steps() -> None:
-    """Each dispatch is measured, loops and branches too, in steps that are steps as any others."""
+    """Each dispatch is measured, including loops and branches, in steps with the usual results."""
 
     def loss(model: Any, x: Any, y: Any) -> Any:
         total = tg.scan(lambda carry, row: (carry + tg.sum(model(row[None])), carry), 0.0, x[:5])[0]
@@ -529,7 +529,7 @@ def test_profiles_are_of_steps() -> None:
 
 
 def plan_of_inputs(access: str, copied_to: int) -> Program:
-    """Two inputs of 64 KiB, of which a dispatch binds the first, and a copy writes to a place of their buffer."""
+    """Two inputs of 64 KiB: a dispatch binds the first, and a copy writes to the buffer of the other."""
     size = 1 << 16
     kernel = Kernel("llvm", "f", "define void @f(ptr %x)", (1, 1, 1), 0)
     buffers = (Buffer("inputs", 3 * size, "input"), Buffer("outputs", size, "output"))
@@ -545,7 +545,7 @@ def plan_of_inputs(access: str, copied_to: int) -> Program:
     [("read", 3 << 16, "xy"), ("read_write", 3 << 16, "y"), ("read", 1 << 16, "x"), ("read", 0, "y")],
 )
 def test_only_what_is_not_written_is_borrowed(access: str, copied_to: int, names: str) -> None:
-    """A bool has to be converted; the caller's arrays are never written to."""
+    """Bools have to be converted; the caller's arrays are never written to."""
     program = plan_of_inputs(access, copied_to)
     assert "".join(tensor.name for tensor in stepping.borrowed_inputs(program)) == names
     odd = [replace(tensor, dtype="f16", shape=((1 << 15) - 1,)) for tensor in program.tensors]
@@ -553,7 +553,7 @@ def test_only_what_is_not_written_is_borrowed(access: str, copied_to: int, names
 
 
 def test_large_arrays_are_not_copied() -> None:
-    """Inputs are read where they are, if they are whole and of the right dtype; results are given out as they are."""
+    """Inputs are read in place if contiguous and of the right dtype; results are returned without a copy."""
     function = tg.jit(lambda x, y: x @ y + x, device="cpu")
     x, y = (np.random.default_rng(i).normal(size=(128, 128)).astype(np.float32) for i in range(2))
     first = function(x, y)
@@ -579,7 +579,7 @@ def test_large_arrays_are_not_copied() -> None:
 
 
 def test_results_given_out_stay_what_they_are() -> None:
-    """Also where others of their steps are not read, so that the memory of all is wanted again."""
+    """Also if other results of their steps are unread, so that all memory is to be reused."""
     function = tg.jit(lambda x: (x + 1, x * 2), device="cpu")
     x = np.arange(1 << 15, dtype=np.float32)
     kept: list[Any] = []
@@ -614,7 +614,7 @@ for _ in range(2):
 
 
 def test_every_index_is_checked_where_that_is_asked_for(tmp_path: Path) -> None:
-    """`TG_DEBUG=bounds` names the kernel, the line, the index and the memory of what is outside."""
+    """`TG_DEBUG=bounds` names the kernel, the line, the index and the number of elements."""
     environment = {**os.environ, "TG_DEBUG": "bounds", objects.CACHE_VARIABLE: "0"}
     command = [sys.executable, "-c", CHECKED.format(folder=str(Path(__file__).parent))]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)

@@ -32,7 +32,7 @@ def _workers(before: set[threading.Thread]) -> list[threading.Thread]:
 
 
 def _wait_until(states: set[str], thread: threading.Thread) -> str:
-    """Waits until Linux says that a thread is in one of the states, and returns its state."""
+    """Waits until Linux reports one of these states for a thread, and returns it."""
     end, state = time.monotonic() + SECONDS, ""
     while state not in states and time.monotonic() < end:
         text = Path(f"/proc/self/task/{thread.native_id}/stat").read_text(encoding="ascii")
@@ -47,7 +47,7 @@ def _step(pool: Pool, scratch_bytes: int = 0) -> None:
 
 
 def test_threads_sleep_when_there_is_no_step(pool: Pool) -> None:
-    """Between steps they use no core, as Linux sees them; a step wakes them, and they sleep again."""
+    """Between steps they use no CPU time; a step wakes them, and they sleep again."""
     before = set(threading.enumerate())
     _step(pool)
     workers = _workers(before)
@@ -60,7 +60,7 @@ def test_threads_sleep_when_there_is_no_step(pool: Pool) -> None:
 
 
 def test_larger_scratch_memory_takes_new_threads(pool: Pool) -> None:
-    """The old threads end, whether they sleep or look for work."""
+    """The old threads end, whether they sleep or spin."""
     before = set(threading.enumerate())
     _step(pool)
     old = _workers(before)
@@ -74,7 +74,7 @@ def test_larger_scratch_memory_takes_new_threads(pool: Pool) -> None:
 
 
 def test_a_pool_in_use_gives_nothing(pool: Pool) -> None:
-    """A step beside another one runs on its caller's thread."""
+    """A concurrent step runs on its caller's thread."""
     assert pool.acquire(0)
     assert pool.acquire(0) == 0
     pool.release()
@@ -83,7 +83,7 @@ def test_a_pool_in_use_gives_nothing(pool: Pool) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_keep_off_a_core(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may run on every core of this thread but one; where that is the only one, nothing changes."""
+    """They may run on every core of this thread except one; with a single core, nothing changes."""
     if not LINUX:
         assert current_core() is None
         return

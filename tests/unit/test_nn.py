@@ -151,7 +151,7 @@ def test_the_module_itself_stays_as_it_was_and_serves_several_programs():
 
 
 class Assigned(tg.nn.Module):
-    """Arrays for parameters, and a table that is none."""
+    """Arrays as parameters, and a table that is not one."""
 
     def __init__(self) -> None:
         self.w: Any = np.arange(6.0).reshape(3, 2)
@@ -338,7 +338,7 @@ def test_copies_are_models_of_their_own():
 
 
 def test_modules_are_trees_of_their_parameters():
-    """A gradient by a whole model has the model's structure."""
+    """The gradient with respect to a whole model has the model's structure."""
 
     def loss(model: Any, x: Any) -> Any:
         gradient = tg.grad(lambda model: tg.sum(model(x) ** 2))(model)

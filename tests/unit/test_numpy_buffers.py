@@ -60,7 +60,7 @@ def test_a_constant_comes_from_its_attribute() -> None:
 
 
 def planned(views: dict[str, tuple[int, str]], body: str, size: int = 1024) -> str:
-    """A planned function: views of one workspace arena by offset, and named ones in arenas of their own."""
+    """Returns a planned function: views of one workspace arena by offset, and named ones in separate arenas."""
     lines = [f'%w = buf.arena "workspace" role = "workspace" : memref<{size}xi8>']
     for name, (offset, role) in views.items():
         if role == "workspace":
@@ -137,7 +137,7 @@ def test_a_race_in_place_shows() -> None:
 
 
 def two_stages(order: tuple[int, int]) -> str:
-    """`y = -p` and `p = p + g`, as the stages of one kernel, in either order."""
+    """Returns `y = -p` and `p = p + g` as the stages of one kernel, in either order."""
     arguments = [f"%b0 : {VECTOR}", f"%b1 : {VECTOR}"]
     negate = "%r = arith.negf %a0 : f32\nlinalg.yield %r : f32"
     stages = [

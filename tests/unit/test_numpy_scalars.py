@@ -25,7 +25,7 @@ DTYPES = {"i1": np.bool_, "i8": np.int8, "i32": np.int32, "i64": np.int64, "f32"
 
 
 def results(text: str, kind: str, *operands: Any) -> list[np.ndarray]:
-    """The results of the op in `text`, whose operands are %0, %1, … of one type."""
+    """Returns the results of the op in `text`, whose operands are %0, %1, … of one type."""
     arguments = ", ".join(f"%{i} : {kind}" for i in range(len(operands)))
     module = Parser(CONTEXT, f"func.func @f({arguments}) {{ {text} \n func.return }}").parse_module()
     op = next(op for op in module.walk() if op.name in RULES)

@@ -104,7 +104,7 @@ def numpy_lion(betas=(0.9, 0.99), weight_decay=0.0) -> Step:
 
 
 def clipped(transcription: Callable[..., Step]) -> Callable[..., Step]:
-    """An optimizer behind `torch.nn.utils.clip_grad_norm_`."""
+    """An optimizer with `torch.nn.utils.clip_grad_norm_` before it."""
 
     def make(clip_norm: float, **options: Any) -> Step:
         inner = transcription(**options)
@@ -315,7 +315,7 @@ def test_plain_sgd_has_no_state():
 
 
 def replaced(*pairs: tuple[str, str]) -> str:
-    """`GRADIENTS` with other parts."""
+    """Returns `GRADIENTS` with some entries replaced."""
     text = GRADIENTS
     for old, new in pairs:
         assert old in text

@@ -29,7 +29,7 @@ ITS_OWN = {"learning_rate": "lr"}
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize(("name", "options", "changes"), CHANGES)
 def test_changed_settings_are_those_of_pytorch(name, options, changes, device):
-    """After 10 steps settings change, after 20 the norm of clipping too."""
+    """Settings change after 10 steps, and the clipping norm after 20."""
     (start, gradients), (make, torch_make) = recorded(), PEERS[name]
     training = compiled(make(1e-2, **options), device)
     options = dict(options)

@@ -20,7 +20,7 @@ def transposed(x: Any) -> Any:
 
 
 def check_factors(x: Any, q: Any, r: Any, tolerance: float) -> None:
-    """Orthonormal columns, a triangle whose diagonal is not negative, and the matrix as their product."""
+    """Checks orthonormal columns, a triangular factor with nonnegative diagonal, and their product."""
     q, r = np.asarray(q), np.asarray(r)
     assert q.dtype == r.dtype == x.dtype
     np.testing.assert_allclose(
@@ -84,7 +84,7 @@ def test_derivatives_of_factors(shape: tuple[int, ...], mode: Any) -> None:
 
 
 def test_derivatives_where_nothing_is_left_to_reflect() -> None:
-    """Below the diagonal all is 0 already, but moves to first order."""
+    """The matrix is already triangular, but varies to first order below the diagonal."""
     x = np.array([[2.0, 1.0, 3.0], [0.0, -1.5, 0.5], [0.0, 0.0, 1.0]])
     tg.testing.check_grads(lambda x: tuple(xp.linalg.qr(x)), (x,), rtol=1e-5, atol=1e-5)
     slope = tg.grad(lambda x: tg.sum(xp.linalg.qr(x).R))(np.zeros((3, 2)))

@@ -26,7 +26,7 @@ DEVICES: list[tg.DeviceName] = ["cpu", "wgpu"]
 
 
 def in_buckets(passes: Sequence[ModulePass]) -> list[ModulePass]:
-    """Has gradients exchanged in buckets of about a layer."""
+    """Makes gradients exchanged in buckets of about a layer."""
     limit, found = 4 * WIDTH * (WIDTH + 1), list(passes)
     for place, one in enumerate(found):
         if isinstance(one, BucketCollectivesPass):
@@ -66,7 +66,7 @@ def trained(group: Group | None, steps: int = 4, **options: Any) -> tuple[list[f
 
 
 def kernels_beside(plan: Sequence[Step]) -> list[int]:
-    """For each exchange that is started, in order: how many kernels run until it is waited for."""
+    """Returns, for each asynchronous collective in order, how many kernels run until it is waited for."""
     beside: dict[int, int] = {}
     under_way: set[int] = set()
     for step, _ in runs(plan):
@@ -84,7 +84,7 @@ def kernels_beside(plan: Sequence[Step]) -> list[int]:
 @pytest.mark.parametrize("clip", [None, 0.5])
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_are_exchanged_while_others_are_computed(device: tg.DeviceName, clip: float | None) -> None:
-    """The buckets of the last layers start first, and the rest of the backward pass runs beside them."""
+    """The last layers' buckets start first, and overlap with the rest of the backward pass."""
 
     def plan(group: Group) -> tuple[list[int], int]:
         training = compiled(group, device, optimizer=tg.optim.adam(1e-2, clip_norm=clip))
@@ -107,7 +107,7 @@ def test_an_overlap_changes_no_bits(device: tg.DeviceName, options: dict[str, An
 
 
 def test_buckets_change_no_bits() -> None:
-    """On the reference, which computes each op on its own."""
+    """On the reference, which computes each op separately."""
 
     def unpacked(passes: Sequence[ModulePass]) -> list[ModulePass]:
         return [one for one in passes if not isinstance(one, BucketCollectivesPass)]
@@ -125,7 +125,7 @@ def test_buckets_change_no_bits() -> None:
 
 
 def followed(plan: Sequence[Step]) -> list[bool]:
-    """For each exchange that runs in the background, in order: whether another one begins before it is waited for."""
+    """Returns, for each asynchronous collective in order, whether another one begins before it is waited for."""
     found: list[bool] = []
     under_way: dict[int, int] = {}
     for step, _ in runs(plan):
@@ -141,7 +141,7 @@ def followed(plan: Sequence[Step]) -> list[bool]:
 
 
 def test_a_step_goes_on_while_values_are_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exchanges wait for the step to begin the next one, which it can't where a start waits for its exchange."""
+    """A collective blocks until the step starts the next one, so a synchronous start would deadlock."""
     begin = Group.begin
     begun: dict[int, list[threading.Event]] = {0: [], 1: []}
     waits: dict[int, list[bool]] = {}
@@ -185,7 +185,7 @@ def test_without_threads_a_start_exchanges() -> None:
 
 
 def test_a_rank_that_ends_ends_what_is_under_way() -> None:
-    """The step raises, once nothing touches its memory any more; the group is over."""
+    """The step raises once nothing accesses its memory any more; the group can't be used afterwards."""
 
     def run(group: Group) -> str:
         training = compiled(group)
@@ -203,7 +203,7 @@ def test_a_rank_that_ends_ends_what_is_under_way() -> None:
 
 
 def test_a_step_that_is_interrupted_ends_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As by Ctrl-C, which arrives where the step waits."""
+    """By Ctrl-C, for example, while the step waits."""
 
     def interrupted(request: int) -> None:
         raise KeyboardInterrupt

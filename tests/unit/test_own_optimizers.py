@@ -34,7 +34,7 @@ def own_lion(learning_rate: Any = 1e-4, weight_decay: float = 0.0, **options: An
 
 
 def belief_update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
-    """AdaBelief (Zhuang et al., 2020): the variance of the gradient around its mean, in place of its square."""
+    """AdaBelief (Zhuang et al., 2020): the variance of the gradient around its mean, instead of its square."""
     mean = hyper.beta1 * state["m"] + (1 - hyper.beta1) * gradient
     square = hyper.beta2 * state["s"] + (1 - hyper.beta2) * (gradient - mean) ** 2 + hyper.eps
     rate = hyper.learning_rate / (1 - hyper.beta1**step)
@@ -146,7 +146,7 @@ def test_the_norm_of_all_gradients():
 
 def test_elements_that_depend_on_each_other_are_updated_apart():
     def centered(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
-        """As an update of each element for vectors alone: the function depends on the shape."""
+        """Elementwise only for vectors: the function depends on the shape."""
         gradient = gradient - tg.mean(gradient, axis=0, keepdims=True) if gradient.ndim > 1 else gradient
         return parameter - hyper.learning_rate * gradient, state
 

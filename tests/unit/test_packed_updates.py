@@ -33,7 +33,7 @@ from tensorgrad.tools.trace_optimizer import TraceOptimizerPass
 
 
 class Chain(tg.nn.Module):
-    """Linear layers of changing widths, so that no two parameters in a row have one shape."""
+    """Linear layers of changing widths, so that no two consecutive parameters have the same shape."""
 
     def __init__(self, layers: int):
         self.layers = [tg.nn.Linear(7 + i % 3, 7 + (i + 1) % 3) for i in range(layers)]
@@ -63,7 +63,7 @@ def roles(program: Program, step: Dispatch) -> set[tuple[str, str]]:
 
 
 def counts(program: Program) -> tuple[int, int]:
-    """How many dispatches change parameters, and how many read gradients besides."""
+    """Returns the numbers of dispatches that change parameters, and of others that read gradients."""
     found = [roles(program, step) for step in program.plan if isinstance(step, Dispatch)]
     updates = [one for one in found if ("parameters", "read_write") in one]
     norms = [one for one in found if ("packed", "read") in one and one not in updates]
@@ -128,7 +128,7 @@ SMALL = '{"max_storage_buffer_binding_size": 4096, "max_buffer_size": 8192}'
 
 
 def label(value: SSAValue) -> str:
-    """The arena that a view is of."""
+    """Returns the arena of a view."""
     assert isinstance(value.owner, ViewOp) and isinstance(value.owner.arena.owner, ArenaOp)
     return value.owner.arena.owner.label.data
 

@@ -37,7 +37,7 @@ def both(**options: Any) -> tg.Training:
 
 
 def alone(part: str, values: dict[str, np.ndarray], optimizer: Any, device: tg.DeviceName) -> tg.Training:
-    """One part that is trained while the other stays."""
+    """Trains one part while the other stays unchanged."""
     training = both(optimizer={"g": None, "d": None, part: optimizer}, loss=lambda m, x, z: adversarial(m, x, z)[part])
     training = training.replace_model(device=device)
     training.load_parameters(values)

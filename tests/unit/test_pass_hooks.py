@@ -27,7 +27,7 @@ def loss(model: Any, x: tg.Tensor) -> Any:
 
 @dataclass(frozen=True)
 class InvalidPass(ModulePass):
-    """Makes a result's type another one than the op gives."""
+    """Gives a result a type that differs from the op's."""
 
     name = "invalid"
 
@@ -44,7 +44,7 @@ def compiled(**options: Any) -> tg.Training:
 
 @dataclass(frozen=True)
 class CrashPass(ModulePass):
-    """Fails on everything."""
+    """Always crashes."""
 
     name = "crash"
 
@@ -56,7 +56,7 @@ class CrashPass(ModulePass):
 
 @dataclass(frozen=True)
 class RecordPass(ModulePass):
-    """Writes down what it meets."""
+    """Records the modules that it is run on."""
 
     name = "record"
 

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 
 
 def run(code: str, seconds: float = 240) -> str:
-    """What a process prints that has to end by itself."""
+    """Returns the output of a process that has to end by itself."""
     command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=FOLDER, timeout=seconds)
     assert done.returncode == 0, done.stderr

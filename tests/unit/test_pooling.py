@@ -17,7 +17,7 @@ untyped: Any = tg
 
 
 def images(*extents: int) -> np.ndarray:
-    """Images of two channels, all elements distinct."""
+    """Returns images of two channels, with distinct elements."""
     shape = (2, 2, *extents)
     return np.random.default_rng([*extents]).permutation(int(np.prod(shape))).reshape(shape) / 7.0
 
@@ -103,7 +103,7 @@ def test_the_last_of_equal_indices_wins() -> None:
 
 
 def test_unpooling_in_a_program() -> None:
-    """Indices that only the program knows; those out of range are dropped."""
+    """Indices known only at run time; those out of range are dropped."""
     unpool = tg.jit(lambda x, places: tg.max_unpool(x, places, [2]), device="numpy")
     found = unpool(np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), np.array([[1, 4], [-1, 3]], np.int32))
     np.testing.assert_array_equal(np.asarray(found), [[0, 1, 0, 0], [0, 0, 0, 4]])
@@ -158,7 +158,7 @@ def test_adaptive_pooling_of_long_axes_gathers() -> None:
 
 
 def test_infinities_of_adaptive_parts() -> None:
-    """Shorter parts have no share of a derivative that is not theirs; NaN stays in its part."""
+    """Shorter parts get no share of other parts' derivatives; NaN stays in its part."""
     x = np.full(5, -np.inf, np.float32)
     gradient = tg.grad(lambda v: tg.sum(tg.adaptive_max_pool(v, [3])))(x)
     np.testing.assert_allclose(np.asarray(gradient), [1 / 2, 1 / 2 + 1 / 3, 1 / 3, 1 / 3 + 1 / 2, 1 / 2], rtol=1e-6)

@@ -21,7 +21,7 @@ DEVICES = ["numpy", "cpu", "wgpu"]
 
 
 class Images(tg.nn.Module):
-    """Convolutions with biases, pooled: the derivative asks which element of a window is the largest."""
+    """Convolutions with biases, pooled: the derivative depends on which element of a window is the largest."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def of_text(**options: Any) -> tuple[tg.Training, dict[str, np.ndarray]]:
 
 
 def gradients(training: tg.Training, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What one step of plain descent at rate 1 takes off the parameters."""
+    """Returns the change of the parameters by one step of gradient descent with rate 1."""
     before = training.parameters()
     training.step(**batch)
     after = training.parameters()
@@ -74,7 +74,7 @@ def gradients(training: tg.Training, batch: dict[str, np.ndarray]) -> dict[str, 
 
 
 def distance(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> float:
-    """The relative distance between all gradients together."""
+    """Returns the relative distance between all gradients together."""
     difference = sum(float(np.sum((found[path] - expected[path]) ** 2)) for path in expected)
     return (difference / sum(float(np.sum(one**2)) for one in expected.values())) ** 0.5
 
@@ -96,7 +96,7 @@ def test_a_step_takes_and_moves_fewer_bytes(build: Any, peak: float, moved: floa
 
 
 def test_gradients_are_those_of_f32_but_for_roundings() -> None:
-    """As far apart as roundings of activations bring them; units at 0 may change sides, pooled ones their place."""
+    """Within the rounding of activations; units at 0 and ties of maxima may change sides."""
     expected = gradients(of_images(), images())
     assert distance(gradients(of_images(precision="f16"), images()), expected) < 20 * HALF_EPSILON
     scaled = gradients(of_images(precision="f16", loss_scale=1024.0), images())
@@ -270,7 +270,7 @@ def test_bad_settings_of_other_functions_are_refused() -> None:
 
 
 def test_derivatives_inside_are_refused() -> None:
-    """Their cotangents would be values like others, and underflow without a word."""
+    """Their cotangents would be stored like other values, and silently underflow."""
 
     def penalized(model: Any, x: Any, y: Any) -> Any:
         slope = tg.grad(lambda x: tg.sum(model(x)))(x)

@@ -35,7 +35,7 @@ def test_steps_are_steps(device: WebGPUDevice) -> None:
 
 @pytest.mark.parametrize("most", [2048, 1, 3, 7])
 def test_loops(device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """Dispatches in loops are one row each, however many timestamps there are at a time."""
+    """A dispatch in a loop has one row, however many timestamps fit at a time."""
     monkeypatch.setattr(profile, "MOST_DISPATCHES", most)
     program = training_program()
     *steps, count = program.plan

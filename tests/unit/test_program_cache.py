@@ -39,7 +39,7 @@ SCRIPT = Path(__file__).parents[1] / "e2e" / "cached_run.py"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of programs, with the cache turned on."""
+    """The folder of cached programs, with the cache turned on."""
     monkeypatch.setenv(program_cache.VARIABLE, str(tmp_path / "cache"))
     monkeypatch.delenv(program_cache.SWITCH)
     return tmp_path / "cache" / "programs"
@@ -75,7 +75,7 @@ def losses(training: tg.Training) -> list[str]:
 
 
 def test_another_process_runs_no_pass(folder: Path, tmp_path: Path) -> None:
-    """Whatever its hash seed and folder; two that start at once don't disturb each other."""
+    """With any hash seed and folder; two concurrent starts don't disturb each other."""
 
     def start(seed: int) -> subprocess.Popen[str]:
         place = tmp_path / str(seed)
@@ -307,7 +307,7 @@ def test_who_looks_at_passes_has_them_run(
 
 @dataclass(frozen=True)
 class OwnPass(ModulePass):
-    """One that is not tensorgrad's, whose source nobody hashes."""
+    """A pass outside of tensorgrad, whose source is not hashed."""
 
     name = "own"
 

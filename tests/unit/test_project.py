@@ -34,7 +34,7 @@ def test_every_package_is_listed() -> None:
 
 
 def test_stubs_are_packaged() -> None:
-    """Type checkers and the loading of public names read them where the package is installed."""
+    """Type checkers and the lazy loader of public names need them in the installed package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packaged = {
         path
@@ -49,7 +49,7 @@ def test_stubs_are_packaged() -> None:
 
 
 def text_files() -> Iterator[Path]:
-    """Yields every text file of the repository, without what is generated or hidden."""
+    """Yields every text file of the repository, except generated and hidden ones."""
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts
         hidden = any(part in GENERATED or part.startswith(".") for part in parts)
