@@ -30,7 +30,7 @@ def started(device: WebGPUDevice) -> WebGPUExecutable:
 
 
 def test_a_step_is_encoded_as_asked_for(device: WebGPUDevice, encoder: str) -> None:
-    """Every supported wgpu version uses the native encoding."""
+    """So the native encoding works with every wgpu version that the package can be installed with."""
     executable = started(device)
     weight = WEIGHT_VALUE
     for seed in range(3):

@@ -529,7 +529,7 @@ def test_profiles_are_of_steps() -> None:
 
 
 def plan_of_inputs(access: str, copied_to: int) -> Program:
-    """Two inputs of 64 KiB: a dispatch binds the first, and a copy writes to the buffer of the other."""
+    """Two inputs of 64 KiB: a dispatch binds the first, and a copy writes to offset `copied_to` of their buffer."""
     size = 1 << 16
     kernel = Kernel("llvm", "f", "define void @f(ptr %x)", (1, 1, 1), 0)
     buffers = (Buffer("inputs", 3 * size, "input"), Buffer("outputs", size, "output"))

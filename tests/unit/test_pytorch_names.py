@@ -62,7 +62,7 @@ CASES: dict[str, tuple[Callable[[], tg.nn.Module], Callable[[], torch.nn.Module]
 
 
 def randomized(module: torch.nn.Module) -> torch.nn.Module:
-    """The module with other values than the ones and zeros that some layers start with."""
+    """Returns the module with values other than the ones and zeros that some layers start with."""
     torch.manual_seed(0)
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter)
@@ -83,7 +83,7 @@ def output_of(model: Any, values: Mapping[str, np.ndarray], *inputs: np.ndarray)
 
 
 def check(ours: Any, theirs: torch.nn.Module, apply: Callable[..., torch.Tensor], *inputs: np.ndarray) -> None:
-    """Values carried over give the same results, and carried back are those that they were."""
+    """Checks that converted values give the same results, and are unchanged after converting them back."""
     state = theirs.state_dict()
     values = tg.nn.from_torch(ours, state)
     given = [torch.from_numpy(x.astype(np.int64) if x.dtype == np.int32 else x) for x in inputs]

@@ -26,7 +26,7 @@ def words(*values: int) -> np.ndarray:
 
 
 def checksum(x: Any) -> int:
-    """Of the bytes: numbers that JAX gives are kept as the checksum of all of them."""
+    """Returns the checksum of an array's bytes; JAX's numbers are stored as checksums."""
     return zlib.crc32(np.ascontiguousarray(np.asarray(x)).tobytes())
 
 
@@ -284,7 +284,7 @@ class Line(tg.nn.Module):
 
 
 def noisy(model: Any, x: Any, key: Any) -> Any:
-    """A loss that is random by its key alone."""
+    """A loss that is random only through its key."""
     return tg.sum(model(x)) * 0 + tg.sum(random.uniform(key, 3))
 
 

@@ -66,7 +66,7 @@ Evaluated = tuple[SSAValue, Callable[[Point], int]]
 
 @st.composite
 def expressions(draw: st.DrawFn) -> tuple[Block, list[Evaluated]]:
-    """A block of index arithmetic, and each value as a function of the loops."""
+    """Draws a block of index arithmetic, and each value as a function of the loops."""
     block = Block()
     known: list[Evaluated] = [(add(block, IndexOp(0)), lambda p: p[0]), (add(block, IndexOp(1)), lambda p: p[1])]
     constants = draw(st.lists(st.sampled_from((0, 1, 2, 3, 4, 7, 31, WORD - 2)), min_size=1, max_size=3))
@@ -126,7 +126,7 @@ def test_conditions_are_decided_rightly(
 
 
 def test_nothing_is_known_of_integers_of_64_bits() -> None:
-    """The exponent of an f64 is 0 modulo 2^32: a test of finiteness is not decided by that."""
+    """The exponent of an f64 is 0 modulo 2^32, but a test of finiteness is not decided by that."""
     block = Block(arg_types=[f64])
     exponent = add(block, arith.ConstantOp(IntegerAttr(0x7FF0000000000000, i64)))
     bits = add(block, arith.AndIOp(add(block, arith.BitcastOp(block.args[0], i64)), exponent))

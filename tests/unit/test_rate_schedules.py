@@ -17,7 +17,7 @@ schedules: Any = tg.optim.schedules
 
 
 def torch_one_cycle(step: int, rate: float, steps: int, rise: float) -> float:
-    """PyTorch's OneCycleLR with its default divisors."""
+    """Returns PyTorch's OneCycleLR with its default divisors."""
     number, top = step - 1, rise * steps - 1
     initial = rate / 25
     start, end, part = (initial, rate, number / top) if number <= top else (rate, initial / 1e4, 0.0)
@@ -147,7 +147,7 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_function_trains_as_its_formula(name):
-    """Whoever has the rate: all parameters, a group, a second optimizer or a link."""
+    """For the rate of all parameters, of a group, of a second optimizer, and of a link."""
     found = trained(OPTIMIZERS[name](staircase)).parameters()
     for path, value in trained(OPTIMIZERS[name](FORMULA)).parameters().items():
         assert np.allclose(found[path], value, rtol=1e-6, atol=1e-7), path

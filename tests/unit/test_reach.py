@@ -22,7 +22,7 @@ OPS
 
 
 def reached(ops: str, *returned: str) -> tuple[SSAValue, frozenset[int]]:
-    """The value %nan of a function, and the places of its results that have a NaN if it has one."""
+    """Returns the value %nan of a function, and the indices of the results that contain a NaN if it does."""
     ops = ops if "%nan = " in ops else f"  %nan = tg.log %x : tensor<4xf32>\n{ops}"
     results = ", ".join(one.partition(" ")[2] for one in returned)
     names = ", ".join(one.partition(" ")[0] for one in returned)

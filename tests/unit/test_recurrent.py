@@ -38,7 +38,7 @@ def flat(result: Any) -> list[Any]:
 
 
 def pair(name: str, options: dict[str, Any]) -> tuple[Any, Any, dict[str, np.ndarray]]:
-    """Our layer, PyTorch's with random parameters, and these as ours."""
+    """Returns our layer, PyTorch's with random parameters, and these parameters for ours."""
     ours, theirs = LAYERS[name]
     layer, reference = ours(3, 5, **options), theirs(3, 5, **options)
     return layer, reference, nn.from_torch(layer, reference.state_dict())
@@ -109,7 +109,7 @@ def test_relu() -> None:
 @by_layer
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_training_is_the_same_on_devices(name: str, device: tg.DeviceName) -> None:
-    """A running sum is learned; every device ends where numpy ends."""
+    """A running sum is learned; every device ends with numpy's parameters."""
     x = np.random.default_rng(1).normal(size=(8, 4, 1)).astype(np.float32)
     y = np.cumsum(x, 0) * np.float32(0.1)
 
@@ -188,7 +188,7 @@ def test_padded_batches_are_packed_sequences(
         return flat(model(inputs["x"], tuple(rest) if len(rest) > 1 else rest[0], **{given: inputs[given]}))
 
     class Inputs(nn.Module):
-        """The layer's, as parameters: so that there are gradients by them."""
+        """The layer's inputs as parameters, to get gradients with respect to them."""
 
         def __init__(self) -> None:
             super().__init__()

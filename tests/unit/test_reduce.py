@@ -83,7 +83,7 @@ KIND = "tensor<8x16xf32>"
 
 
 def many_ops() -> str:
-    """A module of 62 ops in two functions, one of which adds to a sine."""
+    """Returns a module of 62 ops in two functions, one of which adds to a sine."""
     lines, dot = [f"func.func @f(%v0: {KIND}, %v1: {KIND}, %w: tensor<16x16xf32>) -> ({KIND}, tensor<8xf32>) {{"], "[]"
     for number in range(2, 58):
         a, b = f"%v{number - 1}", f"%v{number - 2}"
@@ -103,7 +103,7 @@ def many_ops() -> str:
 
 
 def reduced(text: str, fails: Callable[[str], bool]) -> Reduced:
-    """A reduction whose check is a function."""
+    """Returns the result of a reduction whose check is a Python function."""
     return Reduction(text, Language(), fails).run()
 
 
@@ -131,7 +131,7 @@ def test_a_wrong_value(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_reproducer_of_a_crash_below_and_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file says how to check, the error what to look for; a file that is reduced stays as it is."""
+    """The file has the command, and the message to match comes from the error; a reduced file stays as it is."""
     assert tg_opt.main(["many.mlir", "-p", "lower-tg-to-buf,crash", "--load", "own.py"]) == 1
     (file,) = folder.glob("crash-*.mlir")
     assert main(["reduce", str(file), "--out", "small.mlir"]) == 0

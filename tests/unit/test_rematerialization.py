@@ -95,7 +95,7 @@ def test_remat_refuses_no_segments() -> None:
 
 
 def deep(checkpointed: bool = False, **options: Any) -> tg.Training:
-    """Many layers on a large batch: nearly all bytes are kept for the derivative."""
+    """Many layers on a large batch: nearly all bytes are residuals."""
 
     class Deep(tg.nn.Module):
         def __init__(self) -> None:
@@ -157,7 +157,7 @@ def test_memory_limits_that_cannot_be() -> None:
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
 def test_a_loop_in_a_checkpoint_with_a_norm_of_all_gradients(clip_norm: float | None) -> None:
-    """Gradients that are clipped together lie in rows, but not where there are loops, in calls as well."""
+    """Gradients clipped together are packed in rows, except if there are loops, also within calls."""
 
     class Model(tg.nn.Module):
         def __init__(self) -> None:

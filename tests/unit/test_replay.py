@@ -62,7 +62,7 @@ X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Is the present folder, and has a script, a module beside it and a batch; what is imported is forgotten."""
+    """The current folder, with a script, a module that it imports, and a batch; imports are undone afterwards."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     (tmp_path / "sizes.py").write_text("WIDTH = 3\n", encoding="utf-8")
     np.save(tmp_path / "x.npy", X)
@@ -77,7 +77,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def namespace(folder: Path) -> dict[str, Any]:
-    """What the script defines."""
+    """Returns the names that the script defines."""
     sys.path.insert(0, str(folder))
     found: dict[str, Any] = {"__name__": "script"}
     exec(compile(SCRIPT, folder / "script.py", "exec"), found)
@@ -85,13 +85,13 @@ def namespace(folder: Path) -> dict[str, Any]:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *args: object) -> str:
-    """What a command prints that succeeds."""
+    """Returns the output of a successful command."""
     assert main(["replay", *map(str, args)]) == 0
     return capsys.readouterr().out
 
 
 def refused(capsys: pytest.CaptureFixture[str], *args: object) -> str:
-    """What a command says that fails, without the line here that it was called on."""
+    """Returns the message of a failing command, without the line of the call in this file."""
     assert main(["replay", *map(str, args)]) == 1
     text = capsys.readouterr().err.removeprefix("tg: error: ").rstrip("\n")
     return re.sub(rf"^{re.escape(__file__)}:\d+: ", "", text)
@@ -101,7 +101,7 @@ def refused(capsys: pytest.CaptureFixture[str], *args: object) -> str:
 def test_a_step_of_the_past_has_the_loss_that_the_device_had(
     device: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Which it only has if parameters, state, settings, step count and key are those of that step."""
+    """Only if parameters, state, settings, step count and key are those of that step."""
     training = namespace(folder)["compiled"](device)
     losses: list[float] = []
     for step in range(4):
@@ -120,7 +120,7 @@ def test_a_step_of_the_past_has_the_loss_that_the_device_had(
 
 
 def _updated(training: Any, folder: Path, step: int) -> np.ndarray:
-    """A weight after a step on the reference."""
+    """Returns a weight after a step on the reference."""
     training.load_checkpoint(folder / f"{step}.safetensors")
     kept: list[np.ndarray] = []
 

@@ -48,7 +48,7 @@ def batch() -> dict[str, np.ndarray]:
 
 
 def hidden_line(facts: Facts) -> tuple[int, int]:
-    """The place of the line that computes the hidden layer."""
+    """Returns the location of the line that computes the hidden layer."""
     (number,) = (number for number, file in enumerate(facts.files) if file.path.endswith(HERE))
     lines = facts.files[number].text.splitlines()
     return number, next(at for at, line in enumerate(lines, 1) if "# the line of the hidden layer" in line)
@@ -123,7 +123,7 @@ def test_lines_of_kernels_know_the_lines_they_are_from(device: tg.DeviceName, st
 
 
 def test_a_line_of_a_kernel_is_from_all_that_it_computes() -> None:
-    """An expression that is written where it is used brings its own line along."""
+    """An inlined expression brings its source line along."""
 
     def function(x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
         doubled = x + x
@@ -163,7 +163,7 @@ def test_the_graph_has_both_branches_of_a_condition() -> None:
 
 
 def _writers(facts: Facts, value: int) -> set[bool]:
-    """Which of two branches write a value."""
+    """Returns which of two branches write a value."""
     return {run.branch.holds for run in facts.runs if value in run.writes and run.branch is not None}
 
 
@@ -369,7 +369,7 @@ def test_the_nearer_of_two_files_is_shown(
 def test_no_other_file_of_that_name_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Python's own modules, and whatever else it imports from, are not where IR is from."""
+    """Files of Python's modules and other import locations are not sources of the IR."""
     (tmp_path / "f.mlir").write_text(MODULE.replace("FILE", "random.py"))
     monkeypatch.chdir(tmp_path)
     assert main(["report", "f.mlir", "--json"]) == 0

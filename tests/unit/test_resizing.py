@@ -40,7 +40,7 @@ None makes of an extent the same or its double by rounding: PyTorch's backward o
 
 
 def images(extent: int, count: int) -> np.ndarray:
-    """Images of axes a little longer and shorter than that."""
+    """Returns images whose axes are slightly longer and shorter."""
     shape = (2, 3, extent, extent + 1, max(extent - 1, 1))[: 2 + count]
     return np.random.default_rng([extent, count]).normal(size=shape)
 
@@ -124,7 +124,7 @@ def test_averages_as_pytorch(method: str, aligned: bool) -> None:
 
 
 def test_averages_of_whole_factors_are_weighted_means() -> None:
-    """Halving a line by the triangle: an eighth, three eighths, three eighths and an eighth of four neighbours."""
+    """Halving a line with the triangle filter weights four neighbours by 1/8, 3/8, 3/8 and 1/8."""
     x = np.random.default_rng(0).normal(size=(12,))
     found = np.asarray(tg.resize(tg.array(x, "f64"), [6], "linear", antialias=True))
     wanted = x[1:9:2] + 3 * x[2:10:2] + 3 * x[3:11:2] + x[4:12:2]
@@ -161,7 +161,7 @@ def test_linear_copies_an_axis_whose_extent_stays() -> None:
 
 
 def test_a_factor_is_the_fraction_that_is_meant() -> None:
-    """1.2 is 6/5: the new element 6 lies at the old one 5, not before it."""
+    """1.2 is 6/5: the new element 6 is at the old element 5, not before it."""
     found = tg.resize(tg.arange(10), method="nearest-floor", scale_factor=[1.2])
     np.testing.assert_array_equal(np.asarray(found), np.arange(12) * 5 // 6)
 
@@ -202,7 +202,7 @@ def test_resize_keeps_what_it_can() -> None:
 
 @pytest.mark.parametrize(("extent", "wanted"), [(50, 49), (30, 20), (3, 40)])
 def test_linear_resize_of_a_line_is_a_line(extent: int, wanted: int) -> None:
-    """Between the outermost centres; beyond them it is flat."""
+    """Between the outermost centers; beyond them it is constant."""
     line = (np.arange(extent) + 0.5) / extent
     expected = np.clip((np.arange(wanted) + 0.5) / wanted, line[0], line[-1])
     np.testing.assert_allclose(np.asarray(tg.resize(tg.array(line, "f64"), [wanted], "bilinear")), expected, rtol=1e-12)

@@ -216,7 +216,7 @@ def test_shapes_left_to_the_calls():
 
 
 class Watched(MLP):
-    """Says what its layers give."""
+    """A model that captures the values of its layers."""
 
     def __call__(self, x: Any) -> Any:
         for i, layer in enumerate(self.layers):

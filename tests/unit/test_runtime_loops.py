@@ -129,7 +129,7 @@ def test_loops_run(device: WebGPUDevice, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("encoder")
 def test_copies_in_loops(device: WebGPUDevice) -> None:
-    """What is copied in a loop breaks its compute pass, and nothing else."""
+    """A copy in a loop only splits the loop's compute pass."""
     copy = Copy(X, ROW, WORK, 0, 4)
     executable = WebGPUExecutable(program(Repeat(3, (add(ROW), copy, add(0)))), device)
     x = np.arange(6 * 64, dtype=np.float32).reshape(6, 64)

@@ -44,7 +44,7 @@ MATRICES = {
 
 
 def check_singular(x: Any, u: Any, s: Any, vh: Any) -> None:
-    """Values as NumPy's, descending, orthonormal vectors, and the matrix as their product, up to `4 max(m, n) eps`."""
+    """Checks values as NumPy's, descending, orthonormal vectors, and their product, up to `4 max(m, n) eps`."""
     u, s, vh = (np.asarray(part) for part in (u, s, vh))
     assert u.dtype == s.dtype == vh.dtype == x.dtype
     rounding = 4 * max(x.shape[-2:]) * np.finfo(x.dtype).eps
@@ -70,7 +70,7 @@ def test_singular_values_are_those_of_numpy(name: str, full: bool) -> None:
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("kind", ["half of them equal", "graded"])
 def test_sweeps_suffice_for_large_matrices(kind: str, dtype: str) -> None:
-    """These settle most slowly."""
+    """These converge most slowly."""
     values = np.repeat([1.0, 2.0], 24) if kind == "half of them equal" else 10.0 ** -np.linspace(0, 14, 48)
     given = tg.array(with_singular_values(50, 48, values), dtype)
     u, s, vh = xp.linalg.svd(given, full_matrices=False)
@@ -133,7 +133,7 @@ def test_second_derivatives() -> None:
 
 
 def test_derivatives_of_a_projection() -> None:
-    """Onto what is left over by the columns: the same in whatever way they are completed."""
+    """Onto the complement of the columns, which doesn't depend on how they are completed."""
 
     def projection(x: Any) -> Any:
         u = xp.linalg.svd(x).U[:, 2:]
@@ -153,7 +153,7 @@ def test_second_derivatives_of_pseudoinverses_at_equal_singular_values() -> None
 
 @pytest.mark.nightly
 def test_second_derivatives_of_pseudoinverses_of_low_rank() -> None:
-    """Products of two factors keep their rank."""
+    """Products of two factors have a constant rank."""
     factors = (RANDOM.normal(size=(3, 1)), RANDOM.normal(size=(1, 2)))
     tg.testing.check_grads(lambda x, y: xp.linalg.pinv(x @ y, rtol=1e-9), factors, rtol=1e-5, atol=1e-5)
 

@@ -28,7 +28,7 @@ NOT_DOCUMENTED_ALONE = {"callbacks", "data", "distributed", "errors", "initializ
 
 
 def one_tree(folder: Path) -> None:
-    """Links the package's folders under the name that they are imported by, as a strict editable install does."""
+    """Links the package's folders under their import name, as a strict editable install does."""
     for source in ("frontend", "dialects", "passes", "interpreters", "runtime", "tools"):
         for path in (ROOT / source).rglob("*.py*"):
             if path.suffix not in (".py", ".pyi"):
@@ -43,7 +43,7 @@ def one_tree(folder: Path) -> None:
 
 @pytest.mark.web  # the gallery needs the runtime for browsers
 def test_it_builds(tmp_path: Path) -> None:
-    """Strictly: a page that isn't in the navigation, a dead link or a missing module fails. The gallery is live."""
+    """In strict mode: an unlisted page, a dead link or a missing module fails. The gallery is live."""
     one_tree(tmp_path / "links")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
@@ -66,14 +66,14 @@ def test_it_builds(tmp_path: Path) -> None:
 
 @cache
 def documented() -> set[str]:
-    """The modules that reference pages are written from."""
+    """Returns the modules that reference pages are generated from."""
     pages = (ROOT / "docs" / "reference").glob("*.md")
     return {name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.M)}
 
 
 @cache
 def published() -> set[str]:
-    """The names that documented modules export, their own or others'."""
+    """Returns the names that documented modules export, including those of other modules."""
     return {name for module in documented() for name in getattr(import_module(module), "__all__", ())}
 
 

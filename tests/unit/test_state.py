@@ -29,7 +29,7 @@ untyped: Any = tg
 
 
 class Centred(tg.nn.Module):
-    """A weight, a running mean of what it was applied to, and how often that was."""
+    """A weight, a running mean of its inputs, and their count."""
 
     def __init__(self) -> None:
         super().__init__()

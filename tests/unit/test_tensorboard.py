@@ -60,7 +60,7 @@ def test_a_run_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_run_that_goes_on_is_shown_as_one(tmp_path: Path) -> None:
-    """What came behind the checkpoint is gone, and each step is there once."""
+    """Records after the checkpoint are gone, and each step occurs once."""
     fitted(tmp_path, 10)
     for step in (10,):  # as if it had been killed between the last checkpoints
         Checkpoints(tmp_path / "checkpoints").path(step).unlink()

@@ -15,7 +15,7 @@ X = np.array([[0.5, -1.0, 2.0], [0.25, 1.5, -0.75]], np.float32)
 
 
 def wrong(factor: float) -> Any:
-    """`x ** 3` whose derivative is off by a factor."""
+    """`x ** 3` with a derivative that is off by a factor."""
     cube = tg.custom_vjp(lambda x: x**3)
     cube.defvjp(lambda x: (x**3, x), lambda x, g: (factor * 3.0 * x**2 * g,))
     return cube
@@ -41,7 +41,7 @@ def test_a_wrong_first_derivative(mode: str) -> None:
 
 
 def test_a_wrong_second_derivative() -> None:
-    """The residual is a constant to derivatives, so that the first is right and the second is not."""
+    """The residual is a constant, so the first derivative is right and the second is wrong."""
     cube = tg.custom_vjp(lambda x: x**3)
     cube.defvjp(lambda x: (x**3, tg.stop_gradient(x)), lambda x, g: (3.0 * x**2 * g,))
     tg.testing.check_grads(cube, (X,), order=1)

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("device")
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What each profile is given."""
+    """Records the arguments of each profile."""
     found: list[dict[str, Any]] = []
     original = profile.profile
 
@@ -49,7 +49,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def rows(output: str) -> list[list[str]]:
-    """The cells of the table's rows."""
+    """Returns the cells of the table's rows."""
     lines = [line for line in output.splitlines() if line.startswith("│")]
     return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
 

@@ -16,7 +16,7 @@ from tensorgrad.passes.kernels.emit_wgsl.text import float_literal
 
 
 def numbers(kind: type[np.floating[Any]]) -> list[np.floating[Any]]:
-    """The edges of a type's range, the 200 largest numbers, and random bits."""
+    """Returns the ends of a type's range, the 200 largest numbers, and random bits."""
     info = np.finfo(kind)
     bits = {2: np.uint16, 4: np.uint32}[info.bits // 8]
     last = int(info.max.view(bits))
@@ -47,7 +47,7 @@ def test_the_largest_number_is_not_rounded_up() -> None:
 
 
 def test_every_helper_is_standard() -> None:
-    """But for those of integers of 64 bits, which only Naga has."""
+    """Except those of 64-bit integers, which only Naga supports."""
     of_64_bits = [name for name in HELPERS if name.endswith(("i64", "u64"))]
     tint.check_text("\n".join(text for name, text in HELPERS.items() if name not in of_64_bits))
     for name in of_64_bits:

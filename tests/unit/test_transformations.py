@@ -27,7 +27,7 @@ def same(found: Any, expected: Any, rtol: float = 1e-5) -> None:
 
 
 def dense(w: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The Jacobian of `layer` by `w`."""
+    """Returns the Jacobian of `layer` with respect to `w`."""
     slope = 1 - np.tanh(x @ w) ** 2
     return np.einsum("k,i,kj->kij", slope, x, np.eye(3))
 
@@ -65,7 +65,7 @@ def test_jacobian(mode: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["reverse", "forward"])
 def test_jacobian_over_ops_of_every_kind(mode: Any) -> None:
-    """Against one `grad` for each element of the result."""
+    """Compared with one `grad` per element of the result."""
     table, indices = RNG.normal(size=(5, 2)).astype(np.float32), np.array([[4, 0], [2, 2]], np.int32)
 
     def f(t: Any) -> Any:
@@ -126,7 +126,7 @@ def test_everything_nests() -> None:
 
 
 def test_only_the_function_is_differentiated() -> None:
-    """What the function closes over is constant, even where it depends on the same tensor."""
+    """Captured values are constants, even if they depend on the same tensor."""
 
     def outer(x: Any) -> Any:
         z = x * x

@@ -40,7 +40,7 @@ def until_scheduled(function: Any, target: Target, *specs: Any) -> ModuleOp:
 
 
 def reachable(kernel: KernelOp, target: Target, most: int = 60) -> list[Schedule]:
-    """The default schedule and all that a few steps lead to."""
+    """Returns the default schedule, and all that can be reached from it in a few steps."""
     found = [choose(kernel, target)]
     for schedule in found:
         found += [one for one in neighbours(schedule, kernel, target) if one not in found]
@@ -160,7 +160,7 @@ def test_tables_read_back(tmp_path: Path) -> None:
 
 
 class Measured:
-    """Stands in for measurements: times by schedule, and which were asked for; cut short after some."""
+    """Replaces measurements by given times, records the measured schedules, and stops after some."""
 
     def __init__(self, patch: pytest.MonkeyPatch, most: int | None = None, error: type[BaseException] | None = None):
         self.asked: list[tuple[str, Schedule]] = []
@@ -171,7 +171,7 @@ class Measured:
 
     @staticmethod
     def cost(bench: tuning._Bench, schedule: Schedule) -> float:
-        """Any order of schedules, the same at each call."""
+        """Returns an arbitrary time for a schedule, the same at each call."""
         text = f"{kernel_key(bench.kernel)} {schedule}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) / 2**32
 
@@ -221,7 +221,7 @@ def choose_of(module: ModuleOp, target: Target) -> Schedule:
 
 
 def test_what_a_first_look_found_is_kept(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little time there is: each call gets further."""
+    """With any time limit, each call makes progress."""
     module = until_scheduled(FUNCTIONS["gradient of weights"], device.target, X.shape, W.shape)
     monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path))
     keys = {kernel_key(op) for op in module.walk() if isinstance(op, KernelOp)}

@@ -12,14 +12,14 @@ USES = Path(__file__).parents[1] / "types" / "uses.py"
 
 
 def expected() -> dict[int, str]:
-    """The rule that each line marked `# error: rule` breaks."""
+    """Returns the rule that each line marked `# error: rule` violates."""
     lines = USES.read_text(encoding="utf-8").splitlines()
     marks = {number: re.search(r"# error: (\w+)$", line) for number, line in enumerate(lines, 1)}
     return {number: mark[1] for number, mark in marks.items() if mark}
 
 
 def test_wrong_uses_are_errors_and_right_ones_are_none(tmp_path: Path) -> None:
-    """Checked from an empty folder, as a user's project: through the installed package, its stubs and `py.typed`."""
+    """Checked from an empty folder, like a user's project: with the installed package, its stubs and `py.typed`."""
     program = tmp_path / USES.name
     program.write_text(USES.read_text(encoding="utf-8"), encoding="utf-8")
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", program.name]

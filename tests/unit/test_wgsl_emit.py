@@ -39,7 +39,7 @@ def parse(text: str) -> ModuleOp:
 
 
 def kernel(body: str, name: str = "k", element: str = "f32") -> ModuleOp:
-    """A kernel that loads %a and %b, does `body`, and stores what that calls %r."""
+    """Returns a kernel that loads %a and %b, runs `body`, and stores its value %r."""
     return parse(f"""
 wgsl.kernel @{name} workgroup_size = [64, 1, 1] access = ["read_write"] {{
 ^bb0(%x: memref<64x{element}>):
@@ -58,7 +58,7 @@ def only_kernel(module: ModuleOp) -> wgsl.KernelOp:
 
 
 def statements(module: ModuleOp) -> list[str]:
-    """The lines of the entry point's body."""
+    """Returns the lines of the entry point's body."""
     lines = emit_kernel(only_kernel(module)).splitlines()
     start = max(position for position, line in enumerate(lines) if line.endswith(") {") and line[0] in "f)")
     return [line.strip() for line in lines[start + 1 : -1]]

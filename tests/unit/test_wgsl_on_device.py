@@ -33,7 +33,7 @@ def device() -> wgpu.GPUDevice:
 
 
 def run_kernel(text: str, bindings: Sequence[Array], groups: tuple[int, int] = (1, 1)) -> list[Array]:
-    """Parse a module of one kernel, expand its math, run it, and give what its bindings hold then."""
+    """Parses a module of one kernel, expands its math, runs it, and returns the contents of its bindings."""
     context = Context()
     for dialect in (
         builtin.Builtin,
@@ -82,7 +82,7 @@ def run_kernel(text: str, bindings: Sequence[Array], groups: tuple[int, int] = (
 
 
 def apply_ops(ops: Sequence[tuple[str, str]], result: str, inputs: Sequence[tuple[str, Array]]) -> list[Array]:
-    """Run `ops`, (IR lines that define %r from %a and %b, the operands' type), elementwise in one kernel."""
+    """Runs `ops`, (IR lines that define %r from %a and %b, the operands' type), elementwise in one kernel."""
     count = len(inputs[0][1])
     output_size = count * len(ops)
     names = [f"%in{position}" for position in range(len(inputs))]
@@ -124,7 +124,7 @@ def pairs(values: Sequence[float], dtype: type) -> tuple[Array, Array]:
 
 
 def assert_same(found: Array, wanted: Array, *operands: Array, what: str) -> None:
-    """Equal bits, but that any NaN equals any other."""
+    """Compares bits, except that any NaN equals any other."""
     both_nan = np.isnan(found) & np.isnan(wanted) if found.dtype.kind == "f" else np.zeros(found.shape, bool)
     bits = np.uint16 if found.dtype == np.float16 else np.uint32
     wrong = (found.view(bits) != wanted.astype(found.dtype).view(bits)) & ~both_nan
@@ -137,7 +137,7 @@ INTEGERS = (0, 1, -1, 2, 3, -7, 31, 32, 33, 1000, 2**31 - 1, -(2**31), -(2**31) 
 
 
 def propagate(nan_free: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """Maximum and minimum with zeros ordered by sign."""
+    """Returns the maximum and minimum, with zeros ordered by sign."""
 
     def combine(a: Array, b: Array) -> Array:
         signs = nan_free(np.copysign(1, a), np.copysign(1, b))
@@ -254,7 +254,7 @@ def test_comparisons_of_floats(type_: str) -> None:
 
 
 def divided(a: Array, b: Array, unsigned: bool = False) -> tuple[Array, Array]:
-    """C's quotient and remainder, with zero where the divisor is, modulo 2**32."""
+    """Returns C's quotient and remainder, 0 for division by zero, modulo 2**32."""
     wide_a, wide_b = (v.view(np.uint32).astype(np.int64) if unsigned else v.astype(np.int64) for v in (a, b))
     safe = np.where(wide_b == 0, 1, wide_b)
     quotient = np.sign(wide_a) * np.sign(safe) * (abs(wide_a) // abs(safe))

@@ -21,7 +21,7 @@ def floats(*shape: int) -> np.ndarray:
 
 
 def compare(x: np.ndarray, ours: Callable[[Any], Any], theirs: Callable[[Any], Any]) -> None:
-    """Compares values, which are copies or sums of few, and gradients in f64."""
+    """Compares values, which are copies or short sums, and gradients in f64."""
     given = torch.tensor(x, requires_grad=True)
     wanted = theirs(given)
     cotangent = np.random.default_rng(1).normal(size=tuple(wanted.shape))

@@ -16,7 +16,7 @@ _accepted: set[str] = set()
 
 @cache
 def _device() -> Any:
-    """A device of Dawn's Null backend, which compiles and runs nothing; the only one of the process."""
+    """Returns a device of Dawn's Null backend, which compiles and runs nothing; the only one of the process."""
     found: list[Any] = []
     info = webgpu.WGPURequestAdapterCallbackInfo()
     info.mode = webgpu.WGPUCallbackMode_WaitAnyOnly
@@ -28,7 +28,7 @@ def _device() -> Any:
 
 
 def check_text(code: str) -> None:
-    """Has a shader judged, once for each text.
+    """Validates a shader, once for each text.
 
     Raises:
         RuntimeError: What Tint says of a shader that it refuses.
@@ -39,7 +39,7 @@ def check_text(code: str) -> None:
 
 
 def check(program: Program) -> int:
-    """Has every kernel of a program for the standard's dialect judged, kernels that differ in their name only once.
+    """Validates every kernel of a program in the standard dialect; kernels that differ only in name, only once.
 
     Returns:
         How many kernels there are.

@@ -14,7 +14,7 @@ from xdsl.irdl import OpDef
 
 
 def signature(op: Operation) -> Hashable:
-    """Returns all of an op that its declaration constrains."""
+    """Returns everything about an op that its declaration constrains."""
     return (
         op.operand_types,
         op.result_types,
@@ -26,7 +26,7 @@ def signature(op: Operation) -> Hashable:
 
 
 def remembering(verify: Callable[[OpDef, Operation], None]) -> Callable[[OpDef, Operation], None]:
-    """Returns xDSL's check of an op's declaration so that each signature is checked once."""
+    """Returns xDSL's check of an op's declaration, with a cache of valid signatures."""
     # By identity: a definition has no hash, and is kept, so that no other takes its place.
     accepted: dict[int, tuple[OpDef, set[Hashable]]] = {}
 

@@ -36,7 +36,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A folder, and the address at which it is served; it has the module, and a blank page."""
+    """A folder with the module and a blank page, and the address at which it is served."""
     if not MODULE.exists():
         pytest.fail("the module for pages is not built: `make web`")
     shutil.copyfile(MODULE, tmp_path / MODULE.name)
@@ -49,7 +49,7 @@ def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 @pytest.fixture
 def served(browser: Browser, site: tuple[Path, str]) -> Iterator[Page]:
-    """A page of the site, on which any error that it doesn't handle, or request elsewhere, is a failure."""
+    """A page of the site; unhandled errors and requests to other hosts fail the test."""
     address = site[1]
     context = browser.new_context(viewport={"width": 1000, "height": 800})
     context.set_default_timeout(WAIT_MS)
@@ -66,7 +66,7 @@ def served(browser: Browser, site: tuple[Path, str]) -> Iterator[Page]:
 
 @pytest.fixture
 def evaluate(served: Page) -> Callable[..., Any]:
-    """Runs the body of an asynchronous function with the module as `T` and an argument as `given`; gives its result."""
+    """Runs an asynchronous function body with the module as `T` and an argument as `given`; returns its result."""
 
     def run(body: str, given: Any = None) -> Any:
         return served.evaluate(f"async (given) => {{ const T = await import('/tensorgrad.js'); {body} }}", given)

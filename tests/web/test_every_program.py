@@ -28,13 +28,13 @@ SLOW = {"gpt", "char_gpt", "addition", "slots"}
 
 
 def by_pace(names: Iterable[str], quick: str = "") -> list[Any]:
-    """Parameters, of which the slow ones are nightly, but for one that is not to be."""
+    """Returns test parameters; slow ones except `quick` are nightly."""
     slow = SLOW - {quick}
     return [pytest.param(name, marks=[pytest.mark.nightly] if name in slow else []) for name in names]
 
 
 def programs_of(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[Any]:
-    """The programs that an example compiles, for what every browser has."""
+    """Returns the programs that an example compiles, for the limits of every browser."""
     made: list[Compilation] = []
     load: Callable[..., Any] = Compilation.load
 
@@ -51,7 +51,7 @@ def programs_of(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> lis
 
 
 def load_all(programs: list[Any], folder: Path, evaluate: Evaluate) -> None:
-    """Loads programs in the page, each as a function without parameters of its own to begin with."""
+    """Loads programs in the page, each as a function without parameters of its own."""
     for index, program in enumerate(programs):
         state = {name: slot.decode(slot.encode(0)) for name, slot in program.slots("parameter", "state").items()}
         Saved(program, state, Host(FUNCTION, None)).save(folder / f"{index}.tg")

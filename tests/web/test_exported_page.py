@@ -24,7 +24,7 @@ STEPS = 50
 
 
 def training(**options: Any) -> tg.Training:
-    """A line through points, and what it says of them."""
+    """Returns a training that fits a line to points."""
     return tg.compile(
         tg.nn.Linear(3, 1),
         loss=lambda model, x, y: tg.mse(model(x), y),
@@ -52,7 +52,7 @@ def exported(tmp_path: Path) -> tuple[Path, tg.Training]:
 
 @pytest.fixture
 def page(browser: Browser, exported: tuple[Path, tg.Training]) -> Iterator[Page]:
-    """The page of the exported folder; it loads nothing from elsewhere, and no error goes by."""
+    """The page of the exported folder; unhandled errors and requests to other hosts fail the test."""
     with server(str(exported[0])) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{serving.server_port}/"

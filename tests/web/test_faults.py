@@ -47,13 +47,13 @@ def training(**options: Any) -> tg.Training:
 
 @pytest.fixture
 def file(site: Site) -> Path:
-    """A saved training."""
+    """A file with a saved training."""
     training().save(site[0] / "training.tg", target="webgpu-default")
     return site[0] / "training.tg"
 
 
 def test_damaged_files_are_loaded_or_refused(site: Site, evaluate: Evaluate) -> None:
-    """None hangs, none ends in another error than ours; where one is loaded, a step ends too."""
+    """None hangs or raises an error that isn't ours; if one is loaded, a step finishes."""
     good = site[0] / "good.tg"
     training(accumulate=2).save(good, target="webgpu-default")
     for number, draw in cases(1, DAMAGED):
@@ -150,7 +150,7 @@ def test_mistakes_have_one_clear_message_and_change_nothing(file: Path, site: Si
 
 
 def test_results_stay_those_of_the_training(file: Path, site: Site, evaluate: Evaluate) -> None:
-    """A file of the same parameters whose loss has metrics gives the state, not its results."""
+    """Restoring a file of the same parameters whose loss has metrics changes the state, not the results' structure."""
     other = tg.compile(
         tg.nn.Linear(3, 2),
         loss=lambda model, x, y: (tg.cross_entropy(model(x), y), {"metric": tg.sum(x)}),
@@ -173,7 +173,7 @@ def test_results_stay_those_of_the_training(file: Path, site: Site, evaluate: Ev
 
 
 def test_a_loop_without_steps_is_refused(file: Path, evaluate: Evaluate) -> None:
-    """It could run for ever without a command."""
+    """It could run forever without a command."""
     metadata, tensors = contents(file)
     program = json.loads(metadata["program"])
     program["plan"].append({"op": "repeat", "count": 2**53 - 1, "steps": []})
@@ -185,7 +185,7 @@ def test_a_loop_without_steps_is_refused(file: Path, evaluate: Evaluate) -> None
 
 
 def test_pages_of_results_are_given_back(file: Path, evaluate: Evaluate) -> None:
-    """Steps that nobody waits for, and a training that is destroyed with results in flight, leave no buffer behind."""
+    """Unawaited steps, and a training destroyed with results in flight, leak no buffer."""
     values, made, left = evaluate(
         "const device = await T.Device.request(); const live = new Set(); let made = 0;"
         "const create = device.gpu.createBuffer.bind(device.gpu);"
@@ -218,7 +218,7 @@ def test_an_error_is_not_lost_with_results_that_nobody_reads(file: Path, evaluat
 
 
 def test_the_order_of_a_file_is_kept(file: Path, evaluate: Evaluate) -> None:
-    """What a page saves is what Python reads, whatever lies in front of what."""
+    """Python can read what a page saves, whatever the order of its parts."""
     saved = evaluate("const training = await T.Training.load('training.tg'); return Array.from(await training.save())")
     copy = file.with_name("copy.tg")
     copy.write_bytes(bytes(saved))
@@ -265,7 +265,7 @@ def test_a_page_without_webgpu_says_so(file: Path, site: Site, browser: Browser)
 
 
 def changed(file: Path, **kernel: Any) -> None:
-    """Replaces fields of the first kernel of a file."""
+    """Replaces fields of the first kernel in a file."""
     saved = Saved.load(file)
     first, *rest = saved.program.kernels
     program = replace(saved.program, kernels=(replace(first, **kernel), *rest))

@@ -31,7 +31,7 @@ Opened: TypeAlias = Callable[[str], Page]
 
 
 def loaded(name: str) -> ModuleType:
-    """The program of an example as a module."""
+    """Imports the program of an example as a module."""
     specification = importlib.util.spec_from_file_location(f"web_{name}", EXAMPLES / name / f"{name}.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -41,7 +41,7 @@ def loaded(name: str) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Makes the folder of an example, once."""
+    """Creates the folder of an example, once."""
     made: dict[str, Path] = {}
 
     def make(name: str) -> Path:
@@ -58,7 +58,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 @pytest.fixture
 def opened(site: tuple[Path, str], served: Page, folder_of: Callable[[str], Path]) -> Opened:
-    """Opens the page of an example; any error in it, or request elsewhere, is a failure."""
+    """Opens the page of an example; errors in it and requests to other hosts fail the test."""
     expect.set_options(timeout=240_000)
 
     def open_page(name: str) -> Page:
@@ -79,7 +79,7 @@ def step_of(page: Page) -> int:
 
 
 def train(page: Page, steps: int) -> tuple[float, float]:
-    """Trains until some steps have run; returns the first loss of the curve, and the last."""
+    """Trains for several steps; returns the first and last loss of the curve."""
     until = step_of(page) + steps
     page.click("#train")
     while step_of(page) < until:
@@ -94,7 +94,7 @@ def train(page: Page, steps: int) -> tuple[float, float]:
 
 
 def line(page: Page, places: list[tuple[float, float]]) -> None:
-    """Drags the mouse over the pad; places are fractions of its size."""
+    """Drags the mouse over the pad; positions are fractions of its size."""
     box = page.locator("#area").bounding_box()
     assert box is not None
     points = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in places]

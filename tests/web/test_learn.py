@@ -53,7 +53,7 @@ Scheme: TypeAlias = Literal["light", "dark"]
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the built chapters are served."""
+    """The address at which the built chapters are served."""
     folder = tmp_path_factory.mktemp("learn")
     nav = ", ".join(f"learn/{page.name}" for page in PAGES)
     text = CONFIGURATION.format(root=ROOT, site=folder / "site", nav=nav)
@@ -69,7 +69,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def opened(browser: Browser, address: str) -> Iterator[Opened]:
-    """Opens a chapter; an error in it that nothing handles, or a request elsewhere, is a failure."""
+    """Opens a chapter; unhandled errors and requests to other hosts fail the test."""
     faults: list[str] = []
     contexts = []
 
@@ -92,7 +92,7 @@ def opened(browser: Browser, address: str) -> Iterator[Opened]:
 
 
 def array(page: Page, name: str, shape: tuple[int, ...] | None = None, which: int = 0) -> np.ndarray:
-    """The numbers that a grid shows, in a shape that its caption says unless it is given."""
+    """Returns the numbers that a grid shows, in the shape of its caption by default."""
     grid = page.locator(f'[data-name="{name}"]').nth(which)
     values = grid.locator(".learn-cell").evaluate_all("cells => cells.map((cell) => cell.dataset.value)")
     numbers = np.array([float(value) for value in values])
@@ -106,7 +106,7 @@ def cell(page: Page, name: str, position: int, which: int = 0) -> Locator:
 
 
 def marked(page: Page, name: str, kind: str, which: int = 0) -> list[int]:
-    """The positions of the cells of a grid that have a mark."""
+    """Returns the positions of the marked cells of a grid."""
     grid = page.locator(f'[data-name="{name}"]').nth(which)
     marks = grid.locator(".learn-cell").evaluate_all("cells => cells.map((cell) => cell.dataset.mark ?? '')")
     return [position for position, mark in enumerate(marks) if mark == kind]
@@ -144,7 +144,7 @@ def test_chapters_fit_a_phone(opened: Opened, scheme: Scheme) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_numbers_can_be_read(opened: Opened, scheme: Scheme) -> None:
-    """Marked cells, axes and parts have the contrast that WCAG asks of text, 4.5."""
+    """Marked cells, axes and parts have the contrast that WCAG requires of text, 4.5."""
     page = opened("broadcasting", scheme)
     cell(page, "da", 1).click()
     cell(page, "da", 1).hover()
@@ -297,7 +297,7 @@ def test_products_of_matrices(opened: Opened) -> None:
 
 
 def convolved(size: int, window: int, stride: int, padding: int, dilation: int) -> tuple[np.ndarray, ...]:
-    """The convolution of the figure's image, and the gradients of its sum by image and kernel."""
+    """Returns the convolution of the figure's image, and the gradients of its sum by image and kernel."""
     x = (3 * np.arange(size * size) % 10).reshape(size, size)
     w = (2 * np.arange(window * window) % 5 - 2).reshape(window, window)
     padded = np.pad(x, padding)
@@ -380,7 +380,7 @@ def test_attention(opened: Opened) -> None:
 
 
 def node(page: Page, number: int) -> tuple[float, float]:
-    """The value and the derivative that a node of the graph shows; NaN where it shows none."""
+    """Returns the value and the derivative shown at a node of the graph; NaN if there is none."""
     shown = page.locator(f'[data-node="{number - 1}"]')
     value, gradient = (shown.get_attribute(name) or "nan" for name in ("data-value", "data-gradient"))
     return float(value), float(gradient)
@@ -462,7 +462,7 @@ def test_what_is_no_formula_is_said(opened: Opened) -> None:
 
 
 def test_a_figure_fills_the_screen(opened: Opened) -> None:
-    """Larger, and its arrows still end at the cells that they mean."""
+    """In full screen, arrows still point to their cells."""
     page = opened("broadcasting")
     before = cell(page, "a", 0).bounding_box()
     press(page, "Full screen")

@@ -51,7 +51,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page on which any error or request is a failure."""
+    """A page on which errors and requests fail the test."""
     context = browser.new_context(viewport={"width": 1400, "height": 900}, color_scheme="light")
     page = context.new_page()
     faults: list[str] = []
@@ -69,7 +69,7 @@ def opened(page: Page, path: Path) -> None:
 
 
 def line_of(text: str) -> int:
-    """The number of the first line of the addition transformer's source that has a text."""
+    """Returns the number of the first line of the addition transformer's source that contains a text."""
     lines = (ROOT / "examples" / "addition.py").read_text(encoding="utf-8").splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)
 

@@ -25,7 +25,7 @@ STEPS = 20
 
 
 class Classifier(tg.nn.Module):
-    """Noise, dropout and running statistics, so that keys and state matter."""
+    """A model with noise, dropout and running statistics, so that keys and state matter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ def batches(count: int) -> list[dict[str, np.ndarray]]:
 
 
 def plain(batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """A batch as the driver of the browser takes it."""
+    """Returns a batch in the form that the browser's driver accepts."""
     return {name: array.tolist() for name, array in batch.items()}
 
 
@@ -173,7 +173,7 @@ def test_an_attached_function_uses_the_parameters_of_the_training(site: Site, ev
 
 
 def copying(scalars: Mapping[str, str], keys: bool) -> Program:
-    """A program of copies alone, whose outputs are what the host computes: scalars, and a key."""
+    """Returns a program of copies whose outputs are values that the host computes: scalars, and a key."""
     words = len(scalars) + 2 * keys
     tensors = [
         TensorSlot(name, "scalar", (), "f32", 0, 4 * index, formula)
@@ -244,7 +244,7 @@ def test_formulas_without_a_value_are_refused_as_in_python(site: Site, evaluate:
 
 
 def test_a_run_moves_to_the_page_and_back(site: Site, evaluate: Evaluate, browser: Browser) -> None:
-    """The page's tab is closed after a checkpoint; Python goes on, and then a page again."""
+    """The page is closed after a checkpoint; Python resumes from it, and then another page."""
     data = [plain(batch) for batch in batches(30)]
     expected = losses(classifier(), batches(30))
     training = classifier()

@@ -19,7 +19,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "web.md"
 
 
 def code(language: str) -> str:
-    """All blocks of a language of the page."""
+    """Returns all blocks of the page in one language."""
     return "\n".join(re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S))
 
 
