@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Before the driver loads: Mesa's software driver runs small kernels ten times faster without its thread pool.
 os.environ.setdefault("LP_NUM_THREADS", "0")
-# Tests are about compiling; what is compiled is not found from the run before.
+# Tests exercise the compiler, so programs are not taken from an earlier run's cache.
 os.environ["TENSORGRAD_CACHE_PROGRAMS"] = "0"
 
 settings.register_profile("change", derandomize=True, deadline=None, database=None, print_blob=True)

@@ -74,7 +74,7 @@ def test_a_transformer_chooses_from_a_set():
     few = {name: value[:50] for name, value in judged_by.items() if name != "answers"}
     answer = training.attach(lambda model, kinds, powers, present: model(kinds, powers, present))
     logits = np.asarray(answer(**few))
-    # Whatever order the creatures come in, it is the same one; and what is absent changes nothing.
+    # The result doesn't depend on the order of the creatures, nor on absent ones.
     order = [2, 0, 3, 1, 4, 6, 7, 5]
     assert np.allclose(np.asarray(answer(**{k: v[:, order] for k, v in few.items()})), logits[:, order[:4]], atol=1e-4)
     other = {**few, "powers": np.where(few["present"], few["powers"], 9.0).astype(np.float32)}

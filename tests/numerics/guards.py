@@ -14,7 +14,7 @@ import tensorgrad as tg
 from tensorgrad.tracing.tensor import Tensor
 
 LONGEST = 12
-"""A chain's values have at most so many elements."""
+"""The maximum number of elements of a chain's values."""
 
 MOVES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "concat": lambda x, k: tg.concat([x, x * 2.0] if k % 2 else [x * x, x]),
@@ -46,7 +46,7 @@ ENDS: dict[str, Callable[[Tensor, int], Tensor]] = {
     "last": lambda x, k: tg.sum(x[-1:] * 2.0),
     "all": lambda x, k: x,
 }
-"""What is asked of a moved vector."""
+"""The ops at the end of a chain."""
 
 
 def _places(x: Tensor, k: int) -> NumpyArray:

@@ -57,7 +57,7 @@ class Compiled:
 
     def check(self, values: Mapping[str, NumpyArray] | None = None, seed: int = 0) -> None:
         """Compares every kernel, with these values for arguments; others are sampled."""
-        if self.planned is None:  # nothing is computed
+        if self.planned is None:  # there are no kernels
             return
         steps = PlannedSteps(self.planned, self.lowered, self.program)
         executable = load_program(self.device, self.program)

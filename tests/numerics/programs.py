@@ -31,7 +31,7 @@ from tensorgrad.transforms.custom_vjp import custom_vjp
 Shape = tuple[int, ...]
 MOST_ELEMENTS = 72
 FEWEST_OPS, MOST_OPS = 5, 40
-"""So many ops of `tg` a program has, without those of its gradient."""
+"""The minimum and maximum number of `tg` ops in a program, without those of its gradient."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ SPREAD: dict[str, Callable[[Tensor], Tensor]] = {
     "softmax": reductions.softmax,
     "twice": lambda x: joining.concat([x, x * 0.5], 0),
 }
-"""What is made of a row that is repeated, before a contraction reads it."""
+"""The ops applied to a repeated row before a contraction reads it."""
 
 
 def _spread(x: Tensor, kind: str, count: int) -> Tensor:
@@ -312,7 +312,7 @@ DRAWN = (
     *("unary", "binary", "binary", "reduce", "reduce", "shape", "shape"),
     *("index", "contract", "spread", "row", "window"),
 )
-"""The kinds of steps, as often as they are drawn."""
+"""The kinds of steps, repeated by their relative frequency."""
 
 
 @st.composite
@@ -330,7 +330,7 @@ def _unary_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step:
 @st.composite
 def _binary_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
     partners = [i for i, other in enumerate(shapes) if _broadcasts(shapes[x], other)]
-    if not partners:  # It has more elements than programs are to go on with.
+    if not partners:  # The value has too many elements for further steps.
         return None
     y = draw(st.sampled_from(partners))
     return Step(draw(st.sampled_from(sorted(BINARY))), (x, y) if draw(st.booleans()) else (y, x))

@@ -30,16 +30,16 @@ MOVE = 4 * EPSILON
 """The largest relative error that is put in: f32's rounding, and what the builtins of devices may lose."""
 
 HALF_MOVE = 2.0**-10
-"""The same where values between kernels are half floats: their rounding, and that of what is computed from them."""
+"""The same if values between kernels are half floats: their rounding, and that of values computed from them."""
 
 HALF_TINY, HALF_LARGEST = 2.0**-24, 65504.0
 """The smallest half float, by which what underflows is moved, and the largest: what is larger makes all else differ."""
 
 SAFETY = 8
-"""A tolerance is so many times the largest distance that was seen."""
+"""The factor by which a tolerance exceeds the largest observed deviation."""
 
 RUNS = 3
-"""So many runs with errors put in."""
+"""The number of runs with injected errors."""
 
 EXACT = {
     f"tg.{name}"

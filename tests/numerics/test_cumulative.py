@@ -37,7 +37,7 @@ BACKWARD = {
     "cummax": RECURRENCE,
     "logcumsumexp": RECURRENCE,
 }
-"""The gradient of a weighted sum; those of others than sums are linear recurrences as well."""
+"""The gradient of a weighted sum; except for sums, these gradients are linear recurrences too."""
 
 KINDS: dict[str, Running] = {
     "cumsum": lambda x: tg.cumsum(x, 1),

@@ -18,7 +18,7 @@ TOLERANCE = 1e-8
 """Of central differences with extrapolation in f64, relative to the largest element."""
 
 EACH = 3
-"""Of the second derivatives of an op, one of so many is lowered for every change; `make nightly` lowers the others."""
+"""One in this many second derivatives of an op is lowered for every change; `make nightly` lowers the others."""
 
 LOWERED = {case.id for case in spread(SMOOTH, EACH)}
 

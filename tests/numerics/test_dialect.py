@@ -35,7 +35,7 @@ from tensorgrad.passes.tensors.grad import rules as derivatives
 
 FEWEST_SAMPLES = 3
 CASTS = "tg.cast"
-"""Its derivative is that of a copy, or none; both are checked wherever dtypes mix."""
+"""Its derivative is that of a copy, or none; both are checked wherever dtypes are mixed."""
 
 
 def _has_derivative(op: type[TensorOp]) -> bool:

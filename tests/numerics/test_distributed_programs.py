@@ -21,10 +21,10 @@ from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.group.simulated import simulate
 
 CHANGE, NIGHTLY = 40, 2000
-"""So many programs are run for every change, and by `make nightly`."""
+"""The number of programs for every change, and for `make nightly`."""
 
 FEWEST_DIVIDED = 0.4
-"""Of the programs, so many at least have an input that is divided, and don't sit too near a jump to be compared."""
+"""The minimum fraction of programs that have a divided input, and are far enough from discontinuities to compare."""
 
 TIMEOUT = 60.0
 

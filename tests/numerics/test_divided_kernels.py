@@ -63,7 +63,7 @@ EXACT: dict[str, tuple[Callable[..., Any], tuple[NumpyArray, ...], int]] = {
     "max pool": (lambda x: tg.max_pool(x, 2), (normal(4, 7, 26, 26),), 4),
     "sort": (lambda x: tg.sort(x, 1), (X,), 40),
 }
-"""Functions that only move values and compare them: their results are those of numpy, bit for bit."""
+"""Functions that only move and compare values, so their results equal numpy's, bit for bit."""
 
 ROUNDED: dict[str, tuple[Callable[..., Any], tuple[NumpyArray, ...], int]] = {
     "sum over rows": (lambda x: tg.sum(x, 0), (SUMMANDS,), 2),

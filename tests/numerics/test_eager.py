@@ -22,7 +22,7 @@ SMOOTH = [case for case in CASES if case.derivative and not case.refused]
 SMOOTH_ON_DEVICE = [case for case in ON_DEVICE if case.derivative and not case.refused]
 VALUES = [case for case in CASES if case.inputs and not case.refused]
 GROUP = 40
-"""How many cases are recorded before a value is looked at, so that one program computes them all."""
+"""The number of cases that are recorded before a value is read, so that one program computes them all."""
 
 
 def groups(cases: Sequence[Case]) -> list[Sequence[Case]]:

@@ -81,7 +81,7 @@ def test_in_words_by_numpy(name: str) -> None:
     with np.errstate(all="ignore"):
         expected = [np.asarray(whole.expected(*inputs)) for whole in WHOLE]
     for whole, wanted, found in zip(WHOLE, expected, reference(module, wide), strict=True):
-        np.testing.assert_array_equal(found, wanted, whole.id)  # as numbers: a word has the value of what it holds
+        np.testing.assert_array_equal(found, wanted, whole.id)  # as numbers: a word equals the narrow integer in it
 
 
 def test_every_op_on_integers_is_here() -> None:

@@ -36,7 +36,7 @@ from tensorgrad.tracing.tracer import trace
 from tensorgrad.transforms.grad import grad, value_and_grad
 
 EACH = 32
-"""One case of so many is run for every change; `make nightly` runs all."""
+"""One in this many cases is run for every change; `make nightly` runs all."""
 
 QUICK = ("mlp", "sine")
 """The workloads that are run for every change."""
@@ -376,7 +376,7 @@ def test_attached_and_accumulating_programs_are_compared(device: str, monkeypatc
         training.attach(lambda model, x: tg.softmax(tg.exp(x)), inputs={"x": (4, 8)})
 
 
-# Nothing is said of what is right
+# Correct kernels are not reported
 
 
 def silent(case: Case, device: str) -> None:

@@ -143,7 +143,7 @@ def test_half_floats_are_storage(name: str) -> None:
     """Operands and results stored as f16 are computed in f32, as numpy does it."""
     form = chosen(name, 40, 36, 8)
 
-    def function(*inputs: tg.Tensor) -> tg.Tensor:  # products are what is stored as f16
+    def function(*inputs: tg.Tensor) -> tg.Tensor:  # products are stored as f16
         made = [x @ w for x, w in zip(inputs[::2], inputs[1::2], strict=True)]
         return form.function(*made) @ inputs[-1]
 
@@ -244,7 +244,7 @@ def test_what_is_hidden_does_not_count_even_as_nan() -> None:
     assert np.isnan(by_queries).all()
 
 
-# What is chosen, and what it saves
+# The chosen form, and what it saves
 
 
 def test_when_tiles_pay() -> None:
@@ -280,7 +280,7 @@ def test_no_scores_are_stored() -> None:
     assert long < 4 * 2 * 1024 * 1024  # of one matrix of scores
 
 
-# Threads, and checks of every index, in processes of their own
+# Threads, and bounds checks, in separate processes
 
 PROGRAM = """
 import sys

@@ -22,13 +22,13 @@ from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.tracing.tensor import Tensor
 
 CHANGE, NIGHTLY = 60, 2000
-"""So many programs are run for every change, and by `make nightly`."""
+"""The number of programs for every change, and for `make nightly`."""
 
 PARTS = 8
 """The nightly programs are that many tests, which run side by side."""
 
 MOST_DISCARDED = 0.2
-"""Of the programs, so many at most may sit too near a jump to be compared."""
+"""The maximum fraction of programs that are too close to a discontinuity to compare."""
 
 variants = st.builds(
     Variant,
@@ -130,7 +130,7 @@ def test_gradients_are_slopes(program: Program, seed: int) -> None:
 
     coarse, fine = extrapolated(along), 10 * extrapolated(lambda offset: along(offset * 0.1))
     if abs(coarse - fine) > 1e-8 * max(1.0, abs(fine)):
-        return  # A kink, or a step, lies within reach of the differences.
+        return  # A kink or jump is within reach of the differences.
     stopped = any(step.name == "stopped" for step in program.steps)
     slope = sum(float(np.sum(g * d)) for g, d in zip(gradients, directions, strict=True))
     assert stopped or abs(slope - fine) <= 1e-6 * max(1.0, abs(fine))

@@ -106,7 +106,7 @@ def test_indices_out_of_range_have_no_derivative() -> None:
     def take(x: Tensor, i: Tensor) -> Tensor:
         return emit(index.TakeOp, [x, i], axis=integer(0))
 
-    # The loss is NaN, because what is out of range reads NaN; the gradient is not.
+    # The loss is NaN, because out-of-range indices read NaN; the gradient is not.
     assert gradients(take, x, indices)[0].tolist() == [2, 0, 1]
     along = gradients(lambda x, i: emit(index.TakeAlongAxisOp, [x, i], axis=integer(0)), x, indices)
     assert along[0].tolist() == [2, 0, 1]

@@ -40,7 +40,7 @@ from tensorgrad.tracing.tracer import trace
 from tensorgrad.transforms.grad import value_and_grad
 
 EACH = 60
-"""One case of so many is run for every change; `make nightly` runs all, and as many random programs."""
+"""One in this many cases is run for every change; `make nightly` runs all, and as many random programs."""
 
 PLANTED_NIGHTLY = 500
 

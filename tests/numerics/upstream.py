@@ -57,7 +57,7 @@ class Place:
 
     @property
     def key(self) -> str:
-        """What executors call what it holds afterwards; parameters and states hold their updates then."""
+        """The executors' name for its contents after the run; parameters and states contain their updates then."""
         return f"{'update' if self.slot.role in UPDATED else self.slot.role}/{self.slot.name}"
 
 

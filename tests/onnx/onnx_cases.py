@@ -29,7 +29,7 @@ def cases() -> dict[str, Any]:
     """Returns the suite's node cases by name, each with a model, and inputs and outputs in memory."""
     from onnx.backend.test.case.node import collect_testcases
 
-    with warnings.catch_warnings():  # those of the suite's own numpy code
+    with warnings.catch_warnings():  # warnings of the suite's own numpy code
         warnings.simplefilter("ignore")
         return {case.name: case for case in collect_testcases(None)}
 

@@ -42,7 +42,7 @@ JUDGED = {
     "test_dft_inverse": "noise",
     "test_dft_inverse_opset19": "noise",
 }
-"""Differences in value, each looked at."""
+"""Differences in value, each of which has been examined."""
 
 
 def load() -> dict[str, dict[str, str]]:

@@ -33,7 +33,7 @@ def model_of(
     made = helper.make_model(graph, opset_imports=imports, ir_version=10, **model)
     made = shape_inference.infer_shapes(made)
     for value in made.graph.output:
-        value.type.tensor_type.shape.SetInParent()  # a valid model has one, if only that of a scalar
+        value.type.tensor_type.shape.SetInParent()  # a valid model has a shape, even that of a scalar
     return made
 
 

@@ -10,7 +10,7 @@ from tensorgrad.errors import TensorgradError
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
 PARTS = 8
-"""The cases are tested in so many parts, so that workers share them."""
+"""The number of parts that the cases are tested in, so that workers share them."""
 
 EXPECTED = exceptions.load()
 

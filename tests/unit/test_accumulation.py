@@ -160,7 +160,7 @@ def text_training(**options: Any) -> tg.Training:
 def test_sums_take_no_dispatches_of_their_own():
     training, plain = text_training(accumulate=2), text_training()
     counts = training.stats()
-    # The least a program of gradients may take: one whose updates run where gradients are computed.
+    # The lower bound for a program of gradients: one whose updates run where gradients are computed.
     ideal = text_training(optimizer=tg.optim.sgd(0.1)).stats()["dispatches"]
     assert counts["accumulate"]["steps"] == 2 and counts["accumulate"]["dispatches"] <= ideal + 1
     assert counts["dispatches"] <= plain.stats()["dispatches"] + 1 and not counts["copies"]
@@ -176,7 +176,7 @@ def test_sums_take_no_dispatches_of_their_own():
         if binding.access == "read_write"
     }
     assert "accumulated" in written and not written & {"parameters", "adam.m", "adam.v"}
-    # Temporary values take turns in the same memory; what a program puts out and its constants are its own.
+    # The programs share the memory of temporaries; outputs and constants are separate.
     own = program.statistics["peak_bytes"] - adding.executable.shared_bytes
     assert own == sum(buffer.size for buffer in program.buffers if buffer.role in ("output", "constant"))
 
@@ -238,7 +238,7 @@ def test_a_place_that_there_is_not_is_refused():
     with pytest.raises(InputError, match=r"missing: .*accumulated/layers\.0\.weight.*training/accumulated"):
         training.load_state_dict(compiled().state_dict())
     assert same(training.state_dict(), state)
-    # Where the sums are not asked for, a step begins.
+    # Without the accumulated sums, a new step begins.
     training.step(**part(examples(4), 0))
     given = {**compiled().state_dict(), "training/accumulated": np.array(0)}
     training.load_state_dict(given, strict=False, parts=["model", "optimizer", "settings"])

@@ -500,7 +500,7 @@ MADE: dict[str, list[Case]] = {
     "zeros": [lambda m, a: m.zeros((2, 3)), lambda m, a: m.zeros(3, dtype=m.uint32)],
 }
 ASKED = ("__array_namespace_info__", "can_cast", "finfo", "iinfo", "isdtype", "result_type")
-"""Functions that give no arrays; they have tests of their own."""
+"""Functions that return no arrays, which have separate tests."""
 
 
 def ours(values: Any) -> Any:

@@ -163,7 +163,7 @@ def test_a_write_between_the_parts_of_a_row_is_found() -> None:
     lent = next(number for number, view in enumerate(views) if view.size == row.size // 2 and not view.attributes)
     copies = [op for op in after.clone().walk() if isinstance(op, buf.ViewOp)]
     copies[lent].operands = [copies[views.index(row)].arena]
-    copies[lent].properties["offset"] = IntegerAttr(row.start + row.size // 2, i64)  # the parts lie in front of that
+    copies[lent].properties["offset"] = IntegerAttr(row.start + row.size // 2, i64)  # the parts are before that
     wrong = copies[lent].get_toplevel_object()
     assert isinstance(wrong, ModuleOp)
     with pytest.raises(NumericsError, match=r"^the kernel at .*:\d+ reads operand \d where its value is not: the kern"):

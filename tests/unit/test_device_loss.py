@@ -114,7 +114,7 @@ def test_whatever_reads_the_state_is_a_snapshot() -> None:
     training.run(4, batch())
     training.state_dict()
     training.run(2, batch())
-    training.parameters()  # has not the optimizer's state
+    training.parameters()  # does not read the optimizer's state
     lose()
     with repeated(2):
         training.parameters()

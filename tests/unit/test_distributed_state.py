@@ -151,7 +151,7 @@ def test_what_the_first_process_cannot_write_all_raise(tmp_path):
         training = trained(group, 1, shard="optimizer")
         with pytest.raises(OSError) as caught:
             training.save_checkpoint(tmp_path / "absent" / "c.safetensors")
-        group.barrier()  # all go on
+        group.barrier()  # all ranks continue
         return type(caught.value), training.step(**batch(1))
 
     kinds = [kind for kind, _ in in_group(4, run)]

@@ -61,7 +61,7 @@ def test_attached_functions_take_whole_batches_and_give_whole_results(device):
                 close(one, expected)
             for name, value in means.items():
                 close(evaluated[name], value)
-            assert collectives == (device == "cpu")  # what is computed of parts is gathered once
+            assert collectives == (device == "cpu")  # values computed from parts are gathered once
 
 
 def test_evaluations_weigh_by_an_input():

@@ -258,7 +258,7 @@ def test_no_graph_is_kept_alive(pair: Any) -> None:
     one, other = pair
     gc.collect()
     gc.disable()
-    gc.freeze()  # what is there already need not be walked again and again
+    gc.freeze()  # existing objects need not be traversed repeatedly
     try:
         before = nodes()
         x = leaf(np.ones(1000), one)

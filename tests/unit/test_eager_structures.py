@@ -318,7 +318,7 @@ def test_variations_in_any_order(home: RecordingHome) -> None:
 def test_a_plain_round_is_known_by_its_structure(home: RecordingHome, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = Loop(home)
     plain(loop)
-    monkeypatch.setattr(homes.Graph, "behind", None)  # is not looked at again
+    monkeypatch.setattr(homes.Graph, "behind", None)  # is not computed again
     before = home._recording.structure.total
     plain(loop)
     assert home._recording.structure.total == before

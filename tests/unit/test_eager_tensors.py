@@ -501,7 +501,7 @@ def test_results_of_programs_are_tensors_on_their_device() -> None:
 
 def test_what_a_program_puts_out_stays_as_it_is(home: RecordingHome) -> None:
     """Memory is reused once nothing refers to its contents; long-lived results are copied out of it."""
-    x = home.made(np.zeros(40_000, np.float32))  # large enough to be read where it lies
+    x = home.made(np.zeros(40_000, np.float32))  # large enough to be read in place
     small, large, inputs = [], [], []
     for _ in range(8):
         inputs.append(x)

@@ -40,7 +40,7 @@ HERE = re.escape(__file__) + r":\d+: "
 MODELS = re.escape(str(Path(__file__).with_name("models.py"))) + r":\d+: "
 
 BASES = {TensorgradError, UserError}
-"""What is caught, and never raised itself."""
+"""Base classes, which are caught but never raised themselves."""
 
 INTERNAL = {
     NoHandleError: "encoding falls back on wgpu-py's methods, and profiling says so by a DeviceError",

@@ -16,7 +16,7 @@ from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.passes.analyses.graph import steps_of
 
 MUTATIONS = 10
-"""So many pairs of buffers are tried."""
+"""The number of pairs of buffers to try."""
 
 
 class Model(tg.nn.Module):
@@ -77,7 +77,7 @@ def test_buffers_that_share_bytes_while_both_are_needed_show() -> None:
     pairs = [
         (i, j)
         for i, j in itertools.permutations(range(len(views)), 2)
-        # What is written where another is last read may be in its place, where the kernel reads before it writes.
+        # A result may overwrite a buffer at its last read if the kernel reads each element before writing it.
         if lives[i][0] < lives[j][1]
         and lives[j][0] < lives[i][1]
         and views[i].arena is views[j].arena

@@ -104,7 +104,7 @@ def test_it_trains_as_the_reference_does() -> None:
 
 
 PACKED_ARITHMETIC = re.compile(r"\bv?(add|sub|mul|div|max|fn?m(add|sub)\d+)p[sd]\b|\bf\w+\s+v\d+\.[24][sd]")
-"""Instructions of x86-64 and of arm64 that compute several numbers at once; those of one have other names."""
+"""Vector instructions of x86-64 and arm64; scalar ones have other names."""
 
 
 def test_kernels_are_vectors() -> None:

@@ -110,7 +110,7 @@ def test_a_crash_names_its_pass_and_leaves_a_reproducer(
     text = path.read_text(encoding="utf-8")
     assert text.startswith(f"// tg-opt {path.name} -p 'crash{{depth=3}}'\n")
     assert ("buf.kernel" if above == "fuse" else "tg.tanh") in text
-    # What it holds is what the pass would have met: the rest of the pipeline goes on from there.
+    # The file has the module that the pass would have run on: the rest of the pipeline continues from it.
     assert tg_opt.main([str(path), "-p", above]) == 0
     assert capsys.readouterr().out
 

@@ -115,7 +115,7 @@ def test_conditions_are_decided_rightly(
     outside = Ranges(loop_numbers(EXTENTS))
     decided = outside.decided(first)
     assert decided is None or all(compare(f(p), g(p)) == decided for p in points())
-    # Where the first condition holds, or does not, the second is what it is at the points that are left.
+    # Under the first condition, or its negation, the second one has its value at the remaining points.
     left = [p for p in points() if compare(f(p), g(p)) == holds]
     inner = outside.inside(first, holds)
     decided = inner.decided(second)

@@ -27,7 +27,7 @@ THEIRS = {
     ("trilinear", 3): "trilinear",
     ("bicubic", 2): "bicubic",
 }
-"""What PyTorch calls a method in so many dimensions."""
+"""PyTorch's name of a method, by the number of dimensions."""
 
 SIZES = [(1, 1), (1, 3), (4, 1), (5, 5), (2, 4), (3, 9), (8, 4), (9, 3), (4, 6), (6, 4), (7, 11), (11, 7), (5, 2)]
 """Extents before and after."""

@@ -87,7 +87,7 @@ def test_values_that_are_used_once_are_written_where_they_are_used() -> None:
 def test_parentheses_are_those_that_are_needed(lines: tuple[str, str], text: str) -> None:
     first, second = lines
     body = f"%t = arith.{first} : f32\n%q = arith.{second} : f32\n%z = arith.addf %a, %b : f32"
-    # A second use gives the operands names of their own.
+    # A second use makes the operands named values.
     body += "\n%r = arith.maximumf %q, %z : f32"
     found = statements(kernel(body))[-1]
     assert f"tg_maximum({text.format(a='v1', b='v2')}," in found

@@ -146,7 +146,7 @@ def test_it_fits_a_phone_and_has_a_policy(page: Page, exported: tuple[Path, tg.T
     policy = page.locator("meta[http-equiv='Content-Security-Policy']").get_attribute("content") or ""
     assert "default-src 'self'" in policy and "unsafe" not in policy
     (exported[0] / "probe.js").write_text("export let said; try { (0, eval)('1') } catch (error) { said = error.name }")
-    tab = page.context.new_page()  # what it reports is meant to be
+    tab = page.context.new_page()  # errors on this page are expected
     tab.goto(page.url)
     assert tab.evaluate("async () => (await import('/probe.js')).said") == "EvalError"
 
