@@ -88,7 +88,7 @@ def test_run_refuses(
 
 def test_native_code_runs_only_where_it_is_trusted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(folder / "predict.tg")]) == 1
-    assert "device='cpu' runs it, if you trust the file" in capsys.readouterr().err
+    assert 'if you trust the file, ask for the device "cpu", which runs it' in capsys.readouterr().err
 
 
 def test_inspect(folder: Path, capsys: pytest.CaptureFixture[str], training: tg.Training) -> None:
