@@ -140,7 +140,9 @@ class Attention:
         )
         sizes = (found.groups, found.queries, found.keys, found.features, found.values, found.period)
         if min(sizes) < 1 or found.queries % found.period or min(found.biases, found.masks) < 0:
-            raise VerifyException(f"the extents of an attention are positive, its period divides its queries: {found}")
+            raise VerifyException(
+                f"the extents of an attention must be positive and its period must divide its queries, got {found}"
+            )
         return found
 
     def shapes(self, part: str) -> list[tuple[int, ...]]:
@@ -237,7 +239,9 @@ class AttentionOp(IRDLOperation):
         if len(self.inputs) != wanted or not least <= len(self.outputs) <= results:
             raise VerifyException(f"{part} takes {wanted} inputs and {results} outputs")
         if len(self.maps) != len(self.operands):
-            raise VerifyException("every operand has one map")
+            raise VerifyException(
+                f"expected one map for each of the {len(self.operands)} operands, got {len(self.maps)}"
+            )
         for operand, one in zip(self.operands, self.maps, strict=True):
             rank = len(cast("MemRefType[Attribute]", operand.type).get_shape())
             if one.data.num_dims != 4 or one.data.num_symbols or len(one.data.results) != rank:

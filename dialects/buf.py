@@ -123,7 +123,7 @@ def loop_extents(stage: GenericOp) -> tuple[int, ...]:
     rank = len(stage.iterator_types)
     missing = [loop for loop in range(rank) if loop not in extents]
     if missing:
-        raise VerifyException(f"no operand indexes loops {missing} plainly; add a shape-only operand")
+        raise VerifyException(f"no operand has loops {missing} as plain indices; add a shape-only operand")
     return tuple(extents[loop] for loop in range(rank))
 
 
@@ -239,22 +239,29 @@ class KernelOp(IRDLOperation):
             raise VerifyException("the block's arguments must have the operands' types, in order")
         single = self.single
         if single is not None and (len(self.body.block.ops) != 1 or single.grid != self.extents):
-            raise VerifyException(f"a {single.name} stands alone in a kernel over its grid {list(single.grid)}")
+            raise VerifyException(
+                f"a {single.name} must be the only op of its kernel, whose grid must be {list(single.grid)}"
+            )
         for op in self.body.block.ops:
             if op is not single and not isinstance(op, GenericOp | memref.AllocaOp):
-                raise VerifyException(f"a kernel holds stages (linalg.generic) and locals, not {op.name}")
+                raise VerifyException(f"a kernel may hold only stages (linalg.generic) and locals, got {op.name}")
         for local in self.locals:
             if not is_shape_only(local.memref) and shape_of(local.memref) != self.extents:
-                raise VerifyException(f"a local has the grid's shape {list(self.extents)}, not {local.memref.type}")
+                raise VerifyException(
+                    f"a local must have the grid's shape {list(self.extents)}, got {local.memref.type}"
+                )
         self._verify_stages()
         self._verify_single_writers()
         self._verify_own_points()
         if self.schedule is not None:
             schedule = self.schedule.data
             if self.collective is not None:
-                raise VerifyException("a buf.collective has no schedule: no kernel computes it")
+                raise VerifyException("a buf.collective must not have a schedule: no kernel computes it")
             if schedule.attends != (self.attention is not None):
-                raise VerifyException(f"a buf.attention, and nothing else, has a schedule of attention: {schedule}")
+                raise VerifyException(
+                    "a schedule of attention is for a buf.attention, and a buf.attention takes no other, got "
+                    f"{schedule}"
+                )
             schedule.check_covers(self.extents)
 
     def _verify_stages(self) -> None:
@@ -272,7 +279,7 @@ class KernelOp(IRDLOperation):
         inside += [] if self.single is None else self.single.outputs
         expected = {*self.output_arguments, *(x.memref for x in self.locals if not is_shape_only(x.memref))}
         if len(inside) != len(set(inside)) or set(inside) != expected:
-            raise VerifyException("every output and every local needs exactly one stage that writes it")
+            raise VerifyException("every output and every local must be written by exactly one stage")
         for output in self.outputs:
             if _is_placed(output):
                 continue
@@ -280,7 +287,7 @@ class KernelOp(IRDLOperation):
             names = [output] if row is None else [output, row.result]
             writers = [use for name in names for use in name.uses if _writes(use.operation, use.index)]
             if len(writers) != 1:
-                raise VerifyException(f"a buffer has exactly one writer, this one has {len(writers)}")
+                raise VerifyException(f"a buffer must have exactly one writer, this one has {len(writers)}")
 
     def _verify_own_points(self) -> None:
         """Raises if a stage reads a buffer that the kernel writes at another point, or before it is written."""
@@ -293,7 +300,7 @@ class KernelOp(IRDLOperation):
                     raise VerifyException("a stage reads a buffer that the kernel writes later")
                 if operand in written and _at_point(read, extents) != written[operand]:
                     raise VerifyException(
-                        f"a stage reads what an earlier one wrote at its own point only, not at {read}"
+                        f"a stage may read the result of an earlier one at its own point only, not at {read}"
                     )
             loads = (op.memref for op in stage.body.walk() if isinstance(op, memref.LoadOp))
             if any(buffer in writers for buffer in loads):
@@ -352,7 +359,7 @@ class ArenaOp(IRDLOperation):
         if self.role.data not in ROLES:
             raise VerifyException(f"role {self.role.data!r} is not one of {', '.join(ROLES)}")
         if element_of(self.result) != i8 or len(shape_of(self.result)) != 1:
-            raise VerifyException("an arena is a one-dimensional memref of bytes")
+            raise VerifyException("an arena must be a one-dimensional memref of bytes")
 
 
 VALUE = "buf.value"
@@ -392,14 +399,14 @@ class ViewOp(IRDLOperation):
 
     def verify_(self) -> None:
         if not isinstance(self.arena.owner, ArenaOp):
-            raise VerifyException("a view is into a buf.arena")
+            raise VerifyException("a view must be into a buf.arena")
         end = self.start + self.size
         if self.start < 0 or self.start % 4 or end > self.arena.owner.size:
             raise VerifyException(
                 f"bytes [{self.start}, {end}) are not an aligned range of an arena of {self.arena.owner.size} bytes"
             )
         if not isinstance(self.result.type.layout, NoneAttr):
-            raise VerifyException("a view is contiguous")
+            raise VerifyException("a view must be contiguous")
 
 
 @irdl_op_definition
@@ -436,16 +443,18 @@ class PackOp(IRDLOperation):
 
     def verify_(self) -> None:
         if not self.parts or len(self.starts) != len(self.parts) or len(shape_of(self.result)) != 1:
-            raise VerifyException("a row has one offset for each of its buffers")
+            raise VerifyException("a row must be one-dimensional and have one offset for each of its buffers")
         end = 0
         for part, start in zip(self.parts, self.starts, strict=True):
             if element_of(part) != element_of(self.result):
-                raise VerifyException(f"a row of {element_of(self.result)} has a buffer of {element_of(part)}")
+                raise VerifyException(
+                    f"a row of {element_of(self.result)} must hold buffers of its element type, got {element_of(part)}"
+                )
             if start < end:
-                raise VerifyException(f"the buffer at {start} starts before {end}, the end of the one in front of it")
+                raise VerifyException(f"the buffer at {start} starts before {end}, the end of the preceding one")
             end = start + cast(Buffer, part.type).element_count()
             if any(isinstance(use.operation, PackOp) and use.operation is not self for use in part.uses):
-                raise VerifyException("a buffer is in one row at most")
+                raise VerifyException("a buffer may be in one row at most")
         if end > shape_of(self.result)[0] or len(set(self.parts)) != len(self.parts):
             raise VerifyException(f"buffers up to {end} don't fit in {self.result.type}, or one is listed twice")
 
@@ -520,10 +529,10 @@ class DispatchOp(IRDLOperation):
     def verify_(self) -> None:
         counts = self.workgroups.get_values()
         if len(counts) != 3 or min(counts) < 1:
-            raise VerifyException(f"workgroups are three positive counts, not {list(counts)}")
+            raise VerifyException(f"workgroups must be three positive counts, got {list(counts)}")
         for binding in self.bindings:
             if not _is_placed(binding):
-                raise VerifyException("a binding is a buf.view or a buf.row of one")
+                raise VerifyException("a binding must be a buf.view or a buf.row of one")
 
 
 @cache

@@ -138,12 +138,12 @@ class RunOp(IRDLOperation):
     def verify_(self) -> None:
         if self.count is None:
             if self.init or self.over or self.last or self.reverse is not None:
-                raise VerifyException("only a loop carries values or goes over sequences")
+                raise VerifyException("only a loop (with a length) may carry values or go over sequences")
             return
         if self.count < 1:
-            raise VerifyException(f"a loop runs at least once, not {self.count} times")
+            raise VerifyException(f"a loop must have a length of at least 1, got {self.count}")
         if [value.type for value in self.init] != [value.type for value in self.last]:
-            raise VerifyException("a loop ends with values of the types that it begins with")
+            raise VerifyException("the final values of a loop must have the types of its initial values")
         for value in (*self.over, *self.stacks):
             if shape_of(value)[:1] != (self.count,):
                 raise VerifyException(f"goes over {value.type}, whose axis 0 is not the length {self.count}")
@@ -241,12 +241,12 @@ class RepeatOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.times < 1:
-            raise VerifyException(f"repeats at least once, not {self.times} times")
+            raise VerifyException(f"must repeat at least once, got {self.times}")
         if [argument.type for argument in self.body.block.args] != [IndexType()]:
-            raise VerifyException("the block's argument is the iteration index, of type index")
+            raise VerifyException("the block's only argument must be the iteration index, of type index")
         for op in self.body.block.ops:
             if not isinstance(op, KernelOp | DispatchOp | RepeatOp | RowOp | BranchOp):
-                raise VerifyException(f"repeats kernels and dispatches, not {op.name}")
+                raise VerifyException(f"may repeat only kernels and dispatches, got {op.name}")
 
 
 @irdl_op_definition
@@ -283,7 +283,7 @@ class BranchOp(IRDLOperation):
         for block in self.branches:
             for op in block.ops:
                 if not isinstance(op, KernelOp | DispatchOp | RepeatOp | RowOp | BranchOp):
-                    raise VerifyException(f"a branch has kernels and dispatches, not {op.name}")
+                    raise VerifyException(f"a branch may hold only kernels and dispatches, got {op.name}")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -349,11 +349,11 @@ class RowOp(IRDLOperation):
 
     def verify_(self) -> None:
         if not isinstance(self.view.owner, ViewOp):
-            raise VerifyException("a row is a part of a buf.view")
+            raise VerifyException("a row must be a part of a buf.view")
         if element_of(self.view) != element_of(self.result):
-            raise VerifyException(f"a row of {self.view.type} has its elements, not those of {self.result.type}")
+            raise VerifyException(f"a row of {self.view.type} must have its element type, got {self.result.type}")
         if self.at.data.num_dims != len(self.indices) or len(self.at.data.results) != 1:
-            raise VerifyException("the map goes from the indices to the first element")
+            raise VerifyException("the map must take the indices to the position of the first element")
 
 
 def row_type(kind: Attribute) -> Buffer:

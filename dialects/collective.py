@@ -142,24 +142,28 @@ class CollectiveOp(IRDLOperation):
         if self.reduction.data not in REDUCTIONS:
             raise VerifyException(f"{self.reduction.data!r} is not one of {', '.join(REDUCTIONS)}")
         if self.size < 1 or not 0 <= self.rank_of_root < self.size:
-            raise VerifyException(f"rank {self.rank_of_root} is not one of a group of {self.size}")
+            raise VerifyException(f"rank {self.rank_of_root} is out of range for a group of {self.size} processes")
         if self.phase is not None and self.phase.data not in PHASES:
             raise VerifyException(f"{self.phase.data!r} is not one of {', '.join(PHASES)}")
         requests = self.outputs if self.is_start else self.inputs[len(self.sources) :]
         if (self.is_start or self.is_wait) and [one.type for one in requests] != [REQUEST]:
-            raise VerifyException(f"a start makes one request of {REQUEST}, which its wait takes behind its inputs")
+            raise VerifyException(
+                f"a start must return one request of {REQUEST}, which its wait must take after its inputs"
+            )
         if not self.sources:
-            raise VerifyException("exchanges nothing")
+            raise VerifyException("needs an input to exchange")
         if not self.is_start:
             self._verify_results()
 
     def _verify_results(self) -> None:
         if len(self.sources) != len(self.outputs):
-            raise VerifyException(f"{len(self.sources)} inputs have {len(self.outputs)} results")
+            raise VerifyException(f"{len(self.sources)} inputs need as many results, got {len(self.outputs)}")
         for source, result in zip(self.sources, self.outputs, strict=True):
             given, made = (cast("MemRefType[Attribute]", one.type) for one in (source, result))
             counts = [math.prod(one.get_shape()) for one in (given, made)]
             counts[0] *= self.size if self.kind.data == ALL_GATHER else 1
             counts[1] *= self.size if self.kind.data == REDUCE_SCATTER else 1
             if given.element_type != made.element_type or counts[0] != counts[1]:
-                raise VerifyException(f"{self.kind.data} of a group of {self.size} makes no {made} of {given}")
+                raise VerifyException(
+                    f"{self.kind.data} over a group of {self.size} processes cannot return {made} for {given}"
+                )

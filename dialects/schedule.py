@@ -74,7 +74,9 @@ class ThreadSchedule(_Looped):
             VerifyException: There are too few threads, or the grid's last extent is not a multiple of `width`.
         """
         if self.width > 1 and (not grid or grid[-1] % self.width):
-            raise VerifyException(f"a thread computes {self.width} neighbours, which don't divide grid {list(grid)}")
+            raise VerifyException(
+                f"a thread computes {self.width} neighbours, which must divide the last extent of grid {list(grid)}"
+            )
         points, covered = math.prod(grid), math.prod(self.groups) * self.lanes * self.width
         if covered < points:
             raise VerifyException(f"the schedule's threads compute {covered} points, the grid has {points}")
@@ -93,10 +95,10 @@ class GroupSchedule(_Looped):
             VerifyException: There are too few workgroups, or the number of lanes is not a power of two.
         """
         if self.lanes & (self.lanes - 1):
-            raise VerifyException(f"lanes reduce by halves, so their number is a power of two, not {self.lanes}")
+            raise VerifyException(f"lanes reduce by halves, so their number must be a power of two, got {self.lanes}")
         points, covered = math.prod(grid), math.prod(self.groups)
         if covered < points:
-            raise VerifyException(f"the schedule has {covered} workgroups, one a point takes {points}")
+            raise VerifyException(f"the schedule has {covered} workgroups, one for each point needs {points}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +185,7 @@ class ContractionSchedule(Tile, _Dispatched):
         """
         needed = self.groups_over(grid)
         if any(there < wanted for there, wanted in zip(self.groups, needed, strict=True)):
-            raise VerifyException(f"the schedule has {list(self.groups)} workgroups, its tile takes {list(needed)}")
+            raise VerifyException(f"the schedule has {list(self.groups)} workgroups, its tile needs {list(needed)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,7 +257,7 @@ class LoopsSchedule(_Native):
         """
         needed = -(-self.blocks_over(grid) // self.blocks)
         if self.groups[0] < needed or self.groups[1:] != (1, 1):
-            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} takes {needed}")
+            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} needs {needed}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,13 +320,13 @@ class PackedSchedule(_Native):
             VerifyException: There are too few tasks, or tiles are not whole blocks, or blocks not whole vectors.
         """
         if self.tile_rows % self.rows or self.tile_columns % self.columns or self.columns % self.lanes:
-            raise VerifyException("registers hold blocks that divide a tile, whose columns are whole vectors")
+            raise VerifyException("a block in registers must divide the tile, and its columns must be whole vectors")
         rows = self.extents(grid)[1]
         if self.rows > rows:
             raise VerifyException(f"registers hold {self.rows} rows, the grid has {rows}")
         needed = self.tasks_over(grid)
         if self.groups[0] < needed or self.groups[1:] != (1, 1):
-            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} takes {needed}")
+            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} needs {needed}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,10 +370,10 @@ class TilesSchedule(_Native):
             VerifyException: There are too few tasks, or blocks don't consist of whole vectors or don't fit heads.
         """
         if self.rows % (self.lanes * self.vectors) or grid[1] % self.head:
-            raise VerifyException("a block has whole vectors of rows, and heads divide the rows")
+            raise VerifyException("a block must have whole vectors of rows, and heads must divide the rows")
         needed = -(-self.blocks_over(grid) // self.blocks)
         if self.groups[0] < needed or self.groups[1:] != (1, 1):
-            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} takes {needed}")
+            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} needs {needed}")
 
 
 Schedule: TypeAlias = (
@@ -421,11 +423,11 @@ def schedule_of(archetype: object, found: Mapping[str, object]) -> Schedule:
     """
     kind = ARCHETYPES.get(archetype) if isinstance(archetype, str) else None
     if kind is None:
-        raise ValueError(f"a schedule's archetype is one of {', '.join(ARCHETYPES)}, not {archetype}")
+        raise ValueError(f"a schedule's archetype must be one of {', '.join(ARCHETYPES)}, got {archetype}")
     defaults = _defaults(kind)
     unknown = [name for name in found if name not in defaults]
     if unknown:
-        raise ValueError(f"a {archetype} schedule has no {unknown[0]}, it has {', '.join(defaults)}")
+        raise ValueError(f"a {archetype} schedule has no field {unknown[0]}; its fields are {', '.join(defaults)}")
     for name, default in defaults.items():
         if name not in found and default is MISSING:
             raise ValueError(f"a {archetype} schedule needs {name}")
@@ -436,14 +438,14 @@ def _checked(name: str, value: object) -> int | tuple[int, ...]:
     if name not in (*EXTENTS, *LOOPS):
         least = LEAST.get(name, 1)
         if not _is_integer(value, least):
-            raise ValueError(f"a schedule's {name} is an integer from {least}, not {value}")
+            raise ValueError(f"a schedule's {name} must be an integer of at least {least}, got {value}")
         return cast(int, value)
     least = 1 if name in EXTENTS else 0
     numbers = tuple(cast("Sequence[object]", value)) if isinstance(value, list | tuple) else None
     if numbers is None or not all(_is_integer(one, least) for one in numbers):
-        raise ValueError(f"a schedule's {name} is a list of integers from {least}, not {value}")
+        raise ValueError(f"a schedule's {name} must be a list of integers of at least {least}, got {value}")
     if name in EXTENTS and len(numbers) != 3:
-        raise ValueError(f"a schedule's {name} is three extents, not {list(numbers)}")
+        raise ValueError(f"a schedule's {name} must be three extents, got {list(numbers)}")
     return cast("tuple[int, ...]", numbers)
 
 

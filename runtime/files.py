@@ -122,7 +122,7 @@ def parsed_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (RecursionError, MemoryError) as error:
-        raise ValueError(f"it nests too deep: {error}") from None
+        raise ValueError(f"it is nested too deeply: {error}") from None
 
 
 def synchronize(path: Path) -> None:

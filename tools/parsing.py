@@ -71,7 +71,7 @@ class LocatingParser(Parser):
         try:
             return super().parse_module(allow_implicit_module)
         except (RecursionError, MemoryError) as error:
-            raise ParseError(self._current_token.span, f"this nests too deep, or is too large ({error})") from None
+            raise ParseError(self._current_token.span, f"this is nested too deeply, or too large ({error})") from None
         except MALFORMED as error:
             if isinstance(error, DiagnosticException | VerifyException):
                 raise
@@ -121,5 +121,5 @@ def parsed_tensors(path: str) -> ModuleOp:
         raise ProgramError(message if message.startswith(f"{name}:") else f"{name}: {message}") from error
     below = next((op.name for op in module.walk() if op.name.startswith(("buf.", "wgsl."))), None)
     if below is not None:
-        raise ProgramError(f"{path}: has {below}; only functions of the level tg itself are compiled")
+        raise ProgramError(f"{path}: has {below}; only functions at level tg are compiled")
     return module

@@ -360,7 +360,7 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
         except VerifyException as error:
             parser.raise_error(f"{cls.name}: {error}", start, parser.pos)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-            parser.raise_error(f"{cls.name}: its properties are of other kinds: {error}", start, parser.pos)
+            parser.raise_error(f"{cls.name}: its properties have the wrong types: {error}", start, parser.pos)
         return cls.create(
             operands=operands,
             result_types=[result],

@@ -139,21 +139,27 @@ class CallOp(IRDLOperation):
 
     def verify_(self) -> None:
         for value in (*self.operands, *self.results):
-            require(isinstance(value.type, TensorType), f"takes and gives tensors, not {value.type}")
+            require(isinstance(value.type, TensorType), f"operands and results must be tensors, got {value.type}")
             numpy_dtype(value.type)
         inputs, outputs = list(self.operand_types), list(self.result_types)
         check_region("body", self.body.block, inputs)
         given = [value.type for value in returned(self.body.block)]
         require(given == outputs, f"the body returns {listed(given)}, the results are {listed(outputs)}")
-        require(len(self.derivative) in (0, 2), "a derivative has two regions, forward and backward")
-        require(bool(self.derivative) == (self.wrt is not None), "a custom derivative and wrt come together")
+        require(len(self.derivative) in (0, 2), "a derivative must have two regions, forward and backward")
+        require(
+            bool(self.derivative) == (self.wrt is not None),
+            "a custom derivative needs wrt, and wrt needs a custom derivative",
+        )
         if self.derivative:
             self._verify_derivative(inputs, outputs)
         if self.recursive is not None:
-            require(not self.derivative, "a recursive call has the derivative of the one around it")
+            require(
+                not self.derivative,
+                "a recursive call takes the derivative of the call around it and must not have its own",
+            )
             require(
                 any(self.resembles(call) and call.derivative for call in _around(self)),
-                f"is recursive, but in no derivative of a call of @{self.function} with the same types",
+                f"is recursive, but not inside the derivative of a call of @{self.function} with the same types",
             )
 
     def _verify_derivative(self, inputs: list[Attribute], outputs: list[Attribute]) -> None:
@@ -241,7 +247,7 @@ def returned(block: Block) -> tuple[SSAValue, ...]:
     """
     last = block.last_op
     if not isinstance(last, ReturnOp):
-        raise VerifyException("a region of a tg op ends in tg.return")
+        raise VerifyException("a region of a tg op must end in tg.return")
     return tuple(last.values)
 
 

@@ -74,7 +74,7 @@ class CollectiveOp(TensorOp):
 
 def _require_size(properties: Properties) -> int:
     size = int_value(properties, "size")
-    require(size >= 1, f"a group has at least one process, not {size}")
+    require(size >= 1, f"a group must have at least one process, got {size}")
     return size
 
 
@@ -115,7 +115,7 @@ class AllReduceOp(CollectiveOp):
         _require_size(properties)
         reduction, element = cast(StringAttr, properties["reduction"]).data, operands[0].get_element_type()
         require(reduction in COMBINERS, f'reduction "{reduction}" is not one of {", ".join(COMBINERS)}')
-        require(is_float(element) or is_integer(element), f"combines numbers, not {element}")
+        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
         return operands[0]
 
     def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
@@ -140,8 +140,8 @@ class ReduceScatterOp(CollectiveOp):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         shape, element = list(operands[0].get_shape()), operands[0].get_element_type()
         axis, size = _split(properties, shape)
-        require(is_float(element) or is_integer(element), f"adds numbers, not {element}")
-        require(shape[axis] % size == 0, f"axis {axis} of {shape} is not cut into {size} equal parts")
+        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
+        require(shape[axis] % size == 0, f"axis {axis} of {shape} is not divisible by {size}")
         shape[axis] //= size
         return tensor(shape, element)
 
@@ -191,7 +191,7 @@ class CollectiveBroadcastOp(CollectiveOp):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         size, root = _require_size(properties), int_value(properties, "root")
-        require(0 <= root < size, f"root {root} is not a rank of a group of {size}")
+        require(0 <= root < size, f"root {root} is out of range for a group of {size} processes")
         return operands[0]
 
     def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:

@@ -62,11 +62,11 @@ class DotGeneralOp(TensorOp):
         lb, rb, lc, rc = (int_list(properties, name) for name in cls.PROPERTIES)
         ls, rs = lhs.get_shape(), rhs.get_shape()
         element = lhs.get_element_type()
-        require(element == rhs.get_element_type(), lambda: f"elements differ: {lhs} and {rhs}")
-        require(is_float(element) or is_integer(element), f"contracts numbers, not {element}")
+        require(element == rhs.get_element_type(), lambda: f"element types differ: {lhs} and {rhs}")
+        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
         check_axes([*lb, *lc], len(ls), "left axes")
         check_axes([*rb, *rc], len(rs), "right axes")
-        require(len(lb) == len(rb) and len(lc) == len(rc), "both sides must name as many axes")
+        require(len(lb) == len(rb) and len(lc) == len(rc), "both sides must name the same number of axes")
         for a, b in zip([*lb, *lc], [*rb, *rc], strict=True):
             require(
                 ls[a] == rs[b],

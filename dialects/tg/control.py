@@ -126,7 +126,7 @@ class ScanOp(IRDLOperation):
 
     def verify_(self) -> None:
         for value in (*self.operands, *self.results):
-            require(isinstance(value.type, TensorType), f"takes and gives tensors, not {value.type}")
+            require(isinstance(value.type, TensorType), f"operands and results must be tensors, got {value.type}")
             numpy_dtype(value.type)
         length = self.count
         require(length >= 0, f"length {length} is negative")
@@ -138,7 +138,10 @@ class ScanOp(IRDLOperation):
         carried = [value.type for value in self.init]
         check_region("body", self.body.block, [*(value.type for value in self.consts), *carried, *slices])
         given = [value.type for value in returned(self.body.block)]
-        require(given[: len(carried)] == carried, f"the body returns {listed(given)}, it carries {listed(carried)}")
+        require(
+            given[: len(carried)] == carried,
+            f"the body returns {listed(given)}, which must begin with what it carries, {listed(carried)}",
+        )
         wanted = [*carried, *(stacked(cast(Tensor, kind), length) for kind in given[len(carried) :])]
         found = list(self.result_types)
         require(found == wanted, f"the results are {listed(found)}, expected {listed(wanted)}")
@@ -229,9 +232,11 @@ class CondOp(IRDLOperation):
 
     def verify_(self) -> None:
         for value in (*self.operands, *self.results):
-            require(isinstance(value.type, TensorType), f"takes and gives tensors, not {value.type}")
+            require(isinstance(value.type, TensorType), f"operands and results must be tensors, got {value.type}")
             numpy_dtype(value.type)
-        require(self.predicate.type == tensor((), i1), f"the predicate is {self.predicate.type}, not {tensor((), i1)}")
+        require(
+            self.predicate.type == tensor((), i1), f"the predicate must be {tensor((), i1)}, got {self.predicate.type}"
+        )
         inputs, outputs = [value.type for value in self.inputs], list(self.result_types)
         for what, block in zip(("the first branch", "the second branch"), self.branches, strict=True):
             check_region(what, block, inputs)

@@ -101,17 +101,19 @@ class ConvOp(TensorOp):
         lists = [int_list(properties, name) for name in cls.PROPERTIES[:-1]]
         groups, element = int_value(properties, "groups"), lhs.get_element_type()
         ls, rs = lhs.get_shape(), rhs.get_shape()
-        require(element == rhs.get_element_type(), f"elements differ: {lhs} and {rhs}")
-        require(is_float(element) or is_integer(element), f"contracts numbers, not {element}")
+        require(element == rhs.get_element_type(), f"element types differ: {lhs} and {rhs}")
+        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
         require(len(ls) == len(rs) >= 2, f"needs [batch, channels, ...] and [out, channels, ...], got {lhs} and {rhs}")
         require(
             all(len(listed) == len(ls) - 2 for listed in lists),
             f"stride, low, high and dilations must name each of the {len(ls) - 2} spatial axes",
         )
-        require(min((n for i in (0, 3, 4) for n in lists[i]), default=1) >= 1, "strides and dilations are at least 1")
+        require(
+            min((n for i in (0, 3, 4) for n in lists[i]), default=1) >= 1, "strides and dilations must be at least 1"
+        )
         require(
             groups >= 1 and rs[1] * groups == ls[1] and rs[0] % groups == 0,
-            f"{groups} groups do not split {ls[1]} channels into {rs[1]} each and {rs[0]} outputs evenly",
+            f"{ls[1]} channels are not {groups} groups of {rs[1]}, or {rs[0]} outputs are not divisible by {groups}",
         )
         extents = [
             window_count(max(spread(i, ld) + a + b, 0), spread(k, rd), s)
@@ -227,7 +229,7 @@ class FoldOp(TensorOp):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         axes, stride, dilation, extents = (int_list(properties, name) for name in cls.PROPERTIES)
         rank, element = operands[0].get_num_dims() - len(axes), operands[0].get_element_type()
-        require(is_float(element) or is_integer(element), f"adds numbers, not {element}")
+        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
         require(rank >= 0, f"{operands[0]} has no window axis for each of {list(axes)}")
         counts, size = operands[0].get_shape()[:rank], operands[0].get_shape()[rank:]
         _check_windows(axes, rank, size, stride, dilation)
@@ -267,7 +269,7 @@ def _check_windows(
         len(size) == len(stride) == len(dilation) == len(axes),
         f"size, stride and dilation must name each of the {len(axes)} axes",
     )
-    require(min((*size, *stride, *dilation), default=1) >= 1, "sizes, strides and dilations are at least 1")
+    require(min((*size, *stride, *dilation), default=1) >= 1, "sizes, strides and dilations must be at least 1")
 
 
 def _window_at(

@@ -37,7 +37,7 @@ def _require_indices(indices: Tensor) -> None:
     """Requires integers of at least 32 bits, since narrower ones can't index every axis."""
     element = indices.get_element_type()
     fits = is_integer(element) and numpy_dtype(element).itemsize >= 4
-    require(fits, lambda: f"indices are integers of 32 or 64 bits, not {indices}")
+    require(fits, lambda: f"indices must be integers of 32 or 64 bits, got {indices}")
 
 
 def _fill(dtype: np.dtype[Any]) -> float | int:
@@ -115,11 +115,11 @@ class ScatterAddOp(TensorOp):
         axis, extent = int_value(properties, "axis"), int_value(properties, "extent")
         element = updates.get_element_type()
         _require_indices(indices)
-        require(is_float(element) or is_integer(element), f"adds numbers, not {element}")
+        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
         require(extent >= 0, f"extent {extent} is negative")
         require(
             axis >= 0 and shape[axis : axis + len(index_shape)] == index_shape,
-            f"the axes of updates {list(shape)} from {axis} on are not those of the indices {list(index_shape)}",
+            f"the axes of updates {list(shape)} from axis {axis} on must be those of the indices {list(index_shape)}",
         )
         return tensor([*shape[:axis], extent, *shape[axis + len(index_shape) :]], element)
 
@@ -211,9 +211,9 @@ class ScatterAddAlongAxisOp(TensorOp):
         axis, extent = _axis(properties, len(shape)), int_value(properties, "extent")
         element = updates.get_element_type()
         _require_indices(indices)
-        require(is_float(element) or is_integer(element), f"adds numbers, not {element}")
+        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
         require(extent >= 0, f"extent {extent} is negative")
-        require(shape == indices.get_shape(), f"updates {updates} and indices {indices} must have one shape")
+        require(shape == indices.get_shape(), f"updates {updates} and indices {indices} must have the same shape")
         return tensor([*shape[:axis], extent, *shape[axis + 1 :]], element)
 
     @rounding_once

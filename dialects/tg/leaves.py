@@ -80,7 +80,7 @@ class IotaOp(TensorOp):
         require(0 <= axis < len(shape), f"axis {axis} is out of range for rank {len(shape)}")
         require(all(extent >= 0 for extent in shape), f"shape {list(shape)} has a negative extent")
         element = properties["element"]
-        require(is_float(element) or is_integer(element), f"positions are numbers, not {element}")
+        require(is_float(element) or is_integer(element), f"positions must be numbers, got {element}")
         return tensor(shape, element)
 
     def prepare(self) -> Evaluate:

@@ -51,7 +51,10 @@ class ThreefryOp(TensorOp):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         kind = operands[0]
         require(kind.get_element_type() == ui32, f"takes ui32 elements, got {kind.get_element_type()}")
-        require(all(operand == kind for operand in operands), f"operands differ: {', '.join(map(str, operands))}")
+        require(
+            all(operand == kind for operand in operands),
+            f"operands have different types: {', '.join(map(str, operands))}",
+        )
         word = cast(StringAttr, properties["word"]).data
         require(word in WORDS, f'word "{word}" is not one of {", ".join(WORDS)}')
         return kind

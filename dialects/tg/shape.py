@@ -127,7 +127,7 @@ class BroadcastOp(ShapeOp):
         old = operands[0].get_shape()
         check_axes(dims, len(shape), "dims")
         require(len(dims) == len(old), f"dims {list(dims)} must name an axis for each of the {len(old)}")
-        require(list(dims) == sorted(dims), f"dims {list(dims)} must rise")
+        require(list(dims) == sorted(dims), f"dims {list(dims)} must be increasing")
         require(
             all(extent >= 0 for extent in shape)
             and all(shape[axis] == extent for axis, extent in zip(dims, old, strict=True)),
@@ -353,7 +353,7 @@ class PackOp(TensorOp):
             other = operand.get_element_type()
             require(other == element, lambda other=other: f"operands of {element} and {other}")
             require(offset % alignment == 0, f"offset {offset} is not a multiple of {alignment}")
-            require(offset >= end, f"the operand at {offset} starts before {end}, the end of the one in front of it")
+            require(offset >= end, f"the operand at {offset} starts before {end}, the end of the preceding one")
             end = offset + size_of(operand.get_shape())
         require(end <= size, f"size {size} is less than {end}, the end of the last operand")
         return tensor([size], element)

@@ -47,8 +47,8 @@ class ArgsortOp(TensorOp):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         shape, element = operands[0].get_shape(), operands[0].get_element_type()
         require(bool(shape), "a scalar has no axis to sort")
-        require(is_float(element) or is_integer(element), f"sorts numbers, not {element}")
-        require(int_value(properties, "descending") in (0, 1), "descending is 0 or 1")
+        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
+        require(int_value(properties, "descending") in (0, 1), "descending must be 0 or 1")
         return tensor(shape, i32)
 
     def prepare(self) -> Evaluate:

@@ -71,7 +71,7 @@ def reduce_scatter(x: Any, axis: int = 0) -> Tensor:
     _check_numbers(tensor, "reduce_scatter")
     if tensor.shape[place] % size:
         raise ShapeError(
-            f"{user_line()}: reduce_scatter: axis {axis} of shape {tensor.shape} has no {size} equal parts, "
+            f"{user_line()}: reduce_scatter: axis {axis} of shape {tensor.shape} is not divisible by {size}, "
             "one for each process"
         )
     return emit(collective.ReduceScatterOp, [tensor], axis=integer(place), size=integer(size))
@@ -112,4 +112,4 @@ def broadcast_from(x: Any, root: int = 0) -> Tensor:
 
 def _check_numbers(tensor: Tensor, what: str) -> None:
     if SHORT[tensor.dtype] == "bool":
-        raise DTypeError(f"{user_line()}: {what}: combines numbers, not booleans; cast first")
+        raise DTypeError(f"{user_line()}: {what}: takes numbers, not bool; cast first")

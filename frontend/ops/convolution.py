@@ -36,8 +36,8 @@ def _check_groups(what: str, groups: Any, channels: int, taken: int, outputs: in
     number = whole(groups, f"{what}: groups")
     if number < 1 or channels != number * taken or outputs % number:
         raise ShapeError(
-            f"{user_line()}: {what}: {number} groups do not split {channels} channels into {taken} each "
-            f"and {outputs} outputs evenly"
+            f"{user_line()}: {what}: {channels} channels are not {number} groups of {taken}, "
+            f"or {outputs} outputs are not divisible by {number}"
         )
     return number
 

@@ -101,7 +101,7 @@ def bitcast(x: Any, dtype: object) -> Tensor:
     tensor, wanted = as_tensor(x), as_dtype(dtype)
     given = tensor.dtype
     if NAMES["bool"] in (given, wanted):
-        raise DTypeError(f"{user_line()}: bitcast: bool has no bits of its own; cast it")
+        raise DTypeError(f"{user_line()}: bitcast: bool has no defined bit width; cast it")
     if given.itemsize == wanted.itemsize:
         return tensor if given == wanted else emit(arithmetic.BitcastOp, [tensor], to=ELEMENT_TYPES[wanted])
     if not tensor.ndim or tensor.shape[-1] * given.itemsize % wanted.itemsize:

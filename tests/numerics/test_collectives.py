@@ -201,7 +201,7 @@ def test_errors() -> None:
     x = np.ones((3, 4), np.float32)
 
     def run(group: Group) -> None:
-        with pytest.raises(ShapeError, match=r"reduce_scatter: axis 0 of shape \(3, 4\) has no 2 equal parts"):
+        with pytest.raises(ShapeError, match=r"reduce_scatter: axis 0 of shape \(3, 4\) is not divisible by 2"):
             tg.jit(tg.reduce_scatter)(x)
         with pytest.raises(AxisError, match="all_gather"):
             tg.jit(lambda x: tg.all_gather(x, 2))(x)
@@ -209,7 +209,7 @@ def test_errors() -> None:
             tg.jit(lambda x: tg.all_reduce(x, "prod"))(x)
         with pytest.raises(DTypeError, match="a mean is of floats, not of i32"):
             tg.jit(lambda x: tg.all_reduce(x, "mean"))(x.astype(np.int32))
-        with pytest.raises(DTypeError, match="combines numbers, not booleans"):
+        with pytest.raises(DTypeError, match="takes numbers, not bool"):
             tg.jit(lambda x: tg.all_reduce(x > 0))(x)
         with pytest.raises(OptionError, match="root must be a rank of the group, from 0 to 1, got 2"):
             tg.jit(lambda x: tg.broadcast_from(x, 2))(x)

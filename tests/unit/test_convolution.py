@@ -195,9 +195,9 @@ def test_the_reference_gathers_a_few_images_at_a_time(monkeypatch: pytest.Monkey
 X, W = tg.zeros((2, 4, 8)), tg.zeros((6, 4, 3))
 
 ERRORS: list[tuple[str, Callable[[], Any]]] = [
-    ("1 groups do not split 4 channels into 3 each and 6 outputs evenly", lambda: tg.conv(X, tg.zeros((6, 3, 3)))),
+    ("4 channels are not 1 groups of 3, or 6 outputs are not divisible by 1", lambda: tg.conv(X, tg.zeros((6, 3, 3)))),
     (
-        "4 groups do not split 4 channels into 1 each and 6 outputs evenly",
+        "4 channels are not 4 groups of 1, or 6 outputs are not divisible by 4",
         lambda: tg.conv(X, tg.zeros((6, 1, 3)), groups=4),
     ),
     ("window of 9 does not fit into spatial axis 0 of extent 8 padded by 0 and 0", lambda: tg.conv(X, W, dilation=4)),

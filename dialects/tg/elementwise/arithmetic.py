@@ -160,7 +160,7 @@ class BinaryOp(TensorOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
-        require(operands[0] == operands[1], lambda: f"operands differ: {operands[0]} and {operands[1]}")
+        require(operands[0] == operands[1], lambda: f"operands have different types: {operands[0]} and {operands[1]}")
         element = operands[0].get_element_type()
         takes = {
             "float": is_float(element),
@@ -367,11 +367,11 @@ class CompareOp(TensorOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
-        require(operands[0] == operands[1], lambda: f"operands differ: {operands[0]} and {operands[1]}")
+        require(operands[0] == operands[1], lambda: f"operands have different types: {operands[0]} and {operands[1]}")
         predicate = cast(StringAttr, properties["predicate"]).data
         require(predicate in COMPARISONS, f"predicate {predicate!r} is not one of {', '.join(COMPARISONS)}")
         ordered = operands[0].get_element_type() != i1 or predicate in ("eq", "ne")
-        require(ordered, "booleans compare by eq and ne only")
+        require(ordered, "booleans can be compared by eq and ne only")
         return tensor(operands[0].get_shape(), i1)
 
     def prepare(self) -> Evaluate:
@@ -399,8 +399,8 @@ class SelectOp(TensorOp):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         condition, on_true, on_false = operands
-        require(condition.get_element_type() == i1, lambda: f"the condition is bool, not {condition}")
-        require(on_true == on_false, lambda: f"the choices differ: {on_true} and {on_false}")
+        require(condition.get_element_type() == i1, lambda: f"the condition must be bool, got {condition}")
+        require(on_true == on_false, lambda: f"the choices have different types: {on_true} and {on_false}")
         require(
             condition.get_shape() == on_true.get_shape(),
             lambda: f"the condition is {condition}, the choices are {on_true}",
@@ -472,9 +472,9 @@ class BitcastOp(TensorOp):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         given, wanted = operands[0].get_element_type(), properties["to"]
-        require(i1 not in (given, wanted), "bool has no bits of its own")
+        require(i1 not in (given, wanted), "bool has no defined bit width")
         equal = numpy_dtype(given).itemsize == numpy_dtype(wanted).itemsize
-        require(equal, lambda: f"takes and gives elements of one width, got {given} and {wanted}")
+        require(equal, lambda: f"operand and result must have elements of one width, got {given} and {wanted}")
         return tensor(operands[0].get_shape(), properties["to"])
 
     def prepare(self) -> UnaryEvaluate:

@@ -77,7 +77,7 @@ class SchedulePass(LevelPass):
             kernel.verify_()
         except (VerifyException, LookupError) as error:
             raise DiagnosticException(
-                f"{self.tuned} has no schedule for the kernel made at {line_of(kernel.location)}, but one of another; "
+                f"{self.tuned} has a schedule of another kernel for the one made at {line_of(kernel.location)}; "
                 f"delete it ({error})"
             ) from error
 

@@ -12,7 +12,7 @@ func.func @f(%x: memref<7x4xf32>, %y: memref<8x4xf32>) {
 // -----
 
 func.func @f(%x: memref<7x4xf32>, %y: memref<8x4xf32>) {
-  // CHECK: only a loop carries values or goes over sequences
+  // CHECK: only a loop (with a length) may carry values or go over sequences
   buf.run @step over(%x : memref<7x4xf32>) stacks(%y : memref<8x4xf32>)
   func.return
 }
@@ -20,7 +20,7 @@ func.func @f(%x: memref<7x4xf32>, %y: memref<8x4xf32>) {
 // -----
 
 func.func @f(%y: memref<0x4xf32>) {
-  // CHECK: a loop runs at least once, not 0 times
+  // CHECK: a loop must have a length of at least 1, got 0
   buf.run @step length = 0 stacks(%y : memref<0x4xf32>)
   func.return
 }
@@ -28,7 +28,7 @@ func.func @f(%y: memref<0x4xf32>) {
 // -----
 
 func.func @f(%h: memref<4xf32>, %l: memref<5xf32>) {
-  // CHECK: a loop ends with values of the types that it begins with
+  // CHECK: the final values of a loop must have the types of its initial values
   buf.run @step length = 2 init(%h : memref<4xf32>) last(%l : memref<5xf32>)
   func.return
 }
@@ -36,7 +36,7 @@ func.func @f(%h: memref<4xf32>, %l: memref<5xf32>) {
 // -----
 
 func.func @f() {
-  // CHECK: repeats at least once, not 0 times
+  // CHECK: must repeat at least once, got 0
   buf.repeat count = 0 {
   ^bb0(%i: index):
   }
@@ -48,7 +48,7 @@ func.func @f() {
 func.func @f() {
   buf.repeat count = 2 {
   ^bb0(%i: index):
-    // CHECK: repeats kernels and dispatches, not memref.alloc
+    // CHECK: may repeat only kernels and dispatches, got memref.alloc
     %0 = memref.alloc() : memref<4xf32>
   }
   func.return
@@ -59,7 +59,7 @@ func.func @f() {
 func.func @f(%x: memref<32xf32>) {
   buf.repeat count = 2 {
   ^bb0(%i: index):
-    // CHECK: a row is a part of a buf.view
+    // CHECK: a row must be a part of a buf.view
     %0 = buf.row %x[%i] at affine_map<(d0) -> (d0 * 4)> : memref<32xf32> to memref<4xf32>
   }
   func.return
@@ -72,7 +72,7 @@ func.func @f() {
   %x = buf.view %a[0] : memref<128xi8> to memref<32xf32>
   buf.repeat count = 2 {
   ^bb0(%i: index):
-    // CHECK: the map goes from the indices to the first element
+    // CHECK: the map must take the indices to the position of the first element
     %0 = buf.row %x[%i] at affine_map<(d0, d1) -> (d0 * 4)> : memref<32xf32> to memref<4xf32>
   }
   func.return
@@ -85,7 +85,7 @@ func.func @f() {
   %x = buf.view %a[0] : memref<128xi8> to memref<32xf32>
   buf.repeat count = 2 {
   ^bb0(%i: index):
-    // CHECK: a row of memref<32xf32> has its elements, not those of memref<4xi32>
+    // CHECK: a row of memref<32xf32> must have its element type, got memref<4xi32>
     %0 = buf.row %x[%i] at affine_map<(d0) -> (d0 * 4)> : memref<32xf32> to memref<4xi32>
   }
   func.return
@@ -94,7 +94,7 @@ func.func @f() {
 // -----
 
 func.func @f(%p: memref<i1>) {
-  // CHECK: a branch has kernels and dispatches, not memref.alloc
+  // CHECK: a branch may hold only kernels and dispatches, got memref.alloc
   buf.branch %p : memref<i1> {
     %0 = memref.alloc() : memref<4xf32>
   } else {

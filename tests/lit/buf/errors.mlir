@@ -14,7 +14,7 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
 
 // -----
 
-// CHECK: a kernel holds stages (linalg.generic) and locals, not arith.constant
+// CHECK: a kernel may hold only stages (linalg.generic) and locals, got arith.constant
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
   ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
@@ -29,7 +29,7 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
 
 // -----
 
-// CHECK: a local has the grid's shape [4], not memref<2xf32>
+// CHECK: a local must have the grid's shape [4], got memref<2xf32>
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
   ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
@@ -86,7 +86,7 @@ func.func @f(%y: memref<4xf32>) {
 
 // -----
 
-// CHECK: every output and every local needs exactly one stage that writes it
+// CHECK: every output and every local must be written by exactly one stage
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
   ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
@@ -104,7 +104,7 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
 
 // -----
 
-// CHECK: every output and every local needs exactly one stage that writes it
+// CHECK: every output and every local must be written by exactly one stage
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
   ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
@@ -119,7 +119,7 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
 
 // -----
 
-// CHECK: a buffer has exactly one writer, this one has 2
+// CHECK: a buffer must have exactly one writer, this one has 2
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
   ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
@@ -148,7 +148,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: an arena is a one-dimensional memref of bytes
+// CHECK: an arena must be a one-dimensional memref of bytes
 func.func @f() {
   %0 = buf.arena "a" role = "state" : memref<4xf32>
   func.return
@@ -156,7 +156,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: a view is into a buf.arena
+// CHECK: a view must be into a buf.arena
 func.func @f(%x: memref<16xi8>) {
   %0 = buf.view %x[0] : memref<16xi8> to memref<4xf32>
   func.return
@@ -182,7 +182,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: a view is contiguous
+// CHECK: a view must be contiguous
 func.func @f() {
   %0 = buf.arena "a" role = "state" : memref<64xi8>
   %1 = buf.view %0[0] : memref<64xi8> to memref<4xf32, strided<[2]>>
@@ -191,7 +191,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: workgroups are three positive counts, not [1, 0, 1]
+// CHECK: workgroups must be three positive counts, got [1, 0, 1]
 func.func @f() {
   %0 = buf.arena "a" role = "state" : memref<16xi8>
   %1 = buf.view %0[0] : memref<16xi8> to memref<4xf32>
@@ -201,7 +201,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: a binding is a buf.view
+// CHECK: a binding must be a buf.view
 func.func @f(%x: memref<4xf32>) {
   buf.dispatch @k workgroups = [1, 1, 1] (%x) : memref<4xf32>
   func.return
@@ -209,7 +209,7 @@ func.func @f(%x: memref<4xf32>) {
 
 // -----
 
-// CHECK: a row has one offset for each of its buffers
+// CHECK: a row must be one-dimensional and have one offset for each of its buffers
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
   %0 = buf.pack %x, %y offsets = [0] : memref<4xf32>, memref<4xf32> to memref<128xf32>
   func.return
@@ -217,7 +217,7 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
 
 // -----
 
-// CHECK: a row of f32 has a buffer of i32
+// CHECK: a row of f32 must hold buffers of its element type, got i32
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
   %0 = buf.pack %x, %z offsets = [0, 64] : memref<4xf32>, memref<4xi32> to memref<128xf32>
   func.return
@@ -225,7 +225,7 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
 
 // -----
 
-// CHECK: the buffer at 3 starts before 4, the end of the one in front of it
+// CHECK: the buffer at 3 starts before 4, the end of the preceding one
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
   %0 = buf.pack %x, %y offsets = [0, 3] : memref<4xf32>, memref<4xf32> to memref<128xf32>
   func.return
@@ -249,7 +249,7 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
 
 // -----
 
-// CHECK: a buffer is in one row at most
+// CHECK: a buffer may be in one row at most
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
   %0 = buf.pack %x offsets = [0] : memref<4xf32> to memref<4xf32>
   %1 = buf.pack %x offsets = [0] : memref<4xf32> to memref<4xf32>
@@ -259,7 +259,7 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
 // -----
 
 // A stage reads another point of what an earlier one wrote.
-// CHECK: a stage reads what an earlier one wrote at its own point only, not at (d0) ->
+// CHECK: a stage may read the result of an earlier one at its own point only, not at (d0) ->
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
   ^bb0(%0: memref<4xf32>, %1: memref<4xf32>):
@@ -329,7 +329,7 @@ func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
 
 // -----
 
-// CHECK: a buf.attention stands alone in a kernel over its grid [2, 8]
+// CHECK: a buf.attention must be the only op of its kernel, whose grid must be [2, 8]
 func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
   buf.kernel grid = [2, 4] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) {
   ^bb0(%0: memref<2x8x4xf32>, %1: memref<2x8x4xf32>):
@@ -365,7 +365,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's archetype is one of thread, group, contraction, attention, loops, packed, tiles, not threads
+// CHECK: a schedule's archetype must be one of thread, group, contraction, attention, loops, packed, tiles, got threads
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<threads, workgroup = [8, 1, 1], groups = [8, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -379,7 +379,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's workgroup is a list of integers from 1, not [8, 0, 1]
+// CHECK: a schedule's workgroup must be a list of integers of at least 1, got [8, 0, 1]
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 0, 1], groups = [8, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -407,7 +407,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: the schedule has 63 workgroups, one a point takes 64
+// CHECK: the schedule has 63 workgroups, one for each point needs 64
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<group, workgroup = [8, 1, 1], groups = [63, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -435,7 +435,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a thread schedule has no rows, it has workgroup, groups, steps, width
+// CHECK: a thread schedule has no field rows; its fields are workgroup, groups, steps, width
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8, 1, 1], rows = 2> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -449,7 +449,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's groups is three extents, not [8]
+// CHECK: a schedule's groups must be three extents, got [8]
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -463,7 +463,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's width is an integer from 1, not 0
+// CHECK: a schedule's width must be an integer of at least 1, got 0
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8, 1, 1], width = 0> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -477,7 +477,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: the schedule has [1, 1, 1] workgroups, its tile takes [2, 1, 1]
+// CHECK: the schedule has [1, 1, 1] workgroups, its tile needs [2, 1, 1]
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<contraction, groups = [1, 1, 1], row = [], column = [0], rows = 1, columns = 4, lanes = 8, depth = 1> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -491,7 +491,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a buf.attention, and nothing else, has a schedule of attention
+// CHECK: a schedule of attention is for a buf.attention, and a buf.attention takes no other
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<attention, groups = [8, 1, 1], rows = 1, columns = 1, lanes = 8, depth = 1> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -516,7 +516,7 @@ func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
 
 // -----
 
-// CHECK: a block has whole vectors of rows, and heads divide the rows
+// CHECK: a block must have whole vectors of rows, and heads must divide the rows
 func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
   buf.kernel grid = [2, 8] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) schedule = #buf.schedule<tiles, groups = [2, 1, 1], head = 8, rows = 8, columns = 8, lanes = 8, vectors = 2, sums = 6> {
   ^bb0(%0: memref<2x8x4xf32>, %1: memref<2x8x4xf32>):
@@ -527,7 +527,7 @@ func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
 
 // -----
 
-// CHECK: the schedule has [3, 1, 1] tasks, grid [2, 8] takes 4
+// CHECK: the schedule has [3, 1, 1] tasks, grid [2, 8] needs 4
 func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
   buf.kernel grid = [2, 8] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) schedule = #buf.schedule<tiles, groups = [3, 1, 1], head = 8, rows = 4, columns = 8, lanes = 4, vectors = 1, sums = 6> {
   ^bb0(%0: memref<2x8x4xf32>, %1: memref<2x8x4xf32>):
@@ -549,7 +549,7 @@ func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
 
 // -----
 
-// CHECK: a thread computes 3 neighbours, which don't divide grid [64]
+// CHECK: a thread computes 3 neighbours, which must divide the last extent of grid [64]
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8, 1, 1], width = 3> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -563,7 +563,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: lanes reduce by halves, so their number is a power of two, not 12
+// CHECK: lanes reduce by halves, so their number must be a power of two, got 12
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<group, workgroup = [12, 1, 1], groups = [64, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):

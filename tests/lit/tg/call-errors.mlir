@@ -114,7 +114,7 @@ func.func @f(%i: tensor<3xi32>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>) {
-  // CHECK: is recursive, but in no derivative of a call of @g with the same types
+  // CHECK: is recursive, but not inside the derivative of a call of @g with the same types
   %0 = tg.call @g(%x) recursive : (tensor<3xf32>) -> (tensor<3xf32>) {
   ^bb0(%a: tensor<3xf32>):
     tg.return %a : tensor<3xf32>

@@ -12,7 +12,7 @@ func.func @f(%h: tensor<2xf32>, %x: tensor<7x2xf32>) -> tensor<2xf32> {
 // -----
 
 func.func @f(%h: tensor<2xf32>) -> tensor<2xf32> {
-  // CHECK: the body returns (tensor<f32>), it carries (tensor<2xf32>)
+  // CHECK: the body returns (tensor<f32>), which must begin with what it carries, (tensor<2xf32>)
   %0 = tg.scan () carry (%h) over () length = 8 : (tensor<2xf32>) -> (tensor<2xf32>) {
   ^bb0(%a: tensor<2xf32>):
     %1 = tg.sum %a axes = [0] : tensor<2xf32>

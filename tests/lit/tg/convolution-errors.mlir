@@ -1,7 +1,7 @@
 // RUN: tg-opt %s --split-input-file --parsing-diagnostics --verify-diagnostics | filecheck %s
 
 func.func @f(%x: tensor<1x3x8xf32>, %w: tensor<4x2x3xf32>) {
-  // CHECK: tg.conv: 1 groups do not split 3 channels into 2 each and 4 outputs evenly
+3 channels are not   // CHECK: tg.conv: 1 groups of 2, or 4 outputs are not divisible by   // CHECK: tg.conv: 1
   %0 = tg.conv %x, %w stride = [1] low = [0] high = [0] lhs_dilation = [1] rhs_dilation = [1] groups = 1 : tensor<1x3x8xf32>, tensor<4x2x3xf32>
   func.return
 }
@@ -17,7 +17,7 @@ func.func @f(%x: tensor<1x3x8xf32>, %w: tensor<4x3x3xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x3x8xf32>, %w: tensor<4x3x3xf32>) {
-  // CHECK: tg.conv: strides and dilations are at least 1
+  // CHECK: tg.conv: strides and dilations must be at least 1
   %0 = tg.conv %x, %w stride = [0] low = [0] high = [0] lhs_dilation = [1] rhs_dilation = [1] groups = 1 : tensor<1x3x8xf32>, tensor<4x3x3xf32>
   func.return
 }
@@ -33,7 +33,7 @@ func.func @f(%x: tensor<1x3x8xf32>, %w: tensor<4x3xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x3x8xf32>, %w: tensor<4x3x3xi32>) {
-  // CHECK: tg.conv: elements differ: tensor<1x3x8xf32> and tensor<4x3x3xi32>
+  // CHECK: tg.conv: element types differ: tensor<1x3x8xf32> and tensor<4x3x3xi32>
   %0 = tg.conv %x, %w stride = [1] low = [0] high = [0] lhs_dilation = [1] rhs_dilation = [1] groups = 1 : tensor<1x3x8xf32>, tensor<4x3x3xi32>
   func.return
 }
@@ -41,7 +41,7 @@ func.func @f(%x: tensor<1x3x8xf32>, %w: tensor<4x3x3xi32>) {
 // -----
 
 func.func @f(%x: tensor<8xf32>) {
-  // CHECK: tg.windows: sizes, strides and dilations are at least 1
+  // CHECK: tg.windows: sizes, strides and dilations must be at least 1
   %0 = tg.windows %x axes = [0] size = [0] stride = [1] dilation = [1] : tensor<8xf32>
   func.return
 }
@@ -65,7 +65,7 @@ func.func @f(%x: tensor<3x2xf32>) {
 // -----
 
 func.func @f(%x: tensor<3x2xi1>) {
-  // CHECK: tg.fold: adds numbers, not i1
+  // CHECK: tg.fold: takes numbers, not i1
   %0 = tg.fold %x axes = [0] stride = [2] dilation = [1] extents = [6] : tensor<3x2xi1>
   func.return
 }

@@ -27,7 +27,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // CHECK: tg.iota: positions are numbers, not i1
+  // CHECK: tg.iota: positions must be numbers, got i1
   %0 = tg.iota shape = [2] axis = 0 element = i1
   func.return
 }
@@ -75,7 +75,7 @@ func.func @f(%x: f32) {
 // -----
 
 func.func @f(%x: tensor<3xf32>, %y: tensor<1xf32>) {
-  // CHECK: tg.add: operands differ: tensor<3xf32> and tensor<1xf32>
+  // CHECK: tg.add: operands have different types: tensor<3xf32> and tensor<1xf32>
   %0 = tg.add %x, %y : tensor<3xf32>, tensor<1xf32>
   func.return
 }
@@ -99,7 +99,7 @@ func.func @f(%x: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>, %y: tensor<3xi32>) {
-  // CHECK: tg.compare: operands differ: tensor<3xf32> and tensor<3xi32>
+  // CHECK: tg.compare: operands have different types: tensor<3xf32> and tensor<3xi32>
   %0 = tg.compare %x, %y predicate = "lt" : tensor<3xf32>, tensor<3xi32>
   func.return
 }
@@ -115,7 +115,7 @@ func.func @f(%x: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xi1>) {
-  // CHECK: tg.compare: booleans compare by eq and ne only
+  // CHECK: tg.compare: booleans can be compared by eq and ne only
   %0 = tg.compare %x, %x predicate = "lt" : tensor<3xi1>, tensor<3xi1>
   func.return
 }
@@ -123,7 +123,7 @@ func.func @f(%x: tensor<3xi1>) {
 // -----
 
 func.func @f(%c: tensor<3xi32>, %x: tensor<3xf32>) {
-  // CHECK: tg.select: the condition is bool, not tensor<3xi32>
+  // CHECK: tg.select: the condition must be bool, got tensor<3xi32>
   %0 = tg.select %c, %x, %x : tensor<3xi32>, tensor<3xf32>, tensor<3xf32>
   func.return
 }
@@ -131,7 +131,7 @@ func.func @f(%c: tensor<3xi32>, %x: tensor<3xf32>) {
 // -----
 
 func.func @f(%c: tensor<3xi1>, %x: tensor<3xf32>, %y: tensor<3xi32>) {
-  // CHECK: tg.select: the choices differ: tensor<3xf32> and tensor<3xi32>
+  // CHECK: tg.select: the choices have different types: tensor<3xf32> and tensor<3xi32>
   %0 = tg.select %c, %x, %y : tensor<3xi1>, tensor<3xf32>, tensor<3xi32>
   func.return
 }
@@ -179,7 +179,7 @@ func.func @f(%x: tensor<1xf32>) {
 // -----
 
 func.func @f(%x: tensor<2x3xf32>) {
-  // CHECK: tg.broadcast: dims [1, 0] must rise
+  // CHECK: tg.broadcast: dims [1, 0] must be increasing
   %0 = tg.broadcast %x shape = [3, 2] dims = [1, 0] : tensor<2x3xf32>
   func.return
 }
@@ -235,7 +235,7 @@ func.func @f(%x: tensor<3xf32>, %z: tensor<i32>) {
 // -----
 
 func.func @f(%x: tensor<3xi1>) {
-  // CHECK: tg.sum: reduces numbers, not i1
+  // CHECK: tg.sum: takes numbers, not i1
   %0 = tg.sum %x axes = [0] : tensor<3xi1>
   func.return
 }
@@ -275,7 +275,7 @@ func.func @f(%a: tensor<4x3xf32>, %b: tensor<2x5xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x3xf32>) {
-  // CHECK: tg.dot_general: both sides must name as many axes
+  // CHECK: tg.dot_general: both sides must name the same number of axes
   %0 = tg.dot_general %a, %a lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [] : tensor<4x3xf32>, tensor<4x3xf32>
   func.return
 }
@@ -283,7 +283,7 @@ func.func @f(%a: tensor<4x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<3xf32>, %b: tensor<3xf16>) {
-  // CHECK: tg.dot_general: elements differ: tensor<3xf32> and tensor<3xf16>
+  // CHECK: tg.dot_general: element types differ: tensor<3xf32> and tensor<3xf16>
   %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [0] rhs_contracting = [0] : tensor<3xf32>, tensor<3xf16>
   func.return
 }
@@ -291,7 +291,7 @@ func.func @f(%a: tensor<3xf32>, %b: tensor<3xf16>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>, %i: tensor<2xf32>) {
-  // CHECK: tg.take: indices are integers of 32 or 64 bits, not tensor<2xf32>
+  // CHECK: tg.take: indices must be integers of 32 or 64 bits, got tensor<2xf32>
   %0 = tg.take %x, %i axis = 0 : tensor<3xf32>, tensor<2xf32>
   func.return
 }
@@ -307,7 +307,7 @@ func.func @f(%x: tensor<3xf32>, %i: tensor<2xi32>) {
 // -----
 
 func.func @f(%x: tensor<3x8xf32>, %i: tensor<2xi32>) {
-  // CHECK: tg.scatter_add: the axes of updates [3, 8] from 0 on are not those of the indices [2]
+  // CHECK: tg.scatter_add: the axes of updates [3, 8] from axis 0 on must be those of the indices [2]
   %0 = tg.scatter_add %x, %i axis = 0 extent = 9 : tensor<3x8xf32>, tensor<2xi32>
   func.return
 }
@@ -331,7 +331,7 @@ func.func @f(%x: tensor<4x3xf32>, %i: tensor<3x1xi32>) {
 // -----
 
 func.func @f(%x: tensor<4x1xf32>, %i: tensor<4x2xi32>) {
-  // CHECK: tg.scatter_add_along_axis: updates tensor<4x1xf32> and indices tensor<4x2xi32> must have one shape
+  // CHECK: tg.scatter_add_along_axis: updates tensor<4x1xf32> and indices tensor<4x2xi32> must have the same shape
   %0 = tg.scatter_add_along_axis %x, %i axis = 1 extent = 9 : tensor<4x1xf32>, tensor<4x2xi32>
   func.return
 }
@@ -380,7 +380,7 @@ func.func @f(%x: tensor<3xi32>) {
 // -----
 
 func.func @f(%x: tensor<3xui32>, %y: tensor<ui32>) {
-  // CHECK: tg.threefry: operands differ: tensor<3xui32>, tensor<3xui32>, tensor<3xui32>, tensor<ui32>
+  // CHECK: tg.threefry: operands have different types: tensor<3xui32>, tensor<3xui32>, tensor<3xui32>, tensor<ui32>
   %0 = tg.threefry %x, %x, %x, %y word = "both" : tensor<3xui32>, tensor<3xui32>, tensor<3xui32>, tensor<ui32>
   func.return
 }
@@ -452,7 +452,7 @@ func.func @f(%x: tensor<i32>) {
 // -----
 
 func.func @f(%x: tensor<3xi1>) {
-  // CHECK: tg.argsort: sorts numbers, not i1
+  // CHECK: tg.argsort: takes numbers, not i1
   %0 = tg.argsort %x descending = 0 : tensor<3xi1>
   func.return
 }
@@ -460,7 +460,7 @@ func.func @f(%x: tensor<3xi1>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>) {
-  // CHECK: tg.argsort: descending is 0 or 1
+  // CHECK: tg.argsort: descending must be 0 or 1
   %0 = tg.argsort %x descending = 2 : tensor<3xf32>
   func.return
 }
@@ -484,7 +484,7 @@ func.func @f(%x: tensor<3xf32>, %y: tensor<3xf32>, %z: tensor<3xf16>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>, %y: tensor<3xf32>, %z: tensor<3xf16>) {
-  // CHECK: tg.pack: the operand at 64 starts before 67, the end of the one in front of it
+  // CHECK: tg.pack: the operand at 64 starts before 67, the end of the preceding one
   %0 = tg.pack %x, %y offsets = [64, 64] size = 99 : tensor<3xf32>, tensor<3xf32>
   func.return
 }
