@@ -55,10 +55,10 @@ class NumpyExecutable:
         returned = zip(self._executor.results, self._executor.function.function_type.outputs.data, strict=True)
         self._outputs = [_array_slot(_output(slot), cast(Tensor, kind)) for slot, kind in returned]
         if share is not None and share._parameter_slots != self._parameter_slots:
-            raise ProgramError("the parameters are not those of the program to share them with")
+            raise ProgramError("the parameters differ from those of the program to share them with")
         self._parameters = _zeros(self._parameter_slots) if share is None else share._parameters
         if share is not None and any(share._state_slots.get(name) != slot for name, slot in self._state_slots.items()):
-            raise ProgramError("the state is not part of that of the program to share it with")
+            raise ProgramError("the state is not a subset of that of the program to share it with")
         self._state = _zeros(self._state_slots) if share is None else share._state
         self._given = [
             (role, [slot.name for slot in run])

@@ -280,7 +280,7 @@ class BufferExecutor:
         names = [slot.name for _, slot in slots]
         keys = [slot.name if names.count(slot.name) == 1 else f"{slot.role}/{slot.name}" for _, slot in slots]
         if len(set(keys)) != len(keys):
-            raise ExecutionError(f"names of one role repeat: {', '.join(sorted(keys))}")
+            raise ExecutionError(f"duplicate names of one role: {', '.join(sorted(keys))}")
         return dict(zip(keys, (value for value, _ in slots), strict=True))
 
     def _result_keys(self) -> dict[str, SSAValue]:
@@ -293,7 +293,7 @@ class BufferExecutor:
             if updated or slot.role in DESTINATIONS:
                 key = f"{'update' if updated else slot.role}/{slot.name}"
                 if key in found:
-                    raise ExecutionError(f"two results are called {key!r}")
+                    raise ExecutionError(f"two results have the name {key!r}")
                 found[key] = value
         return found
 

@@ -244,7 +244,7 @@ class _Execution:
                 written = [part for place in writer.writes for part in self._parts(place)]
                 used = [part for place in user.operands for part in self._parts(place)]
                 if any(one.overlaps(part) for one in written for part in used):
-                    raise NumericsError(f"{_named(writer)} writes what {_named(user)} uses, in one dispatch with it")
+                    raise NumericsError(f"{_named(writer)} writes what {_named(user)} uses in the same dispatch")
         self._beside.append(run)
 
     def _parts(self, place: Storage) -> list[Storage]:
@@ -304,11 +304,11 @@ def _compare(first: _Execution, second: _Execution) -> None:
         if not known[step.code, step.reads]:
             raise NumericsError(_wrong_read(step, first.steps))
     if first.predicates != second.predicates:
-        raise NumericsError("the predicate of a branch is not there when it is looked at")
+        raise NumericsError("the predicate of a branch is overwritten before it is read")
     expected, found = first.results(), second.results()
     for key, contents in expected.items():
         if found.get(key) != contents:
-            raise NumericsError(f"{key} holds something else at the end than without a memory plan")
+            raise NumericsError(f"{key} ends with a different value than without a memory plan")
 
 
 def _wrong_read(step: _Step, before: Sequence[_Step]) -> str:
@@ -321,13 +321,15 @@ def _wrong_read(step: _Step, before: Sequence[_Step]) -> str:
     known = {symbol for contents in nearest.reads[number] for _, _, symbol, _ in contents}
     strange = [one.writer for part in step.found[number] for one in part if one.symbol not in known]
     there = " and ".join(dict.fromkeys(map(_named, strange))) or "nothing"
-    return f"{_named(step.run)} reads operand {number} where its value is not: {there} wrote there"
+    return f"{_named(step.run)} reads operand {number} from memory that no longer holds it: {there} wrote there"
 
 
 def _check_bounds(run: Run, place: Storage) -> None:
     size = buf.buffer_bytes(cast(buf.Buffer, place.arena.type))
     if not 0 <= place.start <= place.end <= size:
-        raise NumericsError(f"{_named(run)} uses bytes {place.start} to {place.end} of an arena of {size} bytes")
+        raise NumericsError(
+            f"{_named(run)} uses bytes {place.start} to {place.end}, out of bounds for an arena of {size} bytes"
+        )
 
 
 def _check_overlaps(run: Run, kernel: buf.KernelOp) -> None:

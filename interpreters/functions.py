@@ -23,7 +23,9 @@ def function_of(module: ModuleOp, name: str | None) -> FuncOp:
     except DiagnosticException as error:
         raise ExecutionError(str(error)) from error
     if len(found.body.blocks) != 1:
-        raise ExecutionError(f"@{found.sym_name.data} has {len(found.body.blocks)} blocks, numpy runs functions of one")
+        raise ExecutionError(
+            f"@{found.sym_name.data} has {len(found.body.blocks)} blocks, numpy runs functions of a single block"
+        )
     return found
 
 

@@ -236,7 +236,7 @@ def _steps(
             bodies = tuple(Plan(block, returned_by(block), observe=observe) for block in _bodies(op))
             steps.append(_Step(op, operands, tuple(dead), bodies))
         elif op is not block.last_op:
-            raise ProgramError(f"the reference runs tg, not {op.name}")
+            raise ProgramError(f"the reference runs tg ops, got {op.name}")
     return steps[::-1]
 
 

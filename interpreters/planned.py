@@ -152,7 +152,7 @@ class PlannedSteps:
         steps = iter(program.plan)
         self._match(self._block, steps, (), 0)
         if next(steps, None) is not None or next(self._counts, None) is not None:
-            raise ExecutionError("the program has more steps than the function with its memory plan")
+            raise ExecutionError("the program has more steps than the function that it was built from")
 
     def _match(
         self, block: Block, steps: Iterator[Step], conditions: tuple[tuple[SSAValue, bool], ...], depth: int

@@ -74,7 +74,9 @@ def check_range(indices: Sequence[Array], shape: Sequence[int], what: str) -> No
     """Raises unless every index lies in `shape`."""
     for axis, (index, extent) in enumerate(zip(indices, shape, strict=True)):
         if index.size and (index.min() < 0 or index.max() >= extent):
-            raise ExecutionError(f"{what}: indices {index.min()} to {index.max()} leave axis {axis} of {list(shape)}")
+            raise ExecutionError(
+                f"{what}: indices {index.min()} to {index.max()} are out of range for axis {axis} of {list(shape)}"
+            )
 
 
 def _window(array: Array, affine_map: AffineMap, ranges: Ranges, what: str) -> Array:
@@ -87,7 +89,9 @@ def _window(array: Array, affine_map: AffineMap, ranges: Ranges, what: str) -> A
     ]
     for axis, ((low, high), extent) in enumerate(zip(bounds, array.shape, strict=True)):
         if low < high and (low < 0 or high > extent):
-            raise ExecutionError(f"{what}: indices {low} to {high - 1} leave axis {axis} of {list(array.shape)}")
+            raise ExecutionError(
+                f"{what}: indices {low} to {high - 1} are out of range for axis {axis} of {list(array.shape)}"
+            )
     loops = [result.position for result in affine_map.results if isinstance(result, AffineDimExpr)]
     fixed = [axis for axis, result in enumerate(affine_map.results) if isinstance(result, AffineConstantExpr)]
     part = array[(*(slice(low, high) for low, high in bounds), ...)]
@@ -199,7 +203,7 @@ class Stage:
                 raise ExecutionError("scf.if with results needs an else region")
         for position, operand in enumerate(self.stage.operands):
             if buf.is_shape_only(operand) and self.block.args[position].uses:
-                raise ExecutionError("linalg.generic reads a shape-only operand")
+                raise ExecutionError("linalg.generic reads an operand that has only a shape")
 
     def _output(self, position: int) -> _Output:
         stage, inputs = self.stage, len(self.stage.inputs)

@@ -115,7 +115,7 @@ def target_of(name: str, option: Sequence[object]) -> Target:
         TargetError: There is no such target.
     """
     if len(option) != 1 or not isinstance(option[0], str):
-        raise ValueError(f"{name}: target takes one text, got {list(option)}")
+        raise ValueError(f"{name}: target must be given once, as a string, got {list(option)}")
     return Target.from_spec(option[0])
 
 

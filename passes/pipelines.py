@@ -289,7 +289,7 @@ def _precision(pipeline: str, options: dict[str, ParameterListType]) -> LowerPre
     scale = options.pop("loss_scale", None)
     if element == "f32":
         if scale is not None:
-            raise ValueError(f"{pipeline}: loss-scale is for precision=f16")
+            raise ValueError(f"{pipeline}: loss-scale needs precision=f16")
         return None
     given: dict[str, ParameterListType] = {"element": (element,)}
     if scale is not None:
@@ -299,7 +299,7 @@ def _precision(pipeline: str, options: dict[str, ParameterListType]) -> LowerPre
 
 def _text(pipeline: str, option: str, values: ParameterListType) -> str:
     if len(values) != 1 or not isinstance(values[0], str):
-        raise ValueError(f"{pipeline}: {option} must be given as one word or text")
+        raise ValueError(f"{pipeline}: {option} must be a single word or string")
     return values[0]
 
 
@@ -326,7 +326,7 @@ def read_pass(spec: ArgSpec, available: Available) -> ModulePass:
     """
     if spec.name not in available:
         close = get_close_matches(spec.name, [*available, *PIPELINES], n=1)
-        raise ValueError(f"there is no pass or pipeline {spec.name!r}{f', did you mean {close[0]}?' if close else ''}")
+        raise ValueError(f"there is no pass or pipeline {spec.name!r}{f'; did you mean {close[0]}?' if close else ''}")
     kind = available[spec.name]()
     spec = spec.normalize_parameter_names()
     check_options(spec.name, spec.parameters, option_names(kind))
@@ -357,8 +357,8 @@ def check_options(name: str, given: Iterable[str], *allowed: Iterable[str]) -> N
         written = option.replace("_", "-")
         if written not in known:
             close = get_close_matches(written, known, n=1)
-            hint = f", did you mean {close[0]}?" if close else ""
-            options = f"its options are {', '.join(sorted(known))}" if known else "it takes none"
+            hint = f"; did you mean {close[0]}?" if close else ""
+            options = f"its options are {', '.join(sorted(known))}" if known else "it has no options"
             raise ValueError(f"{name} has no option {written!r}{hint} ({options})")
 
 

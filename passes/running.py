@@ -104,7 +104,7 @@ def _with_reproducer(
     try:
         path = write_reproducer(source(), passes, number, flags)
     except Exception as second:  # The message is what matters; a full disk must not hide it.
-        return f"{message}; no reproducer could be written: {second}"
+        return f"{message}; writing a reproducer failed: {second}"
     return f"{message}; the module before it is in {path}, whose first line says how to run it again"
 
 

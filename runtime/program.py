@@ -204,7 +204,7 @@ class Program:
         if limit is not None and isinstance(needed, int) and needed > limit:
             raise TargetError(
                 f"program {self.name!r} runs up to {needed} iterations in the loops of a kernel, and target "
-                f"{target.name!r} ends them without a word after {limit}: compile it for this target"
+                f"{target.name!r} ends them silently after {limit}: compile it for this target"
             )
 
     def save(self, path: str | os.PathLike[str], state: Mapping[str, np.ndarray] | None = None) -> None:

@@ -24,7 +24,7 @@ def named_array(text: str) -> tuple[str, np.ndarray]:
         with Path(path).open("rb") as file:  # NumPy leaves a damaged file open that it opened itself
             return name, np.load(file, allow_pickle=False)
     except (ValueError, EOFError, BadZipFile) as error:
-        raise InputError(f"--input {name}: {path} holds no array: it is no .npy file of numbers") from error
+        raise InputError(f"--input {name}: {path} is not an .npy file of numbers") from error
 
 
 def named_arrays(path: str | None) -> dict[str, np.ndarray]:
@@ -42,8 +42,8 @@ def named_arrays(path: str | None) -> dict[str, np.ndarray]:
             if isinstance(found, np.lib.npyio.NpzFile):
                 return {name: found[name] for name in found.files}
     except (ValueError, EOFError, BadZipFile) as error:
-        raise InputError(f"{path} holds no arrays: it is no .npz file of numbers") from error
-    raise InputError(f"{path} holds one array without a name; an .npz file has names")
+        raise InputError(f"{path} is not an .npz file of numbers") from error
+    raise InputError(f"{path} holds one array without a name; expected an .npz file, whose arrays have names")
 
 
 def check_saved(path: str) -> None:
@@ -53,4 +53,4 @@ def check_saved(path: str) -> None:
         ProgramError: The file is called `.mlir`.
     """
     if path.endswith(".mlir"):
-        raise ProgramError(f"{path} is IR, and a saved program is wanted; `tg bench` and `tg report` compile IR")
+        raise ProgramError(f"{path} is IR, expected a saved program; `tg bench` and `tg report` compile IR")

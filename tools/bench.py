@@ -74,7 +74,7 @@ class Bench:
 
         saved = self.path != "-" and not self.path.endswith(".mlir")
         if saved and self.tune:
-            raise ProgramError(f"{self.path}: a saved program has its schedules; --tune is for a .mlir file")
+            raise ProgramError(f"{self.path}: a saved program has its schedules already; --tune is for .mlir files")
         given = named_arrays(self.inputs)
         device = self._found()
         if saved:

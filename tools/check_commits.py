@@ -43,7 +43,7 @@ def problems(message: str) -> list[str]:
     if rest and rest[0]:
         found.append("no blank line follows the subject")
     if not any(line.strip() and not line.startswith("Co-authored-by:") for line in rest):
-        found.append("there is no body that says why")
+        found.append("there is no body; say why the change is made")
     return found
 
 

@@ -93,7 +93,7 @@ def message(call: Callable[[], Any]) -> str:
         call()
     except tg.errors.ShapeError as error:
         return re.sub(r"^.*?:\d+: ", "", str(error))
-    raise AssertionError("the library takes what a figure shows as an error")
+    raise AssertionError("the library accepts what a figure shows as an error")
 
 
 def broadcasting() -> Data:
@@ -214,7 +214,7 @@ def _evaluated(
         case ast.Call(func=ast.Name(id=name), args=[operand]):
             value = getattr(tg, name)(_evaluated(operand, inputs, nudges, names, values, seen))
         case _:
-            raise ValueError(f"{ast.dump(node)} is in no formula of a figure")
+            raise ValueError(f"{ast.dump(node)} is not supported in the formula of a figure")
     value = value + nudges[len(names)]
     names.append(name)
     values.append(value)

@@ -198,7 +198,7 @@ class Log:
             if found := pattern.search(written):
                 rank = f"rank {found['rank']}" if "rank" in pattern.groupindex else "a rank"
                 number = int(found["signal"])
-                return Ending(128 + number, f"{rank} was ended by {_signal_name(number)}")
+                return Ending(128 + number, f"{rank} was killed by {_signal_name(number)}")
         status = returned if returned > 0 else 128 - returned
         return Ending(status, f"the processes ended with status {status}")
 
@@ -278,7 +278,7 @@ class Launch:
         if self.timeout == 0:
             raise OptionError("launch: --timeout must be longer than 0 seconds")
         if self.restart_with is not None and not self.restarts:
-            raise OptionError("launch: --restart-with says how a run is started again: give --restarts too")
+            raise OptionError("launch: --restart-with needs --restarts")
 
     def _run_once(self, launcher: Launcher, processes: int) -> Ending:
         variables = self._variables(processes)

@@ -80,7 +80,7 @@ class Reduce:
         first = checker.outcome(text)
         checker.may_time_out = first.timed_out
         if not first.status:
-            raise ProgramError(f"{self.path}: the check doesn't fail, so there is nothing to reduce")
+            raise ProgramError(f"{self.path}: the check does not fail, so there is nothing to reduce")
         if not first.timed_out:
             checker.pattern = re.compile(reason(first.stderr)) if self.check is None and not pattern else pattern
             if checker.pattern is not None and not checker.pattern.search(first.stderr):
@@ -106,4 +106,4 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise ProgramError(f"--match {text!r} is no regular expression: {error}") from error
+        raise ProgramError(f"--match {text!r} is not a regular expression: {error}") from error

@@ -65,7 +65,7 @@ class Replay:
             OSError: A file can't be read or written.
         """
         if self.blame and (self.at is not None or self.out is not None):
-            raise OptionError("--blame looks at the whole step and has no values: leave out --at and --out")
+            raise OptionError("--blame covers the whole step and writes no values: leave out --at and --out")
         given = [*named_arrays(self.batch).items(), *map(named_array, self.inputs)]
         arrays = dict(given)
         if len(arrays) < len(given):
@@ -140,11 +140,13 @@ def training_in(path: str) -> Training[Any]:
         if callable(found) and not isinstance(found, Training):
             found = _guarded(file, found)
         if not isinstance(found, Training):
-            raise ProgramError(f"{file}: {name} is neither a training nor a function of no arguments that gives one")
+            raise ProgramError(
+                f"{file}: {name} is neither a training nor a function without arguments that returns one"
+            )
         return found
     if len(set(map(id, trainings.values()))) != 1:
         there = f"has the trainings {', '.join(trainings)}" if trainings else "has no training at its level"
-        raise ProgramError(f"{file} {there}: name one, or a function that gives one, as in {file}:NAME")
+        raise ProgramError(f"{file} {there}: name one, or a function that returns one, as in {file}:NAME")
     return next(iter(trainings.values()))
 
 

@@ -117,7 +117,7 @@ def _read(node: ast.expr, text: str) -> Any:
         case ast.Call(func=function, args=args, keywords=keywords):
             given = {one.arg: _read(one.value, text) for one in keywords if one.arg is not None}
             return _called(function, text)(*(_read(one, text) for one in args), **given)
-    raise ValueError(f"optimizer {text!r}: {ast.unparse(node)!r} is none of calls, names, numbers, text and lists")
+    raise ValueError(f"optimizer {text!r}: {ast.unparse(node)!r} is not a call, name, number, string or list")
 
 
 def _called(node: ast.expr, text: str) -> Callable[..., Any]:
@@ -133,5 +133,5 @@ def _called(node: ast.expr, text: str) -> Callable[..., Any]:
 
 def _function(name: str) -> Callable[..., Any]:
     if name not in WRITTEN:
-        raise ValueError(f"there is no optimizer {name!r}; there are {', '.join(WRITTEN)}")
+        raise ValueError(f"there is no optimizer {name!r}; the optimizers are {', '.join(WRITTEN)}")
     return WRITTEN[name]

@@ -212,7 +212,7 @@ def checked_distribution(
         if inputs[name].shape[0] % group.size:
             raise OptionError(
                 f"{where}: input {name!r} of shape {inputs[name].shape} is the batch of all {group.size} processes, "
-                f"but {inputs[name].shape[0]} examples have no {group.size} equal parts; "
+                f"but {inputs[name].shape[0]} examples are not divisible by {group.size}; "
                 "an input that every process has whole is named in `replicated`"
             )
     return found

@@ -288,7 +288,7 @@ def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) ->
             waiting[later] -= 1
             if not waiting[later]:
                 heapq.heappush(ready, number[later])
-    assert len(result) == len(kernels), "the kernels depend on each other in a circle"
+    assert len(result) == len(kernels), "the kernels have a cyclic dependency"
     return result
 
 

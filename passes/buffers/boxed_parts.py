@@ -146,7 +146,7 @@ class _Place:
         for index, stride in zip(load.indices, strides, strict=True):
             term = index if stride == 1 else _put(arith.MuliOp(index, _number(stride, before)), before)
             total = term if total is None else _put(arith.AddiOp(total, term), before)
-        assert total is not None, "a scalar is no table"
+        assert total is not None, "a table must have an axis"
         return _put(arith.SubiOp(total, _number(self.first, before)), before) if self.first else total
 
 

@@ -116,7 +116,9 @@ def _check(op: Operation) -> None:
     if isinstance(op, PackOp) and not all(isinstance(part.owner, memref.AllocOp) for part in op.parts):
         raise DiagnosticException("buf-to-upstream: arguments of a function are packed; run plan-memory first")
     if isinstance(op, RunOp | ChooseOp | RepeatOp | BranchOp):
-        raise DiagnosticException(f"buf-to-upstream: {op.name} has no translation: loops and branches stay at buf")
+        raise DiagnosticException(
+            f"buf-to-upstream: {op.name} cannot be translated: loops and branches exist only at buf"
+        )
     if op.name.split(".")[0] not in DIALECTS and not isinstance(op, KernelOp | ArenaOp | ViewOp | PackOp | RemFOp):
         raise DiagnosticException(
             f"buf-to-upstream: {op.name} is not a loop over buffers; run this before lower-buf-to-wgsl"

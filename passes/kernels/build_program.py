@@ -163,7 +163,7 @@ class _Builder:
             elif isinstance(op, RepeatOp):
                 steps.append(Repeat(op.times, self._steps(op.body.block, (*loops, op))))
             elif not isinstance(op, RowOp | func.ReturnOp):
-                raise DiagnosticException(f"build_program expects dispatches and storage, not {op.name}")
+                raise DiagnosticException(f"build_program expects dispatches and storage, got {op.name}")
         return tuple(steps)
 
     def _arena(self, op: ArenaOp) -> None:
@@ -194,7 +194,9 @@ class _Builder:
         element = element_of(op.result)
         dtype = slot.dtype or DTYPES.get(element)
         if dtype is None or (dtype == "f64" and not self.target.native):
-            raise DiagnosticException(f"{slot.role} {slot.name!r} is {op.result.type}: devices have no such elements")
+            raise DiagnosticException(
+                f"{slot.role} {slot.name!r} is {op.result.type}: devices have no such element type"
+            )
         name = slot.name if slot.role != "gradient" else f"gradient/{slot.name}"
         stored = WIDENED.get(dtype) if element == i32 else None
         self.tensors.append(TensorSlot(name, role, shape_of(op.result), dtype, index, op.start, slot.formula, stored))
@@ -285,7 +287,7 @@ class _Builder:
         """Returns the view that defines a collective's operand."""
         if not isinstance(value.owner, ViewOp):
             raise DiagnosticException(
-                f"a collective takes a whole buffer, not a slice that moves in a loop: {value.type}"
+                f"a collective takes a whole buffer, not a slice that depends on an induction variable: {value.type}"
             )
         return value.owner
 
@@ -314,7 +316,7 @@ def _wait_for(start: KernelOp) -> KernelOp:
     users = (use.operation for use in start.outputs[0].uses if use.operation is not start)
     found = next((one for one in users if isinstance(one, KernelOp)), None)
     if found is None:
-        raise DiagnosticException(f"an exchange at {line_of(start.location)} starts and is never waited for")
+        raise DiagnosticException(f"the exchange that starts at {line_of(start.location)} is never waited for")
     return found
 
 

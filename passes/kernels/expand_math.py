@@ -594,7 +594,7 @@ class ExpandMathPass(LevelPass):
         for inner in found:
             type_ = inner.results[0].type
             if type_ not in (f32, f16):
-                problem = f"expand-math has f32 and f16, not {type_}"
+                problem = f"expand-math supports f32 and f16, got {type_}"
                 raise PassFailedException(f"{inner.name} at {line_of(inner.location)}: {problem}")
         for inner in found:
             expand(inner, self.target.native)

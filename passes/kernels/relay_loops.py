@@ -160,7 +160,7 @@ def _room(kernel: wgsl.KernelOp, target: Target) -> int:
 def _too_long(kernel: wgsl.KernelOp, target: Target, problem: str) -> DiagnosticException:
     return DiagnosticException(
         f"the loops of the kernel made at {line_of(kernel.location)} are too long for {target.name!r}, which ends an "
-        f"invocation's loops without a word after {target.max_loop_iterations} iterations: {problem}. "
+        f"invocation's loops silently after {target.max_loop_iterations} iterations: {problem}. "
         "Reduce in several steps (reshape an axis into two, then reduce one after the other), or take another device"
     )
 

@@ -93,7 +93,9 @@ def _rows_of(plan: Plan, rows: Rows, where: str) -> Rows:
     wanted = Counter(name for name, type_ in plan.computed.items() if 0 not in type_.get_shape())
     if own and found != wanted:
         wrong = min((found - wanted) + (wanted - found))
-        raise DiagnosticException(f"{where}: {ROWS} must name each parameter of an optimizer once, unlike {wrong!r}")
+        raise DiagnosticException(
+            f"{where}: {ROWS} must name each parameter of an optimizer exactly once, but not {wrong!r}"
+        )
     return own
 
 

@@ -56,7 +56,7 @@ class BucketCollectivesPass(LevelPass):
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         if self.bucket_bytes is not None and self.bucket_bytes < 1:
-            raise DiagnosticException(f"{self.name}: a bucket has at least one byte, not {self.bucket_bytes}")
+            raise DiagnosticException(f"{self.name}: bucket-bytes must be at least 1, got {self.bucket_bytes}")
         function = find_function(op, self.function)
         ops = list(block_of(function).ops)
         if any(isinstance(one, ScanOp | CondOp) for one in function.walk()):

@@ -43,7 +43,7 @@ class JvpPass(LevelPass):
         floats = [position for position, value in enumerate(block.args) if is_float(element_of(value))]
         wrt = floats if self.wrt is None else list(self.wrt)
         if len(set(wrt)) != len(wrt):
-            raise DiagnosticException(f"wrt {wrt} has an argument more than once")
+            raise DiagnosticException(f"wrt must be distinct positions of arguments, got {wrt}")
         for position in wrt:
             if not 0 <= position < len(block.args):
                 raise DiagnosticException(f"@{name} has no argument {position}")

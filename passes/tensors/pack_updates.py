@@ -81,7 +81,7 @@ def chosen_rows(function: FuncOp, where: str) -> Rows:
     if found is None:
         return []
     if not isa(found, ArrayAttr[ArrayAttr[ArrayAttr[StringAttr]]]):
-        raise DiagnosticException(f"{where}: {ROWS} must be an array of rows, which are arrays of arrays of names")
+        raise DiagnosticException(f"{where}: {ROWS} must be an array of rows, each an array of arrays of names")
     return [[[name.data for name in chunk] for chunk in row] for row in found]
 
 

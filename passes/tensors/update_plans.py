@@ -70,7 +70,7 @@ class Plan:
         pairs = [pair for pair in pairs_of(function, where) if pair.name in wanted]
         missing = {name for one in updates for name in one.parameters} - {pair.name for pair in pairs}
         if missing:
-            raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which is to be updated")
+            raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which an optimizer updates")
         return cls(by_stage, {pair.name: tensor(shape_of(pair.parameter), pair.computed) for pair in pairs})
 
     @property

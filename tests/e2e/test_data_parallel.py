@@ -139,7 +139,7 @@ def test_a_part_of_the_batch_is_taken_as_it_is() -> None:
 
 def test_errors() -> None:
     def run(group: Group) -> None:
-        with pytest.raises(tg.errors.OptionError, match="but 16 examples have no 3 equal parts"):
+        with pytest.raises(tg.errors.OptionError, match="but 16 examples are not divisible by 3"):
             compiled("mlp", "numpy", group)
         with pytest.raises(tg.errors.OptionError, match="there is no input 'z'; there are x, y, key"):
             compiled("mlp", "numpy", group, replicated=("z",))

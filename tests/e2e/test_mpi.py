@@ -76,7 +76,7 @@ def test_a_rank_that_raises_ends_all() -> None:
 def test_a_rank_that_is_killed_is_noticed(way: str, number: signal.Signals) -> None:
     done = launched("-n", 3, SCRIPT, way)
     assert done.returncode == 128 + number
-    assert last_report(done.stderr) == f"tg launch: rank 1 was ended by {number.name}\n"
+    assert last_report(done.stderr) == f"tg launch: rank 1 was killed by {number.name}\n"
 
 
 def test_arrays_of_other_sizes_are_found_before_they_are_sent() -> None:

@@ -203,5 +203,5 @@ def test_columns_that_cannot_be_read_in_place_are_refused(function: Any, shape: 
     (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
     assert kernel.schedule is not None and isinstance(kernel.schedule.data, PackedSchedule)
     kernel.schedule = ScheduleAttr(replace(kernel.schedule.data, direct_columns=1))
-    with pytest.raises(DiagnosticException, match="is scheduled to read columns in place, but they are no neighbours"):
+    with pytest.raises(DiagnosticException, match="is scheduled to read columns in place, but they are not contiguous"):
         passes[lowering].apply(Context(), module)

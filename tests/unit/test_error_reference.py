@@ -271,11 +271,11 @@ MISTAKES: dict[type[BaseException], Mistake] = {
     ),
     errors.ExecutionError: Mistake(
         lambda: tg_opt(OUTSIDE, "--verify-numerics-each", "-p", "simplify"),
-        r"linalg\.generic: indices 0 to 15 leave axis 0 of \[8\]",
+        r"linalg\.generic: indices 0 to 15 are out of range for axis 0 of \[8\]",
     ),
     EmitError: Mistake(
         lambda: tg_opt(NO_WGSL, "-t", "wgsl"),
-        r"math\.erf at .*: this op has no WGSL; is a pass missing before\?",
+        r"math\.erf at .*: no WGSL for this op; the pass that lowers it has not run",
     ),
     errors.UnusedParameterWarning: Mistake(
         lambda: compiled(model=Spare()),

@@ -19,7 +19,7 @@ from tensorgrad.tools.tg import main
         (["-n", "2", "missing.py"], 1, "launch: script: there is no file missing.py"),
         (["-n", "2", "--hostfile", "hosts", "run.py"], 1, "launch: --hostfile: there is no file hosts"),
         (["-n", "2", "--timeout", "0", "run.py"], 1, "launch: --timeout must be longer than 0 seconds"),
-        (["-n", "2", "--restart-with", "3", "run.py"], 1, "launch: --restart-with says how a run is started again"),
+        (["-n", "2", "--restart-with", "3", "run.py"], 1, "launch: --restart-with needs --restarts"),
         (["-n", "0", "run.py"], 2, "argument -n/--processes: must be at least 1, got 0"),
         (["-n", "2", "--restarts", "-1", "run.py"], 2, "argument --restarts: must not be negative, got -1"),
         (["-n", "2", "--cores-per-process", "0", "run.py"], 2, "--cores-per-process: must be at least 1, got 0"),
@@ -145,8 +145,8 @@ YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)
     ("kind", "returned", "errors", "expected"),
     [
         ("Open MPI", 0, "", (0, "")),
-        ("Open MPI", 137, KILLED, (137, "rank 3 was ended by SIGKILL")),
-        ("MPICH", 11, HYDRA_KILLED, (139, "a rank was ended by SIGSEGV")),
+        ("Open MPI", 137, KILLED, (137, "rank 3 was killed by SIGKILL")),
+        ("MPICH", 11, HYDRA_KILLED, (139, "a rank was killed by SIGSEGV")),
         ("MPICH", 3, "", (3, "the processes ended with status 3")),
         ("Open MPI", -9, "", (137, "the processes ended with status 137")),
         (

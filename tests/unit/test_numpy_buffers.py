@@ -229,5 +229,5 @@ def test_a_map_that_leaves_its_buffer() -> None:
             "linalg.yield %a0 : f32",
         ),
     )
-    with pytest.raises(ExecutionError, match="indices 0 to 6 leave axis 0"):
+    with pytest.raises(ExecutionError, match="indices 0 to 6 are out of range for axis 0"):
         run(function("x memref<4xf32> input, y memref<4xf32> output", body), x=normal(4))

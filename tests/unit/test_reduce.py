@@ -253,12 +253,12 @@ def test_the_file_of_a_command() -> None:
     ("text", "arguments", "message"),
     [
         ("nonsense", ["--check", "tg-opt"], "Operation nonsense is not registered"),
-        (CALL, ["--check", "tg-opt"], "f.mlir: the check doesn't fail, so there is nothing to reduce"),
-        (CALL, [], "f.mlir: the first line is no `// tg-opt FILE -p PASSES`: say how to check by --check"),
-        (CALL, ["--check", ""], "--check takes a command, got an empty text"),
+        (CALL, ["--check", "tg-opt"], "f.mlir: the check does not fail, so there is nothing to reduce"),
+        (CALL, [], "f.mlir: the first line is not `// tg-opt FILE -p PASSES`: give the command with --check"),
+        (CALL, ["--check", ""], "--check takes a command, got an empty string"),
         (CALL, ["--check", "tg-opt 'a"], "No closing quotation"),
         (CALL, ["--check", "no-such-command"], "--check can't run no-such-command"),
-        (CALL, ["--check", "tg-opt", "--match", "("], "--match '(' is no regular expression"),
+        (CALL, ["--check", "tg-opt", "--match", "("], "--match '(' is not a regular expression"),
         (INVALID, ["--check", "tg-opt", "--match", "crash"], "the check fails, but not with 'crash'; it prints"),
     ],
 )

@@ -218,11 +218,11 @@ def test_which_training_is_meant(folder: Path, capsys: pytest.CaptureFixture[str
     assert printed(capsys, "one.py", *given).startswith("step 1: ")
     assert printed(capsys, "one.py:again", *given).startswith("step 1: ")
     (folder / "two.py").write_text("import script\n\na, b = script.compiled(), script.faulty()\n", encoding="utf-8")
-    advice = "name one, or a function that gives one, as in two.py:NAME"
+    advice = "name one, or a function that returns one, as in two.py:NAME"
     assert refused(capsys, "two.py", *given) == f"two.py has the trainings a, b: {advice}"
     advice = advice.replace("two", "script")
     assert refused(capsys, "script.py", *given) == f"script.py has no training at its level: {advice}"
-    neither = "is neither a training nor a function of no arguments that gives one"
+    neither = "is neither a training nor a function without arguments that returns one"
     assert refused(capsys, "script.py:TEXT", *given) == f"script.py: TEXT {neither}"
     assert refused(capsys, "script.py:nothing", *given) == f"script.py: nothing {neither}"
     assert refused(capsys, "script.py:broken", *given) == "script.py: ZeroDivisionError: division by zero"
@@ -238,11 +238,14 @@ def test_what_does_not_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert refused(capsys, one, "--batch", "batch.npz", "--input", "x=x.npy") == (
         "an input is given twice, by --batch and --input or by two of these"
     )
-    assert refused(capsys, one, "--batch", "x.npy") == "x.npy holds one array without a name; an .npz file has names"
+    assert (
+        refused(capsys, one, "--batch", "x.npy")
+        == "x.npy holds one array without a name; expected an .npz file, whose arrays have names"
+    )
     nowhere = "inspect: no op of the step is from '1'; there are the modules 2, 0"
     assert refused(capsys, one, "--input", "x=x.npy", "--at", "1") == nowhere
     assert refused(capsys, one, "--input", "x=x.npy", "--blame", "--at", "2") == (
-        "--blame looks at the whole step and has no values: leave out --at and --out"
+        "--blame covers the whole step and writes no values: leave out --at and --out"
     )
     assert "No such file" in refused(capsys, "missing.py:compiled")
     assert refused(capsys, "training.tg") == (

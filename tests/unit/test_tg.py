@@ -163,7 +163,7 @@ def test_another_level(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     below = str(tmp_path / "below.mlir")
     assert tg_opt.main([str(tmp_path / "loss.mlir"), "-p", "lower-tg-to-buf", "-o", below]) == 0
     assert main(["bench", below]) == 1
-    assert "has buf.kernel; only functions of the level tg itself are compiled" in capsys.readouterr().err
+    assert "has buf.kernel; only functions at level tg are compiled" in capsys.readouterr().err
 
 
 def test_inputs_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,7 +176,7 @@ def test_inputs_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_saved_program_has_its_schedules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trained("numpy").save(tmp_path / "program")
     assert main(["bench", str(tmp_path / "program"), "--tune", "1"]) == 1
-    assert "--tune is for a .mlir file" in capsys.readouterr().err
+    assert "--tune is for .mlir files" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_what_is_no_saved_program_is_named(
     assert main([command, "folder"]) == 1
     assert capsys.readouterr().err == "tg: error: folder: Is a directory\n"
     assert main([command, "f.mlir"]) == 1
-    expected = "f.mlir is IR, and a saved program is wanted; `tg bench` and `tg report` compile IR"
+    expected = "f.mlir is IR, expected a saved program; `tg bench` and `tg report` compile IR"
     assert capsys.readouterr().err == f"tg: error: {expected}\n"
 
 
@@ -252,7 +252,7 @@ def test_files_without_arrays_are_named(tmp_path: Path, capsys: pytest.CaptureFi
         path = tmp_path / "x.npy"
         path.write_bytes(start)
         assert main(["run", "f.tg", "--input", f"x={path}"]) == 1
-        expected = f"--input x: {path} holds no array: it is no .npy file of numbers"
+        expected = f"--input x: {path} is not an .npy file of numbers"
         assert capsys.readouterr().err.endswith(f": {expected}\n")
 
 

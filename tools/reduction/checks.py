@@ -67,7 +67,7 @@ class Command:
         except ValueError as error:
             raise ProgramError(f"--check {text!r}: {error}") from error
         if not words:
-            raise ProgramError("--check takes a command, got an empty text")
+            raise ProgramError("--check takes a command, got an empty string")
         return cls(tuple(words if any(PLACE in word for word in words) else [*words, PLACE]))
 
     @classmethod
@@ -83,7 +83,9 @@ class Command:
         except ValueError as error:
             raise ProgramError(f"{name}:1: {error}") from error
         if not start:
-            raise ProgramError(f"{name}: the first line is no `// tg-opt FILE -p PASSES`: say how to check by --check")
+            raise ProgramError(
+                f"{name}: the first line is not `// tg-opt FILE -p PASSES`: give the command with --check"
+            )
         place = words.index(name) if name in words else 0
         return cls((start, *words[:place], PLACE, *words[place + 1 :]))
 

@@ -59,9 +59,11 @@ class LowerPrecisionPass(LevelPass):
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         if self.element not in ELEMENTS:
-            raise DiagnosticException(f"lower-precision stores {', '.join(ELEMENTS)}, not {self.element!r}")
+            raise DiagnosticException(
+                f"lower-precision: element must be one of {', '.join(ELEMENTS)}, got {self.element!r}"
+            )
         if self.scale and (not 0 < self.scale < math.inf or math.frexp(self.scale)[0] != 0.5):
-            raise DiagnosticException(f"lower-precision multiplies by a power of two, not {self.scale}")
+            raise DiagnosticException(f"lower-precision: scale must be a power of two, got {self.scale}")
         element = ELEMENTS[self.element]
         scales: dict[SSAValue, float] = {}
         for value, scale in chosen(op, self.smallest, self.scale).items():

@@ -135,7 +135,7 @@ class _Lowering:
                 views = [self._in_memory(operand, self.lowered[operand], op) for operand in op.operands]
                 self.lowered.update(lower_attention(op, views, self._add))
             elif op is not returned:
-                raise DiagnosticException(f"lower-tg-to-buf expects tg ops, not {op.name}")
+                raise DiagnosticException(f"lower-tg-to-buf expects tg ops, got {op.name}")
         for value, lowered in self.lowered.items():
             if isinstance(lowered, View):
                 self.views_of.setdefault(lowered.buffer, []).append(value)

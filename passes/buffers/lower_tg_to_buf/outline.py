@@ -111,7 +111,7 @@ class Outlining:
                 controls.append(op)
                 parts.append(_Part())
             elif not isinstance(op, func.ReturnOp):
-                raise DiagnosticException(f"lower-tg-to-buf expects tg ops, not {op.name}")
+                raise DiagnosticException(f"lower-tg-to-buf expects tg ops, got {op.name}")
         return parts, controls
 
     def _place_results(self, parts: Sequence[_Part], controls: Sequence[ControlOp]) -> None:

@@ -152,11 +152,11 @@ class ControlTree:
     def _callee(self, name: str, kinds: Sequence[Attribute]) -> FuncOp:
         function = self.functions.get(name)
         if function is None:
-            raise DiagnosticException(f"there is no function @{name} to run")
+            raise DiagnosticException(f"there is no function @{name} to call")
         found = [argument.type for argument in function.body.block.args]
         if found != list(kinds):
             listed = [", ".join(map(str, group)) for group in (found, kinds)]
-            raise DiagnosticException(f"@{name} takes ({listed[0]}), it is run on ({listed[1]})")
+            raise DiagnosticException(f"@{name} takes ({listed[0]}), got ({listed[1]})")
         return function
 
     def _root(self, size: int, location: LocationAttr, loops: tuple[Loop, ...]) -> Root:

@@ -36,4 +36,4 @@ def explain(function: FuncOp) -> None:
         if isinstance(op, memref.CopyOp):
             assert isinstance(op.destination.owner, ViewOp)
             slot = read_slot(op.destination.owner.attributes, "a buffer", "")
-            _log.debug("%s: %s is copied at the end: its old value is read behind the update", name, slot.name)
+            _log.debug("%s: %s is copied at the end: its old value is read after the update", name, slot.name)

@@ -230,7 +230,7 @@ class _Plan:
                 for one, offset in zip(places, row.starts, strict=True)
             ):
                 raise DiagnosticException(
-                    f"{self._name(row.parts[0])} and {self._name(row.parts[-1])} are packed, but lie apart; "
+                    f"{self._name(row.parts[0])} and {self._name(row.parts[-1])} are packed, but are not adjacent; "
                     f"their row of {row.result.type} may be larger than a buffer of target {self.target.name}"
                 )
             self._check_size(row.result)

@@ -33,7 +33,9 @@ class AttentionArchetype(Archetype[AttentionSchedule]):
         limit = target.max_compute_workgroups_per_dimension
         layers = -(-groups // limit)
         if blocks > limit or layers > limit:
-            raise DiagnosticException(f"an attention of {groups} groups of {row_count} rows needs too many workgroups")
+            raise DiagnosticException(
+                f"an attention of {groups} groups of {row_count} rows needs more workgroups than a dispatch can have"
+            )
         one_subgroup = isinstance(machine, CpuModel) and target.subgroups and target.subgroup_size == machine.lanes
         return AttentionSchedule(
             groups=(blocks, -(-groups // layers), layers),

@@ -162,7 +162,7 @@ class KernelPrinter(BasePrinter):
             return
         rule = RULES.get(type(op))
         if rule is None:
-            raise EmitError(op, "this op has no WGSL; is a pass missing before?")
+            raise EmitError(op, "no WGSL for this op; the pass that lowers it has not run")
         for result in op.results:
             self.value_type(result.type, op)
         if op.results[0].first_use is None:
@@ -202,7 +202,7 @@ class KernelPrinter(BasePrinter):
     def access(self, op: Operation, array: SSAValue, indices: Sequence[SSAValue]) -> tuple[str, Expression]:
         """Returns the array's name and its linear index."""
         if len(indices) != 1:
-            raise EmitError(op, f"one linear index is expected, got {len(indices)}")
+            raise EmitError(op, f"expected one linear index, got {len(indices)}")
         return self.named[array].text, self.operand(indices[0])
 
     def print_alloca(self, op: memref.AllocaOp) -> None:

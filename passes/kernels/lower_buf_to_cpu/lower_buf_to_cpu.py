@@ -61,7 +61,7 @@ class _Lowering(FunctionLowering):
         if len(kernels) > 1:
             raise DiagnosticException(
                 f"the kernel made at {line_of(kernels[0].location)} shares a dispatch with others, which native code "
-                "doesn't: leave out `share-dispatches`"
+                "does not support: leave out `share-dispatches`"
             )
 
     def types(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> list[Attribute]:

@@ -129,8 +129,8 @@ class Product:
         self.is_cut = self.tail is not None and self.tail.filled < self.tail.width
         if schedule.direct_columns and (self.is_cut or not self.layouts[factors.column].in_vectors):
             raise DiagnosticException(
-                f"the kernel at {line_of(kernel.location)} is scheduled to read columns in place, but they are no "
-                "neighbours in memory, or fewer than vectors have elements"
+                f"the kernel at {line_of(kernel.location)} is scheduled to read columns in place, but they are not "
+                "contiguous in memory, or fewer than the elements of a vector"
             )
         self.room = schedule.tile_columns + (self.tail.width if self.tail is not None else 0)
         self.stores = self._stores_sums()

@@ -99,7 +99,7 @@ class OutputBlock:
     def accumulate(self) -> list[list[Value]]:
         """Returns the reduced values, for each row of the block and each of its columns."""
         reductions = reductions_of(self.stage)
-        assert len(reductions) == 1, "a contraction has one result"
+        assert len(reductions) == 1, "a contraction must have one result"
         self.reduction = reductions[0]
         self.axes = axes_of_values(self.stage, self.tile.row, self.tile.column)
         rows, columns = len(self.rows), len(self.columns)
@@ -445,7 +445,7 @@ def write_contraction(kernel: KernelOp, schedule: ContractionSchedule, code: Cod
     stage = contraction_of(kernel)
     if stage is None:
         raise DiagnosticException(
-            f"the kernel at {line_of(kernel.location)} is not a contraction, but scheduled as one"
+            f"the kernel at {line_of(kernel.location)} is scheduled as a contraction, but is not one"
         )
     block = OutputBlock(kernel, stage, code, schedule)
     block.finish(block.accumulate())

@@ -198,7 +198,7 @@ class _Lowering(FunctionLowering):
                 element = element_of(value) if isinstance(value.type, MemRefType) else value.type
                 if element in lacking:
                     raise DiagnosticException(
-                        f"{op.name} gives {element}, which {self.target.name} does not have; "
+                        f"{op.name} returns {element}, which {self.target.name} does not have; "
                         f"it was made at {line_of(op.location)}; compute in {lacking[element]}"
                     )
 
@@ -208,21 +208,22 @@ class _Lowering(FunctionLowering):
             if math.prod(shape_of(view.result)) > LARGEST_INDEX:
                 raise DiagnosticException(
                     f"{named(view.result)} takes {view.size} bytes, of more elements than indices of 32 bits can "
-                    f"number; it was made at {line_of(view.location)}"
+                    f"address; it was made at {line_of(view.location)}"
                 )
         for one in kernels:
             points, schedule = math.prod(one.extents), cast(ScheduleAttr, one.schedule).data
             if max(points, math.prod(schedule.groups) * math.prod(schedule.workgroup)) > LARGEST_INDEX:
                 raise DiagnosticException(
                     f"the kernel made at {line_of(one.location)} has {points} points, more than indices of 32 bits can "
-                    "number"
+                    "address"
                 )
             for stage in one.stages:
                 own = math.prod(loop_extents(stage)[len(one.extents) :])
                 if own > LARGEST_INDEX:
                     raise DiagnosticException(
                         f"the kernel made at {line_of(one.location)} reduces {own} values at a point, more than "
-                        "indices of 32 bits can number: reduce one axis after the other, and store what lies between"
+                        "indices of 32 bits can address: reduce one axis after the other, and store the "
+                        "intermediate results"
                     )
 
 

@@ -480,7 +480,9 @@ def reductions_of(stage: GenericOp) -> list[Reduction]:
         op = result.owner
         uses = list(accumulator.uses)
         if not isinstance(op, Operation) or type(op) not in NEUTRAL or len(uses) != 1 or uses[0].operation is not op:
-            raise DiagnosticException(f"a reduction must fold its accumulator by one op, at {line_of(stage.location)}")
+            raise DiagnosticException(
+                f"a reduction must update its accumulator by a single op, at {line_of(stage.location)}"
+            )
         value = op.operands[1] if op.operands[0] is accumulator else op.operands[0]
         found.append(Reduction(op, value, element_of(stage.outputs[position])))
     return found

@@ -65,9 +65,11 @@ class DistributePass(LevelPass):
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         if self.size < 1 or not 0 <= self.rank < self.size:
-            raise DiagnosticException(f"{self.name}: rank {self.rank} is not one of a group of {self.size}")
+            raise DiagnosticException(
+                f"{self.name}: rank {self.rank} is out of range for a group of {self.size} processes"
+            )
         if self.shard not in (None, OPTIMIZER):
-            raise DiagnosticException(f"{self.name}: shard is {OPTIMIZER} or nothing, not {self.shard!r}")
+            raise DiagnosticException(f"{self.name}: shard must be '{OPTIMIZER}' or empty, got {self.shard!r}")
         function = find_function(op, self.function)
         block, slots = block_of(function), arguments_of(function)
         layouts: dict[SSAValue, Layout] = {
@@ -82,7 +84,7 @@ class DistributePass(LevelPass):
             if shape[0] % self.size:
                 raise DiagnosticException(
                     f"{self.name}: input {slot.name!r} of @{function.sym_name.data} is {type_of(value)}: its first "
-                    f"axis has no {self.size} equal parts"
+                    f"axis, of extent {shape[0]}, is not divisible by {self.size}"
                 )
             return Layout(0)
         if slot.role == "state" and slot.name.startswith(f"{PREFIX}/"):

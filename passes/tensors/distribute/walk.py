@@ -40,8 +40,8 @@ def distribute(d: Distribution, ops: Sequence[Operation], known: Known) -> None:
         operands = [known[operand] for operand in op.operands]
         if isinstance(op, CollectiveOp):
             raise DiagnosticException(
-                f"{op.name} at {line_of(op.location)} is in a step that is distributed, which sees the batch of all "
-                "processes already; leave it out"
+                f"{op.name} at {line_of(op.location)} is in a distributed step, which already computes on the batch of "
+                "all processes; remove it"
             )
         if isinstance(op, TensorOp):
             found = [_tensor_op(d, op, operands)]
@@ -52,7 +52,7 @@ def distribute(d: Distribution, ops: Sequence[Operation], known: Known) -> None:
         elif isinstance(op, CondOp):
             found = _cond(d, op, operands)
         else:
-            raise DiagnosticException(f"distribute expects tg ops, not {op.name}")
+            raise DiagnosticException(f"distribute expects tg ops, got {op.name}")
         for result, one in zip(op.results, found, strict=True):
             one.value.name_hint = one.value.name_hint or result.name_hint
             known[result] = one

@@ -54,7 +54,7 @@ def tangents(
     return [found.get(result) for result in results]
 
 
-_NOT_LINEAR = "a custom derivative is not linear in its cotangent, which forward mode needs"
+_NOT_LINEAR = "forward mode needs a custom derivative that is linear in its cotangent"
 
 
 def _check_linear(block: Block, given: Sequence[SSAValue], results: Sequence[SSAValue]) -> None:

@@ -21,7 +21,7 @@ func.func @f(%w: tensor<2xf32> {tg.name = "w", tg.role = "parameter"}, %g: tenso
 
 // -----
 
-// CHECK: append-updates: @f has no gradient of 'v', which is to be updated
+// CHECK: append-updates: @f has no gradient of 'v', which an optimizer updates
 func.func @f(%w: tensor<f32> {tg.name = "w", tg.role = "parameter"}, %v: tensor<f32> {tg.name = "v", tg.role = "parameter"}) -> (tensor<f32> {tg.name = "w", tg.role = "gradient"}) {
   func.return %v : tensor<f32>
 }
@@ -35,14 +35,14 @@ func.func @f(%w: tensor<f32> {tg.name = "w", tg.role = "parameter"}, %g: tensor<
 
 // -----
 
-// CHECK: append-updates: @f: tg.rows must name each parameter of an optimizer once, unlike 'v'
+// CHECK: append-updates: @f: tg.rows must name each parameter of an optimizer exactly once, but not 'v'
 func.func @f(%w: tensor<2xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<2xf32> {tg.name = "w", tg.role = "gradient"}) attributes {tg.rows = [[["w", "v"]]]} {
   func.return %w : tensor<2xf32>
 }
 
 // -----
 
-// CHECK: append-updates: @f: tg.rows must be an array of rows, which are arrays of arrays of names
+// CHECK: append-updates: @f: tg.rows must be an array of rows, each an array of arrays of names
 func.func @f(%w: tensor<2xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<2xf32> {tg.name = "w", tg.role = "gradient"}) attributes {tg.rows = ["w"]} {
   func.return %w : tensor<2xf32>
 }

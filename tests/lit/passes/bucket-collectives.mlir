@@ -5,7 +5,7 @@
 // RUN: tg-opt %s -p 'bucket-collectives{function=loop}' | filecheck %s --check-prefix LOOP
 // RUN: not tg-opt %s -p 'bucket-collectives{function=small bucket-bytes=0}' 2>&1 | filecheck %s --check-prefix EMPTY
 
-// EMPTY: bucket-collectives: a bucket has at least one byte, not 0
+// EMPTY: bucket-collectives: bucket-bytes must be at least 1, got 0
 
 // Sums that don't wait for each other are exchanged as a row, in the order in which what computes them runs: `%1` is
 // there first, since the product by `%s` runs along with the contraction. A maximum is exchanged on its own.

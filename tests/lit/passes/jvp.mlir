@@ -6,8 +6,8 @@
 // RUN: not tg-opt %s -p 'jvp{function=clipped}' 2>&1 | filecheck %s --check-prefix LINEAR
 // INTEGER: argument 2 of @f is tensor<4xi32>: only floats have derivatives
 // ABSENT: @f has no argument 7
-// TWICE: wrt [0, 0] has an argument more than once
-// LINEAR: a custom derivative is not linear in its cotangent
+// TWICE: wrt must be distinct positions of arguments, got [0, 0]
+// LINEAR: forward mode needs a custom derivative that is linear in its cotangent
 
 // Reverse mode twice leaves forward mode: no cotangent is left.
 func.func @f(%x: tensor<4xf32> {tg.name = "x", tg.role = "input"}, %y: tensor<4xf32> {tg.name = "y", tg.role = "input"}, %n: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi32>, tensor<4xf32>) {

@@ -6,8 +6,8 @@
 // RUN: not tg-opt %s -p 'lower-tg-to-buf,lower-precision{scale=1000}' 2>&1 | filecheck %s --check-prefix POWER
 // RUN: not tg-opt %s -p 'inference-pipeline{precision=f8}' 2>&1 | filecheck %s --check-prefix ELEMENT
 
-// ELEMENT: lower-precision stores f16, not 'f8'
-// POWER: lower-precision multiplies by a power of two, not 1000.0
+// ELEMENT: lower-precision: element must be one of f16, got 'f8'
+// POWER: lower-precision: scale must be a power of two, got 1000.0
 
 // What a product gives is stored half, and summed in a local of f32; what reads it extends it. The row's sum stays.
 func.func @products(%x: tensor<8x4xf32>, %w: tensor<4x8xf32>, %v: tensor<8x4xf32>) -> tensor<8xf32> {

@@ -16,7 +16,7 @@ func.func @step(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
   func.return %ga, %gb : tensor<2xf32>, tensor<2xf32>
 }
 
-// CODE: tg-opt: error: trace-optimizer: optimizer 'sgd(0.1 + 0.2)': '0.1 + 0.2' is none of calls, names, numbers, text and lists
+// CODE: tg-opt: error: trace-optimizer: optimizer 'sgd(0.1 + 0.2)': '0.1 + 0.2' is not a call, name, number, string or list
 
 // MISFIT: tg-opt: error: trace-optimizer: sgd() takes 5 arguments by position, and 8 came: give the others by name, such as decay=, clip_norm=, groups=; it takes (learning_rate, momentum=0.0, dampening=0.0, nesterov=False, weight_decay=0.0, *, decay=None, clip_norm=None, groups=None)
 
@@ -28,7 +28,7 @@ func.func @step(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
 
 // RANGE: tg-opt: error: trace-optimizer: clip: max_delta must be more than 0, got 0
 
-// UNKNOWN: tg-opt: error: trace-optimizer: there is no optimizer 'blur'; there are Schedule, adafactor, adagrad, adam, adamw, add_decayed_weights, chain, clip, clip_by_global_norm, ema, lion, masked, muon, normalize, normalize_per_parameter, rmsprop, scale, scale_by_adagrad, scale_by_adam, scale_by_learning_rate, scale_by_lion, scale_by_rmsprop, scale_by_sgd, sgd
+// UNKNOWN: tg-opt: error: trace-optimizer: there is no optimizer 'blur'; the optimizers are Schedule, adafactor, adagrad, adam, adamw, add_decayed_weights, chain, clip, clip_by_global_norm, ema, lion, masked, muon, normalize, normalize_per_parameter, rmsprop, scale, scale_by_adagrad, scale_by_adam, scale_by_learning_rate, scale_by_lion, scale_by_rmsprop, scale_by_sgd, sgd
 
 // CHECK: func.func @step(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<2xf32> {tg.name = "b", tg.role = "parameter"}, %ga: tensor<2xf32> {tg.name = "arg2", tg.role = "input"}, %gb: tensor<2xf32> {tg.name = "arg3", tg.role = "input"}, %0: tensor<2xf32> {tg.name = "ema.mean/a", tg.role = "state"}, %1: tensor<2xf32> {tg.name = "ema.mean/b", tg.role = "state"}, %2: tensor<f32> {tg.name = "link1_max_delta", tg.role = "scalar", tg.formula = "link1_max_delta"}, %3: tensor<f32> {tg.name = "-link1_max_delta", tg.role = "scalar", tg.formula = "-link1_max_delta"}, %4: tensor<f32> {tg.name = "link2_decay", tg.role = "scalar", tg.formula = "link2_decay"}, %5: tensor<f32> {tg.name = "1 - link2_decay", tg.role = "scalar", tg.formula = "1 - link2_decay"}, %6: tensor<f32> {tg.name = "(link3_factor * (0.1 ** floor((step - 1) / 1)))", tg.role = "scalar", tg.formula = "(link3_factor * (0.1 ** floor((step - 1) / 1)))"}, %7: tensor<f32> {tg.name = "learning_rate", tg.role = "scalar", tg.formula = "learning_rate"}) -> (tensor<2xf32> {tg.name = "a", tg.role = "update"}, tensor<2xf32> {tg.name = "b", tg.role = "update"}, tensor<2xf32> {tg.name = "ema.mean/a", tg.role = "update"}, tensor<2xf32> {tg.name = "ema.mean/b", tg.role = "update"}) {
 // CHECK-NEXT:   %8 = tg.broadcast %2 shape = [2] dims = [] : tensor<f32>

@@ -5,7 +5,7 @@
 
 // LEVEL: relay-loops expects a module at level wgsl, this one is at level tg: run `lower-buf-to-wgsl` first
 // CHECK: tg-opt: error: relay-loops: the loops of the kernel made at
-// CHECK-SAME: are too long for 'custom', which ends an invocation's loops without a word after 100 iterations: up to 60001 iterations, more than 32 can run together.
+// CHECK-SAME: are too long for 'custom', which ends an invocation's loops silently after 100 iterations: up to 60001 iterations, more than 32 can run together.
 // CHECK-SAME: Reduce in several steps
 // MEMORY: relaying needs 32 bytes of workgroup memory, there are 16.
 // VECTORS: up to 60001 iterations, more than 1 can run together.

@@ -1,8 +1,8 @@
 // One message each, no traceback, exit status 1.
 // RUN: not tg-opt %s -p 'training-pipeline{optimizer=newton}' 2>&1 | filecheck %s --check-prefix OPTIMIZER
-// OPTIMIZER: tg-opt: error: trace-optimizer: there is no optimizer 'newton'; there are {{.*}}adafactor, adagrad, adam, adamw,
+// OPTIMIZER: tg-opt: error: trace-optimizer: there is no optimizer 'newton'; the optimizers are {{.*}}adafactor, adagrad, adam, adamw,
 // RUN: not tg-opt %s -p 'training-pipeline' 2>&1 | filecheck %s --check-prefix MISSING
-// MISSING: tg-opt: error: training-pipeline: optimizer must be given as one word or text
+// MISSING: tg-opt: error: training-pipeline: optimizer must be a single word or string
 // RUN: not tg-opt %s -p 'training-pipeline{optimizer=none eps=0.1}' 2>&1 | filecheck %s --check-prefix NONE
 // NONE: tg-opt: error: training-pipeline has no option 'eps' (its options are function, loss-scale, optimizer, precision, target)
 // RUN: not tg-opt %s -p 'training-pipeline{optimizer=sgd eps=0.1}' 2>&1 | filecheck %s --check-prefix SGD
@@ -10,13 +10,13 @@
 // RUN: not tg-opt %s -p 'inference-pipeline{function=f}' 2>&1 | filecheck %s --check-prefix INFERENCE
 // INFERENCE: tg-opt: error: inference-pipeline has no option 'function' (its options are loss-scale, precision, target)
 // RUN: not tg-opt %s -p 'inference-pipeline{target=1}' 2>&1 | filecheck %s --check-prefix TARGET
-// TARGET: tg-opt: error: inference-pipeline: target must be given as one word or text
+// TARGET: tg-opt: error: inference-pipeline: target must be a single word or string
 // RUN: not tg-opt %s -p 'inference-pipeline{target=mine}' 2>&1 | filecheck %s --check-prefix PROFILE
 // PROFILE: tg-opt: error: target 'mine' is not a profile (cpu, lavapipe, webgpu-default), no inline JSON, and no file
 // RUN: not tg-opt %s -p 'simplfy' 2>&1 | filecheck %s --check-prefix PASS
-// PASS: tg-opt: error: there is no pass or pipeline 'simplfy', did you mean simplify?
+// PASS: tg-opt: error: there is no pass or pipeline 'simplfy'; did you mean simplify?
 // RUN: not tg-opt %s -p 'fuse{onli=inline}' 2>&1 | filecheck %s --check-prefix OPTION
-// OPTION: tg-opt: error: fuse has no option 'onli', did you mean only? (its options are all-prologues, only, target)
+// OPTION: tg-opt: error: fuse has no option 'onli'; did you mean only? (its options are all-prologues, only, target)
 // RUN: not tg-opt %s -p 'fuse{' 2>&1 | filecheck %s --check-prefix SYNTAX
 // SYNTAX: tg-opt: error: Error parsing pass pipeline specification:
 // RUN: not tg-opt nowhere.mlir 2>&1 | filecheck %s --check-prefix FILE

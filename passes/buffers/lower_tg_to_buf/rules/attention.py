@@ -36,7 +36,7 @@ def lower_attention(call: CallOp, operands: Sequence[View], emit: Callable[[Oper
         DiagnosticException: The composite call is not an attention.
     """
     if call.function not in (FORWARD_NAME, BACKWARD_NAME):
-        raise DiagnosticException(f"lower-tg-to-buf knows no composite @{call.function}")
+        raise DiagnosticException(f"lower-tg-to-buf has no rule for the composite @{call.function}")
     results = list(call.results)
     if call.function == FORWARD_NAME:
         wanted = results if results[1].uses else results[:1]

@@ -12,7 +12,7 @@ from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.passes.tensors.grad.registry import Cotangents, no_rule, rule
 
 no_rule("booleans have no derivative", arithmetic.NotOp)
-no_rule("it exists to have none", arithmetic.StopGradientOp)
+no_rule("its purpose is to stop gradients", arithmetic.StopGradientOp)
 no_rule("its result is boolean", arithmetic.CompareOp, functions.IsFiniteOp)
 no_rule(
     "bits have no derivative",
@@ -24,7 +24,7 @@ no_rule(
     arithmetic.ShiftRightOp,
 )
 no_rule(
-    "it is constant between its steps: the derivative is 0 wherever there is one",
+    "it is piecewise constant: its derivative is 0 wherever it exists",
     functions.FloorOp,
     functions.CeilOp,
     functions.RoundOp,

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file --verify-diagnostics -p lower-tg-to-buf | filecheck %s
 
-// CHECK: lower-tg-to-buf expects tg ops, not arith.constant
+// CHECK: lower-tg-to-buf expects tg ops, got arith.constant
 func.func @f() {
   %0 = arith.constant 1 : i32
   func.return
