@@ -28,7 +28,7 @@ def log_to_stderr(wanted: str) -> None:
     names = set(filter(None, wanted.replace(" ", "").split(",")))
     unknown = sorted(names - {"all", *TOPICS})
     if unknown:
-        raise OptionError(f"{VARIABLE}: no topic {', '.join(unknown)}; there are {', '.join(TOPICS)}, and all")
+        raise OptionError(f"{VARIABLE}: no topic {', '.join(unknown)}; the topics are {', '.join(TOPICS)}, and all")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     for topic in TOPICS if "all" in names else sorted(names):

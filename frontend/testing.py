@@ -68,7 +68,7 @@ def check_grads(
         >>> tg.testing.check_grads(lambda x: tg.sin(x) * x, (tg.array([0.5, -1.0]),))
     """
     if not is_integer(order, 1):
-        raise OptionError(f"{user_line()}: check_grads: order is a positive integer, not {order!r}")
+        raise OptionError(f"{user_line()}: check_grads: order must be a positive integer, got {order!r}")
     if isinstance(modes, str) or not modes or any(mode not in MODES for mode in modes):
         raise OptionError(f"{user_line()}: check_grads: modes are some of {', '.join(MODES)}, not {modes!r}")
     leaves, rebuild = trees.flatten(tuple(args))

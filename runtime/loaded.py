@@ -193,7 +193,9 @@ class LoadedTraining(Loaded):
             raise ArgumentError(f"set takes settings by name: {', '.join(self._host.settings) or 'there are none'}")
         for name, value in settings.items():
             if name not in self._host.settings:
-                raise InputError(f"set: no setting {name!r}; there are {', '.join(self._host.settings) or 'none'}")
+                raise InputError(
+                    f"set: no setting {name!r}; the settings are {', '.join(self._host.settings) or 'none'}"
+                )
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise InputError(f"set: {name} must be a finite number, got {value!r}")
         self._host = replace(self._host, settings={**self._host.settings, **settings})

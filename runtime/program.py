@@ -144,7 +144,9 @@ class Program:
             self.format_version == FORMAT_VERSION,
             f"format version {self.format_version}; this release reads version {FORMAT_VERSION}",
         )
-        _require(isinstance(self.name, str) and self.name != "", f"a program's name must be a text, got {self.name!r}")
+        _require(
+            isinstance(self.name, str) and self.name != "", f"a program's name must be a string, got {self.name!r}"
+        )
         _require(isinstance(self.statistics, Mapping), "statistics must be a mapping")
         _check_kernels(self.kernels)
         _check_buffers(self.buffers)

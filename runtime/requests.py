@@ -29,7 +29,7 @@ def _check(steps: Sequence[Step], is_native: bool, known: set[int]) -> None:
     for step in steps:
         if isinstance(step, Wait):
             if type(step.request) is not int or step.request not in under_way:
-                raise ProgramError(f"a wait for request {step.request}, which is not under way")
+                raise ProgramError(f"a wait for request {step.request}, which is not in flight")
             del under_way[step.request]
             continue
         if isinstance(step, Repeat):

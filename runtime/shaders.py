@@ -35,7 +35,7 @@ def check_shader(code: object, where: str) -> None:
         ProgramError: It exceeds a bound; says which.
     """
     if not isinstance(code, str):
-        raise ProgramError(f"{where}: its code must be a text, got {type(code).__name__}")
+        raise ProgramError(f"{where}: its code must be a string, got {type(code).__name__}")
     found = _excess(code)
     if found:
         raise ProgramError(f"{where}: its code has {found}: no shader compiler is trusted with that")

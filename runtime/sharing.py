@@ -33,7 +33,7 @@ def persistent_in(program: Program, other: Program) -> dict[int, int]:
         theirs = other.slots(role)
         for name, slot in program.slots(role).items():
             if _place(program, slot) != (_place(other, theirs[name]) if name in theirs else None):
-                raise ProgramError(f"{role} {name!r} does not lie where it lies in the shared program")
+                raise ProgramError(f"{role} {name!r} is at a different place than in the shared program")
     return found
 
 

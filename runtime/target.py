@@ -109,7 +109,7 @@ class Target:
             TargetError: There is no such profile; lists the known ones.
         """
         if name not in PROFILES:
-            raise TargetError(f"unknown target profile {name!r}; there are {', '.join(sorted(PROFILES))}")
+            raise TargetError(f"unknown target profile {name!r}; the profiles are {', '.join(sorted(PROFILES))}")
         return PROFILES[name]
 
     @staticmethod

@@ -37,4 +37,4 @@ def check_device(device: Any) -> None:
         OptionError: There is no such device.
     """
     if device is not None and device not in TAKEN:
-        raise OptionError(f"{user_line()}: a device is one of {', '.join(TAKEN)}, not {device!r}")
+        raise OptionError(f"{user_line()}: a device must be one of {', '.join(TAKEN)}, got {device!r}")

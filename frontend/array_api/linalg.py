@@ -165,7 +165,7 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
         OptionError: The mode is unknown.
     """
     if mode not in ("reduced", "complete"):
-        raise OptionError(f"{user_line()}: qr: mode is 'reduced' or 'complete', not {mode!r}")
+        raise OptionError(f"{user_line()}: qr: mode must be 'reduced' or 'complete', got {mode!r}")
     return Qr(*orthogonal_factors(_matrices("qr", x), mode == "complete"))
 
 

@@ -143,7 +143,7 @@ def check_name(name: str) -> None:
     """
     if name not in NAMES:
         meant = _ELSEWHERE.get(str(name).lower().partition(":")[0])
-        hint = f"; {meant!r} is what comes nearest" if meant else ""
+        hint = f"; the nearest is {meant!r}" if meant else ""
         raise OptionError(f"device must be one of {', '.join(NAMES)}, not {name!r}{hint}")
 
 

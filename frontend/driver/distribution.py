@@ -204,7 +204,7 @@ def checked_distribution(
     names = tuple(str(name) for name in replicated)
     for name in names:
         if name not in inputs:
-            raise OptionError(f"{where}: replicated: there is no input {name!r}; there are {', '.join(inputs)}")
+            raise OptionError(f"{where}: replicated: there is no input {name!r}; the inputs are {', '.join(inputs)}")
     if group is None or group.size == 1:
         return None
     found = Distribution(group, OPTIMIZER if shard else None, (*names, *(("key",) if key else ())), inputs)

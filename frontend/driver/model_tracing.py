@@ -217,19 +217,17 @@ def _loss(result: Any, what: str) -> Any:
     """Returns the loss, after checking that it is a float scalar."""
     if trees.children(result) is not None:
         advice = "; metrics go into a dict: return loss, {'name': ...}" if isinstance(result, tuple) else ""
-        raise TraceError(
-            f"{user_line()}: {what} must return one float scalar, it returned {type(result).__name__}{advice}"
-        )
+        raise TraceError(f"{user_line()}: {what} must return one float scalar, got {type(result).__name__}{advice}")
     tensor = as_result(result, what)
     where = user_line()
     if isinstance(tensor, Traced) and isinstance(tensor.value.owner, Operation):
         where = line_of(tensor.value.owner.location)
     if tensor.shape != ():
         raise ShapeError(
-            f"{where}: {what} must return a float scalar, it returned shape {tensor.shape}; take tg.mean or tg.sum"
+            f"{where}: {what} must return a float scalar, got shape {tensor.shape}; take tg.mean or tg.sum"
         )
     if not is_float(tensor.dtype):
-        raise DTypeError(f"{where}: {what} must return a float scalar, it returned {SHORT[tensor.dtype]}")
+        raise DTypeError(f"{where}: {what} must return a float scalar, got {SHORT[tensor.dtype]}")
     return tensor
 
 

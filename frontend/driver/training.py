@@ -367,7 +367,7 @@ class Training(ReplayedTraining[Result]):
             if name not in source.options:
                 listed = ", ".join(source.options)
                 raise OptionError(
-                    f"{user_line()}: replace_model: tg.compile has no setting {name!r}; there are {listed}"
+                    f"{user_line()}: replace_model: tg.compile has no setting {name!r}; the settings are {listed}"
                 )
         if self.accumulated:
             raise OptionError(f"{user_line()}: replace_model: {self.accumulated} micro-batches of a step have run")

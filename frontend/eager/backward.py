@@ -136,7 +136,7 @@ class Backward:
         """Propagates the cotangents of a node's results to its operands."""
         if node.values is None:
             raise GradientError(
-                f"{user_line()}: backward: what the line {_named(node.line)} left for it was let go by an earlier "
+                f"{user_line()}: backward: what the line {_named(node.line)} saved for it was freed by an earlier "
                 "backward pass; backward(retain_graph=True) keeps it for another one"
             )
         self._home = self._homes.get(node, self._home)
@@ -185,8 +185,8 @@ class Backward:
         value = self._home.operand(result) if isinstance(result, Array) else None
         if value is None or value[0].kind is not found[0].kind:
             raise GradientError(
-                f"{user_line()}: a hook gave {result!r} for a gradient of shape {found[0].shape}; it gives a tensor of "
-                "that shape and dtype, or None"
+                f"{user_line()}: a hook returned {result!r} for a gradient of shape {found[0].shape}; it must "
+                "return a tensor of that shape and dtype, or None"
             )
         return value
 

@@ -210,7 +210,7 @@ class Module:
             if not isinstance(pattern, str) or not fnmatch.filter(parameters, pattern):
                 near = difflib.get_close_matches(str(pattern), parameters, cutoff=0) or ["none"]
                 raise ParameterError(
-                    f"{user_line()}: {what}: {pattern!r} fits no parameter; the nearest are {', '.join(near)}"
+                    f"{user_line()}: {what}: {pattern!r} matches no parameter; the nearest are {', '.join(near)}"
                 )
         chosen = patterns or ("*",)
         return [

@@ -222,7 +222,7 @@ def _skipped(given: Mapping[str, Any], patterns: Sequence[str]) -> set[str]:
     for pattern in patterns:
         found = [name for name in given if fnmatch.fnmatchcase(name, pattern)]
         if not found:
-            raise _mistake(f"from_torch: ignore {pattern!r} fits none of {', '.join(given)}", OptionError)
+            raise _mistake(f"from_torch: ignore {pattern!r} matches none of {', '.join(given)}", OptionError)
         skipped.update(found)
     return skipped
 

@@ -229,7 +229,7 @@ class Recurrent(Module):
             return tuple(tg.zeros((count, batch, self.hidden_size), rows.dtype) for _ in range(self.STATES))
         given = state if isinstance(state, tuple) and self.STATES > 1 else (state,)
         if len(given) != self.STATES:
-            raise ShapeError(f"{self._at()}: the state is a tuple of {self.STATES} tensors, got {len(given)}")
+            raise ShapeError(f"{self._at()}: the state must be a tuple of {self.STATES} tensors, got {len(given)}")
         shape = (count, batch, self.hidden_size) if batched else (count, self.hidden_size)
         found = [as_tensor(one) for one in given]
         for one in found:

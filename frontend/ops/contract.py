@@ -75,7 +75,7 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
     left, right = numbers("tensordot", x, y)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
-            raise ShapeError(f"{user_line()}: tensordot: axes are a number or two lists, not {axes!r}")
+            raise ShapeError(f"{user_line()}: tensordot: axes must be a number or two lists, got {axes!r}")
         given = [list(part) if isinstance(part, (tuple, list)) else [part] for part in axes]
     else:
         count = whole(axes, "tensordot: axes")
@@ -119,7 +119,9 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
         DTypeError: The operands have no common dtype, or it is bool.
     """
     if not isinstance(subscripts, str):
-        raise ShapeError(f"{user_line()}: einsum: the subscripts are a string such as 'ij,jk->ik', not {subscripts!r}")
+        raise ShapeError(
+            f"{user_line()}: einsum: the subscripts must be a string such as 'ij,jk->ik', got {subscripts!r}"
+        )
     if not operands:
         raise ShapeError(f"{user_line()}: einsum: needs an operand")
     tensors = numbers("einsum", *operands)

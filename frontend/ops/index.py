@@ -129,7 +129,7 @@ def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
     """
     tensor = as_indices(indices, "one_hot")
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise OptionError(f"{user_line()}: one_hot: the number of classes is a positive integer, not {count!r}")
+        raise OptionError(f"{user_line()}: one_hot: the number of classes must be a positive integer, got {count!r}")
     note_range(tensor, 0, int(count) - 1, "one_hot")
     return cast(equal(expand_dims(tensor, -1), arange(count, dtype=tensor.dtype)), as_dtype(dtype))
 
@@ -164,7 +164,7 @@ def masked_select(x: Any, mask: Any) -> Tensor:
     """
     tensor, chosen = as_tensor(x), as_tensor(mask)
     if chosen.dtype.kind != "b":
-        raise DTypeError(f"{user_line()}: masked_select: a mask is of bools, not of {SHORT[chosen.dtype]}")
+        raise DTypeError(f"{user_line()}: masked_select: the mask must be bool, got {SHORT[chosen.dtype]}")
     extents = broadcast_shapes(tensor.shape, chosen.shape, what="masked_select")
     places = nonzero(reshape(broadcast_to(chosen, extents), -1))[0]
     return take_rows(reshape(broadcast_to(tensor, extents), -1), places, 0)

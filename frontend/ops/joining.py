@@ -46,7 +46,7 @@ def _integer(value: Any, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise ShapeError(f"{user_line()}: {what} is an integer, not {value!r}") from None
+        raise ShapeError(f"{user_line()}: {what} must be an integer, got {value!r}") from None
 
 
 @viewing(in_order=False)
@@ -182,7 +182,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> list[Tensor]:
     tensor = as_tensor(x)
     place, count = normalized_axis(axis, tensor.ndim, "chunk"), _integer(chunks, "chunk: the number of parts")
     if count < 1:
-        raise ShapeError(f"chunk: the number of parts is a positive integer, not {count}")
+        raise ShapeError(f"chunk: the number of parts must be a positive integer, got {count}")
     extent = tensor.shape[place]
     size = -(-extent // count)
     firsts = range(0, extent, size) if extent else [0] * count
@@ -202,7 +202,10 @@ def narrow(x: Any, axis: int, start: int, length: int) -> Tensor:
     first = first + extent if first < 0 else first
     last = first + _integer(length, "narrow: length")
     if not 0 <= first <= last <= extent:
-        raise ShapeError(f"{user_line()}: narrow: {length} positions from {start} leave axis {place} of {tensor.shape}")
+        raise ShapeError(
+            f"{user_line()}: narrow: {length} positions from {start} are out of range for axis {place} of "
+            f"{tensor.shape}"
+        )
     return _between(tensor, place, first, last)
 
 
@@ -291,7 +294,7 @@ def _pad_widths(width: Any, extents: Sequence[int]) -> list[tuple[int, int]]:
     except ValueError:
         raise ShapeError(f"{user_line()}: pad: widths {width!r} do not fit a tensor of {rank} axes") from None
     if found.size and found.dtype.kind not in "iu":
-        raise ShapeError(f"{user_line()}: pad: widths are integers, not {width!r}")
+        raise ShapeError(f"{user_line()}: pad: widths must be integers, got {width!r}")
     widths = [(int(low), int(high)) for low, high in found]
     for axis, (extent, (low, high)) in enumerate(zip(extents, widths, strict=True)):
         if builtins.max(-low, 0) + builtins.max(-high, 0) > extent:

@@ -320,10 +320,10 @@ def _bounds(entry: slice, extent: int) -> tuple[int, int, int, bool]:
     bounds: list[int | None] = []
     for bound in (entry.start, entry.stop, entry.step):
         if bound is not None and not is_integer(bound):
-            raise DTypeError(f"{user_line()}: slice bounds are integers, not {bound!r}")
+            raise DTypeError(f"{user_line()}: slice bounds must be integers, got {bound!r}")
         bounds.append(None if bound is None else operator.index(bound))
     if bounds[2] == 0:
-        raise ShapeError(f"{user_line()}: a slice's step is not 0")
+        raise ShapeError(f"{user_line()}: a slice's step must not be 0")
     positions = range(extent)[slice(*bounds)]
     if not positions:
         return 0, 0, 1, False

@@ -186,7 +186,7 @@ def randint(key: Key, shape: Shape, low: Any, high: Any, dtype: object = "i32") 
     first, second = (split(key)[..., place, :] for place in range(2))
     kind = as_dtype(dtype)
     if kind.kind not in "iu":
-        raise DTypeError(f"{user_line()}: randint: the dtype is one of integers, not {SHORT[kind]}")
+        raise DTypeError(f"{user_line()}: randint: the dtype must be one of integers, got {SHORT[kind]}")
     words = NAMES["u64" if kind.itemsize == 8 else "u32"]
     least, span = _integer_bounds(low, high, kind, words)
     upper, lower = (bits(one, shape) if words == NAMES["u32"] else _bits_64(one, shape) for one in (first, second))
@@ -328,7 +328,7 @@ def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> T
     if not isinstance(x, Tensor) and np.ndim(x) == 0:
         count = _integer("x", x)
         if count < 0:
-            raise OptionError(f"{user_line()}: permutation: a length is not negative, got {count}")
+            raise OptionError(f"{user_line()}: permutation: the length must not be negative, got {count}")
         normalized_axis(axis, 1, "permutation")
         return _shuffled(own, broadcast_to(arange(count), (*batch, count)), -1, 1)
     values = as_tensor(x)

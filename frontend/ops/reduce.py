@@ -62,7 +62,7 @@ def numbers(x: Any, dtype: object, what: str, floats: bool = False) -> Tensor:
     wanted = as_dtype(dtype)
     if not is_float(wanted) and (floats or wanted == NAMES["bool"]):
         kinds = "floats" if floats else "numbers"
-        raise DTypeError(f"{user_line()}: {what}: dtype is one of {kinds}, not {SHORT[wanted]}")
+        raise DTypeError(f"{user_line()}: {what}: dtype must be one of {kinds}, got {SHORT[wanted]}")
     return cast(x, wanted)
 
 

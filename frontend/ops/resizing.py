@@ -138,7 +138,7 @@ def resize(
     tensor = as_tensor(x)
     found = _METHODS.get(method)
     if found is None:
-        raise OptionError(f"{user_line()}: resize: the method is one of {', '.join(_METHODS)}, not {method!r}")
+        raise OptionError(f"{user_line()}: resize: the method must be one of {', '.join(_METHODS)}, got {method!r}")
     for option, is_set in (("align_corners", align_corners), ("antialias", antialias)):
         if is_set and found.weight is None:
             raise OptionError(f"{user_line()}: resize: {option} is for methods that weigh elements, not {method!r}")
@@ -178,7 +178,7 @@ def _extents(x: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[list[i
 def _factors(value: Any, count: int) -> list[float]:
     given = list(value) if isinstance(value, (tuple, list)) else [value] * count
     if not all(isinstance(one, Real) and math.isfinite(one) and float(one) > 1 / FINEST_FACTOR for one in given):
-        raise OptionError(f"{user_line()}: resize: scale factors are positive numbers, not {value!r}")
+        raise OptionError(f"{user_line()}: resize: scale factors must be positive numbers, got {value!r}")
     return [float(one) for one in given]
 
 

@@ -365,7 +365,7 @@ def as_indices(indices: Any, what: str) -> Tensor:
     """
     tensor = as_tensor(indices)
     if tensor.dtype.kind not in "iu":
-        raise DTypeError(f"{user_line()}: {what}: indices are integers, not {SHORT[tensor.dtype]}")
+        raise DTypeError(f"{user_line()}: {what}: indices must be integers, got {SHORT[tensor.dtype]}")
     return tensor if tensor.dtype.itemsize >= 4 else promotion.cast(tensor, NAMES["i32"])
 
 

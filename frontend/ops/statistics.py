@@ -241,7 +241,7 @@ def _even_edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tens
     if range is not None:
         low, high = range
         if not low < high:
-            raise OptionError(f"{user_line()}: histogram: range must rise, got {range!r}")
+            raise OptionError(f"{user_line()}: histogram: range must be increasing, got {range!r}")
         return cast(linspace(low, high, bins + 1), x.dtype)
     if not x.size:
         return cast(linspace(0, 1, bins + 1), x.dtype)

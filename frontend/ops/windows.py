@@ -30,7 +30,7 @@ def paddings(value: Any, totals: Sequence[int], what: str) -> tuple[list[int], l
     """Returns the padding before and after each axis; `totals` are the sums of both that `"same"` needs."""
     if isinstance(value, str):
         if value not in ("same", "valid"):
-            raise ShapeError(f"{user_line()}: {what}: the padding is 'same', 'valid' or integers, not {value!r}")
+            raise ShapeError(f"{user_line()}: {what}: the padding must be 'same', 'valid' or integers, got {value!r}")
         both = [total if value == "same" else 0 for total in totals]
         return [total // 2 for total in both], [total - total // 2 for total in both]
     if isinstance(value, (tuple, list)) and any(isinstance(part, (tuple, list)) for part in value):

@@ -26,7 +26,9 @@ def chosen(owner: str, patterns: Decay, parameters: Sequence[str], what: str = "
     listed = [patterns] if isinstance(patterns, str) else patterns
     for pattern in listed:
         if not fnmatch.filter(parameters, pattern):
-            raise OptionError(f"{owner}: {what} {pattern!r} fits no parameter; there are {', '.join(parameters)}")
+            raise OptionError(
+                f"{owner}: {what} {pattern!r} matches no parameter; the parameters are {', '.join(parameters)}"
+            )
     return tuple(name for name in parameters if any(fnmatch.fnmatchcase(name, pattern) for pattern in listed))
 
 
@@ -54,7 +56,7 @@ def group_numbers(
     for pattern in groups:
         if not any(fnmatch.fnmatchcase(path, pattern) for path in parameters):
             near = ", ".join(difflib.get_close_matches(pattern, parameters, cutoff=0))
-            raise OptionError(f"{owner}: groups: {pattern!r} fits no parameter that is trained; the nearest are {near}")
+            raise OptionError(f"{owner}: groups: {pattern!r} matches no trained parameter; the nearest are {near}")
     found: dict[str, dict[str, int]] = {path: {} for path in parameters}
     for number, (pattern, given) in enumerate(groups.items(), 1):
         for path in parameters:

@@ -171,7 +171,8 @@ class Hyper:
             raise AttributeError(name)
         if name not in self._values:
             raise OptionError(
-                f"{user_line()}: {self._owner} has no hyper-parameter {name!r}; there are {', '.join(self._values)}"
+                f"{user_line()}: {self._owner} has no hyper-parameter {name!r}; the hyper-parameters are "
+                f"{', '.join(self._values)}"
             )
         return self._values[name]
 

@@ -84,7 +84,7 @@ class Stepper:
         """
         gradients = {name: gradient for name, one in self._parameters.items() if (gradient := one.grad) is not None}
         if not gradients:
-            raise GradientError(f"{user_line()}: step: no parameter has a gradient; call loss.backward() before")
+            raise GradientError(f"{user_line()}: step: no parameter has a gradient; call loss.backward() first")
         update = self._update(tuple(gradients))
         scalars = update.scalars_at(self._settings.at(self.step_count + 1), self.step_count + 1)
         if self._state is None:

@@ -113,7 +113,7 @@ def _states(label: str, first: Any, scalars: Scalars, step: HostScalar) -> dict[
         OptionError: `init` didn't return a dict of tensors.
     """
     if not isinstance(first, Mapping):
-        raise OptionError(f"{label}: init() must give a dict of tensors, it gave {type(first).__name__}")
+        raise OptionError(f"{label}: init() must return a dict of tensors, got {type(first).__name__}")
     found: dict[str, Tensor] = {}
     for key, value in first.items():
         start = as_result(value, f"{label}: init()")
@@ -132,18 +132,16 @@ def _results(label: str, found: Any, shape: tuple[int, ...], state: Mapping[str,
         OptionError: `update` returned something else, or other shapes.
     """
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Mapping):
-        raise OptionError(f"{label}: update() must give a tensor and a dict of states, it gave {found!r}")
+        raise OptionError(f"{label}: update() must return a tensor and a dict of states, got {found!r}")
     value, states = found
     if states.keys() != state.keys():
         raise OptionError(
-            f"{label}: update() must give the states that init() does, {', '.join(state) or 'none'}; it gave "
+            f"{label}: update() must return the states that init() does, {', '.join(state) or 'none'}; got "
             f"{', '.join(states) or 'none'}"
         )
     wanted = [shape, *(one.shape for one in state.values())]
     tensors = [as_result(one, f"{label}: update()") for one in (value, *(states[key] for key in state))]
     for one, extents in zip(tensors, wanted, strict=True):
         if one.shape != extents:
-            raise OptionError(
-                f"{label}: update() must give a tensor of shape {list(extents)}, it gave {list(one.shape)}"
-            )
+            raise OptionError(f"{label}: update() must return a tensor of shape {list(extents)}, got {list(one.shape)}")
     return tensors

@@ -171,8 +171,8 @@ def _positions(args: Sequence[Any], by_position: Sequence[str], named: Sequence[
     count = "no argument" if most == 0 else f"{most} argument" if most == 1 else f"{most} arguments"
     if by_name or rest:
         others = "them" if most == 0 else "the others"
-        return f"takes {count} by position, and {given} came: give {others} by name{example}"
-    return f"takes {count}, and {given} came"
+        return f"takes {count} by position, got {given}: give {others} by name{example}"
+    return f"takes {count}, got {given}"
 
 
 def _is_method(function: Any) -> bool:

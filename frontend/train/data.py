@@ -303,7 +303,7 @@ class Generated(Placed):
         batch = self._function(epoch * (self._count or 0) + index)
         if not isinstance(batch, Mapping):
             name = getattr(self._function, "__name__", "the function")
-            raise InputError(f"generated: {name} must give a dict of inputs by name, it gave {type(batch).__name__}")
+            raise InputError(f"generated: {name} must return a dict of inputs by name, got {type(batch).__name__}")
         return dict(batch)
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ def checked_metrics(found: Any) -> dict[str, float]:
         return {"value": float(found)}
     except (TypeError, ValueError):
         raise InputError(
-            f"{user_line()}: fit: evaluate must give a number, or several by name, got {found!r}"
+            f"{user_line()}: fit: evaluate must return a number, or several by name, got {found!r}"
         ) from None
 
 

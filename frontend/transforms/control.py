@@ -265,7 +265,7 @@ class _Scan:
         carry = self.carry.rebuild(arguments[:count])
         pair = self.body(carry, self.rows.rebuild(arguments[count:]))
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TraceError(f"{user_line()}: scan: {_name(self.body)} must give (carry, y), it gave {_kind(pair)}")
+            raise TraceError(f"{user_line()}: scan: {_name(self.body)} must return (carry, y), got {_kind(pair)}")
         found = _tensors(pair[0], f"scan: {_name(self.body)}")
         _compared("scan", "the carry that the body gives", found, carry)
         return found, pair[1]

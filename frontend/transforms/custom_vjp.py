@@ -234,7 +234,7 @@ class _Call:
             pair = self.forward(*self.arguments.filled(leaves))
             if not isinstance(pair, tuple) or len(pair) != 2:
                 name = self.owner.name
-                raise TraceError(f"{user_line()}: custom_vjp: forward of {name} must give (result, residuals)")
+                raise TraceError(f"{user_line()}: custom_vjp: forward of {name} must return (result, residuals)")
             found = [as_result(leaf, f"forward of {self.owner.name}") for leaf in trees.flatten(pair[0])[0]]
             self._check_results(found, outputs)
             kept, rebuild = trees.flatten(pair[1])
@@ -264,20 +264,24 @@ class _Call:
         ours, theirs = ([(x.shape, SHORT[x.dtype]) for x in group] for group in (found, outputs))
         if ours != theirs:
             raise ShapeError(
-                f"{user_line()}: custom_vjp: forward of {self.owner.name} gives results {ours}, the function {theirs}"
+                f"{user_line()}: custom_vjp: forward of {self.owner.name} returns {ours}, the function {theirs}"
             )
 
     def _pieces(self, given: Any) -> dict[int, Tensor]:
         """Returns the cotangents returned by `backward`, by operand."""
         what = f"{user_line()}: custom_vjp: backward of {self.owner.name}"
         if not isinstance(given, tuple | list) or len(given) != len(self.arguments.moving):
-            raise TraceError(f"{what} must give a tuple of {len(self.arguments.moving)}, a cotangent for each argument")
+            raise TraceError(
+                f"{what} must return a tuple of {len(self.arguments.moving)}, a cotangent for each argument"
+            )
         pieces: dict[int, Tensor] = {}
         start = 0
         for number, tree, paths in zip(self.arguments.moving, given, self.arguments.paths, strict=True):
             for path, leaf in zip(trees.paths(tree), trees.flatten(tree)[0], strict=True):
                 if path not in paths:
-                    raise TraceError(f"{what} gives argument {number} a cotangent {path!r}, which it has no tensor for")
+                    raise TraceError(
+                        f"{what} returns a cotangent {path!r} for argument {number}, which has no such tensor"
+                    )
                 position = start + paths.index(path)
                 pieces[position] = self._piece(f"{what}: argument {number}", leaf, self.arguments.leaves[position])
             start += len(paths)

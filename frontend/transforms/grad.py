@@ -151,8 +151,7 @@ def _scalar(result: Any, name: str) -> Tensor:
     tensor = as_result(result, name)
     if tensor.shape != () or not is_float(tensor.dtype):
         raise ShapeError(
-            f"{user_line()}: grad: {name} must give a float scalar, "
-            f"it gave shape {tensor.shape} of {SHORT[tensor.dtype]}"
+            f"{user_line()}: grad: {name} must return a float scalar, got shape {tensor.shape} of {SHORT[tensor.dtype]}"
         )
     return tensor
 

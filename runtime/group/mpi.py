@@ -181,8 +181,7 @@ class MPIGroup(Group):
             now = time.perf_counter()
             if now - start > self.timeout:
                 raise GroupError(
-                    f"rank {self.rank} of {self.size} waited {now - start:.4g} s in {what}: another rank did not come "
-                    "to it"
+                    f"rank {self.rank} of {self.size} waited {now - start:.4g} s in {what}: another rank did not join"
                 )
             if now - begun < spinning:
                 _give_core_away()

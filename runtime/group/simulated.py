@@ -61,7 +61,7 @@ class _Meeting:
             other, reason = next(iter(gone.items()))
             raise GroupError(f"rank {rank} of {self.size} waited in {what}, but rank {other} {reason}")
         missing = ", ".join(str(one) for one in range(self.size) if one not in self.brought)
-        raise GroupError(f"rank {rank} of {self.size} waited {waited:g} s in {what}; not there: {missing}")
+        raise GroupError(f"rank {rank} of {self.size} waited {waited:g} s in {what}; did not join: {missing}")
 
     def abandon(self, rank: int, reason: str) -> None:
         """Marks a rank as joining no further call."""

@@ -141,7 +141,7 @@ def test_errors() -> None:
     def run(group: Group) -> None:
         with pytest.raises(tg.errors.OptionError, match="but 16 examples are not divisible by 3"):
             compiled("mlp", "numpy", group)
-        with pytest.raises(tg.errors.OptionError, match="there is no input 'z'; there are x, y, key"):
+        with pytest.raises(tg.errors.OptionError, match="there is no input 'z'; the inputs are x, y, key"):
             compiled("mlp", "numpy", group, replicated=("z",))
         with pytest.raises(tg.errors.OptionError, match="shard must be 'optimizer' or None, got 'all'"):
             compiled("mlp", "numpy", group, shard="all")

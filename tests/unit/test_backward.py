@@ -112,7 +112,7 @@ def test_the_graph_is_let_go(place: tg.DeviceName) -> None:
     y.backward()
     assert x.grad.tolist() == [4.0, 8.0]
     with pytest.raises(
-        tg.errors.GradientError, match=r"let go by an earlier backward pass; backward\(retain_graph=True\)"
+        tg.errors.GradientError, match=r"freed by an earlier backward pass; backward\(retain_graph=True\)"
     ):
         y.backward()
     assert x.grad.tolist() == [4.0, 8.0]
@@ -201,7 +201,7 @@ def test_hooks() -> None:
     assert (len(seen), x.grad.tolist()) == (1, [0.0, 0.0])
     bad = x * 1
     bad.register_hook(lambda g: "nothing")
-    with pytest.raises(tg.errors.GradientError, match="a hook gave 'nothing' for a gradient of shape"):
+    with pytest.raises(tg.errors.GradientError, match="a hook returned 'nothing' for a gradient of shape"):
         bad.sum().backward()
     with pytest.raises(tg.errors.GradientError, match="register_hook: the tensor requires no gradient"):
         x.detach().register_hook(print)

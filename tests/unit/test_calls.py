@@ -40,14 +40,14 @@ MISFITS: dict[str, tuple[Callable[[], Any], str]] = {
     "method": (lambda: X.sum(axs=1), r"sum\(\) has no argument 'axs'; did you mean axis\?"),
     "nearest": (lambda: X.softmax(wher=1), "did you mean where"),
     "several": (lambda: untyped.relu(X, inplace=True, out=X), "relu.. has no argument 'inplace' and 'out'"),
-    "positions": (lambda: untyped.argmax(X, 1, True, 3), r"argmax\(\) takes 3 arguments, and 4 came"),
+    "positions": (lambda: untyped.argmax(X, 1, True, 3), r"argmax\(\) takes 3 arguments, got 4"),
     "missing": (
         lambda: untyped.gather(X, 0),
         r"gather\(\) needs the argument 'indices'; it takes \(x, axis, indices\)",
     ),
     "layer": (lambda: untyped.nn.Linear(2, 2, biass=False), r"Linear\(\) has no argument 'biass'; did you mean bias\?"),
     "layer-missing": (lambda: untyped.nn.Linear(2), r"Linear\(\) needs the argument 'out_features'"),
-    "layer-call": (lambda: untyped.nn.Identity()(X, X), r"Identity\(\) takes 1 argument, and 2 came"),
+    "layer-call": (lambda: untyped.nn.Identity()(X, X), r"Identity\(\) takes 1 argument, got 2"),
     "optimizer": (lambda: untyped.optim.adam(lr=1e-3), r"adam\(\) has no argument 'lr'; it is learning_rate here"),
     "schedule": (lambda: untyped.optim.schedules.step(1.0, evry=3), "did you mean every"),
     "random": (lambda: untyped.random.normal(tg.random.key(0), shap=(2,)), "did you mean shape"),
@@ -61,12 +61,12 @@ MISFITS: dict[str, tuple[Callable[[], Any], str]] = {
     "fit": (lambda: untyped.fit(training(), [], epoch=1), r"fit\(\) has no argument 'epoch'; did you mean epochs\?"),
     "step": (
         lambda: training().step(np.ones((4, 3))),
-        r"step\(\) takes no argument by position, and 1 came.*such as x=",
+        r"step\(\) takes no argument by position, got 1.*such as x=",
     ),
     "training": (lambda: training().save_checkpoint(), r"save_checkpoint\(\) needs the argument 'path'"),
     "attached": (
         lambda: training().attach(lambda model, x: model(x), inputs={"x": (1, 3)})(X),
-        r"Inference\(\) takes no argument by position, and 1 came: give them by name, such as x=",
+        r"Inference\(\) takes no argument by position, got 1: give them by name, such as x=",
     ),
     "same": (lambda: X.sum(axis=1, dim=1), r"sum\(\) got dim= and axis=, which are the same"),
     "same-twice": (lambda: X.sum(1, dim=1), "multiple values for argument 'axis'"),
@@ -213,7 +213,7 @@ def test_new_functions_have_derivatives() -> None:
 def test_other_libraries_devices(name: str) -> None:
     nearest = "cpu" if name == "cpu:0" else "wgpu"
     for call in (lambda: training(device=name), lambda: untyped.jit(lambda x: x, device=name)):
-        with pytest.raises(OptionError, match=f"not '{name}'; '{nearest}' is what comes nearest"):
+        with pytest.raises(OptionError, match=f"not '{name}'; the nearest is '{nearest}'"):
             call()
 
 

@@ -366,7 +366,7 @@ def test_a_mask_that_is_empty_does_nothing():
         (lambda: optim.scale_by_sgd(0.0, nesterov=True), "nesterov needs a momentum"),
         (
             lambda: compiled(optim.chain(optim.add_decayed_weights(0.1, decay="*.w"), optim.sgd(0.1))),
-            r"add_decayed_weights: decay '\*.w' fits no parameter",
+            r"add_decayed_weights: decay '\*.w' matches no parameter",
         ),
     ],
 )

@@ -226,7 +226,7 @@ def test_wrong_use() -> None:
         tg.scan(lambda c, x: (c * 0.5, None), 0, length=2)
     with pytest.raises(ShapeError, match="has 0, 1, expected one tensor"):
         tg.scan(lambda c, x: ((c, c), None), 0.0, length=2)
-    with pytest.raises(TraceError, match=r"must give \(carry, y\), it gave a tuple of 3"):
+    with pytest.raises(TraceError, match=r"must return \(carry, y\), got a tuple of 3"):
         untyped.scan(lambda c, x: (c, c, c), 0.0, length=2)
     with pytest.raises(TraceError, match="returned str"):
         tg.scan(lambda c, x: (c, "y"), 0.0, length=2)

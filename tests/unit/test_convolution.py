@@ -205,7 +205,7 @@ ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("strides: integers, not 1.5", lambda: untyped.conv(X, W, stride=1.5)),
     ("dilations: one integer or 1, at least 1, not", lambda: tg.conv(X, W, dilation=[1, 1])),
     ("paddings: one integer or 1, at least 0, not -1", lambda: tg.conv(X, W, padding=-1)),
-    ("the padding is 'same', 'valid' or integers", lambda: tg.conv(X, W, padding="full")),
+    ("the padding must be 'same', 'valid' or integers", lambda: tg.conv(X, W, padding="full")),
     ("1 axes need as many pairs of paddings", lambda: tg.conv(X, W, padding=[(1, 2), (0, 0)])),
     ("groups: 'two' is not an integer", lambda: untyped.conv(X, W, groups="two")),
     ("(2 of them), got (2, 4, 8) and (6, 4, 3)", lambda: tg.conv2d(X, W)),
@@ -223,11 +223,11 @@ ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("has no diagonal along label 'j'", lambda: tg.einsum("ijj", X)),
     ("must name labels of the operands, each once", lambda: tg.einsum("ijk->il", X)),
     ("must name labels of the operands, each once", lambda: tg.einsum("ijk->ii", X)),
-    ("the subscripts are a string", lambda: untyped.einsum(X, X)),
+    ("the subscripts must be a string", lambda: untyped.einsum(X, X)),
     ("needs an operand", lambda: tg.einsum("i")),
     ("axes [2] of (2, 4, 8) do not match axes [0] of (6, 4, 3)", lambda: tg.tensordot(X, W, 1)),
     ("do not share 4 axes", lambda: tg.tensordot(X, W, 4)),
-    ("axes are a number or two lists", lambda: tg.tensordot(X, W, ([0], [1], [2]))),
+    ("axes must be a number or two lists", lambda: tg.tensordot(X, W, ([0], [1], [2]))),
 ]
 
 

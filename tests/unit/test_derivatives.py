@@ -126,7 +126,7 @@ def test_names_are_kept():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: tg.grad(lambda x: x * 2)(X), ShapeError, r"must give a float scalar, it gave shape \(3,\)"),
+        (lambda: tg.grad(lambda x: x * 2)(X), ShapeError, r"must return a float scalar, got shape \(3,\)"),
         (lambda: tg.grad(lambda x: tg.cast(tg.sum(x), "i32"))(X), ShapeError, "of i32"),
         (lambda: tg.grad(cubes)(np.array([1, 2])), DTypeError, "only floats have derivatives"),
         (lambda: tg.grad(cubes)(np.array(["a"])), DTypeError, "as a tensor"),

@@ -207,7 +207,7 @@ def test_a_gradient_is_asked_for_or_given(pair: Any) -> None:
         x.to(other).backward(x.detach())
     y = x.to(other)
     y.sum().backward()
-    with pytest.raises(tg.errors.GradientError, match="was let go by an earlier backward pass"):
+    with pytest.raises(tg.errors.GradientError, match="was freed by an earlier backward pass"):
         y.sum().backward()
 
 
@@ -312,7 +312,7 @@ def test_what_to_refuses() -> None:
     cases: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         (
             tg.errors.OptionError,
-            "not 'cuda'; 'wgpu' is what comes nearest; it is no dtype either",
+            "not 'cuda'; the nearest is 'wgpu'; it is no dtype either",
             lambda: anything.to("cuda"),
         ),
         (

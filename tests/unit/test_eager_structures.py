@@ -148,7 +148,7 @@ def twice(loop: Loop) -> None:
 def let_go(loop: Loop) -> None:
     loss = loop.loss(loop.hidden())
     loss.backward()
-    with pytest.raises(tg.errors.GradientError, match="let go by an earlier backward pass"):
+    with pytest.raises(tg.errors.GradientError, match="freed by an earlier backward pass"):
         loss.backward()
     loop.read()
 
@@ -156,7 +156,7 @@ def let_go(loop: Loop) -> None:
 def partly_let_go(loop: Loop) -> None:
     hidden = loop.hidden()
     loop.loss(hidden).backward()
-    with pytest.raises(tg.errors.GradientError, match="let go by an earlier backward pass"):
+    with pytest.raises(tg.errors.GradientError, match="freed by an earlier backward pass"):
         loop.loss(hidden).backward()
     loop.read()
 

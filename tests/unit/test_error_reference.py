@@ -199,7 +199,7 @@ MISTAKES: dict[type[BaseException], Mistake] = {
     ),
     errors.OptionError: Mistake(
         lambda: compiled(device="cuda"),
-        MODELS + "device must be one of auto, wgpu, cpu, numpy, not 'cuda'; 'wgpu' is what comes nearest",
+        MODELS + "device must be one of auto, wgpu, cpu, numpy, not 'cuda'; the nearest is 'wgpu'",
     ),
     errors.ParameterError: Mistake(
         lambda: tg.nn.Linear(3, 2)(np.ones((1, 3), np.float32)),

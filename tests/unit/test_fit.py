@@ -380,7 +380,7 @@ WRONG: dict[str, tuple[Any, type[TensorgradError], str]] = {
     "prefetch": (lambda: fitted(training(), prefetch=-1), OptionError, "prefetch must be"),
     "evaluate": (lambda: fitted(training(), evaluate=3), OptionError, "evaluate must be a function"),
     "when": (lambda: fitted(training(), evaluate=None), OptionError, "evaluate_every without"),
-    "gives": (lambda: fitted(training(), evaluate=lambda _: "good"), InputError, "must give a number, or several"),
+    "gives": (lambda: fitted(training(), evaluate=lambda _: "good"), InputError, "must return a number, or several"),
     "once": (lambda: fitted(training(), data=iter(data()), epochs=2), InputError, "once, not for 2 epochs"),
     "early": (lambda: fitted(training(), data=iter(data())), InputError, "ended after 5 of 23 steps"),
     "empty": (lambda: fitted(training(), data=[]), InputError, "no batches"),

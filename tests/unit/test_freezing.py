@@ -132,7 +132,7 @@ def test_a_pattern_that_fits_nothing_names_near_paths(method):
     model = Net()
     model.freeze("encoder.0.*")
     before = [parameter.trainable for parameter in model.named_parameters().values()]
-    message = rf"{method}: 'head.wieght' fits no parameter; the nearest are head\.weight"
+    message = rf"{method}: 'head.wieght' matches no parameter; the nearest are head\.weight"
     with pytest.raises(ParameterError, match=message):
         getattr(model, method)("encoder.*", "head.wieght")
     assert [parameter.trainable for parameter in model.named_parameters().values()] == before

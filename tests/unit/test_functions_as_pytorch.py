@@ -470,7 +470,7 @@ def test_dropout_of_channels():
         (lambda: tg.cov(np.zeros(1)), ShapeError, "1 samples are too few"),
         (lambda: tg.bincount([0.5], 2), DTypeError, "takes integers, not f"),
         (lambda: tg.bincount(np.zeros(2, np.int32), 0), OptionError, "length must be a positive integer"),
-        (lambda: tg.histogram([1.0], range=(1.0, 1.0)), OptionError, "range must rise"),
+        (lambda: tg.histogram([1.0], range=(1.0, 1.0)), OptionError, "range must be increasing"),
         (lambda: tg.layer_norm(np.zeros((2, 3)), 4), ShapeError, r"expected a shape \[\.\.\., 4\]"),
         (lambda: tg.group_norm(np.zeros((2, 3)), 2), ShapeError, "2 groups do not divide the channels"),
         (lambda: tg.glu(np.zeros(3)), ShapeError, "no two equal halves"),

@@ -265,7 +265,7 @@ def test_who_does_not_come_is_waited_for_until_the_time_is_over() -> None:
 
     waited, came = simulate(2, work, timeout=0.2)
     assert re.fullmatch(
-        r"rank 0 of 2 waited 0\.\d+ s in all_reduce of 1,024 f32 \(gradient of w1\); not there: 1", waited
+        r"rank 0 of 2 waited 0\.\d+ s in all_reduce of 1,024 f32 \(gradient of w1\); did not join: 1", waited
     )
     assert came == "True"
 

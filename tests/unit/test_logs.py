@@ -97,6 +97,6 @@ def test_the_variable_chooses_topics() -> None:
 
 
 def test_a_topic_there_is_none_of_is_refused() -> None:
-    with pytest.raises(OptionError, match=f"TG_LOG: no topic fuse; there are {', '.join(TOPICS)}, and all"):
+    with pytest.raises(OptionError, match=f"TG_LOG: no topic fuse; the topics are {', '.join(TOPICS)}, and all"):
         log_to_stderr("passes,fuse")
     assert not any(logging.getLogger(f"tensorgrad.{topic}").handlers for topic in TOPICS)

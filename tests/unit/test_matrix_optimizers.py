@@ -242,7 +242,10 @@ def test_adafactor_on_tensors_of_more_axes(device):
             lambda: tg.optim.muon(others=OTHERS, groups={"others": {"eps": 1.0}}),
             "has the name of the other optimizer's",
         ),
-        (lambda: compiled(tg.optim.muon(only="none", others=OTHERS), recorded()[0]), "only 'none' fits no parameter"),
+        (
+            lambda: compiled(tg.optim.muon(only="none", others=OTHERS), recorded()[0]),
+            "only 'none' matches no parameter",
+        ),
     ],
 )
 def test_settings_out_of_range(call, message):

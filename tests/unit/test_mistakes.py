@@ -133,7 +133,7 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "generated": (
         lambda: next(iter(untyped.data.generated(lambda number: [ARRAY]))),
         InputError,
-        "must give a dict of inputs by name",
+        "must return a dict of inputs by name",
     ),
 }
 

@@ -230,7 +230,7 @@ def test_decay_is_for_some(make, decay):
 
 
 def test_a_decay_pattern_that_fits_nothing_is_refused():
-    with pytest.raises(OptionError, match=r"decay '\*\.w' fits no parameter; there are weight, bias"):
+    with pytest.raises(OptionError, match=r"decay '\*\.w' matches no parameter; the parameters are weight, bias"):
         pair_step(tg.optim.adamw(decay=["weight", "*.w"]))
 
 
@@ -336,8 +336,8 @@ OF_ANOTHER_SHAPE = replaced(
         ("adam", GRADIENTS.replace('"gradient"', '"output"'), "no gradient"),
         ("adam", OF_NO_PARAMETER, "no parameter 'c'"),
         ("adam", OF_ANOTHER_SHAPE, "its gradient"),
-        ("adamw(decay='c')", GRADIENTS, "decay 'c' fits no parameter"),
-        ("adam(groups={'c': {'eps': 1.0}})", GRADIENTS, "'c' fits no parameter"),
+        ("adamw(decay='c')", GRADIENTS, "decay 'c' matches no parameter"),
+        ("adam(groups={'c': {'eps': 1.0}})", GRADIENTS, "'c' matches no trained parameter"),
     ],
 )
 def test_passes_refuse(optimizer, text, message):

@@ -168,7 +168,7 @@ def test_wrong_settings_change_nothing(group, settings, message):
     [
         (
             {"vectr": {"weight_decay": 0.0}},
-            r"'vectr' fits no parameter that is trained; the nearest are vector",
+            r"'vectr' matches no trained parameter; the nearest are vector",
         ),
         (
             {"vector": {"momentum": 0.5}},

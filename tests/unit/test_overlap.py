@@ -264,9 +264,9 @@ def copy(source: int, target: int) -> Copy:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ([Wait(0)], "a wait for request 0, which is not under way"),
+        ([Wait(0)], "a wait for request 0, which is not in flight"),
         ([collective(0, 1)], "nothing waits for request 0"),
-        ([collective(0, 1), Wait(0), Wait(0)], "a wait for request 0, which is not under way"),
+        ([collective(0, 1), Wait(0), Wait(0)], "a wait for request 0, which is not in flight"),
         ([collective(0, 1), collective(2, 3)], "request 0 is no number, or another's"),
         ([collective(0, 1), copy(2, 0), Wait(0)], r"a step touches what request 0 \('here'\) exchanges"),
         ([collective(0, 1), copy(1, 2), Wait(0)], r"a step touches what request 0"),

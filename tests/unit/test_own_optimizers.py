@@ -196,12 +196,12 @@ def test_wrong_definitions(call, message):
 
 
 WRONG = {
-    "no pair": (lambda g, s, p, step, hyper: p - g, "must give a tensor and a dict"),
-    "states": (lambda g, s, p, step, hyper: (p - g, {}), "must give the states that init"),
-    "shape": (lambda g, s, p, step, hyper: (tg.sum(p), s), "must give a tensor of shape"),
+    "no pair": (lambda g, s, p, step, hyper: p - g, "must return a tensor and a dict"),
+    "states": (lambda g, s, p, step, hyper: (p - g, {}), "must return the states that init"),
+    "shape": (lambda g, s, p, step, hyper: (tg.sum(p), s), "must return a tensor of shape"),
     "setting": (
         lambda g, s, p, step, hyper: (p - hyper.rate * g, s),
-        "no hyper-parameter 'rate'; there are learning_rate",
+        "no hyper-parameter 'rate'; the hyper-parameters are learning_rate",
     ),
 }
 

@@ -138,7 +138,7 @@ def test_parts_with_muon_links_and_accumulation() -> None:
         (
             {"loss": lambda m, x, z: {"g": x, "d": 0.0}},
             ValueError,
-            r"\['g'\] must return a float scalar, it returned sh",
+            r"\['g'\] must return a float scalar, got sh",
         ),
     ],
 )
@@ -280,7 +280,7 @@ def test_another_model_keeps_what_fits(device: tg.DeviceName, caplog: Any) -> No
     assert all(np.array_equal(second.parameters()[path], value) for path, value in third.parameters().items())
     assert third.replaced and not third.replaced.new
     third.step(**other)
-    with pytest.raises(OptionError, match=r"tg\.compile has no setting 'model_name'; there are device"):
+    with pytest.raises(OptionError, match=r"tg\.compile has no setting 'model_name'; the settings are device"):
         third.replace_model(model_name="x")
     with pytest.raises(OptionError, match="1 micro-batches of a step have run"):
         adding = third.replace_model(accumulate=2)

@@ -211,7 +211,7 @@ ERRORS: list[tuple[type[tg.errors.UserError], str, Callable[[], Any]]] = [
         "max_unpool: (2, 4, 8) and indices (4, 8) differ in shape",
         lambda: tg.max_unpool(X, PLACES[0], 2),
     ),
-    (tg.errors.DTypeError, "max_unpool: indices are integers, not f32", lambda: tg.max_unpool(X, X, 2)),
+    (tg.errors.DTypeError, "max_unpool: indices must be integers, got f32", lambda: tg.max_unpool(X, X, 2)),
     (
         tg.errors.ShapeError,
         "max_unpool: index 16 is out of range, it must be in 0 to 15",

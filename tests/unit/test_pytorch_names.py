@@ -178,7 +178,7 @@ def test_other_attributes_and_what_is_ignored():
     assert tg.nn.to_torch(ours, values, names).keys() == state.keys()
     with pytest.raises(OptionError, match=r"'layers\.7' is not a path"):
         tg.nn.from_torch(ours, state, {"layers.7": "net"})
-    with pytest.raises(OptionError, match=r"ignore 'x\*' fits none of net\.0"):
+    with pytest.raises(OptionError, match=r"ignore 'x\*' matches none of net\.0"):
         tg.nn.from_torch(ours, state, names, ignore=["x*"])
 
 

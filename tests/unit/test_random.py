@@ -129,7 +129,7 @@ def test_bounds_of_integers_are_checked(bounds, dtype, message):
 
 
 def test_integers_have_a_dtype_of_integers():
-    with pytest.raises(DTypeError, match="randint: the dtype is one of integers, not f32"):
+    with pytest.raises(DTypeError, match="randint: the dtype must be one of integers, got f32"):
         random.randint(KEY, 3, 0, 2, "f32")
     with pytest.raises(OptionError, match="a bound must be an integer, got f32"):
         random.randint(KEY, 3, tg.array(0.5), 2)

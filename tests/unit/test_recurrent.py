@@ -297,7 +297,7 @@ def test_wrong_use() -> None:
     options: list[tuple[str, Any]] = [
         (r"expected a shape \[length, 3\] or \[..., ..., 3\], got \(5, 2, 4\)", lambda m: m(tg.zeros((5, 2, 4)))),
         (r"expected a state of shape \(1, 2, 4\), got", lambda m: m(tg.zeros((5, 2, 3)), (tg.zeros((1, 4)),) * 2)),
-        ("the state is a tuple of 2 tensors, got 1", lambda m: m(tg.zeros((5, 2, 3)), tg.zeros((1, 2, 4)))),
+        ("the state must be a tuple of 2 tensors, got 1", lambda m: m(tg.zeros((5, 2, 3)), tg.zeros((1, 2, 4)))),
     ]
     for message, call in options:
         with pytest.raises(ShapeError, match=rf"test_recurrent.py:\d+: LSTM: {message}"):

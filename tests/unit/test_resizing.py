@@ -213,8 +213,8 @@ X = tg.zeros((2, 4, 8))
 ERRORS: list[tuple[type[tg.errors.UserError], str, Callable[[], Any]]] = [
     (
         tg.errors.OptionError,
-        "resize: the method is one of nearest, nearest-exact, nearest-floor, linear, bilinear, trilinear, cubic, "
-        "bicubic, not 'area'",
+        "resize: the method must be one of nearest, nearest-exact, nearest-floor, linear, bilinear, trilinear, cubic, "
+        "bicubic, got 'area'",
         lambda: tg.resize(X, 4, "area"),
     ),
     (
@@ -240,12 +240,12 @@ ERRORS: list[tuple[type[tg.errors.UserError], str, Callable[[], Any]]] = [
     ),
     (
         tg.errors.OptionError,
-        "resize: scale factors are positive numbers, not -1.5",
+        "resize: scale factors must be positive numbers, got -1.5",
         lambda: tg.resize(X, scale_factor=-1.5),
     ),
     (
         tg.errors.OptionError,
-        "resize: scale factors are positive numbers, not 'two'",
+        "resize: scale factors must be positive numbers, got 'two'",
         lambda: untyped.resize(X, scale_factor="two"),
     ),
     (

@@ -278,7 +278,7 @@ def test_captures_are_refused():
     found = training.capture(["outer", "behind it"], **batch())
     x, y = batch().values()
     assert np.allclose(found["outer"], y[0, 0] * x) and float(found["behind it"]) == pytest.approx(x.sum(), rel=1e-4)
-    with pytest.raises(TraceError, match="the name must be a text"):
+    with pytest.raises(TraceError, match="the name must be a string"):
         untyped.capture(3, 4)
 
 

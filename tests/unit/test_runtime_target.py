@@ -61,5 +61,5 @@ def test_other_refusals(tmp_path: Path) -> None:
     path.write_text("[1]")
     with pytest.raises(TargetError, match="must be a JSON object"):
         Target.from_spec(str(path))
-    with pytest.raises(TargetError, match="unknown target profile 'x'; there are cpu, lavapipe, webgpu-default"):
+    with pytest.raises(TargetError, match="unknown target profile 'x'; the profiles are cpu, lavapipe, webgpu-default"):
         Target.named("x")

@@ -217,9 +217,9 @@ def test_what_programs_in_turn_have_of_their_own() -> None:
     [
         ({"size": 512}, {}, "buffer 'weights' has 512 bytes, the shared program has 256"),
         ({"name": "others"}, {}, "buffer 'others' has 256 bytes, the shared program lacks it"),
-        ({}, {"name": "w"}, "parameter 'w' does not lie where"),
-        ({}, {"offset": 64}, "parameter 'weight' does not lie where"),
-        ({}, {"dtype": "i32"}, "parameter 'weight' does not lie where"),
+        ({}, {"name": "w"}, "parameter 'w' is at a different place"),
+        ({}, {"offset": 64}, "parameter 'weight' is at a different place"),
+        ({}, {"dtype": "i32"}, "parameter 'weight' is at a different place"),
     ],
 )
 def test_what_can_not_be_shared(

@@ -57,7 +57,11 @@ def test_a_derivative_that_is_not_a_number() -> None:
 @pytest.mark.parametrize(
     ("kind", "message", "call"),
     [
-        (tg.errors.OptionError, "order is a positive integer, not 0", lambda: tg.testing.check_grads(tg.sin, (X,), 0)),
+        (
+            tg.errors.OptionError,
+            "order must be a positive integer, got 0",
+            lambda: tg.testing.check_grads(tg.sin, (X,), 0),
+        ),
         (
             tg.errors.OptionError,
             r"modes are some of rev, fwd, not \('reverse',\)",

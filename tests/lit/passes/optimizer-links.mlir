@@ -18,13 +18,13 @@ func.func @step(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
 
 // CODE: tg-opt: error: trace-optimizer: optimizer 'sgd(0.1 + 0.2)': '0.1 + 0.2' is not a call, name, number, string or list
 
-// MISFIT: tg-opt: error: trace-optimizer: sgd() takes 5 arguments by position, and 8 came: give the others by name, such as decay=, clip_norm=, groups=; it takes (learning_rate, momentum=0.0, dampening=0.0, nesterov=False, weight_decay=0.0, *, decay=None, clip_norm=None, groups=None)
+// MISFIT: tg-opt: error: trace-optimizer: sgd() takes 5 arguments by position, got 8: give the others by name, such as decay=, clip_norm=, groups=; it takes (learning_rate, momentum=0.0, dampening=0.0, nesterov=False, weight_decay=0.0, *, decay=None, clip_norm=None, groups=None)
 
 // SYNTAX: tg-opt: error: trace-optimizer: optimizer 'sgd(' is not a call as in Python: '(' was never closed
 
 // LINK: tg-opt: error: trace-optimizer: optimizer 'clip(1)' is a link or a schedule; chain(..., sgd(0.1)) is an optimizer
 
-// MASK: tg-opt: error: trace-optimizer: add_decayed_weights: decay 'c' fits no parameter; there are a, b
+// MASK: tg-opt: error: trace-optimizer: add_decayed_weights: decay 'c' matches no parameter; the parameters are a, b
 
 // RANGE: tg-opt: error: trace-optimizer: clip: max_delta must be more than 0, got 0
 
