@@ -1,6 +1,7 @@
 """lit's configuration: `.mlir` files whose RUN lines pipe `tg-opt` into `filecheck`."""
 
 import os
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,17 @@ config.suffixes = [".mlir"]
 config.test_source_root = str(HERE)
 config.test_exec_root = str(HERE.parents[1] / "build" / "lit")
 
-# `tg-opt` and `filecheck` come from the environment that lit runs in.
-config.environment["PATH"] = os.pathsep.join([str(PYTHON_BIN), os.environ["PATH"]])
+config.environment["PYTHONWARNINGS"] = os.environ["PYTHONWARNINGS"] = "error"
+
+# Commands come from the environment that lit runs in: by these names in forks of a process that has imported them,
+# and by the path below %bin as they are.
+places = [str(PYTHON_BIN), os.environ["PATH"]]
+preloaded = runpy.run_path(str(HERE / "preloaded.py"))
+if preloaded["SUPPORTED"]:
+    commands = [PYTHON_BIN / name for name in ("tg-opt", "xdsl-opt", "filecheck")]
+    places.insert(0, str(preloaded["start"](commands).clients))
+config.environment["PATH"] = os.pathsep.join(places)
 config.environment["LP_NUM_THREADS"] = os.environ.get("LP_NUM_THREADS", "0")
-config.environment["PYTHONWARNINGS"] = "error"
 
 config.substitutions.append(("TG_ROUNDTRIP", "tg-opt %s --print-op-generic | tg-opt | filecheck %s"))
+config.substitutions.append(("%bin", str(PYTHON_BIN)))

@@ -1,4 +1,4 @@
-// RUN: not tg-opt %s 2>&1 | filecheck %s
+// RUN: not %bin/tg-opt %s 2>&1 | filecheck %s
 
 // The verifier's message, and the op that it is about.
 // CHECK: tg-opt: error: result is tensor<5xf32>, expected tensor<4xf32>

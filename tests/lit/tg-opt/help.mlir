@@ -1,5 +1,5 @@
 // Our passes come first, each with a line and its options.
-// RUN: tg-opt --help | filecheck %s
+// RUN: %bin/tg-opt --help | filecheck %s
 // CHECK: usage: tg-opt
 // CHECK: --load FILE
 // CHECK: pipelines:
@@ -11,5 +11,5 @@
 // CHECK: options: target=webgpu-default, only, all-prologues=false
 // CHECK: xDSL's passes:
 // CHECK: canonicalize
-// RUN: tg-opt --version | filecheck %s --check-prefix VERSION
+// RUN: %bin/tg-opt --version | filecheck %s --check-prefix VERSION
 // VERSION: tg-opt {{[0-9.]+}} (xdsl 0.74.0)

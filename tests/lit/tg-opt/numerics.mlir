@@ -1,5 +1,5 @@
 // The module runs after every pass; a pass that changes a value is named.
-// RUN: tg-opt %s --verify-numerics-each -p 'training-pipeline{optimizer="sgd(0.1)" target=lavapipe}' | filecheck %s
+// RUN: %bin/tg-opt %s --verify-numerics-each -p 'training-pipeline{optimizer="sgd(0.1)" target=lavapipe}' | filecheck %s
 // CHECK: wgsl.kernel
 // RUN: not tg-opt %s --load %S/Inputs/own_passes.py --verify-numerics-each -p simplify,swap-differences,grad 2>&1 | filecheck %s --check-prefix WRONG
 // WRONG: tg-opt: error: swap-differences changes output/result0, which is computed at {{.*}}: 1 of 1 elements, the first at [], is {{.*}} and was {{.*}} is allowed; the module before it is in {{.*}}swap-differences-{{.*}}.mlir, whose first line says how to run it again

@@ -1,0 +1,212 @@
+"""Runs the commands of RUN lines in forks of a process that has already imported what they need.
+
+Importing xDSL and the passes takes longer than most tests run, so `lit.cfg.py` starts one process that imports them.
+In a folder that it puts on the PATH is a client for each command: it hands its arguments, environment, folder and open
+files to that process, which forks, and runs the command's own script in the fork, as `__main__`. The client ends as the
+fork did: with its status, or killed by the same signal.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NoReturn, TextIO
+
+SUPPORTED = hasattr(os, "fork") and hasattr(socket, "AF_UNIX")
+
+# Imports little, because it is started for every command.
+CLIENT = """#!{python} -IS
+import _socket, json, os, struct, sys
+server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+server.connect({address!r})
+request = json.dumps([{script!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("3i", 0, 1, 2))
+server.sendmsg([struct.pack("!I", len(request))], [rights])
+while request:
+    request = request[server.send(request):]
+for file in (0, 1, 2):  # the command's alone: whoever reads what it writes is to see where that ends
+    os.close(file)
+answer = server.recv(4)
+status = struct.unpack("!i", answer)[0] if answer else 1
+if status < 0:
+    os.kill(os.getpid(), -status)
+os._exit(status)
+"""
+
+
+@dataclass(frozen=True)
+class Preloaded:
+    """A process that runs commands.
+
+    Attributes:
+        clients: The folder of clients, each named as its script.
+        process: The process.
+        held: A pipe's end that nobody writes to: once all who hold it have closed it, or ended, the process ends.
+    """
+
+    clients: Path
+    process: subprocess.Popen[bytes]
+    held: int
+
+    def end(self) -> None:
+        """Has the process end, unless a fork of this one holds it."""
+        os.close(self.held)
+        self.process.wait()
+
+
+def start(scripts: Sequence[Path]) -> Preloaded:
+    """Starts the process that runs scripts of Python for this process and its forks."""
+    clients = Path(tempfile.mkdtemp(prefix="tg-lit-"))
+    address = str(clients / "socket")
+    for script in scripts:
+        client = clients / script.name
+        client.write_text(CLIENT.format(python=sys.executable, address=address, script=str(script)), encoding="utf-8")
+        client.chmod(0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(address)
+        listener.listen(64)  # from now on clients can connect, and wait until everything is imported
+        lives, held = os.pipe()
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(clients), str(listener.fileno()), str(lives)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(listener.fileno(), lives),
+        )
+        os.close(lives)
+    return Preloaded(clients, process, held)
+
+
+def serve(clients: Path, listener: socket.socket, lives: int) -> None:
+    """Forks for each connection, until nobody holds the other end of the pipe `lives`."""
+    waiting: dict[int, socket.socket] = {}
+    woken, wakes = os.pipe()
+    for end in (woken, wakes):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wakes)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler, so that the pipe is written to
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # lit is interrupted too, and so this ends
+    gc.freeze()  # or the collector would write to, and so copy, all that forks share
+    try:
+        while True:
+            ready, _, _ = select.select([listener, lives, woken], [], [])
+            if lives in ready:
+                return
+            if woken in ready:
+                os.read(woken, 4096)
+                answer(waiting)
+            if listener in ready:
+                connection, _ = listener.accept()
+                fork = os.fork()
+                if fork == 0:
+                    signal.set_wakeup_fd(-1)
+                    for number, handler in (
+                        (signal.SIGCHLD, signal.SIG_DFL),
+                        (signal.SIGINT, signal.default_int_handler),
+                    ):
+                        signal.signal(number, handler)
+                    for file in (listener.detach(), lives, woken, wakes, *(one.detach() for one in waiting.values())):
+                        os.close(file)
+                    take(connection)
+                waiting[fork] = connection
+    finally:
+        for file in clients.iterdir():
+            file.unlink()
+        clients.rmdir()
+
+
+def answer(waiting: dict[int, socket.socket]) -> None:
+    """Tells the clients of the forks that have ended how they did."""
+    while waiting:
+        fork, status = os.waitpid(-1, os.WNOHANG)
+        if fork == 0:
+            return
+        with waiting.pop(fork) as connection, contextlib.suppress(OSError):  # the client may have been killed
+            connection.sendall(struct.pack("!i", os.waitstatus_to_exitcode(status)))
+
+
+def take(connection: socket.socket) -> NoReturn:
+    """Becomes the command that a client asks for."""
+    try:
+        with connection:
+            header, files, _, _ = socket.recv_fds(connection, 4, 3)
+            with connection.makefile("rb") as stream:
+                request = json.loads(stream.read(struct.unpack("!I", header)[0]))
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+            os.close(file)
+        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            setattr(sys, name, reopened(getattr(sys, name), mode))
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    run(*request)
+
+
+def reopened(stream: TextIO, mode: str) -> IO[Any]:
+    """Returns a stream like one of the interpreter's own, for what its descriptor stands for now."""
+    return open(
+        stream.fileno(), mode, 1 if stream.line_buffering else -1, stream.encoding, stream.errors, closefd=False
+    )
+
+
+def run(script: str, arguments: list[str], folder: str, environment: dict[str, str]) -> NoReturn:
+    """Runs a script and ends the process as the interpreter would."""
+    status = 1
+    try:
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.argv = [script, *arguments]
+        sys.path[0] = str(Path(script).parent)
+        runpy.run_path(script, run_name="__main__")
+        status = 0
+    except SystemExit as exit:
+        status = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
+        if not isinstance(exit.code, int | None):
+            print(exit.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        try:
+            threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except BaseException:
+            status = 120  # as the interpreter does
+        os._exit(status & 0xFF)
+
+
+def preload() -> None:
+    """Imports what the commands import."""
+    for name in ("filecheck.main", "xdsl.targets.mlir", "tensorgrad.tools.tg_opt"):
+        importlib.import_module(name)
+    for name in ("emit_wgsl", "emit_llvm"):
+        importlib.import_module(f"tensorgrad.passes.kernels.{name}")
+    from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
+
+    for load in (*TENSORGRAD_UNIVERSE.all_dialects.values(), *TENSORGRAD_UNIVERSE.all_passes.values()):
+        load()
+
+
+if __name__ == "__main__":
+    preload()
+    with socket.socket(fileno=int(sys.argv[2])) as listener:
+        serve(Path(sys.argv[1]), listener, int(sys.argv[3]))
