@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 from verified_once import remembering
+from verified_quickly import verifying
+from xdsl.ir import Operation
 from xdsl.irdl import OpDef
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ settings.register_profile("nightly", deadline=None, database=None, print_blob=Tr
 settings.load_profile("change")
 
 pytest.MonkeyPatch().setattr(OpDef, "verify", remembering(OpDef.verify))
+pytest.MonkeyPatch().setattr(Operation, "verify", verifying(Operation.verify))
 
 # By default it is 700 new objects, and IR, which is all cycles, has a fifth of the time spent on collecting.
 gc.set_threshold(50_000, 20, 20)
