@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
@@ -24,6 +24,7 @@ from tensorgrad.driver.running import Phases, run_passes
 from tensorgrad.errors import CompilerError, NumericsError, OptionError, ProgramError
 from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.passes.analyses.dominance import verify_dominance
+from tensorgrad.passes.analyses.storage import PEAK_BYTES
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.pipelines import LOWERINGS, device_passes, lowering_in
 from tensorgrad.passes.running import with_reproducer
@@ -332,32 +333,62 @@ class Compilation:
         """
         if self.memory_limit is None:
             return self._lowered(target, compile_kernel, is_loaded=True)
-        found: list[Program] = []
-        for self.frugal, self.segments in ((False, 1), *((True, segments) for segments in SEGMENTS)):
-            program = self._lowered(target, is_loaded=True)
-            found.append(program)
-            if program.statistics["peak_bytes"] + self.reserved_bytes <= self.memory_limit:
-                self.memory_cost = {
-                    "segments": self.segments,
-                    "peak_bytes_without": found[0].statistics["peak_bytes"],
-                    "bytes_moved_without": found[0].statistics["bytes_moved"],
-                }
-                return program
-        first, least = found[0], min(one.statistics["peak_bytes"] for one in found)
+        most = self.memory_limit - self.reserved_bytes
+        self.frugal, self.segments = False, 1
+        first = found = self._lowered(target, is_loaded=True)
+        planned: list[tuple[int, int]] = []  # bytes that the plan alone takes, and the number of segments
+        exact = [first.statistics["peak_bytes"]]
+        for segments in () if exact[0] <= most else SEGMENTS:
+            self.frugal, self.segments = True, segments
+            found = self._lowered(target, is_loaded=True, most_bytes=most)
+            if isinstance(found, int):
+                planned.append((found, segments))
+                continue
+            exact.append(found.statistics["peak_bytes"])
+            if exact[-1] <= most:
+                break
+        if isinstance(found, Program) and exact[-1] <= most:
+            self.memory_cost = {
+                "segments": self.segments,
+                "peak_bytes_without": exact[0],
+                "bytes_moved_without": first.statistics["bytes_moved"],
+            }
+            return found
+        for least, self.segments in sorted(planned):
+            if least >= min(exact):
+                break
+            exact.append(self._lowered(target).statistics["peak_bytes"])  # kernels may need more than the plan
         raise ProgramError(
             f"{user_line()}: {self.name}: memory_limit is {self.memory_limit} bytes, but a step needs "
-            f"{least + self.reserved_bytes} with recomputation and "
-            f"{first.statistics['peak_bytes'] + self.reserved_bytes} without"
+            f"{min(exact) + self.reserved_bytes} with recomputation and {exact[0] + self.reserved_bytes} without"
         )
 
+    @overload
+    def _lowered(
+        self, target: Target, compile_kernel: CompileKernel | None = None, is_loaded: bool = False
+    ) -> Program: ...
+
+    @overload
+    def _lowered(
+        self, target: Target, compile_kernel: None = None, is_loaded: bool = False, *, most_bytes: int
+    ) -> Program | int: ...
+
     @without_collector()
-    def _lowered(self, target: Target, compile_kernel: CompileKernel | None = None, is_loaded: bool = False) -> Program:
+    def _lowered(
+        self,
+        target: Target,
+        compile_kernel: CompileKernel | None = None,
+        is_loaded: bool = False,
+        most_bytes: int | None = None,
+    ) -> Program | int:
         """Returns the program for a target.
 
         Args:
             target: The target to compile for.
             compile_kernel: Called with each kernel as soon as it is written, if given.
             is_loaded: Whether this is the program to load, whose parameters and settings are recorded.
+            most_bytes: If the memory plan takes more bytes than this, no kernel is written, and the plan's bytes are
+                returned instead of a program.
         """
         module = self._on_tensors(target)
         if is_loaded:
@@ -370,15 +401,14 @@ class Compilation:
             kernels = run_passes_by_kernel(module, passes, self.phases, compile_kernel, source)
         else:
             # The result is verified as a program, and by the device's own compiler.
-            run_passes(
-                module,
-                passes,
-                self.phases,
-                verify=False,
-                source=source,
-                before=self._before,
-                after=self._after,
+            run: Callable[..., None] = partial(
+                run_passes, phases=self.phases, verify=False, source=source, before=self._before, after=self._after
             )
+            planning = next((n for n, one in enumerate(passes) if one.name == "plan-memory"), -1) + 1
+            run(module, passes[:planning])
+            if most_bytes is not None and (planned := self._planned_bytes(module)) > most_bytes:
+                return planned
+            run(module, passes, first=planning)
             self._check_kernels(module, passes, source)
             self._dumped("llvm" if target.native else "wgsl", module)
         with self.phases.measure("build"):
@@ -388,6 +418,11 @@ class Compilation:
         if self.dump is not None:
             self.dump.program(program, module)
         return program
+
+    def _planned_bytes(self, module: ModuleOp) -> int:
+        """Returns the bytes of the memory plan, or 0 if there is none yet."""
+        known = find_function(module, self.name).attributes.get(PEAK_BYTES)
+        return known.value.data if isinstance(known, IntegerAttr) else 0
 
     def _is_watched(self) -> bool:
         """Returns whether the module is observed between passes (dumps, hooks, verification)."""

@@ -65,6 +65,7 @@ def run_passes(
     source: Callable[[], ModuleOp] | None = None,
     before: Callable[[ModulePass, ModuleOp], None] | None = None,
     after: Callable[[ModulePass, ModuleOp], None] | None = None,
+    first: int = 0,
 ) -> None:
     """Runs passes on a module.
 
@@ -76,6 +77,7 @@ def run_passes(
         source: Returns the original module, for the crash reproducer; without it none is written.
         before: Called with each pass and the module before it.
         after: Called with each pass and the module after it.
+        first: The number of the first one that runs; those before it have run.
 
     Raises:
         ProgramError: A pass rejects the program; says which and why.
@@ -83,7 +85,7 @@ def run_passes(
         NumericsError: `after` found that a pass changed a value.
     """
     context = Context()
-    for number, one in enumerate(passes):
+    for number, one in enumerate(passes[first:], first):
         if before is not None:
             before(one, module)
         run_pass(module, passes, number, phases, context, source)

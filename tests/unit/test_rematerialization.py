@@ -14,10 +14,12 @@ from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.errors import OptionError, ProgramError, TraceError
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.analyses.dominance import verify_dominance
+from tensorgrad.passes.kernels import build_program
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 from tensorgrad.passes.tensors.remat import RematPass
 from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.runtime.program import Program
 
 X = np.array([0.5, -2.0, 3.0], np.float32)
 
@@ -127,10 +129,26 @@ def test_checkpoint_lowers_the_peak_on_a_device() -> None:
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
 
 
-def test_a_memory_limit_is_kept_to() -> None:
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The peaks of the programs whose kernels are written."""
+    peaks: list[int] = []
+    build = build_program.build_program
+
+    def counted(*given: Any) -> Program:
+        program = build(*given)
+        peaks.append(program.statistics["peak_bytes"])
+        return program
+
+    monkeypatch.setattr(build_program, "build_program", counted)
+    return peaks
+
+
+def test_a_memory_limit_is_kept_to(built: list[int]) -> None:
     plain = deep()
     most = plain.program.statistics["peak_bytes"]
     limited = deep(memory_limit=int(0.8 * most))
+    assert built == [most, most, limited.program.statistics["peak_bytes"]], "kernels of what doesn't fit are written"
     assert limited.program.statistics["peak_bytes"] <= 0.8 * most
     cost = limited.stats()["memory_limit"]
     assert cost["segments"] > 1 and cost["peak_bytes_without"] == most
@@ -145,9 +163,11 @@ def test_a_memory_limit_that_is_no_limit_costs_nothing() -> None:
     assert deep(memory_limit=1 << 30).stats()["memory_limit"]["segments"] == 1
 
 
-def test_memory_limits_that_cannot_be() -> None:
-    with pytest.raises(ProgramError, match=r"memory_limit is 1000 bytes, but a step needs \d+ with recomputation"):
+def test_memory_limits_that_cannot_be(built: list[int]) -> None:
+    with pytest.raises(ProgramError, match=r"memory_limit is 1000 bytes, but a step needs") as raised:
         deep(memory_limit=1000)
+    most, least = built
+    assert f"needs {least} with recomputation and {most} without" in str(raised.value)
     with pytest.raises(OptionError, match="numpy plans none"):
         deep(memory_limit=1 << 30, device="numpy")
     for wrong in (0, -1, True):
