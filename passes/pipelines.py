@@ -84,7 +84,7 @@ def device_passes(
 
     # Merging siblings extends the live ranges of the operands of all of them.
     rules = tuple(rule for rule in RULES if rule != "siblings") if frugal else ()
-    fusing: list[ModulePass] = [LowerTgToBufPass(), FusePass(target=target, only=rules)]
+    fusing: list[ModulePass] = [LowerTgToBufPass(target=target), FusePass(target=target, only=rules)]
     fusing += [] if precision is None else [precision]
     fusing.append(SplitReductionsPass(target=target))
     scheduling: list[ModulePass] = [SchedulePass(target=target, tuned=tuned), *([OrderKernelsPass()] if frugal else [])]

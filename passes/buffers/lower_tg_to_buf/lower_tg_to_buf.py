@@ -35,7 +35,8 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import (
     make_kernel,
     rounded,
 )
-from tensorgrad.passes.buffers.lower_tg_to_buf.outline import Outlining, has_control
+from tensorgrad.passes.buffers.lower_tg_to_buf.outline import Outlining, has_control, loops_of
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES, SEQUENCES, VIEWS
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.attention import lower_attention
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.collective import lower_collective
@@ -43,6 +44,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage, typed
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, Splat, View, through
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
 from tensorgrad.passes.levels import TENSORS, LevelPass
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,16 @@ class LowerTgToBufPass(LevelPass):
     - A composite attention becomes one kernel, its derivative two; a collective becomes one.
     - A function with loops or branches calls private functions by `buf.run` and `buf.choose`: one for each sequence of
       ops between them, and one for each region. A loop's initial values get their own buffers.
+    - Sorts, and scatters that sort, become kernels that `cut-grids` can divide if one kernel can't bind their buffers.
+
+    Attributes:
+        target: The target, whose limits on bindings decide whether sorts are divided.
     """
 
     name = "lower-tg-to-buf"
     levels = TENSORS
+
+    target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         for function in list(op.ops):
@@ -71,9 +79,9 @@ class LowerTgToBufPass(LevelPass):
                 continue
             block_of(function)
             if has_control(function):
-                Outlining(op, function, lambda part: _Lowering(part).run()).run()
+                Outlining(op, function, lambda part: _Lowering(part, self.target).run()).run()
             else:
-                _Lowering(function).run()
+                _Lowering(function, self.target).run()
 
 
 def _is_whole(value: SSAValue, view: View) -> bool:
@@ -102,8 +110,9 @@ def _are_parts(parts: Sequence[tuple[int, int]], sizes: Sequence[int], row: SSAV
 class _Lowering:
     """Rebuilds one function's block."""
 
-    def __init__(self, function: FuncOp):
+    def __init__(self, function: FuncOp, target: Target):
         self.function = function
+        self.target = target
         self.block: Block = block_of(function)
         self.arguments = arguments_of(function)
         self.results = results_of(function)
@@ -176,10 +185,10 @@ class _Lowering:
             operands[position] = self._in_memory(op.operands[position], operands[position], op)
         if isinstance(op, CollectiveOp):
             operand = self._in_memory(op.operand, operands[0], op)
-            return lower_collective(op, operand, lambda spec: self._emit(spec, op), self._add)
+            return lower_collective(op, operand, self._emitting(op), self._add)
         several = SEQUENCES.get(type(op))
         if several is not None:
-            return several(op, operands, lambda spec: self._emit(spec, op))
+            return several(op, operands, self._emitting(op))
         rule = RULES.get(type(op))
         if rule is None:
             raise DiagnosticException(f"{op.name} has no lowering to buf")
@@ -210,6 +219,10 @@ class _Lowering:
         if accumulates_half(spec):
             return self._append(rounded(self._append(in_full(spec), op), spec), op)
         return self._append(spec, op)
+
+    def _emitting(self, op: TensorOp) -> Emit:
+        bindings = self.target.max_storage_buffers_per_shader_stage - loops_of(self.function)
+        return Emit(lambda spec: self._emit(spec, op), self.target, bindings)
 
     def _add(self, op: Operation) -> None:
         self.made[op] = op

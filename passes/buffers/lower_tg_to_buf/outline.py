@@ -75,7 +75,7 @@ class Outlining:
         self.slots: dict[SSAValue, Slot] = {}
         self.constants: list[Slot] = []
         self.number = 0
-        self.depth = _depth(function)
+        self.depth = loops_of(function)
 
     def run(self) -> None:
         """Lowers the function."""
@@ -333,7 +333,8 @@ def set_slots(function: FuncOp, arguments: Sequence[Slot], results: Sequence[Slo
     function.properties["res_attrs"] = slots_attribute(results)
 
 
-def _depth(function: FuncOp) -> int:
+def loops_of(function: FuncOp) -> int:
+    """Returns how many loops run a function."""
     found = function.attributes.get(LOOPS)
     return found.value.data if isinstance(found, IntegerAttr) else 0
 

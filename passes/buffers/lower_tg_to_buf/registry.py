@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, cast
 
 from xdsl.ir.affine import AffineMap
@@ -12,12 +13,32 @@ from tensorgrad.dialects.tg.build import element_of
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import Body, storage
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
+from tensorgrad.runtime.target import Target
 
 OpT = TypeVar("OpT", bound=TensorOp)
 Rule: TypeAlias = Callable[[OpT, Sequence[Lowered]], KernelSpec]
 """Builds the kernel of an op from its lowered operands. The result has at least one element."""
 
-Emit: TypeAlias = Callable[[KernelSpec], View]
+
+@dataclass(frozen=True)
+class Emit:
+    """Emits an op's kernels, in order.
+
+    Attributes:
+        append: Makes a kernel, and gives where its result lies.
+        target: The device.
+        bindings: How many bindings a kernel may have: what the device has, less one for each loop around the kernel.
+    """
+
+    append: Callable[[KernelSpec], View]
+    target: Target
+    bindings: int
+
+    def __call__(self, spec: KernelSpec) -> View:
+        """Makes a kernel, and gives where its result lies."""
+        return self.append(spec)
+
+
 Sequencer: TypeAlias = Callable[[OpT, Sequence[Lowered], Emit], Lowered]
 """Emits an op's kernels in order, and returns its result, which has at least one element."""
 

@@ -19,14 +19,23 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineMap
 
+from tensorgrad.dialects.buf import element_bytes
 from tensorgrad.dialects.tg import index as indexing
 from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.analyses import affine
-from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody, rounded
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit, rule, sequence
-from tensorgrad.passes.buffers.lower_tg_to_buf.rules.sort import bisected, position_at, sorted_positions
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules.segments import (
+    Segments,
+    copied,
+    is_bound,
+    is_bound_by_rows,
+    segment_length,
+)
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules.sort import in_segments, sorted_positions
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, predicate, storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.searching import bisected, position_at
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View, through
 from tensorgrad.passes.scalars import Value
 
@@ -193,6 +202,95 @@ def _segment_sums(
     return KernelSpec(op.shape, (), storage(element), compute, gathered=gathered, location=op.location)
 
 
+def _segment_starts(keys: Segments, extent: int, element: Attribute, op: TensorOp) -> KernelSpec:
+    """For each number up to `extent`, how many keys of each sorted segment are below it."""
+    place = len(keys.rows)
+
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        row = [b.loop(loop) for loop in range(place + 1)]
+        wanted = b.loop(place + 1).cast(arith.IndexCastOp, storage(element))
+
+        def rises(at: Value) -> Value:
+            return b.load_at(keys.ordered, [*row, at]).compare(predicate("lt", element), wanted)
+
+        low, high = b.constant(0, index), b.constant(keys.length, index)
+        return bisected(b, low, high, keys.length, rises).cast(arith.IndexCastOp, i32)
+
+    grid = (*keys.rows, keys.count, extent + 1)
+    return KernelSpec(grid, (), i32, compute, gathered=[keys.ordered.buffer], location=op.location)
+
+
+def _sums_over_segments(
+    op: TensorOp, updates: View, keys: Segments, starts: View, axis: int, rows: Sequence[int]
+) -> KernelSpec:
+    """As `_segment_sums`, where keys are sorted in segments of their row: adds up what each segment names."""
+    element, rank = element_of(op.results[0]), len(op.shape)
+    result = f32 if element == f16 else storage(element)
+
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        loops = [b.loop(loop) for loop in range(rank)]
+        segment = b.loop(rank)
+        row = [*(loops[loop] for loop in rows), segment]
+
+        def start(at: Value) -> Value:
+            return b.load_at(starts, [*row, at]).as_index()
+
+        def add(at: Value, total: Value) -> Value:
+            found = b.load_at(keys.order, [*row, at]).as_index() % keys.length + segment * keys.length
+            update = b.load_at(updates, [found if loop == axis else value for loop, value in enumerate(loops)])
+            return total + (update.cast(arith.ExtFOp, f32) if element == f16 else update)
+
+        end = loops[axis] + 1
+        return b.fold(start(loops[axis]), start(end), keys.length, b.constant(0, result), add)
+
+    return KernelSpec(
+        op.shape,
+        (),
+        result,
+        compute,
+        reduced=(keys.count,),
+        gathered=list(dict.fromkeys([updates.buffer, keys.order.buffer, starts.buffer])),
+        combine=by_kind("add", element),
+        location=op.location,
+    )
+
+
+def _summed(
+    op: TensorOp,
+    updates: View,
+    keys: View,
+    shape: Sequence[int],
+    axis: int,
+    rows: Sequence[int],
+    element: Attribute,
+    emit: Emit,
+) -> View:
+    """Sorts the positions of updates by the places that they name, and adds those of each place.
+
+    Args:
+        op: The scatter.
+        updates: Has the result's axes, but positions along `axis`.
+        keys: The places that updates name; its axes are those in `rows` and the positions.
+        shape: Of the keys.
+        axis: The axis of the places.
+        rows: The result's axes that have keys of their own.
+        element: The type of the keys.
+        emit: Emits kernels.
+    """
+    extent, count = op.shape[axis], shape[-1]
+    if is_bound(shape, element, emit) or is_bound_by_rows(shape, element, emit):
+        if not is_bound(shape, element, emit):
+            keys = copied(keys, shape[:-1], count, element, emit, op)
+        order = sorted_positions(keys, shape, element, False, emit, op)
+        starts = emit(_starts(keys, order, shape, extent, element, op))
+        return emit(_segment_sums(op, updates, order, starts, axis, count, rows))
+    beside = math.prod(op.shape[axis + 1 :]) * element_bytes(storage(element_of(op.results[0])))
+    segments = in_segments(keys, shape, segment_length(count, element, emit, beside), element, False, emit, op)
+    starts = emit(_segment_starts(segments, extent, element, op))
+    sums = _sums_over_segments(op, updates, segments, starts, axis, rows)
+    return emit(sums) if element_of(op.results[0]) != f16 else emit(rounded(emit(sums), sums))
+
+
 @sequence(indexing.ScatterAddOp, in_memory=(0, 1))
 def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
     """Lowers a scatter to a search of all indices if they are few, else to a stable sort and a sum over segments."""
@@ -204,10 +302,7 @@ def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: E
     keys = keys.through(affine.reshape_map([count], shape_of(indices)), [count])
     flat = [*op.shape[:axis], count, *op.shape[axis + 1 :]]
     updates = updates.through(affine.reshape_map(flat, shape_of(op.updates)), flat)
-    element = element_of(indices)
-    order = sorted_positions(keys, [count], element, False, emit, op)
-    starts = emit(_starts(keys, order, [count], extent, element, op))
-    return emit(_segment_sums(op, updates, order, starts, axis, count, ()))
+    return _summed(op, updates, keys, [count], axis, (), element_of(indices), emit)
 
 
 @sequence(indexing.ScatterAddAlongAxisOp, in_memory=(0, 1))
@@ -222,7 +317,4 @@ def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequen
     loops = affine.dims(len(shape))
     back = [loops[-1] if loop == axis else loops[rows.index(loop)] for loop in range(len(shape))]
     keys = cast(View, operands[1]).through(AffineMap(len(shape), 0, tuple(back)), moved)
-    element = element_of(op.indices)
-    order = sorted_positions(keys, moved, element, False, emit, op)
-    starts = emit(_starts(keys, order, moved, extent, element, op))
-    return emit(_segment_sums(op, cast(View, operands[0]), order, starts, axis, count, rows))
+    return _summed(op, cast(View, operands[0]), keys, moved, axis, rows, element_of(op.indices), emit)

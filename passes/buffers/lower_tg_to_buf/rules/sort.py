@@ -1,10 +1,9 @@
-"""Stable sorts in several kernels: runs are sorted by comparing all pairs, then merged."""
+"""Stable sorts in several kernels: runs are sorted by comparing all pairs, then merged; long rows in segments."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects import arith
@@ -15,11 +14,13 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from tensorgrad.dialects.tg import sort
-from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float
+from tensorgrad.dialects.tg.base import TensorOp, int_value
 from tensorgrad.dialects.tg.build import element_of
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import Compute, KernelSpec, StageBody
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit, sequence
-from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import index, predicate
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules import segments
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import index
+from tensorgrad.passes.buffers.lower_tg_to_buf.searching import bisected, keeps_order, position_at
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
 from tensorgrad.passes.scalars import Value
 
@@ -40,7 +41,34 @@ def _argsort(op: sort.ArgsortOp, operands: Sequence[Lowered], emit: Emit) -> Low
 def sorted_positions(
     keys: View, shape: Sequence[int], element: Attribute, descending: bool, emit: Emit, op: TensorOp
 ) -> View:
-    """Returns the positions that sort the last axis of a view of `shape`: runs are ranked, then merged in pairs."""
+    """Returns the positions that sort the last axis of a view of `shape`, by kernels that can be bound or divided."""
+    if segments.is_bound(shape, element, emit):
+        return _merged_runs(keys, shape, element, descending, emit, op)
+    if segments.is_bound_by_rows(shape, element, emit):
+        rows = segments.copied(keys, shape[:-1], shape[-1], element, emit, op)
+        return _merged_runs(rows, shape, element, descending, emit, op)
+    length = segments.segment_length(shape[-1], element, emit)
+    return segments.merged(
+        in_segments(keys, shape, length, element, descending, emit, op), element, descending, emit, op
+    )
+
+
+def in_segments(
+    keys: View, shape: Sequence[int], length: int, element: Attribute, descending: bool, emit: Emit, op: TensorOp
+) -> segments.Segments:
+    """Sorts segments of so many elements of each row."""
+    keys = segments.divided(keys, shape, length, element, descending, emit, op)
+    rows, count = tuple(shape[:-1]), -(-shape[-1] // length)
+    inner = (*rows, count, length)
+    order = _merged_runs(keys, inner, element, descending, emit, op)
+    ordered = segments.ordered(keys, order, inner, element, emit, op)
+    return segments.Segments(rows, shape[-1], count, length, keys, order, ordered)
+
+
+def _merged_runs(
+    keys: View, shape: Sequence[int], element: Attribute, descending: bool, emit: Emit, op: TensorOp
+) -> View:
+    """Returns the positions that sort the last axis of a view of `shape`: runs are ranked, then merge in pairs."""
     order: View | None = None
     run = _ranked_run(shape)
     if run > 1:
@@ -96,8 +124,8 @@ def _ranks(
         def before() -> Value:
             mine = b.load_at(keys, [*row, b.loop(len(shape) - 1)])
             its = b.load_at(keys, [*row, at])
-            stays = _keeps_order(its, mine, element, descending)
-            overtakes = _keeps_order(mine, its, element, descending) ^ 1
+            stays = keeps_order(its, mine, element, descending)
+            overtakes = keeps_order(mine, its, element, descending) ^ 1
             return b.select(other < within, stays, overtakes)
 
         inside = at < shape[-1] if shape[-1] % run else None
@@ -125,33 +153,8 @@ def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> Kerne
     return _over_run(ranks, run, shape, compute, op)
 
 
-def position_at(b: StageBody, order: View | None, row: Sequence[Value], at: Value) -> Value:
-    """Returns the position in its row of the element at `at` in an order."""
-    return at if order is None else b.load_at(order, [*row, at]).as_index()
-
-
-def _keeps_order(left: Value, right: Value, element: Attribute, descending: bool) -> Value:
-    """Returns whether `left` may precede `right`; NaN is larger than every number."""
-    ordered = left.compare(predicate("ge" if descending else "le", element), right)
-    if not is_float(element):
-        return ordered
-    largest = left if descending else right
-    return ordered | largest.compare("une", largest)
-
-
 def _smaller(b: StageBody, x: Value, y: Value) -> Value:
     return b.select(x < y, x, y)
-
-
-def bisected(b: StageBody, low: Value, high: Value, most: int, rises: Callable[[Value], Value]) -> Value:
-    """Emits a bisection: the first position in `[low, high)`, at most `most` long, where `rises` no longer holds."""
-    no = b.constant(0, i1)
-    for _ in range(most.bit_length()):
-        middle = (low + high) // 2
-        up = b.guarded(low < high, partial(rises, middle), no)
-        low = b.select(up, middle + 1, low)
-        high = b.select(up, high, middle)
-    return low
 
 
 def _merge(
@@ -196,7 +199,7 @@ def _merge(
 
         def in_order(i: Value, j: Value) -> Value:
             at_left, at_right = first + i, second + j
-            return _keeps_order(key(at_left), key(at_right), element, descending)
+            return keeps_order(key(at_left), key(at_right), element, descending)
 
         low = b.select(right < before, before - right, 0)
         i = bisected(b, low, _smaller(b, before, left), run, lambda i: in_order(i, before - i - one))

@@ -1,0 +1,215 @@
+"""Sorts in segments, for rows that no kernel can bind: each kernel sees to pairs of segments, which can be divided.
+
+The elements of a row are sorted in segments of one length. For each of its elements, every segment says how many of its
+own stand before it, by bisection: the sum of these is the element's place in the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType, i1, i32
+from xdsl.ir import Attribute
+
+from tensorgrad.dialects.buf import element_bytes, shape_of
+from tensorgrad.dialects.tg.base import TensorOp, is_float, is_unsigned
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.storage import bindings_of, chunk_bytes
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import index, storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.searching import bisected, keeps_order
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import View
+from tensorgrad.passes.scalars import Value
+
+POSITION_BYTES = 4
+"""What an element of an order takes."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Rows whose segments are sorted. What is behind a row's end is as large as can be, and so last.
+
+    Attributes:
+        rows: The axes of the tensor before the one that is sorted.
+        extent: How many elements a row has.
+        count: How many segments a row has; an axis of the following, behind the rows'.
+        length: How many elements a segment has; their last axis.
+        keys: The elements.
+        order: The positions in its segment that sort each.
+        ordered: The elements as they are sorted.
+    """
+
+    rows: tuple[int, ...]
+    extent: int
+    count: int
+    length: int
+    keys: View
+    order: View
+    ordered: View
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the segments' elements."""
+        return (*self.rows, self.count, self.length)
+
+
+def is_bound(shape: Sequence[int], element: Attribute, emit: Emit) -> bool:
+    """Returns whether one kernel can bind some keys and two orders of them, however it accesses them."""
+    return _needed(shape, element, emit, 0) <= emit.bindings
+
+
+def is_bound_by_rows(shape: Sequence[int], element: Attribute, emit: Emit) -> bool:
+    """Returns whether one kernel can bind a row of some keys and of two orders, wherever the row starts."""
+    return _needed(shape[-1:], element, emit, emit.target.min_storage_buffer_offset_alignment) <= emit.bindings
+
+
+def _needed(shape: Sequence[int], element: Attribute, emit: Emit, before: int) -> int:
+    sizes = [element_bytes(storage(element)), POSITION_BYTES, POSITION_BYTES]
+    count = 1
+    for extent in shape:
+        count *= extent
+    return sum(bindings_of(count * size + before, emit.target) for size in sizes)
+
+
+def segment_length(extent: int, element: Attribute, emit: Emit, beside: int = 0) -> int:
+    """Returns how long segments are, a power of two.
+
+    Args:
+        extent: How many elements a row has.
+        element: The type of the keys.
+        emit: Has the device.
+        beside: The bytes that lie beside each key elsewhere, in what a kernel binds together with three buffers.
+    """
+    most = chunk_bytes(emit.target)
+    wide = max(emit.bindings - 3, 1) * most - emit.target.min_storage_buffer_offset_alignment
+    length = 1
+    while length < extent:
+        if 2 * length * max(element_bytes(storage(element)), POSITION_BYTES) > most or 2 * length * beside > wide:
+            break
+        length *= 2
+    return length
+
+
+def copied(keys: View, rows: Sequence[int], extent: int, element: Attribute, emit: Emit, op: TensorOp) -> View:
+    """Returns rows of keys that lie behind each other in memory: the view itself, or a copy."""
+    shape = (*rows, extent)
+    if affine.is_identity(keys.map) and shape_of(keys.buffer) == shape:
+        return keys
+    return emit(KernelSpec(shape, [keys], storage(element), lambda b, args: args[0], location=op.location))
+
+
+def divided(
+    keys: View, shape: Sequence[int], length: int, element: Attribute, descending: bool, emit: Emit, op: TensorOp
+) -> View:
+    """Returns the keys of a shape in segments of a length; those behind the end of a row sort last."""
+    rows, extent = tuple(shape[:-1]), shape[-1]
+    count = -(-extent // length)
+
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        row = _row(b, rows)
+        at = b.loop(len(rows)) * length + b.loop(len(rows) + 1)
+        last = b.constant(_last(element, descending), storage(element))
+        if extent == count * length:
+            return b.load_at(keys, [*row, at])
+        return b.guarded(at < extent, lambda: b.load_at(keys, [*row, at]), last)
+
+    grid = (*rows, count, length)
+    return emit(KernelSpec(grid, (), storage(element), compute, gathered=[keys.buffer], location=op.location))
+
+
+def _last(element: Attribute, descending: bool) -> float:
+    """Returns a key that no other stands behind, unless it is equal."""
+    if is_float(element):
+        return float("-inf") if descending else float("nan")
+    bits = cast(IntegerType, element).bitwidth
+    if is_unsigned(element) or element == i1:
+        return 0 if descending else (1 << bits) - 1
+    return -(1 << bits - 1) if descending else (1 << bits - 1) - 1
+
+
+def ordered(keys: View, order: View, shape: Sequence[int], element: Attribute, emit: Emit, op: TensorOp) -> View:
+    """Returns the keys at the positions of an order of their last axis."""
+    rank = len(shape)
+
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        return b.load_at(keys, [*_row(b, shape[:-1]), args[0].as_index()])
+
+    reads = [View(order.buffer, affine.composed(order.map, affine.identity(rank), shape))]
+    return emit(
+        KernelSpec(tuple(shape), reads, storage(element), compute, gathered=[keys.buffer], location=op.location)
+    )
+
+
+def merged(segments: Segments, element: Attribute, descending: bool, emit: Emit, op: TensorOp) -> View:
+    """Returns the positions that sort each row."""
+    return emit(_positions(segments, emit(_ranks(segments, element, descending, op)), op))
+
+
+def _row(b: StageBody, rows: Sequence[int]) -> list[Value]:
+    return [b.loop(loop) for loop in range(len(rows))]
+
+
+def _ranks(segments: Segments, element: Attribute, descending: bool, op: TensorOp) -> KernelSpec:
+    """Returns how many elements of its row stand before each of a sorted segment: the sum over all segments.
+
+    The element is found among the unsorted keys, which are another buffer than the sorted ones, so that a part of this
+    kernel needs a window of each.
+    """
+    place, length = len(segments.rows), segments.length
+
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        row = _row(b, segments.rows)
+        mine, within, other = b.loop(place), b.loop(place + 1), b.loop(place + 2)
+        key = b.load_at(segments.keys, [*row, mine, b.load_at(segments.order, [*row, mine, within]).as_index()])
+
+        def before(at: Value) -> Value:
+            its = b.load_at(segments.ordered, [*row, other, at])
+            stays = keeps_order(its, key, element, descending)
+            return b.select(other < mine, stays, keeps_order(key, its, element, descending) ^ 1)
+
+        counted = bisected(b, b.constant(0, index), b.constant(length, index), length, before)
+        return b.select(other.equals(mine), within, counted).cast(arith.IndexCastOp, i32)
+
+    gathered = list(dict.fromkeys([segments.keys.buffer, segments.order.buffer, segments.ordered.buffer]))
+    return KernelSpec(
+        segments.shape,
+        (),
+        i32,
+        compute,
+        reduced=(segments.count,),
+        gathered=gathered,
+        combine=arith.AddiOp,
+        location=op.location,
+    )
+
+
+def _positions(segments: Segments, ranks: View, op: TensorOp) -> KernelSpec:
+    """Returns the position of the element that has each place's rank: one segment has it, the others add zero."""
+    place, length = len(segments.rows), segments.length
+
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        row, other = _row(b, segments.rows), b.loop(place + 1)
+        wanted = b.loop(place).cast(arith.IndexCastOp, i32)
+
+        def rank(at: Value) -> Value:
+            return b.load_at(ranks, [*row, other, at])
+
+        at = bisected(b, b.constant(0, index), b.constant(length, index), length, lambda at: rank(at) < wanted)
+        found = b.guarded(at < length, lambda: rank(at).equals(wanted), b.constant(0, i1))
+        first = (other * length).cast(arith.IndexCastOp, i32)
+        return b.guarded(found, lambda: b.load_at(segments.order, [*row, other, at]) + first, b.constant(0, i32))
+
+    return KernelSpec(
+        (*segments.rows, segments.extent),
+        (),
+        i32,
+        compute,
+        reduced=(segments.count,),
+        gathered=[ranks.buffer, segments.order.buffer],
+        combine=arith.AddiOp,
+        location=op.location,
+    )

@@ -1,0 +1,40 @@
+"""Scalar code that compares keys and searches sorted ones: of sorts, and of scatters that sort."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Attribute
+
+from tensorgrad.dialects.tg.base import is_float
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import StageBody
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import predicate
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import View
+from tensorgrad.passes.scalars import Value
+
+
+def position_at(b: StageBody, order: View | None, row: Sequence[Value], at: Value) -> Value:
+    """Returns where in its row the element stands that comes at `at` in an order."""
+    return at if order is None else b.load_at(order, [*row, at]).as_index()
+
+
+def keeps_order(left: Value, right: Value, element: Attribute, descending: bool) -> Value:
+    """Returns whether `left` may stand in front of `right`; NaN is larger than every number."""
+    ordered = left.compare(predicate("ge" if descending else "le", element), right)
+    if not is_float(element):
+        return ordered
+    largest = left if descending else right
+    return ordered | largest.compare("une", largest)
+
+
+def bisected(b: StageBody, low: Value, high: Value, most: int, rises: Callable[[Value], Value]) -> Value:
+    """Returns the first place in `[low, high)`, an interval of at most `most`, where `rises` no longer holds."""
+    no = b.constant(0, i1)
+    for _ in range(most.bit_length()):
+        middle = (low + high) // 2
+        up = b.guarded(low < high, partial(rises, middle), no)
+        low = b.select(up, middle + 1, low)
+        high = b.select(up, high, middle)
+    return low
