@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import StageBody
-from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import predicate
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import index, predicate
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import View
 from tensorgrad.passes.scalars import Value
 
@@ -38,3 +38,18 @@ def bisected(b: StageBody, low: Value, high: Value, most: int, rises: Callable[[
         low = b.select(up, middle + 1, low)
         high = b.select(up, high, middle)
     return low
+
+
+def counted(b: StageBody, length: int, rises: Callable[[Value], Value]) -> Value:
+    """Returns at how many of the first places in `[0, length)` `rises` holds, without conditions around what it reads.
+
+    Args:
+        b: The body.
+        length: A power of two.
+        rises: Holds at the first places alone; is asked about places in the interval.
+    """
+    found, step = b.constant(0, index), length // 2
+    while step:
+        found = b.select(rises(found + (step - 1)), found + step, found)
+        step //= 2
+    return b.select(rises(found), found + 1, found)

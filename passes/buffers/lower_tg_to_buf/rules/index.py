@@ -35,7 +35,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.rules.segments import (
 )
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.sort import in_segments, sorted_positions
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, predicate, storage
-from tensorgrad.passes.buffers.lower_tg_to_buf.searching import bisected, position_at
+from tensorgrad.passes.buffers.lower_tg_to_buf.searching import bisected, counted, position_at
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View, through
 from tensorgrad.passes.scalars import Value
 
@@ -213,8 +213,7 @@ def _segment_starts(keys: Segments, extent: int, element: Attribute, op: TensorO
         def rises(at: Value) -> Value:
             return b.load_at(keys.ordered, [*row, at]).compare(predicate("lt", element), wanted)
 
-        low, high = b.constant(0, index), b.constant(keys.length, index)
-        return bisected(b, low, high, keys.length, rises).cast(arith.IndexCastOp, i32)
+        return counted(b, keys.length, rises).cast(arith.IndexCastOp, i32)
 
     grid = (*keys.rows, keys.count, extent + 1)
     return KernelSpec(grid, (), i32, compute, gathered=[keys.ordered.buffer], location=op.location)

@@ -20,8 +20,8 @@ from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.storage import bindings_of, chunk_bytes
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit
-from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import index, storage
-from tensorgrad.passes.buffers.lower_tg_to_buf.searching import bisected, keeps_order
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.searching import counted, keeps_order
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import View
 from tensorgrad.passes.scalars import Value
 
@@ -171,8 +171,7 @@ def _ranks(segments: Segments, element: Attribute, descending: bool, op: TensorO
             stays = keeps_order(its, key, element, descending)
             return b.select(other < mine, stays, keeps_order(key, its, element, descending) ^ 1)
 
-        counted = bisected(b, b.constant(0, index), b.constant(length, index), length, before)
-        return b.select(other.equals(mine), within, counted).cast(arith.IndexCastOp, i32)
+        return b.select(other.equals(mine), within, counted(b, length, before)).cast(arith.IndexCastOp, i32)
 
     gathered = list(dict.fromkeys([segments.keys.buffer, segments.order.buffer, segments.ordered.buffer]))
     return KernelSpec(
@@ -198,7 +197,7 @@ def _positions(segments: Segments, ranks: View, op: TensorOp) -> KernelSpec:
         def rank(at: Value) -> Value:
             return b.load_at(ranks, [*row, other, at])
 
-        at = bisected(b, b.constant(0, index), b.constant(length, index), length, lambda at: rank(at) < wanted)
+        at = counted(b, length, lambda at: rank(at) < wanted)
         found = b.guarded(at < length, lambda: rank(at).equals(wanted), b.constant(0, i1))
         first = (other * length).cast(arith.IndexCastOp, i32)
         return b.guarded(found, lambda: b.load_at(segments.order, [*row, other, at]) + first, b.constant(0, i32))
