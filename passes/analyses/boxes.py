@@ -230,7 +230,11 @@ class Boxes:
         )
 
     def _table_of(self, stage: Stage) -> memref.LoadOp | None:
-        """Returns the load from the largest buffer whose only access is a load at an index that is computed early."""
+        """Returns the load whose buffer counts as the table.
+
+        Of the loads at indices that are computed early, each the only access to its buffer, it is the one of which a
+        single iteration may access the most elements.
+        """
         loads: dict[SSAValue, list[memref.LoadOp]] = {}
         for load in stage.loads():
             if load.memref in self._windows:
@@ -240,7 +244,8 @@ class Boxes:
         keys = [_key(value) for value in self._parts.inputs]
         found = [load for load in found if keys.count(_key(load.memref)) == 1]
         found = [load for load in found if carrier_of(load, stage.body) is not None]
-        return max(found, key=lambda load: math.prod(shape_of(load.memref)), default=None)
+        ranges = Ranges(_indices([(0, 0)] * len(stage.extents)))
+        return max(found, key=lambda load: _extent(_loaded(load, ranges)), default=None)
 
 
 def is_window(value: SSAValue) -> bool:

@@ -43,6 +43,16 @@ X, Y = normal(200, 60), normal(200, 61)[:, :60].copy()
 SUMMANDS = np.abs(X)
 """Terms of one sign: their sums in any order agree to a few ulp."""
 
+TIED = np.round(normal(4500) * 8) / 8
+"""Many equal numbers, and what is larger or smaller than all others."""
+TIED[[5, 4200]], TIED[[7, 4300]], TIED[[9, 2000]] = np.nan, np.inf, -np.inf
+
+WHOLE = rows(2500) - 50
+WHOLE[[3, 2400]], WHOLE[[4, 2300]] = 2**31 - 1, -(2**31)
+
+MANY = (rows(2700) * 17 % 103).astype(np.int32)
+"""Indices of which some are outside of what is made of a hundred."""
+
 EXACT: dict[str, tuple[Callable[..., Any], tuple[NumpyArray, ...], int]] = {
     "max over rows": (lambda x: tg.max(x, 0), (X,), 2),
     "max": (tg.max, (X,), 2),
@@ -62,6 +72,18 @@ EXACT: dict[str, tuple[Callable[..., Any], tuple[NumpyArray, ...], int]] = {
     "along an axis": (lambda x, at: tg.take_along_axis(x, at[:, None], 1), (X, rows(200) % 60), 3),
     "max pool": (lambda x: tg.max_pool(x, 2), (normal(4, 7, 26, 26),), 4),
     "sort": (lambda x: tg.sort(x, 1), (X,), 40),
+    "sort over rows": (lambda x: tg.sort(x, 0), (X,), 141),
+    "argsort": (tg.argsort, (TIED,), 45),
+    "argsort falling": (lambda x: tg.argsort(x, descending=True), (TIED,), 45),
+    "argsort of integers": (lambda x: tg.argsort(x, descending=True), (WHOLE,), 21),
+    "argsort of long rows": (lambda x: tg.argsort(x, 1), (TIED.reshape(3, 1500).view(np.uint32),), 22),
+    "top k": (lambda x: tg.top_k(x, 9), (TIED,), 47),
+    "scatter of integers": (lambda x, u, at: x.at[at].add(u), (MANY * 3, MANY + 5, MANY), 23),
+    "scatter along rows": (
+        lambda x, at, u: tg.scatter_add(x, 0, at, u),
+        (rows(90, 9), (MANY % 90).reshape(300, 9), MANY.reshape(300, 9)),
+        12,
+    ),
 }
 """Functions that only move and compare values, so their results equal numpy's, bit for bit."""
 
@@ -76,6 +98,7 @@ ROUNDED: dict[str, tuple[Callable[..., Any], tuple[NumpyArray, ...], int]] = {
     "gather outside": (flat_gather, (X, np.concatenate([rows(97), [250, -1, 9999, -300]]).astype(np.int32)), 14),
     "scatter": (embedding_gradient, (X, rows(50)), 17),
     "scatter of many": (embedding_gradient, (X, rows(300)), 76),
+    "scatter by segments": (embedding_gradient, (normal(100, 4), MANY), 30),
     "product": (lambda x, y: x @ y, (SUMMANDS, np.abs(normal(60, 90))), 13),
     "product over rows": (lambda x, y: tg.swapaxes(x, 0, 1) @ y, (SUMMANDS, np.abs(Y)), 7),
     "running sum": (lambda x: tg.cumsum(x, 0), (SUMMANDS,), 62),
@@ -105,7 +128,17 @@ def test_a_kernel_is_divided_for_a_device(device: WebGPUDevice, name: str) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["argmax", "concat", "gather", "sum over rows", "scatter of many", "product over rows"]
+    "name",
+    [
+        "argmax",
+        "concat",
+        "gather",
+        "sum over rows",
+        "scatter of many",
+        "product over rows",
+        "argsort",
+        "scatter by segments",
+    ],
 )
 def test_a_kernel_is_divided_for_a_software_adapter(device: WebGPUDevice, name: str) -> None:
     function, inputs, kernels = CASES[name]
@@ -123,7 +156,9 @@ def test_parts_read_nothing_that_is_not_defined(name: str) -> None:
             assert_same(found, wanted, 5e-6, key)
 
 
-@pytest.mark.parametrize(("name", "part"), [("gather", -2), ("sum over rows", -1), ("product over rows", -1)])
+@pytest.mark.parametrize(
+    ("name", "part"), [("gather", -2), ("sum over rows", -1), ("product over rows", -1), ("argsort", -1)]
+)
 def test_a_lost_part_is_found(name: str, part: int) -> None:
     """The checks above can fail: without one of the parts, values are missing."""
     module, expected, names, inputs = lowered(name, NARROW)
@@ -136,8 +171,8 @@ def test_a_lost_part_is_found(name: str, part: int) -> None:
 
 
 def test_what_no_division_helps_is_refused() -> None:
-    """Sorting columns compares pairs at computed positions, which may be in different windows."""
-    module = traced(lambda x: tg.sort(x, 0), (X,))
-    message = r"the kernel made at \S*test_divided_kernels.py:\d+ needs 36 bindings, narrow has 8; a tensor of "
-    with pytest.raises(DiagnosticException, match=message + r"memref<60x200xi32> alone takes 12, for its 48000 bytes"):
-        compiled(module, NARROW)
+    """Each part needs a window of four buffers, whose elements are chosen by values in other buffers."""
+    target = replace(NARROW, max_storage_buffers_per_shader_stage=3)
+    message = r"the kernel made at \S*test_divided_kernels.py:\d+ needs \d+ bindings, narrow has 3; a tensor of "
+    with pytest.raises(DiagnosticException, match=message + r"memref<5x1024xi32> alone takes 5, for its 20480 bytes"):
+        compiled(traced(lambda x: tg.argsort(x), (TIED,)), target)
