@@ -350,6 +350,14 @@ def fold_of(stage: Stage) -> Block:
     return block
 
 
+def erase_stages(whole: Parts) -> None:
+    """Erases the stages of a kernel that others were made from."""
+    for stage in whole.stages:
+        for op in reversed(list(stage.body.ops)):
+            op.detach()
+            op.erase()
+
+
 def erase_unused(stage: Stage) -> None:
     """Erases the ops and reads of a stage that no result depends on: bodies have no side effects."""
     _erase_unused_ops(stage.body)

@@ -19,7 +19,7 @@ from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.boxes import Boxes
 from tensorgrad.passes.analyses.cuts import Cut, cuts_of
-from tensorgrad.passes.analyses.stages import Parts, Stage, new_local, put_together, take_apart
+from tensorgrad.passes.analyses.stages import Parts, Stage, erase_stages, new_local, put_together, take_apart
 from tensorgrad.passes.analyses.storage import accesses_of, bindings_of, count_bindings, is_scalar_view
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.boxed_parts import BoxedParts
@@ -169,7 +169,7 @@ class _Cutting:
                     self._number_value(view)
             parts = BoxedParts(whole, boxes, self._view)
             self._replace(kernel, (parts.part(box) for box in found))
-        _erase(whole)
+        erase_stages(whole)
         return found is not None
 
     def _replace(self, kernel: KernelOp, parts: Iterable[Parts]) -> None:
@@ -187,7 +187,7 @@ class _Cutting:
         extent = whole.grid[cut.axis]
         starts = range(0, extent, cut.step)
         self._replace(kernel, (self._part(whole, cut, start, min(cut.step, extent - start)) for start in starts))
-        _erase(whole)
+        erase_stages(whole)
 
     def _part(self, whole: Parts, cut: Cut, start: int, count: int) -> Parts:
         """Returns the part of a kernel that runs iterations `[start, start + count)` of the loop that is cut."""
@@ -226,14 +226,6 @@ class _Cutting:
         if VALUE not in view.attributes:
             view.attributes[VALUE] = IntegerAttr(self._values, i64)
             self._values += 1
-
-
-def _erase(whole: Parts) -> None:
-    """Erases the stages of a kernel that has been replaced."""
-    for stage in whole.stages:
-        for op in reversed(list(stage.body.ops)):
-            op.detach()
-            op.erase()
 
 
 def _run_iterations(stage: Stage, axis: int, start: int, count: int, moved: Mapping[SSAValue, SSAValue]) -> None:

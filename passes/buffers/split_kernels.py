@@ -8,18 +8,19 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, ModuleOp, UnknownLoc, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.buf import KernelOp, element_of, shape_of
+from tensorgrad.dialects.buf import Buffer, KernelOp, ViewOp, buffer_bytes, buffer_type, element_of, row_of, shape_of
 from tensorgrad.dialects.tg.base import is_float
+from tensorgrad.passes.analyses.boxes import Boxes
 from tensorgrad.passes.analyses.cuts import fits
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls
 from tensorgrad.passes.analyses.liveness import allocated
-from tensorgrad.passes.analyses.stages import Parts, Stage, erase_unused, put_together, take_apart
+from tensorgrad.passes.analyses.stages import Parts, Stage, erase_stages, erase_unused, put_together, take_apart
 from tensorgrad.passes.analyses.storage import Bindings, accesses_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -32,8 +33,9 @@ class SplitKernelsPass(LevelPass):
     Expects functions of `buf` between `fuse` and `schedule`. Guarantees the same results. A kernel of several stages is
     split between two of them, and the locals that both parts use become buffers. A kernel of one stage that chooses its
     operand by conditions, as `concat` does, is split among the branches: a first kernel reads some of the operands, and
-    a second one reads its result in their place. A kernel that still needs too many bindings stays as it is;
-    `lower-buf-to-wgsl` rejects it unless `plan-memory` places its buffers in one arena.
+    a second one reads its result in their place. It stays whole if its buffers are larger than a binding and
+    `cut-grids` can divide it into parts that each need few bindings. A kernel that still needs too many bindings stays
+    as it is; `lower-buf-to-wgsl` rejects it unless `plan-memory` places its buffers in one arena.
 
     Attributes:
         target: The device: how many bindings a kernel may have, and how large they may be.
@@ -63,6 +65,8 @@ class _Splitting:
         for kernel in [op for op in self.block.ops if isinstance(op, KernelOp)]:
             if kernel.single is not None or kernel.schedule is not None or self._fits(kernel):
                 continue
+            if self._is_divided(kernel):
+                continue
             for piece in self._pieces(take_apart(kernel)):
                 self.block.insert_op_before(put_together(piece), kernel)
             kernel.detach()
@@ -77,6 +81,25 @@ class _Splitting:
 
     def _fits(self, kernel: KernelOp) -> bool:
         return fits(self.bindings, kernel.extents, lambda: accesses_of(kernel), kernel.operands)
+
+    def _is_divided(self, kernel: KernelOp) -> bool:
+        """Returns whether `cut-grids` can divide a kernel of one stage into boxes: if no two of its buffers overlap."""
+        target, values = self.bindings.target, list(kernel.operands)
+        sizes = [buffer_bytes(cast(Buffer, value.type)) for value in values]
+        if len(kernel.stages) > 1 or max(sizes) <= target.max_storage_buffer_binding_size:
+            return False
+        moved = self.bindings.limit < target.max_storage_buffers_per_shader_stage  # by loops
+        if moved or any(value in self.bindings.in_place or row_of(value) is not None for value in values):
+            return False
+        arenas = Block(arg_types=[buffer_type([size], i8) for size in sizes])
+        copy = kernel.clone()
+        for number, (arena, value) in enumerate(zip(arenas.args, values, strict=True)):
+            copy.operands[number] = ViewOp.of(arena, 0, cast(Buffer, value.type)).result
+        whole = take_apart(copy)
+        copy.erase()
+        found = Boxes(whole, target, self.bindings.limit).divided()
+        erase_stages(whole)
+        return found is not None
 
     def _parts_fit(self, parts: Parts) -> bool:
         buffers = [*parts.inputs, *parts.outputs]

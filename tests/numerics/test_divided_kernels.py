@@ -67,6 +67,7 @@ EXACT: dict[str, tuple[Callable[..., Any], tuple[NumpyArray, ...], int]] = {
     "reshape": (lambda x, y: tg.reshape(x, (60, 200)) * y, (X, normal(60, 200)), 6),
     "concat": (lambda *parts: tg.concat(parts), (X, Y), 6),
     "concat of columns": (lambda *parts: tg.concat(parts, 1), tuple(normal(60, 60 + i) for i in range(5)), 7),
+    "concat of nine": (lambda *parts: tg.concat(parts), tuple(normal(100 + i, 20) for i in range(9)), 12),
     "gather": (tg.embedding, (X, rows(20)), 4),
     "gather of many": (tg.embedding, (X, rows(300)), 21),
     "along an axis": (lambda x, at: tg.take_along_axis(x, at[:, None], 1), (X, rows(200) % 60), 3),
