@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import TypeAlias, cast
@@ -24,6 +25,9 @@ Span: TypeAlias = tuple[int, int]
 
 Box: TypeAlias = tuple[Span, ...]
 """The iterations of each loop that can be divided; if there is a table, its elements come last."""
+
+ALL: Range = (0, sys.maxsize)
+"""The elements of a buffer that is needed as a whole."""
 
 LEAST_PARTS = 4
 """The number of parts up to which dividing one loop is accepted without trying to divide two."""
@@ -65,6 +69,7 @@ class Boxes:
             for one in buffers
             if is_window(one) and (_key(one) in written or bindings_of(_view(one).size, target) > 1)
         }
+        self._bound = {one for one in buffers if one not in self._windows}
         self._known: dict[Box, int] = {}
         self.grid, self.own = len(parts.grid), 0
         self.table: memref.LoadOp | None = None
@@ -166,7 +171,8 @@ class Boxes:
     def spans(self, box: Box) -> dict[SSAValue, Span]:
         """Returns the elements of each buffer that a box needs; views of the same memory have the same span.
 
-        A buffer that is only read and fits one binding is needed whole, as is one that a loop moves.
+        A buffer that is only read and fits one binding is needed whole or not at all; one that a loop moves is needed
+        whole.
         """
         found: dict[Hashable, Span] = {}
         values: dict[SSAValue, Hashable] = {}
@@ -184,10 +190,11 @@ class Boxes:
             loops += [(0, extent - 1) for extent in stage.extents[divided:]]
             for value, position in self._positions[number]:
                 touch(value, *range_of_expression(position, loops))
+            for value, _ in (*stage.reads, *stage.writes):
+                if value in self._bound:
+                    touch(value, *ALL)
             self._touch_loads(stage.body, Ranges(_indices(loops)), touch, box)
-        whole = {value: (0, math.prod(shape_of(value))) for value in (*self._parts.inputs, *self._parts.outputs)}
-        small = {value: span for value, span in whole.items() if value not in self._windows}
-        return small | {value: found[key] for value, key in values.items()}
+        return {value: found[key] for value, key in values.items()}
 
     @cached_property
     def _positions(self) -> list[list[tuple[SSAValue, AffineExpr]]]:
@@ -210,6 +217,8 @@ class Boxes:
                         self._touch_loads(region.block, ranges.inside(op.cond, holds), touch, box)
             elif isinstance(op, scf.ForOp):
                 self._touch_loads(op.body.block, ranges.inside(), touch, box)
+            elif isinstance(op, memref.LoadOp) and op.memref in self._bound:
+                touch(op.memref, *ALL)
             elif isinstance(op, memref.LoadOp) and op.memref in self._windows:
                 low, high = _loaded(op, ranges)
                 if op is self.table:
