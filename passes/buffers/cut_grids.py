@@ -45,8 +45,9 @@ class CutGridsPass(LevelPass):
       each part handles the points, or the terms of a sum over such loads, whose index lies in its window.
 
     Kernels that share a dispatch with too many bindings run one after the other instead. A kernel that can't be divided
-    into small enough parts stays whole, such as a sort that compares elements at two computed indices, or attention;
-    `lower-buf-to-wgsl` rejects it unless its buffers lie in one arena that can be bound.
+    into small enough parts stays whole, such as one that reads more large tables at computed indices than it has
+    bindings, or attention; `lower-buf-to-wgsl` rejects it unless its buffers lie in one arena that can be bound. Sorts
+    are lowered to kernels that can be divided.
 
     Attributes:
         target: The device: how many bindings a kernel may have, their maximum size, and their alignment.
