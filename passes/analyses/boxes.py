@@ -27,7 +27,7 @@ Box: TypeAlias = tuple[Span, ...]
 """The iterations of each loop that can be divided; if there is a table, its elements come last."""
 
 ALL: Range = (0, sys.maxsize)
-"""The elements of a buffer that is needed as a whole."""
+"""Stands for all elements of a buffer."""
 
 LEAST_PARTS = 4
 """The number of parts up to which dividing one loop is accepted without trying to divide two."""

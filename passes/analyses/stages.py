@@ -351,7 +351,7 @@ def fold_of(stage: Stage) -> Block:
 
 
 def erase_stages(whole: Parts) -> None:
-    """Erases the stages of a kernel that others were made from."""
+    """Erases the stages of a kernel that has been replaced."""
     for stage in whole.stages:
         for op in reversed(list(stage.body.ops)):
             op.detach()

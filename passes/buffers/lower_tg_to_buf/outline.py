@@ -334,7 +334,7 @@ def set_slots(function: FuncOp, arguments: Sequence[Slot], results: Sequence[Slo
 
 
 def loops_of(function: FuncOp) -> int:
-    """Returns how many loops run a function."""
+    """Returns the number of loops around the calls of a function."""
     found = function.attributes.get(LOOPS)
     return found.value.data if isinstance(found, IntegerAttr) else 0
 

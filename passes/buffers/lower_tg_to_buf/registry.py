@@ -25,9 +25,9 @@ class Emit:
     """Emits an op's kernels, in order.
 
     Attributes:
-        append: Makes a kernel, and gives where its result lies.
-        target: The device.
-        bindings: How many bindings a kernel may have: what the device has, less one for each loop around the kernel.
+        append: Appends a kernel; returns a view of its result.
+        target: The target.
+        bindings: The most bindings of a kernel: the target's limit, less one for each loop around the kernel.
     """
 
     append: Callable[[KernelSpec], View]
@@ -35,7 +35,7 @@ class Emit:
     bindings: int
 
     def __call__(self, spec: KernelSpec) -> View:
-        """Makes a kernel, and gives where its result lies."""
+        """Appends a kernel; returns a view of its result."""
         return self.append(spec)
 
 

@@ -1,4 +1,4 @@
-"""Scalar code that compares keys and searches sorted ones: of sorts, and of scatters that sort."""
+"""Scalar code that compares keys and searches sorted ones, for sorts and for scatters that sort."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tensorgrad.passes.scalars import Value
 
 
 def position_at(b: StageBody, order: View | None, row: Sequence[Value], at: Value) -> Value:
-    """Returns where in its row the element stands that comes at `at` in an order."""
+    """Returns the position in its row of the element at `at` in an order."""
     return at if order is None else b.load_at(order, [*row, at]).as_index()
 
 
 def keeps_order(left: Value, right: Value, element: Attribute, descending: bool) -> Value:
-    """Returns whether `left` may stand in front of `right`; NaN is larger than every number."""
+    """Returns whether `left` may precede `right`; NaN is larger than every number."""
     ordered = left.compare(predicate("ge" if descending else "le", element), right)
     if not is_float(element):
         return ordered
@@ -30,7 +30,7 @@ def keeps_order(left: Value, right: Value, element: Attribute, descending: bool)
 
 
 def bisected(b: StageBody, low: Value, high: Value, most: int, rises: Callable[[Value], Value]) -> Value:
-    """Returns the first place in `[low, high)`, an interval of at most `most`, where `rises` no longer holds."""
+    """Emits a bisection: the first position in `[low, high)`, at most `most` long, where `rises` no longer holds."""
     no = b.constant(0, i1)
     for _ in range(most.bit_length()):
         middle = (low + high) // 2
@@ -41,12 +41,12 @@ def bisected(b: StageBody, low: Value, high: Value, most: int, rises: Callable[[
 
 
 def counted(b: StageBody, length: int, rises: Callable[[Value], Value]) -> Value:
-    """Returns at how many of the first places in `[0, length)` `rises` holds, without conditions around what it reads.
+    """Emits a bisection without branches: the number of positions in `[0, length)` where `rises` holds.
 
     Args:
         b: The body.
-        length: A power of two.
-        rises: Holds at the first places alone; is asked about places in the interval.
+        length: The length of the interval, a power of two.
+        rises: Emits the condition at a position of the interval. It holds on a prefix of the interval.
     """
     found, step = b.constant(0, index), length // 2
     while step:

@@ -203,7 +203,7 @@ def _segment_sums(
 
 
 def _segment_starts(keys: Segments, extent: int, element: Attribute, op: TensorOp) -> KernelSpec:
-    """For each number up to `extent`, how many keys of each sorted segment are below it."""
+    """Computes, for each number up to `extent`, how many keys of each sorted segment are below it."""
     place = len(keys.rows)
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
@@ -222,7 +222,7 @@ def _segment_starts(keys: Segments, extent: int, element: Attribute, op: TensorO
 def _sums_over_segments(
     op: TensorOp, updates: View, keys: Segments, starts: View, axis: int, rows: Sequence[int]
 ) -> KernelSpec:
-    """As `_segment_sums`, where keys are sorted in segments of their row: adds up what each segment names."""
+    """Like `_segment_sums`, for keys that are sorted in segments: adds up the sums over all segments of a row."""
     element, rank = element_of(op.results[0]), len(op.shape)
     result = f32 if element == f16 else storage(element)
 
@@ -264,15 +264,15 @@ def _summed(
     element: Attribute,
     emit: Emit,
 ) -> View:
-    """Sorts the positions of updates by the places that they name, and adds those of each place.
+    """Sorts the updates by their index, and sums those of equal indices.
 
     Args:
         op: The scatter.
-        updates: Has the result's axes, but positions along `axis`.
-        keys: The places that updates name; its axes are those in `rows` and the positions.
-        shape: Of the keys.
-        axis: The axis of the places.
-        rows: The result's axes that have keys of their own.
+        updates: The updates; their axes are the result's, but `axis` runs over the updates.
+        keys: The index of each update; the axes are `rows`, then that of the updates.
+        shape: The shape of the keys.
+        axis: The axis of the result that the indices refer to.
+        rows: The axes of the result along which the keys differ.
         element: The type of the keys.
         emit: Emits kernels.
     """

@@ -1,7 +1,8 @@
-"""Sorts in segments, for rows that no kernel can bind: each kernel sees to pairs of segments, which can be divided.
+"""Sorts rows that no kernel can bind, in segments.
 
-The elements of a row are sorted in segments of one length. For each of its elements, every segment says how many of its
-own stand before it, by bisection: the sum of these is the element's place in the row.
+The segments of a row have equal lengths, and each is sorted on its own. The rank of an element in its row is the sum,
+over all segments, of the number of elements that precede it, which bisection finds. Each kernel reads pairs of
+segments, so `cut-grids` can divide it.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.views import View
 from tensorgrad.passes.scalars import Value
 
 POSITION_BYTES = 4
-"""What an element of an order takes."""
+"""The bytes of an element of an order."""
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Rows whose segments are sorted. What is behind a row's end is as large as can be, and so last.
+    """Rows whose segments are sorted. The last segment is padded with keys that sort last.
 
     Attributes:
-        rows: The axes of the tensor before the one that is sorted.
-        extent: How many elements a row has.
-        count: How many segments a row has; an axis of the following, behind the rows'.
-        length: How many elements a segment has; their last axis.
-        keys: The elements.
-        order: The positions in its segment that sort each.
-        ordered: The elements as they are sorted.
+        rows: The extents of the axes before the one that is sorted.
+        extent: The number of elements of a row.
+        count: The number of segments of a row.
+        length: The number of elements of a segment.
+        keys: The keys, of shape `[*rows, count, length]`.
+        order: For each segment, the positions in it that sort its keys; of the same shape.
+        ordered: The keys in that order; of the same shape.
     """
 
     rows: tuple[int, ...]
@@ -53,17 +54,17 @@ class Segments:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents of the segments' elements."""
+        """The shape of the keys."""
         return (*self.rows, self.count, self.length)
 
 
 def is_bound(shape: Sequence[int], element: Attribute, emit: Emit) -> bool:
-    """Returns whether one kernel can bind some keys and two orders of them, however it accesses them."""
+    """Returns whether one kernel can bind all keys of a shape and two orders of them."""
     return _needed(shape, element, emit, 0) <= emit.bindings
 
 
 def is_bound_by_rows(shape: Sequence[int], element: Attribute, emit: Emit) -> bool:
-    """Returns whether one kernel can bind a row of some keys and of two orders, wherever the row starts."""
+    """Returns whether one kernel can bind a row of the keys and of two orders, wherever the row starts."""
     return _needed(shape[-1:], element, emit, emit.target.min_storage_buffer_offset_alignment) <= emit.bindings
 
 
@@ -76,13 +77,13 @@ def _needed(shape: Sequence[int], element: Attribute, emit: Emit, before: int) -
 
 
 def segment_length(extent: int, element: Attribute, emit: Emit, beside: int = 0) -> int:
-    """Returns how long segments are, a power of two.
+    """Returns the length of segments, a power of two.
 
     Args:
-        extent: How many elements a row has.
+        extent: The number of elements of a row.
         element: The type of the keys.
-        emit: Has the device.
-        beside: The bytes that lie beside each key elsewhere, in what a kernel binds together with three buffers.
+        emit: Has the target.
+        beside: The bytes per key of a further buffer that a kernel binds together with three others.
     """
     most = chunk_bytes(emit.target)
     wide = max(emit.bindings - 3, 1) * most - emit.target.min_storage_buffer_offset_alignment
@@ -95,7 +96,7 @@ def segment_length(extent: int, element: Attribute, emit: Emit, beside: int = 0)
 
 
 def copied(keys: View, rows: Sequence[int], extent: int, element: Attribute, emit: Emit, op: TensorOp) -> View:
-    """Returns rows of keys that lie behind each other in memory: the view itself, or a copy."""
+    """Returns keys whose rows are contiguous: the view itself, or a copy."""
     shape = (*rows, extent)
     if affine.is_identity(keys.map) and shape_of(keys.buffer) == shape:
         return keys
@@ -105,7 +106,7 @@ def copied(keys: View, rows: Sequence[int], extent: int, element: Attribute, emi
 def divided(
     keys: View, shape: Sequence[int], length: int, element: Attribute, descending: bool, emit: Emit, op: TensorOp
 ) -> View:
-    """Returns the keys of a shape in segments of a length; those behind the end of a row sort last."""
+    """Returns the keys in segments, the last of which is padded with keys that sort last."""
     rows, extent = tuple(shape[:-1]), shape[-1]
     count = -(-extent // length)
 
@@ -122,7 +123,7 @@ def divided(
 
 
 def _last(element: Attribute, descending: bool) -> float:
-    """Returns a key that no other stands behind, unless it is equal."""
+    """Returns a key that no other key follows, except equal ones."""
     if is_float(element):
         return float("-inf") if descending else float("nan")
     bits = cast(IntegerType, element).bitwidth
@@ -154,10 +155,10 @@ def _row(b: StageBody, rows: Sequence[int]) -> list[Value]:
 
 
 def _ranks(segments: Segments, element: Attribute, descending: bool, op: TensorOp) -> KernelSpec:
-    """Returns how many elements of its row stand before each of a sorted segment: the sum over all segments.
+    """Computes, for each element of a sorted segment, how many elements of its row precede it.
 
-    The element is found among the unsorted keys, which are another buffer than the sorted ones, so that a part of this
-    kernel needs a window of each.
+    The element is read from the unsorted keys and compared with the sorted ones: these are different buffers, so a part
+    of the kernel binds one window of each.
     """
     place, length = len(segments.rows), segments.length
 
@@ -187,7 +188,7 @@ def _ranks(segments: Segments, element: Attribute, descending: bool, op: TensorO
 
 
 def _positions(segments: Segments, ranks: View, op: TensorOp) -> KernelSpec:
-    """Returns the position of the element that has each place's rank: one segment has it, the others add zero."""
+    """Computes, for each rank, the position of its element: one segment contains it, the others add 0."""
     place, length = len(segments.rows), segments.length
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:

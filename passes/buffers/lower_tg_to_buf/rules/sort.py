@@ -41,7 +41,7 @@ def _argsort(op: sort.ArgsortOp, operands: Sequence[Lowered], emit: Emit) -> Low
 def sorted_positions(
     keys: View, shape: Sequence[int], element: Attribute, descending: bool, emit: Emit, op: TensorOp
 ) -> View:
-    """Returns the positions that sort the last axis of a view of `shape`, by kernels that can be bound or divided."""
+    """Returns the positions that sort the last axis of a view of `shape`, in kernels that can be bound or divided."""
     if segments.is_bound(shape, element, emit):
         return _merged_runs(keys, shape, element, descending, emit, op)
     if segments.is_bound_by_rows(shape, element, emit):
@@ -56,7 +56,7 @@ def sorted_positions(
 def in_segments(
     keys: View, shape: Sequence[int], length: int, element: Attribute, descending: bool, emit: Emit, op: TensorOp
 ) -> segments.Segments:
-    """Sorts segments of so many elements of each row."""
+    """Sorts segments of `length` elements of each row."""
     keys = segments.divided(keys, shape, length, element, descending, emit, op)
     rows, count = tuple(shape[:-1]), -(-shape[-1] // length)
     inner = (*rows, count, length)
@@ -68,7 +68,7 @@ def in_segments(
 def _merged_runs(
     keys: View, shape: Sequence[int], element: Attribute, descending: bool, emit: Emit, op: TensorOp
 ) -> View:
-    """Returns the positions that sort the last axis of a view of `shape`: runs are ranked, then merge in pairs."""
+    """Returns the positions that sort the last axis of a view of `shape`: runs are ranked, then merged in pairs."""
     order: View | None = None
     run = _ranked_run(shape)
     if run > 1:
