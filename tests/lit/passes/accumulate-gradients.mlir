@@ -5,14 +5,14 @@
 // RUN: not tg-opt %s --split-input-file -p 'accumulate-gradients' 2>&1 | filecheck %s --check-prefix MISSING
 // RUN: not tg-opt %s --split-input-file -p 'accumulate-gradients{steps=2},accumulate-gradients{steps=2}' 2>&1 | filecheck %s --check-prefix TWICE
 
-// Gradients become means, which an optimizer takes; or sums, which start with the first micro-batch.
+// The last micro-batch returns mean gradients; the others (SUM) add theirs to sums, which the first one resets.
 func.func @step(%w: tensor<2xf32> {tg.name = "w", tg.role = "parameter"}, %g: tensor<2xf32>, %l: tensor<f32>) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}, tensor<2xf32> {tg.name = "w", tg.role = "gradient"}) {
   func.return %l, %g : tensor<f32>, tensor<2xf32>
 }
 
 // -----
 
-// Sums and means of half floats are f32.
+// Gradients in f16 are accumulated in f32, and their mean remains f32.
 func.func @step(%w: tensor<2xf16> {tg.name = "w", tg.role = "parameter"}, %g: tensor<2xf16>) -> (tensor<2xf16> {tg.name = "w", tg.role = "gradient"}) {
   func.return %g : tensor<2xf16>
 }

@@ -3,8 +3,8 @@
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, clip_norm=0)"}' 2>&1 | filecheck %s --check-prefix ERROR
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, groups={\"a\": {\"colour\": 1}})"}' 2>&1 | filecheck %s --check-prefix SETTING
 
-// The norm is that of all gradients, in one row; the learning rate is a formula. Parameters that decay come first, as
-// rows of their own; the update of a parameter that is alone in its group needs no row.
+// The global norm is taken over one row of all gradients; the learning rate is a formula. `a` and `c`, which decay,
+// come first and are updated together; `b`, alone in its group, is updated without packing.
 func.func @loss(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<f32> {tg.name = "b", tg.role = "parameter"}, %ga: tensor<2xf32>, %gb: tensor<f32>, %c: tensor<3xf32> {tg.name = "c", tg.role = "parameter"}, %gc: tensor<3xf32>) -> (tensor<2xf32> {tg.name = "a", tg.role = "gradient"}, tensor<f32> {tg.name = "b", tg.role = "gradient"}, tensor<3xf32> {tg.name = "c", tg.role = "gradient"}) {
   func.return %ga, %gb, %gc : tensor<2xf32>, tensor<f32>, tensor<3xf32>
 }

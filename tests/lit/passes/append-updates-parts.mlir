@@ -3,7 +3,7 @@
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer=sgd},trace-optimizer{optimizer=adam parameters="b"},append-updates' 2>&1 | filecheck %s --check-prefix TWICE
 
 // TWICE: tg-opt: error: append-updates: @loss: two optimizers update 'b'
-// Several optimizers, one for each part of the parameters; its scalars are called by what the host calls its settings.
+// Each optimizer updates a subset of the parameters; the prefix `host` keeps the names of their scalars apart.
 func.func @loss(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<2xf32> {tg.name = "b", tg.role = "parameter"}) -> (tensor<2xf32> {tg.name = "a", tg.role = "gradient"}, tensor<2xf32> {tg.name = "b", tg.role = "gradient"}) {
   func.return %b, %a : tensor<2xf32>, tensor<2xf32>
 }

@@ -2,14 +2,14 @@
 // RUN: not tg-opt %s --split-input-file -p 'trace-optimizer{optimizer=adam function=step}' 2>&1 | filecheck %s --check-prefix ROLES
 // RUN: not tg-opt %s --split-input-file -p 'append-updates' 2>&1 | filecheck %s --check-prefix EMPTY
 
-// All state of one kind comes before that of the next, then the scalars; updates come in the same order.
+// New arguments are grouped by kind: all first moments, all second moments, then scalars. Updates have the same order.
 func.func @loss(%a: tensor<f32> {tg.name = "a", tg.role = "parameter"}, %ga: tensor<f32>, %l: tensor<f32>) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}, tensor<f32> {tg.name = "a", tg.role = "gradient"}) {
   func.return %l, %ga : tensor<f32>, tensor<f32>
 }
 
 // -----
 
-// Two parameters, one of half floats: its state and arithmetic are f32.
+// Two parameters: the f16 one has f32 state and is updated in f32, then rounded.
 func.func @loss(%a: tensor<2xf16> {tg.name = "a", tg.role = "parameter"}, %b: tensor<f32> {tg.name = "b", tg.role = "parameter"}, %ga: tensor<2xf16>, %gb: tensor<f32>) -> (tensor<2xf16> {tg.name = "a", tg.role = "gradient"}, tensor<f32> {tg.name = "b", tg.role = "gradient"}) {
   func.return %ga, %gb : tensor<2xf16>, tensor<f32>
 }

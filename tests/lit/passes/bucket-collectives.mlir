@@ -7,8 +7,8 @@
 
 // EMPTY: bucket-collectives: bucket-bytes must be at least 1, got 0
 
-// Sums that don't wait for each other are exchanged as a row, in the order in which what computes them runs: `%1` is
-// there first, since the product by `%s` runs along with the contraction. A maximum is exchanged on its own.
+// Independent sums are packed into one row and all-reduced together, in the order in which their operands become ready:
+// the product by `%s` first, since it fuses into the contraction, then `%1`. A maximum is all-reduced separately.
 func.func @small(%x: tensor<4x3xf32>, %y: tensor<4x5xf32>, %s: tensor<3x5xf32>) -> (tensor<3x5xf32>, tensor<f32>, tensor<3xf32>) {
   %0 = tg.dot_general %x, %y lhs_batch = [] rhs_batch = [] lhs_contracting = [0] rhs_contracting = [0] : tensor<4x3xf32>, tensor<4x5xf32>
   %1 = tg.sum %x axes = [0, 1] : tensor<4x3xf32>
@@ -42,8 +42,8 @@ func.func @small(%x: tensor<4x3xf32>, %y: tensor<4x5xf32>, %s: tensor<3x5xf32>) 
 // LIMIT-NEXT:   %5 = tg.all_reduce %1 reduction = "sum" size = 2 : tensor<f32>
 // LIMIT-NEXT:   %6 = tg.all_reduce %2 reduction = "max" size = 2 : tensor<3xf32>
 
-// A row that is larger than a bucket is exchanged in runs of its tensors, and is a row of what becomes of them. A run ends
-// where a reader's slice begins, too.
+// A row larger than a bucket is split into runs of its tensors, which are all-reduced separately and packed again. A
+// run also ends where a use slices the row, here at element 192.
 func.func @row(%a: tensor<64xf32>, %b: tensor<64xf32>, %c: tensor<64xf32>, %d: tensor<3xf32>) -> (tensor<f32>, tensor<192xf32>, tensor<64xf32>) {
   %0 = tg.pack %a, %b, %c, %d offsets = [0, 64, 128, 192] size = 256 : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<3xf32>
   %1 = tg.all_reduce %0 reduction = "sum" size = 2 : tensor<256xf32>
@@ -65,7 +65,7 @@ func.func @row(%a: tensor<64xf32>, %b: tensor<64xf32>, %c: tensor<64xf32>, %d: t
 // ROW-NEXT:   %7 = tg.slice %4 start = [0] stop = [192]
 // ROW-NEXT:   %8 = tg.slice %4 start = [192] stop = [256]
 
-// What an exchange has to wait for is in an earlier round. A row that is exchanged with others becomes a part of theirs.
+// A collective that depends on another is in a later round. A row of `tg.pack` is flattened into that of its bucket.
 func.func @rounds(%a: tensor<64xf32>, %b: tensor<2xf32>) -> (tensor<2xf32>, tensor<128xf32>) {
   %0 = tg.all_reduce %b reduction = "sum" size = 2 : tensor<2xf32>
   %1 = tg.mul %0, %b : tensor<2xf32>, tensor<2xf32>
@@ -84,7 +84,7 @@ func.func @rounds(%a: tensor<64xf32>, %b: tensor<2xf32>) -> (tensor<2xf32>, tens
 // ROUNDS-NEXT:   %5 = tg.slice %3 start = [64] stop = [192] step = [1] : tensor<192xf32>
 // ROUNDS-NEXT:   func.return %4, %5
 
-// A function with a loop stays as it is.
+// A function with a loop is left unchanged.
 func.func @loop(%a: tensor<64xf32>, %b: tensor<2xf32>) -> (tensor<64xf32>, tensor<2xf32>) {
   %0 = tg.all_reduce %a reduction = "sum" size = 2 : tensor<64xf32>
   %1 = tg.all_reduce %b reduction = "sum" size = 2 : tensor<2xf32>

@@ -1,6 +1,6 @@
 // RUN: not tg-opt %s -p 'lower-tg-to-buf,buf-to-upstream' 2>&1 | filecheck %s
 
-// Upstream has no ops for loops over kernels: they are refused by name, before anything has changed.
+// Loops over kernels have no upstream equivalent: the pass rejects them by name, before anything has changed.
 // CHECK: buf-to-upstream: buf.run cannot be translated: loops and branches exist only at buf
 func.func @sums(%h: tensor<2xf32>, %x: tensor<8x2xf32>) -> tensor<2xf32> {
   %last = tg.scan () carry (%h) over (%x) length = 8 : (tensor<2xf32>, tensor<8x2xf32>) -> (tensor<2xf32>) {

@@ -6,7 +6,7 @@
 // TENSORS: buf-to-upstream expects a module at level buf or buf with a memory plan, this one is at level tg: run `lower-tg-to-buf` first
 // DISPATCHES: buf-to-upstream expects a module at level buf or buf with a memory plan, this one is at level wgsl: run it before `lower-buf-to-wgsl`
 
-// A reduction starts from what a stage of its own writes; constants are globals; after the plan, arguments are arenas.
+// A separate stage initializes a reduction; constants become globals; after `plan-memory`, the arguments are arenas.
 // CHECK:      "memref.global"() <{sym_name = "mean_constant0", type = memref<3xf32>
 // CHECK-NEXT: func.func @mean(%x: memref<4x3xf32>, %0: memref<4xf32>, %1: memref<4x3xf32>) {
 // CHECK-NEXT:   %2 = memref.get_global @mean_constant0 : memref<3xf32>
@@ -36,7 +36,7 @@ func.func @mean(%x: tensor<4x3xf32>) -> (tensor<4xf32>, tensor<4x3xf32>) {
 
 // -----
 
-// A value that only one kernel sees is allocated in front of its stages and freed behind them.
+// A local of a kernel becomes a buffer that is allocated before the kernel's stages and freed after them.
 // CHECK:      func.func @shared(%x: memref<4x3xf32>, %0: memref<4xf32>) {
 // CHECK:        %[[local:[0-9]+]] = memref.alloc() {alignment = 64 : i64} : memref<4xf32>
 // CHECK:        outs(%[[local]] : memref<4xf32>)

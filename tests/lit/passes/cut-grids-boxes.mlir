@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,schedule,plan-memory,cut-grids{target="{\"max_storage_buffer_binding_size\": 600, \"max_storage_buffers_per_shader_stage\": 4}"}' | filecheck %s
 
-// Two buffers of 3 KiB are five bindings and more each. No loop of the grid counts the rows that a sum reads, so its own
-// loop is divided: a part folds what it finds into what the one before has left.
+// A buffer of 3 KiB takes more bindings than the four allowed. No grid loop indexes the rows that are summed, so the
+// reduction's loop is cut: the second part adds its rows to the sum of the first.
 func.func @rows(%x: tensor<48x16xf32>) -> tensor<16xf32> {
   %0 = tg.sum %x axes = [0] : tensor<48x16xf32>
   func.return %0 : tensor<16xf32>
@@ -19,7 +19,7 @@ func.func @rows(%x: tensor<48x16xf32>) -> tensor<16xf32> {
 // CHECK: arith.addf
 // CHECK-NOT: buf.kernel
 
-// Where conditions are decided in a part, it neither computes nor binds what the others choose.
+// If a condition is constant over a part, the part neither computes nor binds the operands of the other branch.
 func.func @joined(%x: tensor<24x16xf32>, %y: tensor<24x16xf32>) -> tensor<48x16xf32> {
   %0 = tg.concat %x, %y axis = 0 : tensor<24x16xf32>, tensor<24x16xf32>
   func.return %0 : tensor<48x16xf32>
@@ -33,7 +33,7 @@ func.func @joined(%x: tensor<24x16xf32>, %y: tensor<24x16xf32>) -> tensor<48x16x
 // CHECK-NOT: scf.if
 // CHECK: func.return
 
-// An index that is computed names any row: a part sees to those of its own window, and keeps the rest.
+// A computed index may select any row: each part handles those in its own window, and keeps the other results.
 func.func @gathered(%x: tensor<48x16xf32>, %at: tensor<5xi32>) -> tensor<5x16xf32> {
   %0 = tg.take %x, %at axis = 0 : tensor<48x16xf32>, tensor<5xi32>
   func.return %0 : tensor<5x16xf32>

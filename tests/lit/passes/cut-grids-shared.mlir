@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,schedule,share-dispatches,plan-memory' | filecheck %s --check-prefix BEFORE
 // RUN: tg-opt %s -p 'lower-tg-to-buf,schedule,share-dispatches,plan-memory,cut-grids{target="{\"max_storage_buffer_binding_size\": 600, \"max_storage_buffers_per_shader_stage\": 4}"}' | filecheck %s
 
-// Each of the two sums has three bindings; in one dispatch they would have six.
+// Each of the two sums needs three bindings; together they need six, but there are four: their dispatch is dissolved.
 func.func @apart(%x: tensor<18x16xf32>, %y: tensor<18x16xf32>) -> (tensor<18xf32>, tensor<18xf32>) {
   %0 = tg.sum %x axes = [1] : tensor<18x16xf32>
   %1 = tg.sum %y axes = [1] : tensor<18x16xf32>

@@ -1,8 +1,8 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf{target="{\"max_storage_buffer_binding_size\": 4096, \"max_storage_buffers_per_shader_stage\": 5}"},schedule,plan-memory,cut-grids{target="{\"max_storage_buffer_binding_size\": 4096, \"max_storage_buffers_per_shader_stage\": 5}"}' | filecheck %s
 
-// Keys of three bindings, and two orders of them, are four more than a kernel has. Each part of the sums over segments
-// binds windows: of keys, their order and ranks where it runs, of the sorted keys where it counts. What one part has
-// counted, the next adds to.
+// The keys take three bindings, and with two orders nine, but a kernel has five: segments of 1024 keys are sorted. The
+// kernels that sum over segments are cut: each part binds windows of the keys, their order and ranks, and of the sorted
+// keys in which it counts, and adds to the sums of the part before it.
 func.func @sorted(%x: tensor<2500xi32>) -> tensor<2500xi32> {
   %0 = tg.argsort %x descending = 0 : tensor<2500xi32>
   func.return %0 : tensor<2500xi32>
@@ -15,8 +15,8 @@ func.func @sorted(%x: tensor<2500xi32>) -> tensor<2500xi32> {
 // CHECK: buf.kernel grid = [2500] ins(%{{.*}}, %{{.*}}, %{{.*}} : memref<1024xi32>, memref<1024xi32>, memref<2500xi32>) outs(%[[ORDER]] : memref<2500xi32>)
 // CHECK-NOT: buf.kernel
 
-// An order of nine short rows is bounded by its row, the updates that it names are not: these are the table, of which a
-// part sees to a window.
+// A computed index into the order stays in the row of a grid point, so a cut of the grid bounds it. The updates at the
+// indices of that order may be anywhere: they are the table, and each part handles those in a window.
 func.func @along(%u: tensor<300x9xi32>, %i: tensor<300x9xi32>) -> tensor<90x9xi32> {
   %0 = tg.scatter_add_along_axis %u, %i axis = 0 extent = 90 : tensor<300x9xi32>, tensor<300x9xi32>
   func.return %0 : tensor<90x9xi32>

@@ -5,8 +5,8 @@
 // LEVEL: cut-grids expects a module at level buf with a memory plan, this one is at level tg
 // ROOMY-NOT: buf.value
 
-// A binding holds nine rows of 64 bytes, of which eight end where another binding may start. Three buffers of ten rows
-// would be six bindings.
+// A binding holds nine rows of 64 bytes, but the next binding may only start after eight, at an aligned offset. Uncut,
+// three buffers of ten rows would take six bindings, but there are four.
 func.func @rows(%x: tensor<10x16xf32>, %y: tensor<10x16xf32>, %row: tensor<16xf32>) -> tensor<10x16xf32> {
   %0 = tg.broadcast %row shape = [10, 16] dims = [1] : tensor<16xf32>
   %1 = tg.mul %x, %0 : tensor<10x16xf32>, tensor<10x16xf32>
@@ -21,7 +21,7 @@ func.func @rows(%x: tensor<10x16xf32>, %y: tensor<10x16xf32>, %row: tensor<16xf3
 // CHECK: buf.kernel grid = [2, 16] ins(%3, %1, %row : memref<2x16xf32>, memref<2x16xf32>, memref<16xf32>) outs(%7 : memref<2x16xf32>) schedule = #buf.schedule<thread, workgroup = [64, 1, 1], groups = [1, 1, 1]>
 // CHECK-NOT: buf.kernel
 
-// An index counts from where the part starts.
+// The second part adds the row at which it starts to `linalg.index`.
 func.func @positions(%x: tensor<10x16xf32>, %y: tensor<10x16xf32>) -> tensor<10x16xf32> {
   %0 = tg.iota shape = [10, 16] axis = 0 element = f32
   %1 = tg.mul %x, %0 : tensor<10x16xf32>, tensor<10x16xf32>
@@ -37,7 +37,7 @@ func.func @positions(%x: tensor<10x16xf32>, %y: tensor<10x16xf32>) -> tensor<10x
 // CHECK-NEXT: %16 = affine.apply affine_map<(d0) -> ((d0 + 8))> (%15)
 // CHECK-NEXT: %17 = arith.index_cast %16 : index to i32
 
-// What is written is a window too, wherever it starts.
+// Outputs are windows too, here at an unaligned offset: the whole buffer fits one binding.
 func.func @sums(%x: tensor<10x16xf32>, %y: tensor<10x16xf32>) -> tensor<10xf32> {
   %0 = tg.mul %x, %y : tensor<10x16xf32>, tensor<10x16xf32>
   %1 = tg.sum %0 axes = [1] : tensor<10x16xf32>
@@ -48,7 +48,7 @@ func.func @sums(%x: tensor<10x16xf32>, %y: tensor<10x16xf32>) -> tensor<10xf32> 
 // CHECK: buf.kernel grid = [8] {{.*}} outs(%8 : memref<8xf32>)
 // CHECK: buf.kernel grid = [2] {{.*}} outs(%7 : memref<2xf32>)
 
-// No loop of the grid counts the rows: the product is not computed in the sum, and the sum reads it as a whole.
+// No grid loop indexes the rows of the sum, so the product is not fused: its kernel is cut, and the sum reads it whole.
 func.func @columns(%x: tensor<10x16xf32>, %y: tensor<10x16xf32>) -> tensor<16xf32> {
   %0 = tg.mul %x, %y : tensor<10x16xf32>, tensor<10x16xf32>
   %1 = tg.sum %0 axes = [0] : tensor<10x16xf32>

@@ -3,8 +3,8 @@
 // RUN: tg-opt %s -p 'distribute{size=2 rank=1 function=forked}' | filecheck %s --check-prefix FORKED
 // RUN: tg-opt %s -p 'distribute{size=2 rank=1 function=branches}' | filecheck %s --check-prefix BRANCHES
 
-// A batch behind another axis stays cut where both are merged: each block of the merged axis is cut. What is whole is
-// cut likewise, and what is needed whole is gathered block by block.
+// A sharded axis that is merged into an outer one remains sharded, in blocks: each block is cut. Replicated operands
+// are sliced likewise, and values that are needed whole are gathered block by block.
 func.func @merged(%x: tensor<8x3x5xf32> {tg.name = "x", tg.role = "input"}, %w: tensor<24xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<24xf32>, tensor<3x8xf32>) {
   %0 = tg.transpose %x permutation = [1, 0, 2] : tensor<8x3x5xf32>
   %1 = tg.sum %0 axes = [2] : tensor<3x8x5xf32>
@@ -29,7 +29,7 @@ func.func @merged(%x: tensor<8x3x5xf32> {tg.name = "x", tg.role = "input"}, %w: 
 // MERGED-NEXT:   %11 = tg.all_gather %7 axis = 1 size = 2 : tensor<3x4xf32>
 // MERGED-NEXT:   func.return %10, %11 : tensor<24xf32>, tensor<3x8xf32>
 
-// The derivative of a convolution in groups by its weights contracts the batch, which is in blocks of its left operand.
+// The weight gradient of a grouped convolution contracts the batch, which has one block per group in the left operand.
 func.func @grouped(%x: tensor<2x12x5xf32> {tg.name = "x", tg.role = "parameter"}, %g: tensor<4x6x5xf32> {tg.name = "g", tg.role = "input"}) -> tensor<2x6x1xf32> {
   %0 = tg.transpose %g permutation = [1, 0, 2] : tensor<4x6x5xf32>
   %1 = tg.conv %x, %0 stride = [1] low = [0] high = [0] lhs_dilation = [1] rhs_dilation = [1] groups = 3 : tensor<2x12x5xf32>, tensor<6x4x5xf32>
@@ -45,7 +45,7 @@ func.func @grouped(%x: tensor<2x12x5xf32> {tg.name = "x", tg.role = "parameter"}
 // GROUPED-NEXT:   %5 = tg.all_reduce %4 reduction = "sum" size = 2 : tensor<2x6x1xf32>
 // GROUPED-NEXT:   func.return %5 : tensor<2x6x1xf32>
 
-// A sum that several read is exchanged once, for all that is made of it; but what is made of it where that is less.
+// A partial sum with several uses is all-reduced once, before them; or after them, if their combined result is smaller.
 func.func @forked(%x: tensor<4x6xf32> {tg.name = "x", tg.role = "input"}) -> (tensor<2x3xf32>, tensor<3xf32>, tensor<f32>) {
   %0 = tg.sum %x axes = [0] : tensor<4x6xf32>
   %1 = tg.reshape %0 shape = [2, 3] : tensor<6xf32>
@@ -75,7 +75,7 @@ func.func @forked(%x: tensor<4x6xf32> {tg.name = "x", tg.role = "input"}) -> (te
 // FORKED-NEXT:   %11 = tg.all_reduce %10 reduction = "sum" size = 2 : tensor<f32>
 // FORKED-NEXT:   func.return %3, %5, %11 : tensor<2x3xf32>, tensor<3xf32>, tensor<f32>
 
-// What one branch gives in parts and the other as a whole are parts behind it, exchanged once.
+// If one branch yields a partial sum or a shard, so does the other; sums are all-reduced once, after the `cond`.
 func.func @branches(%p: tensor<i1> {tg.name = "p", tg.role = "input"}, %x: tensor<4x3xf32> {tg.name = "x", tg.role = "input"}, %z: tensor<3xf32> {tg.name = "z", tg.role = "parameter"}) -> (tensor<3xf32>, tensor<f32>) {
   %0 = tg.constant value = dense<0.0> : tensor<4x3xf32>
   %1, %2 = tg.cond %p (%x, %z, %0) : (tensor<4x3xf32>, tensor<3xf32>, tensor<4x3xf32>) -> (tensor<3xf32>, tensor<4x3xf32>) {

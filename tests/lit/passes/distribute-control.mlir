@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'distribute{size=4}' | filecheck %s
 
-// What a loop sums up over the batch stays a sum in each process until the loop is over.
+// A sum over the batch that a loop accumulates remains partial in each process and is all-reduced once, after the loop.
 func.func @scanned(%x: tensor<8x5x3xf32> {tg.name = "x", tg.role = "input"}, %w: tensor<3xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<3xf32>) {
   %0 = tg.transpose %x permutation = [1, 0, 2] : tensor<8x5x3xf32>
   %1 = tg.constant value = dense<0.0> : tensor<3xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'distribute{size=4 rank=3 shard=optimizer}' | filecheck %s
 
-// Each process has a part of the state: the gradient comes to it in parts, and the parameter is put together again.
+// Optimizer state is sharded (ZeRO-1): the gradient is reduce-scattered, and the updated parameter is all-gathered.
 func.func @zero(%w: tensor<8x3xf32> {tg.name = "w", tg.role = "parameter"}, %m: tensor<8x3xf32> {tg.name = "m/w", tg.role = "state"}, %x: tensor<16x8xf32> {tg.name = "x", tg.role = "input"}, %g: tensor<16x3xf32> {tg.name = "g", tg.role = "input"}) -> (tensor<8x3xf32> {tg.name = "w", tg.role = "update"}, tensor<8x3xf32> {tg.name = "m/w", tg.role = "update"}) {
   %0 = tg.dot_general %x, %g lhs_batch = [] rhs_batch = [] lhs_contracting = [0] rhs_contracting = [0] : tensor<16x8xf32>, tensor<16x3xf32>
   %1 = tg.add %m, %0 : tensor<8x3xf32>, tensor<8x3xf32>

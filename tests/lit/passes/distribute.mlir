@@ -1,8 +1,8 @@
 // RUN: tg-opt %s -p 'trace-optimizer{optimizer=sgd function=step},grad{function=step},append-updates{function=step},simplify,distribute{size=4 rank=1 function=step},simplify' | filecheck %s
 // RUN: tg-opt %s -p 'distribute{size=2 rank=1 replicated=scale}' | filecheck %s --check-prefix WHOLE
 
-// A step of 8 examples, of which each of 4 processes has 2: sums over the batch are exchanged. An input
-// that every process has whole is cut where it meets others.
+// A batch of 8 examples is sharded over 4 processes, 2 each, and sums over the batch are all-reduced. An input that is
+// replicated (WHOLE) is sliced where it is combined with sharded values.
 func.func @step(%w: tensor<3x2xf32> {tg.name = "w", tg.role = "parameter"}, %b: tensor<2xf32> {tg.name = "b", tg.role = "parameter"}, %x: tensor<8x3xf32> {tg.name = "x", tg.role = "input"}, %scale: tensor<8x2xf32> {tg.name = "scale", tg.role = "input"}) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}) {
   %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x3xf32>, tensor<3x2xf32>
   %1 = tg.broadcast %b shape = [8, 2] dims = [1] : tensor<2xf32>

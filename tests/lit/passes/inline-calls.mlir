@@ -2,7 +2,7 @@
 // RUN: tg-opt %s -p 'inline-calls{recompute=false}' | filecheck %s --check-prefix KEPT
 // RUN: tg-opt %s -p simplify | filecheck %s --check-prefix ISOLATED
 
-// Bodies take the place of calls, also in bodies; custom derivatives go.
+// Calls are replaced with their bodies, also inside other bodies; custom derivatives are dropped.
 func.func @f(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %s = tg.sin %a : tensor<4xf32>
   %0 = tg.call @outer(%s) : (tensor<4xf32>) -> (tensor<4xf32>) {
@@ -42,7 +42,7 @@ func.func @f(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // KEPT-NEXT: }
 // KEPT-NEXT: func.return %0, %s
 
-// What is computed outside does not get in, though it is the same.
+// The body of a call is isolated: its ops are merged with each other, but not with equal ops outside.
 func.func @isolated(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %one = tg.constant value = dense<1.0> : tensor<4xf32>
   %b = tg.add %a, %one : tensor<4xf32>, tensor<4xf32>

@@ -9,7 +9,7 @@
 // TWICE: wrt must be distinct positions of arguments, got [0, 0]
 // LINEAR: forward mode needs a custom derivative that is linear in its cotangent
 
-// Reverse mode twice leaves forward mode: no cotangent is left.
+// Forward mode is reverse mode applied twice: after simplification, no cotangent is left.
 func.func @f(%x: tensor<4xf32> {tg.name = "x", tg.role = "input"}, %y: tensor<4xf32> {tg.name = "y", tg.role = "input"}, %n: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi32>, tensor<4xf32>) {
   %0 = tg.exp %x : tensor<4xf32>
   %1 = tg.mul %0, %y : tensor<4xf32>, tensor<4xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=inline,recompute},lower-precision{smallest=8}' | filecheck %s
 
-// The largest elements stay, for they are compared with sums that each kernel computes again from what was rounded.
+// The maxima stay f32: they are compared for equality with sums that each kernel recomputes from the f16 product.
 func.func @compared(%x: tensor<8x4xf32>, %w: tensor<4x8xf32>, %b: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x4xf32>, tensor<4x8xf32>
   %1 = tg.add %0, %b : tensor<8x8xf32>, tensor<8x8xf32>
@@ -21,7 +21,7 @@ func.func @compared(%x: tensor<8x4xf32>, %w: tensor<4x8xf32>, %b: tensor<8x8xf32
 // CHECK: arith.cmpf oeq
 // CHECK: func.return
 
-// One that is compared with what it was chosen from is rounded with it.
+// A maximum that is compared with the buffer from which it was selected is rounded along with it.
 func.func @chosen(%x: tensor<8x4xf32>, %w: tensor<4x8xf32>, %b: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x4xf32>, tensor<4x8xf32>
   %1 = tg.max %0 axes = [0] : tensor<8x8xf32>

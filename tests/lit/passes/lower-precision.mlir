@@ -9,7 +9,7 @@
 // ELEMENT: lower-precision: element must be one of f16, got 'f8'
 // POWER: lower-precision: scale must be a power of two, got 1000.0
 
-// What a product gives is stored half, and summed in a local of f32; what reads it extends it. The row's sum stays.
+// Products are accumulated in an f32 local and stored as f16; kernels extend what they load. The row sum stays f32.
 func.func @products(%x: tensor<8x4xf32>, %w: tensor<4x8xf32>, %v: tensor<8x4xf32>) -> tensor<8xf32> {
   %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x4xf32>, tensor<4x8xf32>
   %1 = tg.tanh %0 : tensor<8x8xf32>
@@ -37,13 +37,13 @@ func.func @products(%x: tensor<8x4xf32>, %w: tensor<4x8xf32>, %v: tensor<8x4xf32
 // CHECK-NOT: arith.truncf
 // CHECK: func.return
 
-// Without `smallest`, buffers so small stay.
+// By default, buffers this small are not changed.
 // SMALL-LABEL: func.func @products(
 // SMALL-NOT: f16
 // SMALL: func.func @large
 // SMALL: f16
 
-// What is in front of the first product stays, and what ends in an exponential; arguments and results do.
+// Not changed: values before the first product, values whose last op is an exponential, arguments, results.
 func.func @kept(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8xf32>) {
   %0 = tg.sin %x : tensor<8x8xf32>
   %1 = tg.dot_general %0, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x8xf32>, tensor<8x8xf32>
@@ -56,7 +56,7 @@ func.func @kept(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, t
 // CHECK-NOT: f16
 // CHECK: func.return
 
-// Cotangents, which no output depends on, are stored half if there is a factor for them; a parameter's gradient stays.
+// Cotangents, on which no output depends, are stored as f16 only with a `scale`; the gradient of a parameter stays f32.
 func.func @cotangents(%x: tensor<8x4xf32> {tg.name = "x", tg.role = "input"}, %w: tensor<4x8xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}, tensor<4x8xf32> {tg.name = "w", tg.role = "gradient"}) {
   %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x4xf32>, tensor<4x8xf32>
   %1 = tg.sum %0 axes = [0, 1] : tensor<8x8xf32>
@@ -73,7 +73,7 @@ func.func @cotangents(%x: tensor<8x4xf32> {tg.name = "x", tg.role = "input"}, %w
 // SCALED: arith.constant 0.0009765625 : f32
 // SCALED: func.return
 
-// In the pipelines it stands behind `fuse`, and stores what has 1024 elements.
+// Pipelines run the pass after `fuse`, and change buffers of at least 1024 elements.
 func.func @large(%x: tensor<32x32xf32>) -> tensor<32x32xf32> {
   %0 = tg.dot_general %x, %x lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<32x32xf32>, tensor<32x32xf32>
   %1 = tg.dot_general %0, %x lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<32x32xf32>, tensor<32x32xf32>

@@ -2,7 +2,7 @@
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="adafactor(beta2_decay=0.5)"}' 2>&1 | filecheck %s --check-prefix DECAY
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="adafactor(d=0.5)"}' 2>&1 | filecheck %s --check-prefix THRESHOLD
 
-// A matrix has state of a row and of a column, others of their own shape.
+// The second moments of a matrix are factored into those of rows and columns; other parameters keep one per element.
 func.func @step(%a: tensor<2x3xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<4xf32> {tg.name = "b", tg.role = "parameter"}, %c: tensor<2x3xf32> {tg.name = "c", tg.role = "parameter"}, %ga: tensor<2x3xf32>, %gb: tensor<4xf32>, %gc: tensor<2x3xf32>) -> (tensor<2x3xf32> {tg.name = "a", tg.role = "gradient"}, tensor<4xf32> {tg.name = "b", tg.role = "gradient"}, tensor<2x3xf32> {tg.name = "c", tg.role = "gradient"}) {
   func.return %ga, %gb, %gc : tensor<2x3xf32>, tensor<4xf32>, tensor<2x3xf32>
 }

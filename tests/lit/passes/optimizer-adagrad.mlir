@@ -2,7 +2,7 @@
 // RUN: tg-opt %s -p 'trace-optimizer{optimizer="adagrad(lr_decay=0.5, initial_accumulator_value=2, eps=1e-3)"}' | filecheck %s --check-prefix OPTIONS
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="adagrad(lr_decay=-1)"}' 2>&1 | filecheck %s --check-prefix ERROR
 
-// The first step takes what the sum is to start from.
+// State is zero-initialized: the first step selects `initial_accumulator_value` in its place, unless that is zero.
 func.func @loss(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<f32> {tg.name = "b", tg.role = "parameter"}, %ga: tensor<2xf32>, %gb: tensor<f32>) -> (tensor<2xf32> {tg.name = "a", tg.role = "gradient"}, tensor<f32> {tg.name = "b", tg.role = "gradient"}) {
   func.return %ga, %gb : tensor<2xf32>, tensor<f32>
 }

@@ -11,7 +11,7 @@
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, 1, 2, 3, 4, 5, 6, 7)"}' 2>&1 | filecheck %s --check-prefix MISFIT
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1 + 0.2)"}' 2>&1 | filecheck %s --check-prefix CODE
 
-// Links stand in front of the update, in order. Each has state and scalars of its own name.
+// The links of a chain transform the gradient in order, before the update. Each has its own state and scalars.
 func.func @step(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<2xf32> {tg.name = "b", tg.role = "parameter"}, %ga: tensor<2xf32>, %gb: tensor<2xf32>) -> (tensor<2xf32> {tg.name = "a", tg.role = "gradient"}, tensor<2xf32> {tg.name = "b", tg.role = "gradient"}) {
   func.return %ga, %gb : tensor<2xf32>, tensor<2xf32>
 }

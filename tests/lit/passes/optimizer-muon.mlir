@@ -7,7 +7,7 @@
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="muon(ns_steps=100)"}' 2>&1 | filecheck %s --check-prefix STEPS
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="muon(adjust_lr_fn=\"no\")"}' 2>&1 | filecheck %s --check-prefix ADJUST
 
-// Matrices of one shape go through the iteration as one; others have another optimizer.
+// Matrices of equal shape are orthogonalized as one batch (ROWS); `others` updates the remaining parameters.
 func.func @step(%a: tensor<2x3xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<4xf32> {tg.name = "b", tg.role = "parameter"}, %c: tensor<2x3xf32> {tg.name = "c", tg.role = "parameter"}, %ga: tensor<2x3xf32>, %gb: tensor<4xf32>, %gc: tensor<2x3xf32>) -> (tensor<2x3xf32> {tg.name = "a", tg.role = "gradient"}, tensor<4xf32> {tg.name = "b", tg.role = "gradient"}, tensor<2x3xf32> {tg.name = "c", tg.role = "gradient"}) {
   func.return %ga, %gb, %gc : tensor<2x3xf32>, tensor<4xf32>, tensor<2x3xf32>
 }

@@ -6,7 +6,7 @@
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, momentum=-1)"}' 2>&1 | filecheck %s --check-prefix RANGE
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, momentum=much)"}' 2>&1 | filecheck %s --check-prefix TYPE
 
-// The parameter without axes has the update function of the other. What the host computes is a scalar argument.
+// The scalar parameter shares the update function of the vector. Values that the host computes are scalar arguments.
 func.func @loss(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<f32> {tg.name = "b", tg.role = "parameter"}, %ga: tensor<2xf32>, %gb: tensor<f32>) -> (tensor<2xf32> {tg.name = "a", tg.role = "gradient"}, tensor<f32> {tg.name = "b", tg.role = "gradient"}) {
   func.return %ga, %gb : tensor<2xf32>, tensor<f32>
 }

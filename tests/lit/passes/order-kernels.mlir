@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,order-kernels' | filecheck %s
 
-// Both long rows are made first and summed last; one at a time, only one of them is in use at once.
+// Both temporary rows are computed before either is summed; in the new order only one of them is live at a time.
 func.func @f(%x: tensor<64xf32>, %y: tensor<64xf32>) -> (tensor<f32>, tensor<f32>) {
   %0 = tg.sin %x : tensor<64xf32>
   %1 = tg.cos %y : tensor<64xf32>

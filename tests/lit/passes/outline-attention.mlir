@@ -2,7 +2,7 @@
 // RUN: tg-opt %s -p outline-attention | filecheck %s --check-prefix SMALL
 // RUN: tg-opt %s -p 'outline-attention{fewest-scores=1},inline-calls,lower-tg-to-buf' | filecheck %s --check-prefix BUF
 
-// Five buffers are more bindings than four, and a binding of 256 bytes can't hold all that is in use.
+// Four bindings are too few for five buffers, 256 bytes too few for an arena of all live values: the call is inlined.
 // RUN: tg-opt %s -p 'outline-attention{fewest-scores=1},inline-calls{target="{\"max_storage_buffers_per_shader_stage\": 4, \"max_storage_buffer_binding_size\": 256}"}' | filecheck %s --check-prefix SMALL
 // RUN: tg-opt %s -p 'outline-attention{fewest-scores=1},inline-calls{target="{\"max_storage_buffers_per_shader_stage\": 4}"}' | filecheck %s --check-prefix HELD
 // HELD: tg.call @attention(
@@ -11,7 +11,7 @@
 
 // SMALL-NOT: tg.call
 
-// Scaled on the scores, causal by positions, keys and heads in any order of axes.
+// The scores are scaled, the mask compares positions (causal), and the operands are transposed to have heads first.
 func.func @causal(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x4x16xf32>, %v: tensor<2x8x4x16xf32>) -> tensor<2x8x4x16xf32> {
   %s = tg.dot_general %q, %k lhs_batch = [0, 2] rhs_batch = [0, 2] lhs_contracting = [3] rhs_contracting = [3] : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>
   %four = tg.constant value = dense<4.0> : tensor<2x4x8x8xf32>
@@ -49,7 +49,7 @@ func.func @causal(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x4x16xf32>, %v: tensor
 // CHECK-NEXT: tg.transpose
 // CHECK-NEXT: func.return
 
-// One kernel; heads are split on the way in and merged on the way out.
+// One kernel: the transposes of operands and result become its index maps.
 // BUF: func.func @causal
 // BUF: buf.kernel grid = [8, 8] ins(%q, %k, %v : memref<2x8x4x16xf32>, memref<2x8x4x16xf32>, memref<2x8x4x16xf32>) outs({{%.*}} : memref<2x8x4x16xf32>) {
 // BUF-NEXT: ^bb0
@@ -58,7 +58,7 @@ func.func @causal(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x4x16xf32>, %v: tensor
 // BUF-NEXT: }
 // BUF-NEXT: func.return
 
-// A mask that says who is left out, and a bias behind the scale of the queries; a bias has a cotangent.
+// The mask is true where a score is excluded, so it is negated; the queries are scaled; the bias gets a cotangent.
 func.func @masked(%q: tensor<4x8x16xf32>, %k: tensor<4x6x16xf32>, %v: tensor<4x6x5xf32>, %m: tensor<4x6xi1>, %b: tensor<4x8x6xf32>) -> tensor<4x8x5xf32> {
   %half = tg.constant value = dense<0.5> : tensor<4x8x16xf32>
   %scaled = tg.mul %q, %half : tensor<4x8x16xf32>, tensor<4x8x16xf32>
@@ -84,7 +84,7 @@ func.func @masked(%q: tensor<4x8x16xf32>, %k: tensor<4x6x16xf32>, %v: tensor<4x6
 // CHECK-NEXT: tg.call @attention(%q, %k, %v, %b, [[M]]) composite {groups = 4 : i64, queries = 8 : i64, keys = 6 : i64, features = 16 : i64, values = 5 : i64, period = 8 : i64, biases = 1 : i64, masks = 1 : i64, scale = 5.000000e-01 : f64, fill = -1.000000e+09 : f64, zeros = false}
 // CHECK: wrt [0, 1, 2, 3] forward {
 
-// Weights that are dropped, or that somebody else reads, stay where they are.
+// Not outlined: the attention weights have other uses, namely dropout and the function's result.
 func.func @kept(%q: tensor<4x8x16xf32>, %v: tensor<4x8x16xf32>, %d: tensor<4x8x8xf32>) -> (tensor<4x8x16xf32>, tensor<4x8x16xf32>, tensor<4x8x8xf32>) {
   %x = tg.dot_general %q, %v lhs_batch = [0] rhs_batch = [0] lhs_contracting = [2] rhs_contracting = [2] : tensor<4x8x16xf32>, tensor<4x8x16xf32>
   %top = tg.max %x axes = [2] : tensor<4x8x8xf32>

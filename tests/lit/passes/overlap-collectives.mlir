@@ -3,8 +3,8 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,overlap-collectives,schedule{target=cpu},plan-memory{target=cpu}' | filecheck %s --check-prefix PLANNED
 
 
-// Contractions, each of which is exchanged. The first exchange starts behind the first contraction, and is over in front of
-// what reads it, which is behind the last contraction. The second shares its message. The third has nothing to run beside.
+// The first two all-reduces form one message. It starts after the second contraction and is awaited before its first
+// use, so it overlaps with the third contraction. The third all-reduce has nothing to overlap with and stays one op.
 func.func @f(%x: tensor<4x2xf32>, %y: tensor<4x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>) {
   %0 = tg.dot_general %x, %x lhs_batch = [] rhs_batch = [] lhs_contracting = [0] rhs_contracting = [0] : tensor<4x2xf32>, tensor<4x2xf32>
   %1 = tg.all_reduce %0 reduction = "sum" size = 2 : tensor<2x2xf32>
@@ -30,7 +30,7 @@ func.func @f(%x: tensor<4x2xf32>, %y: tensor<4x2xf32>) -> (tensor<2x2xf32>, tens
 // CHECK: buf.collective "all_reduce" ins({{.*}} memref<i32>) outs({{.*}}) {{.*}} phase = "wait"
 // CHECK: buf.kernel grid = [2, 2] ins(%5, %7, %9 :
 
-// Each has a message of its own where both are too large for one.
+// Each all-reduce is a message of its own if together they exceed `message-bytes`.
 // SMALL: phase = "start"
 // SMALL: linalg.generic
 // SMALL: phase = "start"
@@ -39,7 +39,7 @@ func.func @f(%x: tensor<4x2xf32>, %y: tensor<4x2xf32>) -> (tensor<2x2xf32>, tens
 // SMALL: phase = "wait"
 // SMALL: phase = "wait"
 
-// From start to wait nothing else lies where values are exchanged: what is computed meanwhile has memory of its own.
+// The exchanged buffers are live from start to wait: kernels that run in between write to other offsets of the arena.
 func.func @g(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
   %0 = tg.exp %x : tensor<64x64xf32>
   %1 = tg.all_reduce %0 reduction = "sum" size = 2 : tensor<64x64xf32>

@@ -5,7 +5,7 @@
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, clip_norm=1)"},pack-updates,pack-updates,trace-optimizer{optimizer=sgd},append-updates' 2>&1 | filecheck %s --check-prefix TWICE
 // RUN: not tg-opt %s -p pack-updates 2>&1 | filecheck %s --check-prefix EMPTY
 
-// Parameters that decay are updated by one kernel, the other by another; all gradients are in one row.
+// One row holds all gradients, for their norm. One kernel updates the parameters that decay, another updates `b`.
 func.func @loss(%a: tensor<1000xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<3xf32> {tg.name = "b", tg.role = "parameter"}, %c: tensor<200xf32> {tg.name = "c", tg.role = "parameter"}, %ga: tensor<1000xf32>, %gb: tensor<3xf32>, %gc: tensor<200xf32>) -> (tensor<1000xf32> {tg.name = "a", tg.role = "gradient"}, tensor<3xf32> {tg.name = "b", tg.role = "gradient"}, tensor<200xf32> {tg.name = "c", tg.role = "gradient"}) {
   func.return %ga, %gb, %gc : tensor<1000xf32>, tensor<3xf32>, tensor<200xf32>
 }
@@ -16,7 +16,7 @@ func.func @loss(%a: tensor<1000xf32> {tg.name = "a", tg.role = "parameter"}, %b:
 
 // NONE-NOT: tg.rows
 
-// Without rows, each parameter is updated on its own.
+// Without rows, each parameter is updated separately.
 // APART-NOT: tg.pack
 
 // EMPTY: tg-opt: error: pack-updates: @loss: the module has no update functions; run trace-optimizer first

@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p recompute | filecheck %s
 // RUN: tg-opt %s -p 'grad,simplify,recompute' | filecheck %s --check-prefix GRAD
 
-// The derivative by w reads the sine, its cosine and the exponential of a product. Only the product is kept.
+// The gradient of w reads sin, cos and exp of a product: only the product is kept, and sin and exp are recomputed.
 func.func @loss(%x: tensor<8x4xf32> {tg.name = "x", tg.role = "input"}, %w: tensor<4x8xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}) {
   %z = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x4xf32>, tensor<4x8xf32>
   %e = tg.exp %z : tensor<8x8xf32>

@@ -3,7 +3,7 @@
 // RUN: tg-opt %s --split-input-file -p 'relay-loops{relays=3 inner}' | filecheck %s --check-prefix FORCED
 // UNLIMITED-NOT: wgsl.barrier
 
-// Two relay what is too long for one. What ended the threads behind the last row moves to the store.
+// Two relays share a loop that is too long for one invocation. The bounds check, an early return, moves to the store.
 // CHECK:      wgsl.kernel @sums workgroup_size = [16, 1, 1] access = ["read", "read_write"] attributes {wgsl.iterations = 306 : i64} {
 // CHECK-NEXT: ^bb0(%x: memref<3600xf32>, %y: memref<6xf32>):
 // CHECK-NEXT:   %[[HELD:.*]] = wgsl.workgroup_alloc : memref<8xf32>
@@ -58,8 +58,8 @@ wgsl.kernel @sums workgroup_size = [8, 1, 1] access = ["read", "read_write"] {
 
 // -----
 
-// Two loops that are each short enough, but not together: invocations are counted, not loops. A loop inside of one that
-// is shared belongs to it.
+// The limit is on the iterations of an invocation, not of a loop: two loops that only together exceed it are shared. A
+// loop nested in a shared one runs as part of it.
 // CHECK: wgsl.kernel @together workgroup_size = [16, 1, 1] {{.*}} attributes {wgsl.iterations = 309 : i64} {
 // FORCED: wgsl.kernel @together workgroup_size = [24, 1, 1]
 wgsl.kernel @together workgroup_size = [8, 1, 1] access = ["read_write"] {
@@ -93,7 +93,7 @@ wgsl.kernel @together workgroup_size = [8, 1, 1] access = ["read_write"] {
 
 // -----
 
-// What all relays have read of one loop's result, the first one waits for before it puts the start of the next one there.
+// A barrier separates the relays' loads of the first loop's result from the store that initializes the second loop.
 // CHECK: wgsl.kernel @twice workgroup_size = [16, 1, 1]
 wgsl.kernel @twice workgroup_size = [8, 1, 1] access = ["read_write"] {
 ^bb0(%y: memref<2048xf32>):
@@ -123,7 +123,7 @@ wgsl.kernel @twice workgroup_size = [8, 1, 1] access = ["read_write"] {
 
 // -----
 
-// A trip count that memory holds is bounded by what the loop says of it; this one is always short enough.
+// A trip count loaded from memory is bounded by `buf.most_trips`; this loop never exceeds the limit and is unchanged.
 // CHECK: wgsl.kernel @computed workgroup_size = [8, 1, 1] access = ["read", "read_write"] {
 wgsl.kernel @computed workgroup_size = [8, 1, 1] access = ["read", "read_write"] {
 ^bb0(%n: memref<2xi32>, %y: memref<2048xf32>):
@@ -139,7 +139,7 @@ wgsl.kernel @computed workgroup_size = [8, 1, 1] access = ["read", "read_write"]
 
 // -----
 
-// A condition that differs between lanes is opened; one that all agree on stays.
+// A divergent condition becomes a select, since all invocations must reach the barriers; a uniform one remains.
 // CHECK: wgsl.kernel @under workgroup_size = [16, 1, 1]
 wgsl.kernel @under workgroup_size = [8, 1, 1] access = ["read_write"] {
 ^bb0(%y: memref<2048xf32>):
@@ -173,7 +173,7 @@ wgsl.kernel @under workgroup_size = [8, 1, 1] access = ["read_write"] {
 
 // -----
 
-// A loop that may run no iteration has none of the barriers inside: what was read before it is still read behind it.
+// A loop may run zero iterations and so no barrier: another one follows it, between an earlier load and a later store.
 // FORCED: wgsl.kernel @zero workgroup_size = [24, 1, 1]
 // FORCED: buf.most_trips = 4
 // FORCED-NEXT: wgsl.barrier {storage = true}

@@ -2,7 +2,7 @@
 // RUN: tg-opt %s -p 'remat{segments=1}' | filecheck %s --check-prefix WHOLE
 // RUN: tg-opt %s -p 'remat{segments=2},grad,inline-calls{recompute=false},simplify' | filecheck %s --check-prefix GRAD
 
-// The cut is where one value of 4 bytes crosses, although the shares are not equal then. The constant is copied.
+// The segment ends where a single value of 4 bytes crosses, although the segments are unequal. The constant is copied.
 func.func @loss(%x: tensor<8xf32>) -> tensor<f32> {
   %two = tg.constant value = dense<2.0> : tensor<8xf32>
   %0 = tg.mul %x, %two : tensor<8xf32>, tensor<8xf32>

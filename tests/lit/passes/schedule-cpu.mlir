@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu}' | filecheck %s
 
-// Neighbours lie along the reduction, though as an index of one axis: one row after the other.
+// Loads are contiguous along the reduction, here in a flattened index: one point after another.
 func.func @rows(%x: tensor<16384xf32>) -> tensor<64xf32> {
   %0 = tg.reshape %x shape = [64, 256] : tensor<16384xf32>
   %1 = tg.sum %0 axes = [1] : tensor<64x256xf32>
@@ -11,7 +11,7 @@ func.func @rows(%x: tensor<16384xf32>) -> tensor<64xf32> {
 
 // -----
 
-// They lie along the grid: a block of columns at a time.
+// Loads are contiguous along the grid: blocks of adjacent points, here all columns.
 func.func @columns(%x: tensor<16384xf32>) -> tensor<256xf32> {
   %0 = tg.reshape %x shape = [64, 256] : tensor<16384xf32>
   %1 = tg.sum %0 axes = [0] : tensor<64x256xf32>

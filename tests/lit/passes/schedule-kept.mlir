@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p schedule | filecheck %s
 
-// A schedule that is there already stays.
+// An existing schedule is kept.
 // CHECK: buf.kernel grid = [4] outs(%y : memref<4xf32>) schedule = #buf.schedule<thread, workgroup = [2, 1, 1], groups = [2, 1, 1]> {
 func.func @chosen(%y: memref<4xf32>) {
   buf.kernel grid = [4] outs(%y : memref<4xf32>) schedule = #buf.schedule<thread, workgroup = [2, 1, 1], groups = [2, 1, 1]> {

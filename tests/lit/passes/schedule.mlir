@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,schedule' | filecheck %s
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,schedule{target=lavapipe}' | filecheck %s --check-prefix SOFTWARE
 
-// A thread a grid point.
+// One thread per grid point.
 func.func @pointwise(%x: tensor<1000xf32>) -> tensor<1000xf32> {
   %0 = tg.neg %x : tensor<1000xf32>
   func.return %0 : tensor<1000xf32>
@@ -15,7 +15,7 @@ func.func @pointwise(%x: tensor<1000xf32>) -> tensor<1000xf32> {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return
 
-// More workgroups than one dimension holds are folded into two. On a CPU, threads take four of many points.
+// More workgroups than one dimension allows are folded into two. On a CPU, each thread computes four adjacent points.
 func.func @folded(%x: tensor<8388608xf32>) -> tensor<8388608xf32> {
   %0 = tg.neg %x : tensor<8388608xf32>
   func.return %0 : tensor<8388608xf32>
@@ -29,7 +29,7 @@ func.func @folded(%x: tensor<8388608xf32>) -> tensor<8388608xf32> {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return
 
-// Few long rows: a workgroup a grid point.
+// Few long rows: one workgroup per grid point.
 func.func @rows(%x: tensor<10x1000xf32>) -> tensor<10xf32> {
   %0 = tg.sum %x axes = [1] : tensor<10x1000xf32>
   func.return %0 : tensor<10xf32>
@@ -43,7 +43,7 @@ func.func @rows(%x: tensor<10x1000xf32>) -> tensor<10xf32> {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return
 
-// Many rows: on a CPU a thread a row, which takes several steps in a turn, eight of long rows.
+// Many rows: on a CPU one thread per row, with the reduction unrolled by 8 for long rows and by 4 for shorter ones.
 func.func @many_rows(%x: tensor<32x1000xf32>, %y: tensor<32x65xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
   %0 = tg.sum %x axes = [1] : tensor<32x1000xf32>
   %1 = tg.max %y axes = [1] : tensor<32x65xf32>
@@ -61,7 +61,7 @@ func.func @short_rows(%y: tensor<32x65xf32>) -> tensor<32xf32> {
 // SOFTWARE-LABEL: func.func @short_rows(
 // SOFTWARE: #buf.schedule<thread, workgroup = [8, 1, 1], groups = [4, 1, 1], steps = 4> {
 
-// Columns are read in order by neighbouring threads, in turns of four steps; very short rows have no two turns.
+// Adjacent threads read adjacent columns, and the loop is unrolled by 4; a row of 7 is too short for two iterations.
 func.func @columns(%x: tensor<64x32xf32>, %y: tensor<32x7xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
   %0 = tg.sum %x axes = [0] : tensor<64x32xf32>
   %1 = tg.sum %y axes = [1] : tensor<32x7xf32>
@@ -70,7 +70,7 @@ func.func @columns(%x: tensor<64x32xf32>, %y: tensor<32x7xf32>) -> (tensor<32xf3
 // SOFTWARE-LABEL: func.func @columns(
 // SOFTWARE: #buf.schedule<thread, workgroup = [8, 1, 1], groups = [4, 1, 1], steps = 4> {
 
-// Lanes that share a row take vectors of it, where there are any and each lane gets one; halves are read one by one.
+// On a GPU, the lanes of a row load vectors of 4 if it is f32, of a length divisible by 4, and each lane gets a vector.
 func.func @vectors(%x: tensor<10x1024xf32>) -> tensor<10xf32> {
   %0 = tg.sum %x axes = [1] : tensor<10x1024xf32>
   func.return %0 : tensor<10xf32>
@@ -85,7 +85,7 @@ func.func @integers(%x: tensor<10x1024xi32>, %y: tensor<10x1022xf32>) -> (tensor
 // CHECK-LABEL: func.func @integers(
 // CHECK: #buf.schedule<group, workgroup = [256, 1, 1], groups = [10, 1, 1]> {
 
-// A block of outputs a thread.
+// A block of results per thread.
 func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128x256xf32> {
   %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<128x64xf32>, tensor<64x256xf32>
   func.return %0 : tensor<128x256xf32>

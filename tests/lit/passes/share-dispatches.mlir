@@ -2,7 +2,7 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,schedule,share-dispatches,plan-memory,lower-buf-to-wgsl' | filecheck %s --check-prefix WGSL
 // RUN: tg-opt %s -p 'lower-tg-to-buf,schedule{target=lavapipe},share-dispatches{target=lavapipe}' | filecheck %s --check-prefix APART
 
-// Two products of one input, and a sum that waits for nobody, run side by side; what reads the products waits.
+// Two independent products and a sum are co-scheduled; the kernel that reads the products runs in a later dispatch.
 func.func @independent(%x: tensor<16x16xf32>, %a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16xf32>) {
   %0 = tg.dot_general %x, %a lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<16x16xf32>, tensor<16x16xf32>
   %1 = tg.dot_general %x, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<16x16xf32>, tensor<16x16xf32>
@@ -17,8 +17,8 @@ func.func @independent(%x: tensor<16x16xf32>, %a: tensor<16x16xf32>, %b: tensor<
 // CHECK: buf.kernel grid = [16, 16] ins(%2, %3 : {{.*}}) outs(%0 : {{.*}}) schedule = #buf.schedule<thread, workgroup = [64, 1, 1], {{.*}}> {
 // CHECK-NOT: buf.kernel
 
-// The two products are written once; a table, the last binding, says where their buffers start: three numbers for each of
-// the two, and one for the sum. The products take 8 workgroups, the sum 16; one comparison tests both ends of a range.
+// The code of the products is emitted once. A table, the last binding, holds the offsets of their buffers: three for
+// each product, one for the sum. The products take 8 workgroups, the sum 16; one comparison tests both ends of a range.
 // WGSL: wgsl.kernel @shared0 workgroup_size = [16, 4, 1] access = ["read", "read_write", "read_write", "read"]
 // WGSL-NEXT: ^bb0(%{{.*}}: memref<768xf32>, %{{.*}}: memref<512xf32>, %{{.*}}: memref<16xf32>, %[[TABLE:.*]]: memref<7xi32>):
 // WGSL-DAG: %[[ARRAY:.*]] = wgsl.workgroup_alloc : memref<64xf32>
@@ -40,7 +40,7 @@ func.func @independent(%x: tensor<16x16xf32>, %a: tensor<16x16xf32>, %b: tensor<
 // WGSL: buf.dispatch @shared0 workgroups = [24, 1, 1] attributes {{.*}}buf.kernels = 3 : i64
 // WGSL: buf.dispatch @thread0 workgroups = [4, 1, 1]
 
-// What updates a parameter in place does not run beside what reads its old value.
+// A kernel that updates a parameter in place is not co-scheduled with one that reads the old value.
 func.func @update(%p: tensor<8xf32> {tg.name = "p", tg.role = "parameter"}) -> (tensor<8xf32> {tg.name = "p", tg.role = "update"}, tensor<8x8xf32>) {
   %0 = tg.exp %p : tensor<8xf32>
   %1 = tg.broadcast %p shape = [8, 8] dims = [1] : tensor<8xf32>
@@ -51,7 +51,7 @@ func.func @update(%p: tensor<8xf32> {tg.name = "p", tg.role = "parameter"}) -> (
 // CHECK-NOT: dispatch =
 // CHECK: func.return
 
-// The product recurs and the sums come once, so that a shader of both would compile the product again: they stay apart.
+// Not co-scheduled: the product recurs and the sum does not, so a shader of both would compile the product again.
 func.func @layers(%x: tensor<128x128xf32>, %a: tensor<128x128xf32>, %b: tensor<128x128xf32>, %k: tensor<64xf32>) -> (tensor<128x128xf32>, tensor<128x128xf32>, tensor<f32>) {
   %0 = tg.dot_general %x, %a lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<128x128xf32>, tensor<128x128xf32>
   %1 = tg.dot_general %0, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<128x128xf32>, tensor<128x128xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p simplify --split-input-file | filecheck %s
 
-// What is the same every time moves out; a value carried unchanged is a constant; what nobody reads goes.
+// Loop-invariant ops are hoisted, a carried value that never changes becomes a constant, and unused results are erased.
 func.func @loop(%w: tensor<2xf32>, %h: tensor<2xf32>, %k: tensor<2xf32>, %x: tensor<8x2xf32>) -> tensor<2xf32> {
   %0, %1, %2, %3 = tg.scan (%w, %w) carry (%h, %k, %h) over (%x, %x) length = 8 : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<8x2xf32>, tensor<8x2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<8x2xf32>) {
   ^bb0(%a: tensor<2xf32>, %b: tensor<2xf32>, %c: tensor<2xf32>, %fixed: tensor<2xf32>, %dead: tensor<2xf32>, %y: tensor<2xf32>, %z: tensor<2xf32>):
@@ -31,7 +31,7 @@ func.func @loop(%w: tensor<2xf32>, %h: tensor<2xf32>, %k: tensor<2xf32>, %x: ten
 
 // -----
 
-// A predicate that is known decides; operands that nothing uses go.
+// A `cond` with a constant predicate is replaced with the branch taken; unused operands and results are erased.
 func.func @branch(%p: tensor<i1>, %a: tensor<2xf32>, %b: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %true = tg.constant value = dense<true> : tensor<i1>
   %0 = tg.cond %true (%a) : (tensor<2xf32>) -> (tensor<2xf32>) {
@@ -64,7 +64,7 @@ func.func @branch(%p: tensor<i1>, %a: tensor<2xf32>, %b: tensor<2xf32>) -> (tens
 
 // -----
 
-// What only looks at a constant in another way is done inside, where it costs nothing.
+// Views of loop-invariant constants are rematerialized inside the loop, where they are free.
 func.func @views(%w: tensor<2x3xf32>, %h: tensor<2xf32>) -> tensor<2xf32> {
   %t = tg.transpose %w permutation = [1, 0] : tensor<2x3xf32>
   %0 = tg.scan (%t, %h) carry (%h) over () length = 8 : (tensor<3x2xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<2xf32>) {

@@ -6,7 +6,7 @@ func.func @constants_fold() -> (tensor<2xf32>, tensor<3xi32>, tensor<1000xf32>) 
   %0 = tg.mul %a, %b : tensor<2xf32>, tensor<2xf32>
   %1 = tg.constant value = dense<[2147483647, -7, 0]> : tensor<3xi32>
   %2 = tg.add %1, %1 : tensor<3xi32>, tensor<3xi32>
-  // However many elements, one number everywhere folds.
+  // A splat folds, whatever its size.
   %3 = tg.constant value = dense<4.000000e+00> : tensor<1000xf32>
   %4 = tg.sqrt %3 : tensor<1000xf32>
   func.return %0, %2, %4 : tensor<2xf32>, tensor<3xi32>, tensor<1000xf32>
@@ -19,7 +19,7 @@ func.func @constants_fold() -> (tensor<2xf32>, tensor<3xi32>, tensor<1000xf32>) 
 // CHECK-NEXT:   func.return %0, %1, %2 : tensor<2xf32>, tensor<3xi32>, tensor<1000xf32>
 // CHECK-NEXT: }
 
-// More than 16 different elements are computed at run time.
+// Results of more than 16 elements are not folded, unless they are splats.
 func.func @large_constants_stay() -> tensor<17xi32> {
   %0 = tg.constant value = dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]> : tensor<17xi32>
   %1 = tg.neg %0 : tensor<17xi32>
@@ -53,7 +53,7 @@ func.func @identities(%x: tensor<2x3xf32>, %c: tensor<2x3xi1>) -> (tensor<2x3xf3
 // CHECK-NEXT:   func.return %x, %x, %x, %x : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>
 // CHECK-NEXT: }
 
-// x + 0.0 is 0.0 where x is -0.0, and x * 0.0 is NaN where x is.
+// Not folded: for x = -0.0, x + 0.0 is 0.0, and for x = NaN, x * 0.0 is NaN.
 func.func @no_identities(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
   %zero = tg.constant value = dense<0.000000e+00> : tensor<f32>
   %0 = tg.add %x, %zero : tensor<f32>, tensor<f32>
@@ -81,7 +81,7 @@ func.func @equal_ops_merge(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:   func.return %1 : tensor<4xf32>
 // CHECK-NEXT: }
 
-// Ops that differ in a property stay apart.
+// Ops that differ in a property are not merged.
 func.func @different_ops_stay(%x: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = tg.sum %x axes = [0] : tensor<4x4xf32>
   %1 = tg.sum %x axes = [1] : tensor<4x4xf32>
@@ -104,7 +104,7 @@ func.func @dead_ops_go(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:   func.return %x : tensor<4xf32>
 // CHECK-NEXT: }
 
-// What is known outside a region is known inside, not the other way round.
+// An op in a region is replaced with an equal one outside that dominates it, but not the other way round.
 func.func @regions(%c: i1, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = tg.exp %x : tensor<4xf32>
   %1 = scf.if %c -> (tensor<4xf32>) {

@@ -1,8 +1,8 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,split-kernels{target="{\"max_storage_buffers_per_shader_stage\": 3, \"max_storage_buffer_binding_size\": 24}"}' | filecheck %s
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,split-kernels' | filecheck %s --check-prefix ENOUGH
 
-// A condition chooses which of three inputs to read. A first kernel reads two of them, with zeros where the third one
-// belongs; a second one reads that in their place.
+// Conditions select which of three operands to read. The first kernel reads two of them, and yields zeros in place of
+// the third; the second kernel reads the third, and the result of the first kernel in place of the other two.
 func.func @join(%a: tensor<2xf32>, %b: tensor<2xf32>, %c: tensor<2xf32>) -> tensor<6xf32> {
   %0 = tg.concat %a, %b, %c axis = 0 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
   func.return %0 : tensor<6xf32>
@@ -25,7 +25,7 @@ func.func @join(%a: tensor<2xf32>, %b: tensor<2xf32>, %c: tensor<2xf32>) -> tens
 // ENOUGH: buf.kernel grid = [6] ins(%a, %b, %c :
 // ENOUGH-NOT: buf.kernel
 
-// Stages: behind the first two, what is exponentiated is stored anyway.
+// A kernel of several stages is split after the exponential, whose result is stored anyway.
 func.func @stages(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %0 = tg.sum %x axes = [1] : tensor<2x3xf32>
   %1 = tg.exp %0 : tensor<2xf32>

@@ -1,8 +1,8 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{target=lavapipe},split-reductions{target=lavapipe}' | filecheck %s
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,split-reductions{parts=2}' | filecheck %s --check-prefix FORCED
 
-// The gradient of a convolution's weights: few results, each a sum over all places of all images. Parts of the images
-// are summed apart; the second kernel adds them up, and does what the first did behind its sum.
+// The gradient of a convolution's weights: few results, each a sum over all positions of all images. The first kernel
+// sums ranges of the images; the second adds these sums and runs the epilogue.
 func.func @weights(%x: tensor<1x64x30x30xf32>, %g: tensor<16x64x28x28xf32>) -> tensor<1x16x3x3xf32> {
   %y = tg.conv %x, %g stride = [1, 1] low = [0, 0] high = [0, 0] lhs_dilation = [1, 1] rhs_dilation = [1, 1] groups = 1 : tensor<1x64x30x30xf32>, tensor<16x64x28x28xf32>
   %z = tg.neg %y : tensor<1x16x3x3xf32>
@@ -17,7 +17,7 @@ func.func @weights(%x: tensor<1x64x30x30xf32>, %g: tensor<16x64x28x28xf32>) -> t
 // CHECK: %6 = arith.addf %5, %4 : f32
 // CHECK: %9 = arith.negf %7 : f32
 
-// Enough results, or few values: one kernel.
+// One kernel: there are enough results to keep the device busy. FORCED splits it anyway.
 func.func @product(%a: tensor<128x256xf32>, %b: tensor<256x128xf32>) -> tensor<128x128xf32> {
   %y = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<128x256xf32>, tensor<256x128xf32>
   func.return %y : tensor<128x128xf32>
@@ -30,7 +30,7 @@ func.func @product(%a: tensor<128x256xf32>, %b: tensor<256x128xf32>) -> tensor<1
 // FORCED: buf.kernel grid = [2, 128, 128] ins(%a, %b : memref<128x256xf32>, memref<256x128xf32>) outs(%0 : memref<2x128x128xf32>) {
 // FORCED: buf.kernel grid = [128, 128] ins(%0 : memref<2x128x128xf32>) outs(%y : memref<128x128xf32>) {
 
-// A maximum of everything; of ranges first, then of them.
+// A full reduction: the first kernel computes maxima of ranges, the second the maximum of those.
 func.func @largest(%x: tensor<1048576xf32>) -> tensor<f32> {
   %y = tg.max %x axes = [0] : tensor<1048576xf32>
   func.return %y : tensor<f32>

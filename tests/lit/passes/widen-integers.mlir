@@ -8,7 +8,7 @@ func.func @signed(%x: tensor<4xi8> {tg.name = "x", tg.role = "input"}, %i: tenso
   func.return %1, %2 : tensor<4xi8>, tensor<3xi8>
 }
 
-// What overflows is wrapped by two shifts; a maximum and an element that is taken need none.
+// A result that may overflow is wrapped by two shifts; those of `maximum` and `take` can't.
 // CHECK-LABEL: func.func @signed(
 // CHECK-SAME: %x: tensor<4xi32> {tg.name = "x", tg.role = "input", tg.dtype = "i8"}
 // CHECK-SAME: -> (tensor<4xi32> {tg.name = "result0", tg.role = "output", tg.dtype = "i8"}, tensor<3xi32> {tg.name = "result1", tg.role = "output", tg.dtype = "i8"})
@@ -25,7 +25,7 @@ func.func @signed(%x: tensor<4xi8> {tg.name = "x", tg.role = "input"}, %i: tenso
 
 // -----
 
-// A sum wraps once, behind its loop; a float is held within the range before it could wrap.
+// A sum is wrapped once, after the reduction; a cast from float saturates: it is clamped instead of wrapped.
 func.func @unsigned(%x: tensor<4xf32>) -> tensor<ui16> {
   %0 = tg.cast %x to = ui16 : tensor<4xf32>
   %1 = tg.constant value = dense<[1, 2, 65535, 4]> : tensor<4xui16>
@@ -48,7 +48,7 @@ func.func @unsigned(%x: tensor<4xf32>) -> tensor<ui16> {
 
 // -----
 
-// The body of a loop, its arguments and its results; positions wrap; bits of one width are read anew.
+// The body of a loop, its arguments and results are widened; `iota` is wrapped; a bitcast to the same width is a cast.
 func.func @loop(%x: tensor<2xi16>) -> tensor<2xui16> {
   %last = tg.scan () carry (%x) over () length = 3 : (tensor<2xi16>) -> (tensor<2xi16>) {
   ^bb0(%h: tensor<2xi16>):
@@ -73,7 +73,7 @@ func.func @loop(%x: tensor<2xi16>) -> tensor<2xui16> {
 
 // -----
 
-// The bits of a half float come from those of f32.
+// The bits of an f16 are computed from those of its value in f32.
 func.func @half(%x: tensor<2xf16>) -> (tensor<2xi16>, tensor<2xf16>) {
   %0 = tg.bitcast %x to = i16 : tensor<2xf16>
   %1 = tg.bitcast %0 to = f16 : tensor<2xi16>
@@ -88,7 +88,7 @@ func.func @half(%x: tensor<2xf16>) -> (tensor<2xi16>, tensor<2xf16>) {
 
 // -----
 
-// What is of words already, or of floats, stays as it is, and so does its signature.
+// Functions without 8- and 16-bit integers are unchanged, including their signatures.
 func.func @words(%x: tensor<2xi32>, %y: tensor<2xi64>) -> tensor<2xi64> {
   %0 = tg.cast %x to = i64 : tensor<2xi32>
   %1 = tg.add %0, %y : tensor<2xi64>, tensor<2xi64>

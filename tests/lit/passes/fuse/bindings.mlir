@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse' | filecheck %s
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{target="{\"max_storage_buffers_per_shader_stage\": 10}"}' | filecheck %s --check-prefix TEN
 
-// Eight operands and a result are nine bindings. Eight are the default.
+// Eight operands and a result would take nine bindings, the default target has eight: the last addition is not fused.
 func.func @many(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: tensor<4xf32>, %d: tensor<4xf32>, %e: tensor<4xf32>, %f: tensor<4xf32>, %g: tensor<4xf32>, %h: tensor<4xf32>) -> tensor<4xf32> {
   %0 = tg.add %a, %b : tensor<4xf32>, tensor<4xf32>
   %1 = tg.add %0, %c : tensor<4xf32>, tensor<4xf32>

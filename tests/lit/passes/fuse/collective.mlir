@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf,fuse | filecheck %s
 
-// Two rounds of exchanges: of what needs no other one, alike ones side by side, and then of what needs those.
+// Collectives run in two rounds: those that depend on no other one, with equal types adjacent, then those that do.
 func.func @f(%x: tensor<4xf32>, %y: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi32>, tensor<4xf32>) {
   %0 = tg.all_reduce %x reduction = "sum" size = 2 : tensor<4xf32>
   %1 = tg.exp %0 : tensor<4xf32>

@@ -2,7 +2,7 @@
 // RUN: tg-opt %s -p 'fuse{target=lavapipe}' | filecheck %s --check-prefix SHADERS
 // RUN: tg-opt %s -p 'fuse{target=cpu only=siblings}' | filecheck %s --check-prefix SHADERS
 
-// The parts of a derivative, over enough groups: one kernel of native code, whose grid is the groups.
+// In native code, the two parts of an attention's derivative become one kernel over the groups, if there are enough.
 // CHECK-LABEL: func.func @enough
 // CHECK:      buf.kernel grid = [4, 1] ins(%q, %g, %l, %d : memref<4x8x4xf32>, memref<4x8x4xf32>, memref<4x8xf32>, memref<4x8xf32>) outs(%a, %b, %c : memref<4x8x4xf32>, memref<4x8x4xf32>, memref<4x8x4xf32>) {
 // CHECK-NEXT: ^bb0
@@ -24,7 +24,7 @@ func.func @enough(%q: memref<4x8x4xf32>, %g: memref<4x8x4xf32>, %l: memref<4x8xf
   func.return
 }
 
-// One group would keep one core busy.
+// Not fused: a single group would keep only one core busy.
 // CHECK-LABEL: func.func @few
 // CHECK: buf.attention "queries"
 // CHECK: buf.attention "keys"

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=inline,epilogue}' | filecheck %s
 
-// Bias and activation run behind the sum, on a value in a register.
+// Bias and activation are the epilogue of the contraction: they read its sum from a register.
 func.func @layer(%x: tensor<4x3xf32>, %w: tensor<3x5xf32>, %b: tensor<5xf32>) -> tensor<4x5xf32> {
   %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<4x3xf32>, tensor<3x5xf32>
   %1 = tg.broadcast %b shape = [4, 5] dims = [1] : tensor<5xf32>
@@ -24,7 +24,7 @@ func.func @layer(%x: tensor<4x3xf32>, %w: tensor<3x5xf32>, %b: tensor<5xf32>) ->
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// A result that others read is stored as well.
+// A result with other uses is stored as well.
 func.func @read_by_others(%x: tensor<4x3xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = tg.sum %x axes = [1] : tensor<4x3xf32>
   %1 = tg.exp %0 : tensor<4xf32>
@@ -41,7 +41,7 @@ func.func @read_by_others(%x: tensor<4x3xf32>) -> (tensor<4xf32>, tensor<4xf32>)
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// A second reduction over the same rows runs behind the first.
+// A second reduction over the same rows runs after the first, in the same kernel.
 func.func @two_reductions(%x: tensor<4x3xf32>) -> tensor<4xf32> {
   %0 = tg.max %x axes = [1] : tensor<4x3xf32>
   %1 = tg.broadcast %0 shape = [4, 3] dims = [0] : tensor<4xf32>
@@ -62,7 +62,7 @@ func.func @two_reductions(%x: tensor<4x3xf32>) -> tensor<4xf32> {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not where the reader reads at another point than its own.
+// Not fused: the second kernel reads the result at a grid point other than its own.
 func.func @another_point(%x: tensor<4x3xf32>) -> tensor<4xf32> {
   %0 = tg.sum %x axes = [1] : tensor<4x3xf32>
   %1 = tg.reverse %0 axes = [0] : tensor<4xf32>
@@ -82,7 +82,7 @@ func.func @another_point(%x: tensor<4x3xf32>) -> tensor<4xf32> {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not where a third kernel must run between: the total needs every row's sum, and every quotient needs the total.
+// Not fused: the kernel of the total must run in between. It needs the sums of all rows, and each quotient needs it.
 func.func @cycle(%x: tensor<4x3xf32>) -> tensor<4xf32> {
   %0 = tg.sum %x axes = [1] : tensor<4x3xf32>
   %1 = tg.sum %0 axes = [0] : tensor<4xf32>
@@ -108,7 +108,7 @@ func.func @cycle(%x: tensor<4x3xf32>) -> tensor<4xf32> {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not a reduction behind a contraction.
+// Not fused: a reduction can't be the epilogue of a contraction.
 func.func @sum_of_products(%x: tensor<4x3xf32>, %w: tensor<3x5xf32>) -> tensor<4xf32> {
   %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<4x3xf32>, tensor<3x5xf32>
   %1 = tg.sum %0 axes = [1] : tensor<4x5xf32>

@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p lower-tg-to-buf,fuse --split-input-file | filecheck %s
 
-// An element of a concatenation is read from the part that holds it. The other part is not an operand any more, and
-// nobody computes its sum.
+// A slice of a concatenation reads only the part that it lies in. The other part is no longer an operand, and its sum
+// is dead code.
 func.func @last(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<1xf32> {
   %0 = tg.sum %x axes = [0] : tensor<3xf32>
   %1 = tg.broadcast %0 shape = [3] dims = [] : tensor<f32>
@@ -18,7 +18,7 @@ func.func @last(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<1xf32> {
 
 // -----
 
-// A range of indices decides too: rows 4 and 5 of a padded array are its padding.
+// A condition also folds if a range of indices implies it: rows 4 and 5 of the padded array lie in the padding.
 func.func @tail(%x: tensor<3x8xf32>, %fill: tensor<f32>) -> tensor<2x8xf32> {
   %0 = tg.pad %x, %fill low = [1, 0] high = [2, 0] interior = [0, 0] : tensor<3x8xf32>, tensor<f32>
   %1 = tg.slice %0 start = [4, 0] stop = [6, 8] step = [1, 1] : tensor<6x8xf32>

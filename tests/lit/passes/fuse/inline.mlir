@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=inline}' | filecheck %s
 
-// A chain of pointwise ops is one kernel, and reads each element once.
+// A chain of pointwise ops becomes one kernel, which loads each element once.
 func.func @chain(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = tg.neg %x : tensor<4xf32>
   %1 = tg.exp %0 : tensor<4xf32>
@@ -17,7 +17,7 @@ func.func @chain(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Through ops that move elements: the producer's index maps are composed with the reader's.
+// A producer is inlined through views: its index maps are composed with the consumer's.
 func.func @through_views(%x: tensor<4x3xf32>) -> tensor<2x4xf32> {
   %0 = tg.exp %x : tensor<4x3xf32>
   %1 = tg.transpose %0 permutation = [1, 0] : tensor<4x3xf32>
@@ -48,7 +48,7 @@ func.func @before_a_reduction(%x: tensor<4x3xf32>) -> tensor<4xf32> {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Read at a computed index: the producer's operand is loaded there instead.
+// A producer is inlined into a gather: its operand is loaded at the computed index.
 func.func @into_a_gather(%x: tensor<65x8xf32>, %i: tensor<2xi32>) -> tensor<2x8xf32> {
   %0 = tg.neg %x : tensor<65x8xf32>
   %1 = tg.take %0, %i axis = 0 : tensor<65x8xf32>, tensor<2xi32>
@@ -69,7 +69,7 @@ func.func @into_a_gather(%x: tensor<65x8xf32>, %i: tensor<2xi32>) -> tensor<2x8x
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Each element is read four times, but costs less to compute than to load.
+// Inlined although each element is read four times: it costs less to recompute than to load.
 func.func @cheap_and_repeated(%x: tensor<3xf32>) -> tensor<4x3xf32> {
   %0 = tg.neg %x : tensor<3xf32>
   %1 = tg.broadcast %0 shape = [4, 3] dims = [1] : tensor<3xf32>
@@ -85,7 +85,7 @@ func.func @cheap_and_repeated(%x: tensor<3xf32>) -> tensor<4x3xf32> {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not where it is dear and would be computed four times.
+// Not inlined: it is expensive and would be recomputed four times.
 func.func @dear_and_repeated(%x: tensor<3xf32>) -> tensor<4x3xf32> {
   %0 = tg.exp %x : tensor<3xf32>
   %1 = tg.broadcast %0 shape = [4, 3] dims = [1] : tensor<3xf32>
@@ -105,7 +105,7 @@ func.func @dear_and_repeated(%x: tensor<3xf32>) -> tensor<4x3xf32> {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not where someone else reads the result: the caller here.
+// Not inlined: the result has another use, since the function returns it.
 func.func @read_by_others(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = tg.exp %x : tensor<4xf32>
   %1 = tg.neg %0 : tensor<4xf32>
@@ -123,7 +123,7 @@ func.func @read_by_others(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not in front of a contraction, which reads each element many times.
+// Not inlined into a contraction, which reads each element many times.
 func.func @before_a_contraction(%a: tensor<4x3xf32>, %b: tensor<3x5xf32>) -> tensor<4x5xf32> {
   %0 = tg.neg %a : tensor<4x3xf32>
   %1 = tg.dot_general %0, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<4x3xf32>, tensor<3x5xf32>
@@ -143,7 +143,7 @@ func.func @before_a_contraction(%a: tensor<4x3xf32>, %b: tensor<3x5xf32>) -> ten
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not a reduction: it has loops of its own.
+// A reduction is not inlined: it has loops of its own.
 func.func @reduction(%x: tensor<4x3xf32>) -> tensor<4xf32> {
   %0 = tg.sum %x axes = [1] : tensor<4x3xf32>
   %1 = tg.neg %0 : tensor<4xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse' | filecheck %s
 
-// The update stands first in the text, but a later kernel reads the old value: it runs behind that one, in place.
+// The update comes first in the function, but another kernel reads the old value: the update moves after that kernel.
 func.func @update_last(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"}, %g: tensor<4xf32>) -> (tensor<4xf32> {tg.name = "w", tg.role = "update"}, tensor<f32> {tg.name = "norm", tg.role = "output"}) {
   %0 = tg.sub %w, %g : tensor<4xf32>, tensor<4xf32>
   %1 = tg.mul %w, %w : tensor<4xf32>, tensor<4xf32>
@@ -20,8 +20,8 @@ func.func @update_last(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"},
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Two updates read what is computed of both old values. Were it computed in each, either would have to run first: it is
-// stored, or both are one kernel.
+// Two updates read a product of both old values. If each recomputed it, each would have to run before the other: so it
+// is stored, or both updates are one kernel.
 func.func @two_updates(%a: tensor<4xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<4x1xf32> {tg.name = "b", tg.role = "parameter"}) -> (tensor<4xf32> {tg.name = "a", tg.role = "update"}, tensor<4x1xf32> {tg.name = "b", tg.role = "update"}) {
   %0 = tg.reshape %b shape = [4] : tensor<4x1xf32>
   %1 = tg.mul %a, %0 : tensor<4xf32>, tensor<4xf32>

@@ -1,8 +1,8 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=inline,epilogue,prologue,row target=lavapipe}' | filecheck %s --check-prefix=CPU
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=inline,epilogue,prologue,row}' | filecheck %s --check-prefix=GPU
 
-// A product with few columns needs each element of its rows for one block of results: it is computed there, from both
-// its operands, and what stands behind the sum stays there.
+// A product with few columns needs each element of its left operand for a single block of results: the operand becomes
+// a prologue, computed from two loads. The epilogue remains.
 func.func @few_columns(%x: tensor<256x512xf32>, %y: tensor<256x512xf32>, %w: tensor<512x16xf32>) -> tensor<256x16xf32> {
   %0 = tg.abs %x : tensor<256x512xf32>
   %1 = tg.mul %0, %y : tensor<256x512xf32>, tensor<256x512xf32>
@@ -28,8 +28,8 @@ func.func @few_columns(%x: tensor<256x512xf32>, %y: tensor<256x512xf32>, %w: ten
 // GPU-NOT: buf.kernel
 // GPU: func.return
 
-// With many columns it would be computed again and again, each time from two loads and not from one. A GPU reads them
-// once for a whole workgroup.
+// With many columns the operand would be recomputed for each block, from two loads instead of one. It is a prologue on
+// a GPU, which loads both once for a whole workgroup.
 func.func @many_columns(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>, %w: tensor<512x512xf32>) -> tensor<512x512xf32> {
   %0 = tg.mul %x, %y : tensor<512x512xf32>, tensor<512x512xf32>
   %1 = tg.dot_general %0, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<512x512xf32>, tensor<512x512xf32>
@@ -45,7 +45,7 @@ func.func @many_columns(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>, %w: te
 // GPU-NOT: buf.kernel
 // GPU: func.return
 
-// What takes many operations is stored on both.
+// An expensive operand is stored, on CPU and GPU.
 func.func @dear(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>) -> tensor<512x512xf32> {
   %0 = tg.tanh %x : tensor<512x512xf32>
   %1 = tg.tanh %0 : tensor<512x512xf32>
@@ -63,7 +63,7 @@ func.func @dear(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>) -> tensor<512x
 // GPU-NOT: buf.kernel
 // GPU: func.return
 
-// Two products read it, and nothing else: neither reads it from memory.
+// Both products compute the operand as a prologue, and nothing else reads it: it is never stored.
 func.func @two_products(%x: tensor<256x512xf32>, %w: tensor<512x16xf32>, %g: tensor<256x16xf32>) -> (tensor<256x16xf32>, tensor<512x16xf32>) {
   %0 = tg.abs %x : tensor<256x512xf32>
   %1 = tg.dot_general %0, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<256x512xf32>, tensor<512x16xf32>
@@ -81,7 +81,7 @@ func.func @two_products(%x: tensor<256x512xf32>, %w: tensor<512x16xf32>, %g: ten
 // GPU-NOT: buf.kernel
 // GPU: func.return
 
-// What is a result itself is stored, and read.
+// An operand that is also a result is stored, and the contraction reads it.
 func.func @result(%x: tensor<256x512xf32>, %w: tensor<512x16xf32>) -> (tensor<256x512xf32>, tensor<256x16xf32>) {
   %0 = tg.abs %x : tensor<256x512xf32>
   %1 = tg.dot_general %0, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<256x512xf32>, tensor<512x16xf32>
@@ -98,7 +98,7 @@ func.func @result(%x: tensor<256x512xf32>, %w: tensor<512x16xf32>) -> (tensor<25
 // GPU-NOT: buf.kernel
 // GPU: func.return
 
-// What a contraction could compute behind its sum is not left to its readers.
+// A kernel that can be the epilogue of one contraction does not become the prologue of another.
 func.func @behind_a_sum(%x: tensor<64x64xf32>, %v: tensor<64x64xf32>, %w: tensor<64x16xf32>) -> tensor<64x16xf32> {
   %0 = tg.dot_general %x, %v lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<64x64xf32>, tensor<64x64xf32>
   %1 = tg.abs %0 : tensor<64x64xf32>
@@ -116,7 +116,7 @@ func.func @behind_a_sum(%x: tensor<64x64xf32>, %v: tensor<64x64xf32>, %w: tensor
 // GPU-NOT: buf.kernel
 // GPU: func.return
 
-// Rows are normalized for a few columns: only their sums are stored. For many columns the kernel that adds up stores them.
+// For few columns, a prologue normalizes the rows, and only their sums are stored; for many, the sum's kernel does.
 func.func @rows(%x: tensor<256x512xf32>, %w: tensor<512x16xf32>) -> tensor<256x16xf32> {
   %0 = tg.sum %x axes = [1] : tensor<256x512xf32>
   %1 = tg.broadcast %0 shape = [256, 512] dims = [0] : tensor<256xf32>
@@ -153,7 +153,7 @@ func.func @rows_of_many_columns(%x: tensor<512x512xf32>, %w: tensor<512x2048xf32
 // GPU-NOT: buf.kernel
 // GPU: func.return
 
-// Around an image there are zeros, and no exponentials of them.
+// The padding of an image is zero, not exp(0): the prologue selects zero where an index lies in it.
 func.func @padded(%x: tensor<2x4x8x8xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<2x4x8x8xf32> {
   %0 = tg.exp %x : tensor<2x4x8x8xf32>
   %1 = tg.conv %0, %w stride = [1, 1] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1] groups = 1 : tensor<2x4x8x8xf32>, tensor<4x4x3x3xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=recompute}' | filecheck %s
 
-// Two kernels read it, each along other axes: computing it twice moves fewer bytes than storing it.
+// Two kernels read the exponential, along different axes: recomputing it in both moves fewer bytes than storing it.
 func.func @one_operand(%x: tensor<4x3xf32>) -> (tensor<3xf32>, tensor<4xf32>) {
   %0 = tg.exp %x : tensor<4x3xf32>
   %1 = tg.sum %0 axes = [0] : tensor<4x3xf32>
@@ -21,7 +21,7 @@ func.func @one_operand(%x: tensor<4x3xf32>) -> (tensor<3xf32>, tensor<4xf32>) {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not where its operands are more: five read twice are ten, five read once, a result written and read twice are eight.
+// Not recomputed: five operands read twice are ten; read once, with a result stored and read twice, they are eight.
 func.func @many_operands(%a: tensor<4x3xf32>, %b: tensor<4x3xf32>, %c: tensor<4x3xi1>, %d: tensor<4x3xf32>, %e: tensor<4x3xf32>) -> (tensor<3xf32>, tensor<4xf32>) {
   %0 = tg.add %a, %b : tensor<4x3xf32>, tensor<4x3xf32>
   %1 = tg.select %c, %d, %e : tensor<4x3xi1>, tensor<4x3xf32>, tensor<4x3xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse' | filecheck %s
 
-// A softmax is one kernel: two reductions over a row, and what they are divided by.
+// A softmax is one kernel: two reductions over each row, and the pointwise ops that read their results.
 func.func @softmax(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
   %max = tg.max %x axes = [1] : tensor<64x32xf32>
   %0 = tg.broadcast %max shape = [64, 32] dims = [0] : tensor<64xf32>
@@ -31,7 +31,7 @@ func.func @softmax(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not where one row is all there is: one workgroup would do what many can.
+// Not fused if there is a single row: one workgroup would do all the work that many can share.
 func.func @one_row(%x: tensor<100000xf32>) -> tensor<100000xf32> {
   %sum = tg.sum %x axes = [0] : tensor<100000xf32>
   %0 = tg.broadcast %sum shape = [100000] dims = [] : tensor<f32>

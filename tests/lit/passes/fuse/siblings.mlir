@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=siblings}' | filecheck %s
 
-// Pointwise kernels over the same grid, whatever they read.
+// Pointwise kernels over the same grid are fused, whatever they read.
 func.func @pointwise(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = tg.exp %x : tensor<4xf32>
   %1 = tg.neg %y : tensor<4xf32>
@@ -17,7 +17,7 @@ func.func @pointwise(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, te
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Reductions that share an operand.
+// Reductions that share an operand are fused.
 func.func @reductions(%x: tensor<4x3xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = tg.sum %x axes = [1] : tensor<4x3xf32>
   %1 = tg.max %x axes = [1] : tensor<4x3xf32>
@@ -34,7 +34,7 @@ func.func @reductions(%x: tensor<4x3xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Reductions that share none, as long as they are small.
+// Reductions that share no operand are fused if they are small.
 func.func @small_reductions(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = tg.sum %x axes = [1] : tensor<4x3xf32>
   %1 = tg.sum %y axes = [1] : tensor<4x3xf32>
@@ -45,7 +45,7 @@ func.func @small_reductions(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>) -> (tensor
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not large reductions that share none: each keeps the device busy alone.
+// Large reductions that share no operand are not fused: each keeps the device busy alone.
 func.func @large_reductions(%x: tensor<4x100000xf32>, %y: tensor<4x100000xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = tg.sum %x axes = [1] : tensor<4x100000xf32>
   %1 = tg.sum %y axes = [1] : tensor<4x100000xf32>
@@ -57,7 +57,7 @@ func.func @large_reductions(%x: tensor<4x100000xf32>, %y: tensor<4x100000xf32>) 
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not over different grids.
+// Kernels over different grids are not fused.
 func.func @different_grids(%x: tensor<4xf32>, %y: tensor<5xf32>) -> (tensor<4xf32>, tensor<5xf32>) {
   %0 = tg.exp %x : tensor<4xf32>
   %1 = tg.neg %y : tensor<5xf32>
@@ -75,7 +75,7 @@ func.func @different_grids(%x: tensor<4xf32>, %y: tensor<5xf32>) -> (tensor<4xf3
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not where one needs the other's result, if only through a third.
+// Not fused: the second kernel depends on the first, if only through a third.
 func.func @dependent(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = tg.exp %x : tensor<4xf32>
   %1 = tg.sum %0 axes = [0] : tensor<4xf32>
@@ -100,7 +100,7 @@ func.func @dependent(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
 
-// Not contractions.
+// Contractions are not fused.
 func.func @contractions(%a: tensor<4x3xf32>, %b: tensor<3x5xf32>, %c: tensor<3x5xf32>) -> (tensor<4x5xf32>, tensor<4x5xf32>) {
   %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<4x3xf32>, tensor<3x5xf32>
   %1 = tg.dot_general %a, %c lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<4x3xf32>, tensor<3x5xf32>

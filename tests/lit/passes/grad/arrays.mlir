@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p grad,simplify | filecheck %s
 
-// The parts' cotangents are slices.
+// The cotangents of a concat's operands are slices of its cotangent.
 func.func @concat(%x: tensor<2xf32>, %y: tensor<3xf32>, %w: tensor<5xf32>) -> tensor<f32> {
   %0 = tg.concat %x, %y axis = 0 : tensor<2xf32>, tensor<3xf32>
   %1 = tg.mul %0, %w : tensor<5xf32>, tensor<5xf32>
@@ -18,7 +18,7 @@ func.func @concat(%x: tensor<2xf32>, %y: tensor<3xf32>, %w: tensor<5xf32>) -> te
 
 // -----
 
-// The product of the other elements, by a tree: no division.
+// Each element's derivative is the product of the others, computed as a tree: no division, so elements may be 0.
 func.func @prod(%x: tensor<4xf32>) -> tensor<f32> {
   %0 = tg.prod %x axes = [0] : tensor<4xf32>
   func.return %0 : tensor<f32>

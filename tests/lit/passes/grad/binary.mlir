@@ -70,7 +70,7 @@ func.func @div(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tenso
 
 // -----
 
-// No derivative in the base where the exponent is 0, nor in the exponent at base 0.
+// The derivative by the base is 0 if the exponent is 0; that by the exponent, if the base is 0 and the exponent >= 0.
 func.func @pow(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
   %r = tg.pow %x, %y : tensor<4xf32>, tensor<4xf32>
   %p = tg.mul %r, %w : tensor<4xf32>, tensor<4xf32>
@@ -103,7 +103,7 @@ func.func @pow(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tenso
 
 // -----
 
-// Equal elements share by halves; beside NaN both have all.
+// Equal operands get half of the cotangent each; if one is NaN, both get all of it.
 func.func @maximum(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
   %r = tg.maximum %x, %y : tensor<4xf32>, tensor<4xf32>
   %p = tg.mul %r, %w : tensor<4xf32>, tensor<4xf32>
@@ -173,7 +173,7 @@ func.func @select(%x: tensor<4xf32>, %y: tensor<4xf32>, %c: tensor<4xi1>, %w: te
 
 // -----
 
-// Both uses count; what the loss doesn't depend on has a zero gradient.
+// The cotangents of both uses are added; an argument on which the loss doesn't depend has a zero gradient.
 func.func @square(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
   %r = tg.mul %x, %x : tensor<4xf32>, tensor<4xf32>
   %p = tg.mul %r, %w : tensor<4xf32>, tensor<4xf32>
@@ -193,7 +193,7 @@ func.func @square(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> te
 
 // -----
 
-// Booleans have no derivative, leaves no operands.
+// Booleans have no derivative, and ops without operands (`iota`, `constant`) have none to propagate to.
 func.func @no_rule(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
   %a = tg.compare %x, %y predicate = "lt" : tensor<4xf32>, tensor<4xf32>
   %b = tg.not %a : tensor<4xi1>

@@ -1,7 +1,7 @@
 // RUN: tg-opt %s --split-input-file -p grad,simplify | filecheck %s
 // RUN: tg-opt %s --split-input-file -p 'grad,inline-calls{recompute=false},simplify,inline-calls' | filecheck %s --check-prefix INLINED
 
-// A derivative of its own: forward and backward stand in the caller, and what is computed twice is merged once inlined.
+// A custom derivative: `grad` inlines forward and backward; once the call itself is inlined, equal ops are merged.
 func.func @custom(%x: tensor<f32>) -> tensor<f32> {
   %0 = tg.call @g(%x) : (tensor<f32>) -> (tensor<f32>) {
   ^bb0(%a: tensor<f32>):
@@ -30,7 +30,7 @@ func.func @custom(%x: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-// Without one, the body's.
+// Without a custom derivative, the body is differentiated.
 func.func @plain(%x: tensor<f32>) -> tensor<f32> {
   %0 = tg.call @g(%x) : (tensor<f32>) -> (tensor<f32>) {
   ^bb0(%a: tensor<f32>):
@@ -46,7 +46,7 @@ func.func @plain(%x: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-// Recomputed: the derivative is a call that shares nothing with the first.
+// With `recompute`, the derivative is a call that shares no ops with the original one, even after inlining.
 func.func @again(%x: tensor<f32>) -> tensor<f32> {
   %0 = tg.call @g(%x) recompute : (tensor<f32>) -> (tensor<f32>) {
   ^bb0(%a: tensor<f32>):

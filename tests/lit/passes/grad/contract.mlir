@@ -18,7 +18,7 @@ func.func @product(%a: tensor<4x3xf32>, %b: tensor<3x5xf32>, %w: tensor<4x5xf32>
 
 // -----
 
-// The batch axis goes back to its place.
+// The batch axis is transposed back to its position in the operand.
 func.func @batched(%a: tensor<4x2x3xf32>, %b: tensor<2x3x5xf32>, %w: tensor<2x4x5xf32>) -> tensor<f32> {
   %y = tg.dot_general %a, %b lhs_batch = [1] rhs_batch = [0] lhs_contracting = [2] rhs_contracting = [1] : tensor<4x2x3xf32>, tensor<2x3x5xf32>
   %p = tg.mul %y, %w : tensor<2x4x5xf32>, tensor<2x4x5xf32>
@@ -38,7 +38,7 @@ func.func @batched(%a: tensor<4x2x3xf32>, %b: tensor<2x3x5xf32>, %w: tensor<2x4x
 
 // -----
 
-// The padding's own derivative: all of the cotangent that the operand has not.
+// The derivative by the padding value: the sum of the cotangent, less that of the operand's part.
 func.func @pad_value(%x: tensor<4xf32>, %v: tensor<f32>, %w: tensor<10xf32>) -> tensor<f32> {
   %y = tg.pad %x, %v low = [1] high = [2] interior = [1] : tensor<4xf32>, tensor<f32>
   %p = tg.mul %y, %w : tensor<10xf32>, tensor<10xf32>

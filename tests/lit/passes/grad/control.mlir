@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'grad{wrt=0,1,2},simplify' --split-input-file | filecheck %s
 
-// The loop keeps what the derivative reads: the old carried value. The derivative is a loop the other way round.
+// The loop also stacks what its derivative reads, the old carried values. The derivative is a loop in reverse order.
 func.func @loop(%w: tensor<2xf32>, %h: tensor<2xf32>, %x: tensor<8x2xf32>) -> tensor<f32> {
   %last = tg.scan (%w) carry (%h) over (%x) length = 8 : (tensor<2xf32>, tensor<2xf32>, tensor<8x2xf32>) -> (tensor<2xf32>) {
   ^bb0(%w0: tensor<2xf32>, %h0: tensor<2xf32>, %x0: tensor<2xf32>):
@@ -27,7 +27,7 @@ func.func @loop(%w: tensor<2xf32>, %h: tensor<2xf32>, %x: tensor<8x2xf32>) -> te
 
 // -----
 
-// The derivative of a branch is a branch.
+// The derivative of a `cond` is a `cond` of the derivatives of its branches.
 func.func @branch(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>) -> tensor<f32> {
   %p = tg.compare %a, %b predicate = "lt" : tensor<f32>, tensor<f32>
   %0 = tg.cond %p (%a, %b) : (tensor<f32>, tensor<f32>) -> (tensor<f32>) {

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'grad{wrt=0,1},simplify' | filecheck %s
 
-// The stride becomes holes between the cotangents, and the window turns around.
+// The stride becomes a dilation of the cotangent, and the window is reversed.
 func.func @strided(%x: tensor<2x3x8xf32>, %w: tensor<4x3x3xf32>, %g: tensor<2x4x4xf32>) -> tensor<f32> {
   %y = tg.conv %x, %w stride = [2] low = [1] high = [1] lhs_dilation = [1] rhs_dilation = [1] groups = 1 : tensor<2x3x8xf32>, tensor<4x3x3xf32>
   %p = tg.mul %y, %g : tensor<2x4x4xf32>, tensor<2x4x4xf32>
@@ -24,7 +24,7 @@ func.func @strided(%x: tensor<2x3x8xf32>, %w: tensor<4x3x3xf32>, %g: tensor<2x4x
 
 // -----
 
-// The holes of the image become the stride of its derivative; a group stays a group.
+// The dilation of the image becomes the stride of its derivative; groups remain groups.
 func.func @groups(%x: tensor<2x4x5xf32>, %w: tensor<6x2x2xf32>, %g: tensor<2x6x6xf32>) -> tensor<f32> {
   %y = tg.conv %x, %w stride = [1] low = [-1] high = [2] lhs_dilation = [2] rhs_dilation = [4] groups = 2 : tensor<2x4x5xf32>, tensor<6x2x2xf32>
   %p = tg.mul %y, %g : tensor<2x6x6xf32>, tensor<2x6x6xf32>
@@ -52,7 +52,7 @@ func.func @groups(%x: tensor<2x4x5xf32>, %w: tensor<6x2x2xf32>, %g: tensor<2x6x6
 
 // -----
 
-// The transpose of windows adds them where they came from.
+// The transpose of `windows` is `fold`: it adds the cotangents of overlapping windows.
 func.func @windows(%x: tensor<7xf32>, %g: tensor<3x3xf32>) -> tensor<f32> {
   %y = tg.windows %x axes = [0] size = [3] stride = [2] dilation = [1] : tensor<7xf32>
   %p = tg.mul %y, %g : tensor<3x3xf32>, tensor<3x3xf32>

@@ -17,7 +17,7 @@ func.func @sum(%x: tensor<4x3x2xf32>, %w: tensor<3xf32>) -> tensor<f32> {
 
 // -----
 
-// Equal maxima share evenly, and so does every NaN.
+// Equal maxima share the cotangent evenly, and so do NaNs.
 func.func @max(%x: tensor<4x3x2xf32>, %w: tensor<3xf32>) -> tensor<f32> {
   %y = tg.max %x axes = [0, 2] : tensor<4x3x2xf32>
   %p = tg.mul %y, %w : tensor<3xf32>, tensor<3xf32>
@@ -87,7 +87,7 @@ func.func @take(%x: tensor<65x8xf32>, %i: tensor<2x3xi32>, %w: tensor<2x3x8xf32>
 
 // -----
 
-// Updates that were dropped have no derivative.
+// Updates whose indices are out of range were dropped: their gradient is zero.
 func.func @scatter_add(%x: tensor<2x3x8xf32>, %i: tensor<2x3xi32>, %w: tensor<65x8xf32>) -> tensor<f32> {
   %y = tg.scatter_add %x, %i axis = 0 extent = 65 : tensor<2x3x8xf32>, tensor<2x3xi32>
   %p = tg.mul %y, %w : tensor<65x8xf32>, tensor<65x8xf32>

@@ -17,7 +17,7 @@ func.func @reshape(%x: tensor<4x3xf32>, %w: tensor<2x6xf32>) -> tensor<f32> {
 
 // -----
 
-// By the inverse permutation.
+// The cotangent is transposed by the inverse permutation.
 func.func @transpose(%x: tensor<4x3x2xf32>, %w: tensor<3x2x4xf32>) -> tensor<f32> {
   %y = tg.transpose %x permutation = [1, 2, 0] : tensor<4x3x2xf32>
   %p = tg.mul %y, %w : tensor<3x2x4xf32>, tensor<3x2x4xf32>
@@ -52,7 +52,7 @@ func.func @broadcast(%x: tensor<3xf32>, %w: tensor<4x3x2xf32>) -> tensor<f32> {
 
 // -----
 
-// Zeros where the slice reads nothing.
+// The cotangent is padded with zeros where the slice reads nothing.
 func.func @slice(%x: tensor<7x3xf32>, %w: tensor<2x2xf32>) -> tensor<f32> {
   %y = tg.slice %x start = [1, 0] stop = [6, 2] step = [3, 1] : tensor<7x3xf32>
   %p = tg.mul %y, %w : tensor<2x2xf32>, tensor<2x2xf32>

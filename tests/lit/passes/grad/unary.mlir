@@ -19,7 +19,7 @@ func.func @neg(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
 
 // -----
 
-// At 0 the derivative is 0.
+// The derivative at 0 is 0.
 func.func @abs(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
   %y = tg.abs %x : tensor<4xf32>
   %p = tg.mul %y, %w : tensor<4xf32>, tensor<4xf32>
@@ -42,7 +42,7 @@ func.func @abs(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
 
 // -----
 
-// The result is used again, not computed twice.
+// The derivative uses the result instead of computing it again.
 func.func @exp(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
   %y = tg.exp %x : tensor<4xf32>
   %p = tg.mul %y, %w : tensor<4xf32>, tensor<4xf32>
@@ -173,7 +173,7 @@ func.func @sigmoid(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
 
 // -----
 
-// Only the result is needed.
+// The derivative needs the result only, not the operand.
 func.func @relu(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
   %y = tg.relu %x : tensor<4xf32>
   %p = tg.mul %y, %w : tensor<4xf32>, tensor<4xf32>
@@ -193,7 +193,7 @@ func.func @relu(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
 
 // -----
 
-// A constant to the derivative.
+// A constant to the derivative: the gradient is zero.
 func.func @stop_gradient(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
   %y = tg.stop_gradient %x : tensor<4xf32>
   %p = tg.mul %y, %w : tensor<4xf32>, tensor<4xf32>
@@ -228,7 +228,7 @@ func.func @cast(%x: tensor<4xf16>, %w: tensor<4xf32>) -> tensor<f32> {
 
 // -----
 
-// Integers carry no derivative.
+// Integers have no derivative: the gradient is zero.
 func.func @cast_to_integer(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
   %i = tg.cast %x to = i32 : tensor<4xf32>
   %y = tg.cast %i to = f32 : tensor<4xi32>
