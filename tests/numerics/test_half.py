@@ -143,12 +143,12 @@ def test_what_f16_cannot_hold_is_averaged_all_the_same() -> None:
     ("function", "said"),
     [
         (lambda weights: weights + 1, "'weights' has elements of f16, which webgpu-default does not have"),
-        (lambda x: tg.cast(tg.exp(tg.cast(x, NAMES["f16"])), NAMES["f32"]), "gives f16, which webgpu-default"),
+        (lambda x: tg.cast(tg.exp(tg.cast(x, NAMES["f16"])), NAMES["f32"]), "returns f16, which webgpu-default"),
     ],
     ids=["input", "inside"],
 )
 def test_a_target_without_f16_is_refused(function: Any, said: str) -> None:
-    inside = "inside" if "gives" in said else "input"
+    inside = "inside" if "returns" in said else "input"
     module = traced(function, [matrices(3) if inside == "input" else matrices(3).astype(np.float32)])
     with pytest.raises(DiagnosticException) as caught:
         for one in inference_passes():

@@ -72,7 +72,7 @@ def test_run_steps_of_a_training(folder: Path, capsys: pytest.CaptureFixture[str
         ([], "missing input 'x'"),
         (["x"], "--input takes name=file.npy, got 'x'"),
         (["x=none.npy"], "No such file"),
-        (["x=text.npy"], "text.npy holds no array"),
+        (["x=text.npy"], "text.npy is not an .npy file of numbers"),
         (["y=x.npy"], "unknown input 'y'"),
     ],
 )

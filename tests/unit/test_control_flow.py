@@ -186,7 +186,7 @@ def test_custom_derivative_inside() -> None:
     assert float(slope) == 8.0
     clipped = tg.custom_vjp(lambda x: x * 1.0)
     clipped.defvjp(lambda x: (x, None), lambda _, g: (tg.minimum(g, 0.5),))
-    with pytest.raises(TraceError, match="not linear in its cotangent"):
+    with pytest.raises(TraceError, match="needs a custom derivative that is linear in its cotangent"):
         tg.jvp(lambda c: tg.scan(lambda c, _: (clipped(c), None), c, length=3)[0], (1.0,), (1.0,))
 
 

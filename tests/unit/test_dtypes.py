@@ -234,7 +234,7 @@ def test_64_bits_are_refused_by_name_where_a_device_has_none() -> None:
     for function, spec, message, remedy in (
         (lambda x: x + x, tg.spec(3, "i64"), f"'x' has elements of i64, {lacks}", "cast it to i32 "),
         (lambda x: x + x, tg.spec(3, "u64"), f"'x' has elements of u64, {lacks}", "cast it to u32"),
-        (inside, tg.spec(3, "i32"), f"arith.extsi gives i64, {lacks}", "compute in i32 "),
+        (inside, tg.spec(3, "i32"), f"arith.extsi returns i64, {lacks}", "compute in i32 "),
     ):
         with pytest.raises(DiagnosticException, match=message) as raised:
             program_of(function, [spec], WEBGPU_DEFAULT)

@@ -51,7 +51,7 @@ def test_numbers_are_short_and_infinities_text() -> None:
 
 def test_a_message_has_no_place() -> None:
     assert message(lambda: tg.matmul(np.ones((2, 3)), np.ones((4, 3)))).startswith("matmul: inner extents differ")
-    with pytest.raises(AssertionError, match="takes what a figure shows as an error"):
+    with pytest.raises(AssertionError, match="accepts what a figure shows as an error"):
         message(lambda: None)
 
 

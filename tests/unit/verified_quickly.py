@@ -81,10 +81,21 @@ def _region_holds(region: Region) -> bool:
         if op is None and _is_one_block(region) and not _needs_no_terminator(region):
             return False
         while op is not None:
-            if op.parent is not block or not _holds(op):
+            if op.parent is not block or not _is_valid(op):
                 return False
             op = op._next_op
         block = block._next_block
+    return True
+
+
+def _is_valid(op: Operation) -> bool:
+    """Returns whether a nested op is valid, by its own `verify` if its class overrides that of `Operation`."""
+    if type(op).verify is Operation.verify:
+        return _holds(op)
+    try:
+        op.verify()
+    except Exception:
+        return False
     return True
 
 
