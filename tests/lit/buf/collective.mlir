@@ -13,7 +13,7 @@ func.func @gathered(%x: memref<2x3xf32>, %y: memref<8x3xf32>) {
 // CHECK-NEXT:     buf.collective "all_gather" ins(%0 : memref<2x3xf32>) outs(%1 : memref<8x3xf32>) {reduction = "sum", root = 0 : i64, size = 4 : i64}
 // CHECK-NEXT:   }
 
-// One message of two buffers, in two phases.
+// Two buffers in one message, in the phases `start` and `wait`.
 func.func @overlapped(%x: memref<2x3xf32>, %z: memref<4xf32>, %y: memref<8x3xf32>, %w: memref<16xf32>, %r: memref<i32>) {
   buf.kernel grid = [] ins(%x, %z : memref<2x3xf32>, memref<4xf32>) outs(%r : memref<i32>) {
   ^bb0(%0: memref<2x3xf32>, %1: memref<4xf32>, %2: memref<i32>):

@@ -258,7 +258,7 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
 
 // -----
 
-// A stage reads another point of what an earlier one wrote.
+// A stage reads the result of an earlier one at another grid point.
 // CHECK: a stage may read the result of an earlier one at its own point only, not at (d0) ->
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {

@@ -1,6 +1,6 @@
 // RUN: TG_ROUNDTRIP
 
-// A sum over each row, then a pointwise stage on it: the local holds one value a grid point.
+// A sum over each row, and a pointwise stage that reads it from a local, which holds one value per grid point.
 func.func @rows(%x: memref<4x3xf32>, %y: memref<4xf32>) {
   buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
   ^bb0(%a: memref<4x3xf32>, %b: memref<4xf32>):
@@ -37,7 +37,7 @@ func.func @rows(%x: memref<4x3xf32>, %y: memref<4xf32>) {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// No operand indexes the loop over 8 plainly, so a local that is never stored to gives its extent.
+// No operand is indexed by the induction variable alone, so a shape-only local, never stored to, gives its extent.
 func.func @positions(%y: memref<8xf32>) {
   buf.kernel grid = [8] outs(%y : memref<8xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [1, 1, 1]> dispatch = 1 attributes {note = "kept"} {
   ^bb0(%b: memref<8xf32>):
@@ -64,7 +64,7 @@ func.func @positions(%y: memref<8xf32>) {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// One number: no loops.
+// A scalar: there are no loops.
 func.func @scalar(%y: memref<f32>) {
   buf.kernel grid = [] outs(%y : memref<f32>) {
   ^bb0(%b: memref<f32>):
@@ -89,7 +89,7 @@ func.func @scalar(%y: memref<f32>) {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// After plan-memory: ranges of arenas.
+// After plan-memory: buffers are views, ranges of arenas.
 func.func @planned() {
   %parameters = buf.arena "parameters" role = "parameter" : memref<1024xi8>
   %workspace = buf.arena "workspace" role = "workspace" attributes {note = "kept"} : memref<512xi8>
@@ -106,7 +106,7 @@ func.func @planned() {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// An attention, whose maps split heads.
+// An attention, whose indexing maps split heads.
 func.func @attention(%q: memref<8x8xf32>, %o: memref<2x8x4xf32>, %l: memref<2x8xf32>) {
   buf.kernel grid = [2, 8] ins(%q : memref<8x8xf32>) outs(%o, %l : memref<2x8x4xf32>, memref<2x8xf32>) {
   ^bb0(%0: memref<8x8xf32>, %1: memref<2x8x4xf32>, %2: memref<2x8xf32>):

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'inference-pipeline{target=cpu}' -t asm | filecheck %s
 
-// Whatever the machine, its assembly has the function.
+// The assembly has the function's label, whatever the instruction set.
 // CHECK: loops0:
 func.func @negated(%x: tensor<64xf32>) -> tensor<64xf32> {
   %0 = tg.neg %x : tensor<64xf32>

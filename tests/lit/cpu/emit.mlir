@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu,expand-math{target=cpu},convert-to-llvm' -t llvm | filecheck %s
 
-// The loop of a block of points says that its iterations don't depend on each other.
+// The inner loop is annotated as parallel: its memory accesses don't depend on each other across iterations.
 func.func @points(%x: tensor<64xf32>) -> tensor<64xf32> {
   %0 = tg.mul %x, %x : tensor<64xf32>, tensor<64xf32>
   func.return %0 : tensor<64xf32>
@@ -42,7 +42,7 @@ func.func @points(%x: tensor<64xf32>) -> tensor<64xf32> {
 
 // -----
 
-// The start of a row is added to the address before the column: in one sum, LLVM would not see neighbours.
+// The row start is added to the address before the column: from one sum, LLVM can't tell that loads are contiguous.
 func.func @rows(%x: tensor<8x64xf32>) -> tensor<8xf32> {
   %0 = tg.sum %x axes = [1] : tensor<8x64xf32>
   func.return %0 : tensor<8xf32>

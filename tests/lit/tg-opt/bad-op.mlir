@@ -1,6 +1,6 @@
 // RUN: not %bin/tg-opt %s 2>&1 | filecheck %s
 
-// The verifier's message, and the op that it is about.
+// The verifier's message, followed by the invalid op.
 // CHECK: tg-opt: error: result is tensor<5xf32>, expected tensor<4xf32>
 // CHECK-NEXT: %0 = "tg.exp"(%x) : (tensor<4xf32>) -> tensor<5xf32>
 // CHECK-NOT: func.func

@@ -3,7 +3,7 @@
 
 // OFF: tg.neg %1
 
-// A value is used in front of the op that makes it.
+// The use precedes the definition in the same block.
 // CHECK: operand 0 of tg.neg is the result of tg.exp that is not defined before it
 func.func @later(%x: tensor<f32>) -> tensor<f32> {
   %0 = "tg.neg"(%1) : (tensor<f32>) -> tensor<f32>
@@ -13,7 +13,7 @@ func.func @later(%x: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-// The same in a region.
+// The same in a block of a nested region.
 // CHECK: operand 1 of tg.add is the result of tg.exp (%e) that is not defined before it
 func.func @in_a_region(%c: i1, %x: tensor<f32>) -> tensor<f32> {
   %0 = scf.if %c -> (tensor<f32>) {
@@ -28,7 +28,7 @@ func.func @in_a_region(%c: i1, %x: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-// One way around the block that makes it.
+// The definition doesn't dominate the use: one path bypasses its block.
 // CHECK: operand 0 of tg.neg is the result of tg.exp (%e) that is not defined before it
 func.func @not_on_every_path(%c: i1, %x: tensor<f32>) -> tensor<f32> {
   cf.cond_br %c, ^bb0, ^bb1
@@ -42,7 +42,7 @@ func.func @not_on_every_path(%c: i1, %x: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-// Values from around a region, and from a block that every path passes.
+// Valid: the definition dominates the use, which is in a later block, inside a nested region.
 // CHECK: func.func @fine
 func.func @fine(%c: i1, %x: tensor<f32>) -> tensor<f32> {
   %0 = tg.exp %x : tensor<f32>

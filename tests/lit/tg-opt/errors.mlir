@@ -1,4 +1,4 @@
-// One message each, no traceback, exit status 1.
+// Invalid options, names and files are each reported in one message, and the exit status is nonzero.
 // RUN: not tg-opt %s -p 'training-pipeline{optimizer=newton}' 2>&1 | filecheck %s --check-prefix OPTIMIZER
 // OPTIMIZER: tg-opt: error: trace-optimizer: there is no optimizer 'newton'; the optimizers are {{.*}}adafactor, adagrad, adam, adamw,
 // RUN: not tg-opt %s -p 'training-pipeline' 2>&1 | filecheck %s --check-prefix MISSING

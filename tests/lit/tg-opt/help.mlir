@@ -1,4 +1,4 @@
-// Our passes come first, each with a line and its options.
+// tensorgrad's passes are listed first, each with a one-line summary and its options.
 // RUN: %bin/tg-opt --help | filecheck %s
 // CHECK: usage: tg-opt
 // CHECK: --load FILE

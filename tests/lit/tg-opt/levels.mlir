@@ -1,4 +1,4 @@
-// A pass refuses a module of another level than its own, instead of finding nothing to do.
+// A pass rejects a module at the wrong level, instead of silently doing nothing.
 // RUN: not tg-opt %s -p fuse 2>&1 | filecheck %s --check-prefix FUSE
 // FUSE: tg-opt: error: fuse expects a module at level buf, this one is at level tg: run `lower-tg-to-buf` first
 // RUN: not tg-opt %s -p schedule 2>&1 | filecheck %s --check-prefix SCHEDULE

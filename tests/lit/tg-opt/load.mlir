@@ -1,4 +1,4 @@
-// Passes of a user's own, and what is said when they are wrong.
+// User-defined passes, and the errors when they crash, leave invalid IR or can't be loaded.
 // RUN: tg-opt %s --load %S/Inputs/own_passes.py -p 'simplify,rename-functions{prefix="my_"}' | filecheck %s
 // CHECK: func.func @my_f
 // RUN: not tg-opt %s --load %S/Inputs/own_passes.py -p 'rename-functions,crash{depth=3}' 2>&1 | filecheck %s --check-prefix CRASH

@@ -1,4 +1,4 @@
-// The module runs after every pass; a pass that changes a value is named.
+// The module is executed after every pass; a pass that changes a result is reported.
 // RUN: %bin/tg-opt %s --verify-numerics-each -p 'training-pipeline{optimizer="sgd(0.1)" target=lavapipe}' | filecheck %s
 // CHECK: wgsl.kernel
 // RUN: not tg-opt %s --load %S/Inputs/own_passes.py --verify-numerics-each -p simplify,swap-differences,grad 2>&1 | filecheck %s --check-prefix WRONG

@@ -2,11 +2,11 @@
 // RUN: tg-opt %s -p 'trace-optimizer{optimizer="adam(eps=1e-7)" function=loss},simplify,grad{function=loss},pack-updates{function=loss},append-updates{function=loss},inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse{target=lavapipe},schedule{target=lavapipe},share-dispatches{target=lavapipe},plan-memory{target=lavapipe},lower-buf-to-wgsl{target=lavapipe},keep-ieee,expand-math' > %t.parts
 // RUN: cmp %t.whole %t.parts
 
-// Pass by pass, each from the text that the one before it printed.
+// Pass by pass: each process parses the IR that the previous one printed.
 // RUN: tg-opt %s -p 'trace-optimizer{optimizer="adam(eps=1e-7)"}' | tg-opt -p simplify | tg-opt -p grad | tg-opt -p pack-updates | tg-opt -p append-updates | tg-opt -p 'inline-calls{recompute=false}' | tg-opt -p simplify | tg-opt -p inline-calls | tg-opt -p recompute | tg-opt -p lower-tg-to-buf | tg-opt -p 'fuse{target=lavapipe}' | tg-opt -p 'schedule{target=lavapipe}' | tg-opt -p 'share-dispatches{target=lavapipe}' | tg-opt -p 'plan-memory{target=lavapipe}' | tg-opt -p 'lower-buf-to-wgsl{target=lavapipe}' | tg-opt -p keep-ieee | tg-opt -p expand-math > %t.steps
 // RUN: cmp %t.whole %t.steps
 
-// And by upstream's driver, which finds the passes by their entry point.
+// The same with upstream's driver, which finds the passes through their entry points.
 // RUN: xdsl-opt %s -p 'trace-optimizer{optimizer="adam(eps=1e-7)"},simplify,grad,pack-updates,append-updates,inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse{target="lavapipe"},schedule{target="lavapipe"},share-dispatches{target="lavapipe"},plan-memory{target="lavapipe"},lower-buf-to-wgsl{target="lavapipe"},keep-ieee,expand-math' -t tg-wgsl > %t.upstream
 // RUN: tg-opt %t.whole -f mlir -t wgsl > %t.wgsl
 // RUN: cmp %t.wgsl %t.upstream
@@ -15,7 +15,7 @@
 // CHECK: // kernel: {{.*}}
 // CHECK: @compute @workgroup_size(8, 1, 1)
 
-// Other optimizers, and none.
+// Another optimizer, no optimizer, and inference.
 // RUN: tg-opt %s -p 'training-pipeline{optimizer="sgd(0.1, momentum=0.9, nesterov=True)"}' > %t.whole
 // RUN: tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, momentum=0.9, nesterov=True)"},simplify,grad,pack-updates,append-updates,inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse,schedule,share-dispatches,plan-memory,lower-buf-to-wgsl,keep-ieee,expand-math' > %t.parts
 // RUN: cmp %t.whole %t.parts
@@ -26,7 +26,7 @@
 // RUN: tg-opt %s -p 'inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse,schedule,share-dispatches,plan-memory,lower-buf-to-wgsl,keep-ieee,expand-math' > %t.parts
 // RUN: cmp %t.whole %t.parts
 
-// A pipeline expands to plain passes: printing and timing see each of them, and upstream's passes go between.
+// A pipeline expands into its passes: each is printed and timed on its own, and upstream's passes can be mixed in.
 // RUN: tg-opt %s -p 'canonicalize,inference-pipeline,cse' --print-between-passes --time-passes | filecheck %s --check-prefix BETWEEN
 // BETWEEN: Pass canonicalize took
 // BETWEEN: IR after canonicalize:

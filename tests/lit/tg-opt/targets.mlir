@@ -2,7 +2,7 @@
 // RUN: %bin/tg-opt %s -p 'inference-pipeline{target="{\"f16\": true}"}' -t 'wgsl{dialect=standard}' | filecheck %s --check-prefix STANDARD
 // RUN: not %bin/tg-opt %s -t wgsl{dialect=metal} 2>&1 | filecheck %s --check-prefix ERROR
 
-// Only kernels are WGSL: a module that has none is an error, not an empty text.
+// Only `wgsl.kernel` ops are printed: a module without any is an error, not an empty file.
 // RUN: not %bin/tg-opt %s -t wgsl 2>&1 | filecheck %s --check-prefix EARLY
 // EARLY: tg-opt: error: the target wgsl prints wgsl.kernel ops and the module has none: lower it first
 

@@ -1,4 +1,4 @@
-// A value that nothing defines is reported where it is used first.
+// An undefined value is reported at its first use.
 // RUN: not tg-opt %s 2>&1 | filecheck %s
 // CHECK: tg-opt: error: {{.*}}undeclared.mlir:8:15
 // CHECK-NEXT: %0 = tg.neg %y : tensor<4xf32>

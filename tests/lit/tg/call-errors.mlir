@@ -33,7 +33,7 @@ func.func @f(%x: tensor<3xf32>) {
 
 // -----
 
-// A body sees its arguments and nothing else.
+// The body is isolated from above: it may use only its arguments.
 func.func @f(%x: tensor<3xf32>) {
   // CHECK: Operation using value defined out of its IsolatedFromAbove parent
   %0 = tg.call @g() : () -> (tensor<3xf32>) {

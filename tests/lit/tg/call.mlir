@@ -51,7 +51,7 @@ func.func @f(%a: tensor<4xf32>, %n: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi
 // CHECK-NEXT:   func.return %2, %1 : tensor<4xf32>, tensor<4xi32>
 // CHECK-NEXT: }
 
-// A composite call names an operation; its body is what the operation comes to.
+// A composite call names a higher-level operation; its body is the decomposition.
 func.func @composite(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = tg.call @square(%a) composite {power = 2 : i64} : (tensor<4xf32>) -> (tensor<4xf32>) {
   ^bb0(%x: tensor<4xf32>):

@@ -24,7 +24,7 @@ func.func @floats(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:   func.return %stopped : tensor<4xf32>
 // CHECK-NEXT: }
 
-// Numbers are floats and integers.
+// These ops take floats, and signed and unsigned integers.
 func.func @negated(%x: tensor<4xf16>, %i: tensor<4xi32>, %u: tensor<ui32>) -> (tensor<4xf16>, tensor<4xi32>, tensor<ui32>) {
   %neg = tg.neg %x : tensor<4xf16>
   %abs = tg.abs %i : tensor<4xi32>
@@ -85,7 +85,7 @@ func.func @bits(%i: tensor<3xi32>, %b: tensor<3xi1>) -> (tensor<3xi32>, tensor<3
 // CHECK-NEXT:   func.return %and, %or : tensor<3xi32>, tensor<3xi1>
 // CHECK-NEXT: }
 
-// A comparison gives booleans of the same shape.
+// A comparison returns an i1 tensor of the same shape.
 func.func @choices(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xi32>) {
   %eq = tg.compare %x, %y predicate = "eq" : tensor<2x3xf32>, tensor<2x3xf32>
   %ne = tg.compare %eq, %eq predicate = "ne" : tensor<2x3xi1>, tensor<2x3xi1>

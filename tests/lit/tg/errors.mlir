@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file --parsing-diagnostics --verify-diagnostics | filecheck %s
 
-// The printed form infers the result's type, so a bad shape is an error where the op is parsed.
+// The custom assembly format infers the result type, so an invalid shape is reported where the op is parsed.
 
 func.func @f() {
   // CHECK: tg.constant: value must be a dense attribute
@@ -338,7 +338,7 @@ func.func @f(%x: tensor<4x1xf32>, %i: tensor<4x2xi32>) {
 
 // -----
 
-// The generic form says the result's type, and the verifier compares.
+// The generic form states the result type, which the verifier checks.
 func.func @f(%x: tensor<3xf32>) {
   // CHECK: result is tensor<4xf32>, expected tensor<3xf32>
   %0 = "tg.add"(%x, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<4xf32>

@@ -1,6 +1,6 @@
 // RUN: TG_ROUNDTRIP
 
-// The indices' axes take the place of the axis that is indexed.
+// The axes of the indices replace the indexed axis.
 func.func @slices(%table: tensor<65x8xf32>, %i: tensor<2x3xi32>) -> (tensor<2x3x8xf32>, tensor<65x8xf32>) {
   %taken = tg.take %table, %i axis = 0 : tensor<65x8xf32>, tensor<2x3xi32>
   %added = tg.scatter_add %taken, %i axis = 0 extent = 65 : tensor<2x3x8xf32>, tensor<2x3xi32>

@@ -20,7 +20,7 @@ func.func @leaves() -> (tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2x
 // CHECK-NEXT:   func.return %splat, %whole, %empty, %flags, %unsigned, %infinite : tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>
 // CHECK-NEXT: }
 
-// The element type and the shape are attributes: nothing else says them.
+// Shape and element type are attributes: there is no operand to infer them from.
 func.func @positions() -> (tensor<2x3xi32>, tensor<2x3xf32>) {
   %columns = tg.iota shape = [2, 3] axis = 1 element = i32
   %rows = tg.iota shape = [2, 3] axis = 0 element = f32

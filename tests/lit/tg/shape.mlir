@@ -26,7 +26,7 @@ func.func @broadcasts(%s: tensor<f32>, %v: tensor<3xf32>) -> (tensor<2x3xf32>, t
 // CHECK-NEXT:   func.return %scalar, %vector : tensor<2x3xf32>, tensor<4x3xf32>
 // CHECK-NEXT: }
 
-// A step that doesn't divide the extent rounds up: 0, 3 of four.
+// The extent of a strided slice is rounded up: stride 3 takes the indices 0 and 3 of four.
 func.func @windows(%x: tensor<4x3xf32>, %zero: tensor<f32>) -> (tensor<2x1xf32>, tensor<8x5xf32>) {
   %part = tg.slice %x start = [0, 1] stop = [4, 2] step = [3, 1] : tensor<4x3xf32>
   %padded = tg.pad %x, %zero low = [1, 0] high = [0, 2] interior = [1, 0] : tensor<4x3xf32>, tensor<f32>

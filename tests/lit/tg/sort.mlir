@@ -1,6 +1,6 @@
 // RUN: TG_ROUNDTRIP
 
-// Positions along the last axis; 1 sorts the largest to the front.
+// The results are positions along the last axis; with `descending = 1` the largest element comes first.
 func.func @sorts(%x: tensor<4x10xf32>, %i: tensor<3xui32>) -> (tensor<4x10xi32>, tensor<3xi32>) {
   %rising = tg.argsort %x descending = 0 : tensor<4x10xf32>
   %falling = tg.argsort %i descending = 1 : tensor<3xui32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -t wgsl | filecheck %s
 
-// A loop with two accumulators, a branch with a result, workgroup memory and an i1 buffer.
+// A loop with an accumulator, a branch with a result, workgroup memory and an i1 buffer.
 wgsl.kernel @row_sum workgroup_size = [64, 1, 1] access = ["read", "read", "read_write"] {
 ^bb0(%x: memref<4096xf32>, %mask: memref<64xi1>, %y: memref<1xf32>):
   %tile = wgsl.workgroup_alloc : memref<64xf32>

@@ -9,14 +9,14 @@ wgsl.kernel @k workgroup_size = [64, 1, 1] access = ["read_write"] {
   %large = arith.constant 1.0e+38 : f32
   %ten = arith.constant 10.0 : f32
 
-  // By bits: NaN where the exponent is all ones, else a zero of the operand's sign.
+  // %a * 0 is computed on the bits of %a: NaN if the exponent is all ones, else a zero with the sign of %a.
   %b = arith.mulf %a, %zero : f32
   // CHECK:      %[[BITS:.*]] = arith.bitcast %a : f32 to i32
   // CHECK:      arith.cmpi uge
   // CHECK:      %[[CHOSEN:.*]] = arith.select %{{.*}}, %{{.*}}, %{{.*}} : i32
   // CHECK-NEXT: %[[B:.*]] = arith.bitcast %[[CHOSEN]] : i32 to f32
 
-  // An inner value that no compiler sees through.
+  // (%b + 1) - 1: the inner sum is made opaque, so that compilers can't fold the constants.
   %c = arith.addf %b, %one : f32
   %d = arith.subf %c, %one : f32
   // CHECK-NEXT: %c = arith.addf %[[B]], %one : f32
@@ -24,7 +24,7 @@ wgsl.kernel @k workgroup_size = [64, 1, 1] access = ["read_write"] {
   // CHECK-NEXT: %[[OPAQUE:.*]] = arith.bitcast %[[LESS]] : i32 to f32
   // CHECK-NEXT: %d = arith.subf %[[OPAQUE]], %one : f32
 
-  // Two factors that leave the range together; two that don't stay as they are, as does a sum with a term twice.
+  // (%d * 1e38) * 10 would overflow if folded, so the inner product is made opaque; %f * 10 and (%g + %a) + %a stay.
   %e = arith.mulf %d, %large : f32
   %f = arith.mulf %e, %ten : f32
   %g = arith.mulf %f, %ten : f32

@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu,convert-to-llvm' -t llvm | filecheck %s
 
-// A row's start, the column and a constant are added to an address one by one, so that two addresses have all but the
-// constant in common. The sums that they were before are not computed.
+// The start of the row, the column and a constant are added to the address one by one, so that the two loads share all
+// but the constant. The sums of indices are dead, and are not computed.
 func.func @neighbours(%x: tensor<4x64xf32>) -> tensor<4x62xf32> {
   %0 = tg.slice %x start = [0, 0] stop = [4, 62] step = [1, 1] : tensor<4x64xf32>
   %1 = tg.slice %x start = [0, 2] stop = [4, 64] step = [1, 1] : tensor<4x64xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu,convert-to-llvm{target="{\"language\": \"llvm\", \"check_bounds\": true}"}' | filecheck %s
 
-// An index is compared with what the memory has; one outside is noted, and the first element is taken.
+// Each index is compared with the buffer's extent; one out of bounds is recorded, and element 0 is accessed instead.
 func.func @double(%x: tensor<32xf32>) -> tensor<32xf32> {
   %0 = tg.add %x, %x : tensor<32xf32>, tensor<32xf32>
   func.return %0 : tensor<32xf32>

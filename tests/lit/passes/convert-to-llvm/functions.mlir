@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu,expand-math{target=cpu},convert-to-llvm' | filecheck %s
 
-// A loop is blocks with arguments; its index is 64 bits wide. An i1 in memory is a word.
+// A loop becomes blocks with arguments, and indices become i64. In memory, an i1 is an i32.
 func.func @positive(%x: tensor<8xf32>) -> tensor<8xi1> {
   %0 = tg.constant value = dense<0.000000e+00> : tensor<8xf32>
   %1 = tg.compare %x, %0 predicate = "gt" : tensor<8xf32>, tensor<8xf32>
@@ -43,7 +43,7 @@ func.func @positive(%x: tensor<8xf32>) -> tensor<8xi1> {
 
 // -----
 
-// Functions of f64 are those of the C library, or intrinsics; unsigned integers become floats by halves.
+// Functions of f64 are calls of the C library or LLVM intrinsics; a ui32 is converted to f32 in two halves of 16 bits.
 func.func @functions(%x: tensor<f64>, %n: tensor<ui32>) -> (tensor<f64>, tensor<f32>) {
   %0 = tg.tanh %x : tensor<f64>
   %1 = tg.exp %0 : tensor<f64>

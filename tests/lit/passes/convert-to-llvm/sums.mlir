@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p convert-to-llvm | filecheck %s
 
-// An index that is used for more than addresses is still computed; one that is not (%behind) becomes steps of an address,
-// which a load and a store share. An index that changes in one loop alone, as %j does, is used as it is.
+// An index with other uses than addresses is still computed (%at). One without (%behind) becomes a chain of address
+// computations, which a load and a store share. An index that is an induction variable (%j) is used directly.
 cpu.kernel @both access = ["read_write", "read_write"] {
 ^bb0(%x: memref<64xf32>, %y: memref<64xi32>, %first: index, %last: index):
   %one = arith.constant 1 : index

@@ -2,7 +2,7 @@
 // RUN: tg-opt %s -p 'schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' | filecheck %s
 // RUN: not tg-opt %s -p 'schedule{target=cpu},plan-memory,lower-buf-to-wgsl' 2>&1 | filecheck %s --check-prefix SHADERS
 
-// Queries in the lanes of two vectors of eight, 16 at a time: causality leaves half of the tiles out.
+// A block has 16 queries, in the lanes of two vectors of eight.
 // SCHEDULE: schedule = #buf.schedule<tiles, groups = [4, 1, 1], head = 64, rows = 16, columns = 16, lanes = 8, vectors = 2, sums = 6, blocks = 4>
 // SHADERS: is scheduled for native code (tiles): lower-buf-to-cpu writes it
 
@@ -14,27 +14,27 @@ func.func @causal(%q: memref<4x64x8xf32> {tg.name = "q", tg.role = "input"}, %o:
   func.return
 }
 // CHECK:      cpu.kernel @tiles0 access = ["read", "read_write"] {
-// Lines of features, then of scores: of sixteen columns with sixteen rows.
+// Scratch memory: lines of 16 rows or columns for each feature, a value per row, and 16 x 16 scores.
 // CHECK-DAG:    memref.alloca() : memref<128xf32>
 // CHECK-DAG:    memref.alloca() : memref<16xf32>
 // CHECK-DAG:    memref.alloca() : memref<256xf32>
 
-// The rows are transposed into lanes, eight by eight.
+// The rows are transposed into lanes, in blocks of 8 x 8.
 // CHECK:        vector.shuffle
 // CHECK:        vector.store
 
-// Tiles up to the last key that a query sees.
+// The loop over tiles ends at the last key that a query of the block attends to.
 // CHECK:        scf.for {{.*}} {
 // CHECK:          scf.for {{.*}} iter_args({{.*}}) -> (vector<8xf32>, {{.*}}) {
 // CHECK:            vector.broadcast
 // CHECK:            vector.fma
-// What causality hides is filled where it cuts a tile.
+// Scores are masked only in tiles that the causal mask cuts.
 // CHECK:          scf.if
 // CHECK:            cpu.masked
-// The largest score so far, the weights and their sum.
+// Online softmax: the running maximum, the weights and their sum.
 // CHECK:          arith.cmpf olt
 // CHECK:          math.exp
 // CHECK:          math.exp
-// Sums of values shrink, and grow by the tile's.
+// The accumulated values are rescaled, and those of the tile are added.
 // CHECK:          arith.mulf {{.*}} : vector<8xf32>
 // CHECK:          vector.fma

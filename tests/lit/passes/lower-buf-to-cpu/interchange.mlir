@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' | filecheck %s
 
-// A row of the result adds the rows of updates that name it, as many as memory says: a loop around those over columns.
+// The trip count of the loop over updates is loaded from memory: it is interchanged with the loop over columns.
 func.func @rows(%u: tensor<40x16xf32>, %i: tensor<40xi32>, %x: tensor<500x16xf32>) -> tensor<500x16xf32> {
   %0 = tg.scatter_add %u, %i axis = 0 extent = 500 : tensor<40x16xf32>, tensor<40xi32>
   %1 = tg.mul %0, %x : tensor<500x16xf32>, tensor<500x16xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' | filecheck %s
 
-// Points: a block of the last loop at a time, here all of a row.
+// Pointwise: the inner loop is over a block of the last grid axis, here a whole row.
 func.func @points(%x: tensor<100x3xf32>, %b: tensor<3xf32>) -> tensor<100x3xf32> {
   %0 = tg.broadcast %b shape = [100, 3] dims = [1] : tensor<3xf32>
   %1 = tg.add %x, %0 : tensor<100x3xf32>, tensor<100x3xf32>
@@ -31,7 +31,7 @@ func.func @points(%x: tensor<100x3xf32>, %b: tensor<3xf32>) -> tensor<100x3xf32>
 
 // -----
 
-// Rows: the reduction is the innermost loop, and its sum may be taken in vectors.
+// Row sums: the reduction is the innermost loop, and may be reassociated, so that LLVM can vectorize it.
 func.func @rows(%x: tensor<8x64xf32>) -> tensor<8xf32> {
   %0 = tg.sum %x axes = [1] : tensor<8x64xf32>
   func.return %0 : tensor<8xf32>
@@ -62,7 +62,7 @@ func.func @rows(%x: tensor<8x64xf32>) -> tensor<8xf32> {
 
 // -----
 
-// Columns: the points are the innermost loop, and each has its sum in an array.
+// Column sums: the parallel loop is innermost, and an array holds an accumulator for each of its points.
 func.func @columns(%x: tensor<64x32xf32>) -> tensor<32xf32> {
   %0 = tg.sum %x axes = [0] : tensor<64x32xf32>
   func.return %0 : tensor<32xf32>
@@ -105,7 +105,7 @@ func.func @columns(%x: tensor<64x32xf32>) -> tensor<32xf32> {
 
 // -----
 
-// Long rows of points are cut into blocks, of which a task takes some.
+// Long rows are tiled into blocks of 16384 points; a task computes up to four.
 func.func @blocks(%x: tensor<40000xf32>) -> tensor<40000xf32> {
   %0 = tg.neg %x : tensor<40000xf32>
   func.return %0 : tensor<40000xf32>
@@ -136,7 +136,7 @@ func.func @blocks(%x: tensor<40000xf32>) -> tensor<40000xf32> {
 
 // -----
 
-// Extremes of rows are those of integers in the same order, which stay in vectors whatever is around them.
+// The maximum of floats is that of integers in the same order, which LLVM vectorizes in every loop.
 func.func @largest(%x: tensor<8x64xf32>) -> tensor<8xf32> {
   %0 = tg.max %x axes = [1] : tensor<8x64xf32>
   func.return %0 : tensor<8xf32>
@@ -185,7 +185,7 @@ func.func @largest(%x: tensor<8x64xf32>) -> tensor<8xf32> {
 
 // -----
 
-// The few terms of a window are written out, and folded in registers; a block that fills no vector is masked.
+// A reduction of few terms is unrolled, and folded in registers; a loop that is too short to fill a vector is masked.
 func.func @pool(%x: tensor<4x12xf32>) -> tensor<4x6xf32> {
   %0 = tg.reshape %x shape = [4, 6, 2] : tensor<4x12xf32>
   %1 = tg.max %0 axes = [2] : tensor<4x6x2xf32>
@@ -225,7 +225,7 @@ func.func @pool(%x: tensor<4x12xf32>) -> tensor<4x6xf32> {
 
 // -----
 
-// What two stages of a row compute, and takes long, the first one keeps: a softmax computes each exponential once.
+// An expensive value that two stages need is stored by the first: a softmax computes each exponential once.
 func.func @kept(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   %0 = tg.exp %x : tensor<8x64xf32>
   %1 = tg.sum %0 axes = [1] : tensor<8x64xf32>
@@ -245,7 +245,7 @@ func.func @kept(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
 
 // -----
 
-// What takes no longer than storing it does is computed again.
+// A cheap value is recomputed: storing and reloading it would cost as much.
 func.func @again(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   %0 = tg.mul %x, %x : tensor<8x64xf32>, tensor<8x64xf32>
   %1 = tg.sum %0 axes = [1] : tensor<8x64xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' | filecheck %s
 
-// Rows are read where they lie, columns are packed; what follows the sum runs over the tile in scratch memory.
+// Rows and columns are both read in place, without packing; the epilogue runs over a block of sums in scratch memory.
 func.func @product(%x: tensor<4x3xf32>, %w: tensor<3x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
   %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<4x3xf32>, tensor<3x8xf32>
   %1 = tg.broadcast %b shape = [4, 8] dims = [1] : tensor<8xf32>
@@ -99,7 +99,7 @@ func.func @product(%x: tensor<4x3xf32>, %w: tensor<3x8xf32>, %b: tensor<8xf32>) 
 
 // -----
 
-// Columns that lie along the reduction: four at a time are loaded where they lie, and transposed in registers.
+// Columns that are contiguous along the reduction are packed in blocks of 4 x 4, which are transposed in registers.
 func.func @transposed(%x: tensor<8x8xf32>, %w: tensor<4x8xf32>) -> tensor<8x4xf32> {
   %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [1] : tensor<8x8xf32>, tensor<4x8xf32>
   func.return %0 : tensor<8x4xf32>
@@ -278,7 +278,7 @@ func.func @transposed(%x: tensor<8x8xf32>, %w: tensor<4x8xf32>) -> tensor<8x4xf3
 
 // -----
 
-// Columns that end inside a vector: lines are written to scratch memory first, with zeros behind them.
+// The last columns don't fill a vector: they are first copied to scratch memory, and padded with zeros.
 func.func @transposed_edge(%x: tensor<8x8xf32>, %w: tensor<6x8xf32>) -> tensor<8x6xf32> {
   %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [1] : tensor<8x8xf32>, tensor<6x8xf32>
   func.return %0 : tensor<8x6xf32>
@@ -505,7 +505,7 @@ func.func @transposed_edge(%x: tensor<8x8xf32>, %w: tensor<6x8xf32>) -> tensor<8
 
 // -----
 
-// Neighbours along an image lie one after another: columns of windows are loaded in a run, where they are inside.
+// Neighbouring positions are contiguous in the image: columns of windows are packed in runs, guarded at the borders.
 func.func @windows(%x: tensor<1x4x6x8xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<1x4x6x8xf32> {
   %0 = tg.conv %x, %w stride = [1, 1] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1] groups = 1 : tensor<1x4x6x8xf32>, tensor<4x4x3x3xf32>
   func.return %0 : tensor<1x4x6x8xf32>

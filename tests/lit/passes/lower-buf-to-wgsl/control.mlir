@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf,fuse,schedule,plan-memory,lower-buf-to-wgsl --split-input-file | filecheck %s
 
-// One kernel for every time: it reads its number from a binding whose offset moves on, and finds its slices by it.
+// A single kernel serves all iterations: it reads the iteration index from a binding with a moving offset.
 func.func @loop(%w: tensor<4xf32>, %x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0, %1 = tg.scan () carry (%w) over (%x) length = 8 reverse : (tensor<4xf32>, tensor<8x4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>) {
   ^bb0(%b: tensor<4xf32>, %c: tensor<4xf32>):
@@ -20,7 +20,7 @@ func.func @loop(%w: tensor<4xf32>, %x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 
 // -----
 
-// A kernel writes the numbers of workgroups: those of the branch that runs, zeros for the other.
+// Indirect dispatches: a kernel writes the workgroup counts of both branches, and zeros for the one not taken.
 func.func @branch(%p: tensor<i1>, %w: tensor<4xf32>) -> tensor<4xf32> {
   %1 = tg.cond %p (%w) : (tensor<4xf32>) -> (tensor<4xf32>) {
   ^bb0(%a: tensor<4xf32>):

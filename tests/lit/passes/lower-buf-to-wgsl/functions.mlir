@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,plan-memory,schedule,lower-buf-to-wgsl' | filecheck %s
 
-// Equal kernels are written once, wherever their operands lie.
+// Equal kernels are deduplicated, wherever their operands are in memory.
 // CHECK: wgsl.kernel @thread0
 // CHECK: math.exp
 // CHECK-NOT: wgsl.kernel
@@ -14,7 +14,7 @@ func.func @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// All scalars are one binding, indexed by constants; what is updated in place is bound once, for both.
+// All scalars share one binding, indexed by constants; a buffer that is updated in place is bound once, as read_write.
 // CHECK: wgsl.kernel @thread0 workgroup_size = [64, 1, 1] access = ["read_write", "read"] {
 // CHECK-NEXT: ^bb0(%0: memref<4xf32>, %1: memref<2xf32>):
 // CHECK: %[[SECOND:.*]] = arith.constant 1 : index
@@ -31,7 +31,7 @@ func.func @scalars(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"}, %s:
 
 // -----
 
-// A kernel that writes one range of an arena binds every range of it for writing.
+// A kernel that writes to one range of an arena binds all its ranges of that arena as read_write.
 // CHECK: wgsl.kernel @thread0 workgroup_size = [64, 1, 1] access = ["read", "read_write"] {
 // CHECK: wgsl.kernel @thread1 workgroup_size = [64, 1, 1] access = ["read_write", "read_write"] {
 func.func @workspace(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -43,7 +43,7 @@ func.func @workspace(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Two dimensions of workgroups make up one index.
+// Too many workgroups for one dimension: the index is linearized from two.
 // CHECK: ^bb0(%0: memref<8388608xf32>, %1: memref<8388608xf32>):
 // CHECK-NEXT: %[[X:.*]] = wgsl.global_id dim = 0
 // CHECK-NEXT: %[[Y:.*]] = wgsl.global_id dim = 1

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf,schedule,plan-memory,lower-buf-to-wgsl --split-input-file | filecheck %s
 
-// The index is known, and that it is out of range: nothing is loaded.
+// The index is a constant that is out of range: the guard is folded, and nothing is loaded.
 func.func @outside(%x: tensor<1xf32>) -> tensor<1xf32> {
   %0 = tg.constant value = dense<2> : tensor<1xi32>
   %1 = tg.take %x, %0 axis = 0 : tensor<1xf32>, tensor<1xi32>
@@ -14,7 +14,7 @@ func.func @outside(%x: tensor<1xf32>) -> tensor<1xf32> {
 
 // -----
 
-// What the two threads do is decided when they run.
+// The guard differs between the two invocations, so it is evaluated at run time.
 func.func @inside(%x: tensor<1xf32>, %y: tensor<1xf32>) -> tensor<2xf32> {
   %0 = tg.concat %x, %y axis = 0 : tensor<1xf32>, tensor<1xf32>
   func.return %0 : tensor<2xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse,plan-memory,schedule,lower-buf-to-wgsl' | filecheck %s
 
-// A thread a grid point: what lies behind the last point returns at once. Two dimensions make up one index.
+// One invocation per grid point: those beyond the last point return at once. The two grid axes are linearized.
 func.func @pointwise(%x: tensor<100x3xf32>, %b: tensor<3xf32>) -> tensor<100x3xf32> {
   %0 = tg.broadcast %b shape = [100, 3] dims = [1] : tensor<3xf32>
   %1 = tg.add %x, %0 : tensor<100x3xf32>, tensor<100x3xf32>
@@ -23,7 +23,7 @@ func.func @pointwise(%x: tensor<100x3xf32>, %b: tensor<3xf32>) -> tensor<100x3xf
 
 // -----
 
-// Rows are short and many: each thread loops over its own.
+// Short rows: each invocation reduces its own.
 func.func @short_rows(%x: tensor<100x3xf32>) -> tensor<100xf32> {
   %0 = tg.sum %x axes = [1] : tensor<100x3xf32>
   func.return %0 : tensor<100xf32>
@@ -51,7 +51,7 @@ func.func @short_rows(%x: tensor<100x3xf32>) -> tensor<100xf32> {
 
 // -----
 
-// A workgroup a row: every lane adds up its part, and they fold through workgroup memory.
+// Long rows: a workgroup reduces each; its invocations fold their shares, then combine them in workgroup memory.
 func.func @long_rows(%x: tensor<10x1000xf32>) -> tensor<10xf32> {
   %0 = tg.max %x axes = [1] : tensor<10x1000xf32>
   func.return %0 : tensor<10xf32>
@@ -104,7 +104,7 @@ func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128
 
 // -----
 
-// Nothing is read where the index is out of range.
+// The load is guarded: nothing is read where the index is out of range.
 func.func @gather(%x: tensor<65x8xf32>, %i: tensor<2xi32>) -> tensor<2x8xf32> {
   %0 = tg.take %x, %i axis = 0 : tensor<65x8xf32>, tensor<2xi32>
   func.return %0 : tensor<2x8xf32>

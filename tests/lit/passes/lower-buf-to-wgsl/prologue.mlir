@@ -1,8 +1,8 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{target=lavapipe},schedule{target=lavapipe},plan-memory{target=lavapipe},lower-buf-to-wgsl{target=lavapipe}' | filecheck %s --check-prefix=CPU
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,schedule,plan-memory,lower-buf-to-wgsl' | filecheck %s --check-prefix=GPU
 
-// Rows are scaled, and each step has something added. A CPU's lanes read a row each, in vectors along the reduction; its
-// scale is read in front of the loop. What comes of it is computed once for a row and passed on to the other lanes.
+// The prologue scales rows and adds a vector to each. On a CPU, each lane loads a row, in vectors along the reduction,
+// and the scale is hoisted. The prologue is computed once per row, and broadcast to the other lanes.
 func.func @scaled(%x: tensor<64x64xf32>, %r: tensor<64xf32>, %s: tensor<64xf32>, %w: tensor<64x16xf32>) -> tensor<64x16xf32> {
   %0 = tg.broadcast %r shape = [64, 64] dims = [0] : tensor<64xf32>
   %1 = tg.broadcast %s shape = [64, 64] dims = [1] : tensor<64xf32>
@@ -28,7 +28,7 @@ func.func @scaled(%x: tensor<64x64xf32>, %r: tensor<64xf32>, %s: tensor<64xf32>,
 // CPU-NEXT: {{%.*}} = wgsl.subgroup_broadcast [[sum]], 1 : f32
 // CPU-NEXT: arith.mulf
 
-// On a GPU a workgroup's threads compute a chunk of it together, in the workgroup's memory.
+// On a GPU, the invocations of a workgroup compute a tile of the prologue cooperatively, in workgroup memory.
 // GPU: wgsl.kernel @contraction0 workgroup_size = [16, 16, 1]
 // GPU: [[columns:%.*]] = wgsl.workgroup_alloc : memref<256xf32>
 // GPU: [[rows:%.*]] = wgsl.workgroup_alloc : memref<256xf32>

@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,plan-memory{target=lavapipe},schedule{target=lavapipe},lower-buf-to-wgsl{target=lavapipe}' | filecheck %s
 
-// Each lane reads a row and passes it on. The addresses are carried from step to step, what stays
-// the same stands in front of the loop.
+// Each lane loads an element of its own row and broadcasts it to the others. Addresses are loop-carried, and what is
+// loop-invariant is hoisted.
 func.func @product(%a: tensor<16x63xf32>, %b: tensor<63x8xf32>) -> tensor<16x8xf32> {
   %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<16x63xf32>, tensor<63x8xf32>
   func.return %0 : tensor<16x8xf32>
@@ -49,7 +49,7 @@ func.func @product(%a: tensor<16x63xf32>, %b: tensor<63x8xf32>) -> tensor<16x8xf
 // CHECK-NEXT:   memref.store %22, %2[%45] : memref<128xf32>
 // CHECK-NEXT: }
 
-// Four steps of a row are side by side: a lane reads them as a vector, in one turn of the loop.
+// A lane loads four consecutive elements of a row as a vector: the loop is unrolled by 4.
 func.func @vectors(%a: tensor<16x64xf32>, %b: tensor<64x8xf32>) -> tensor<16x8xf32> {
   %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<16x64xf32>, tensor<64x8xf32>
   func.return %0 : tensor<16x8xf32>
@@ -63,7 +63,7 @@ func.func @vectors(%a: tensor<16x64xf32>, %b: tensor<64x8xf32>) -> tensor<16x8xf
 // CHECK: %44 = wgsl.subgroup_broadcast %33, 0 : f32
 // CHECK-NEXT: %45 = arith.mulf %44, %37 : f32
 
-// A thread takes four neighbours: vectors of what lies side by side, one load of what they share.
+// An invocation computes four neighbouring points: contiguous elements are vectors, and a shared one is loaded once.
 func.func @points(%x: tensor<64x32x8xf32>, %b: tensor<64x1x1xf32>) -> tensor<64x32x8xf32> {
   %0 = tg.reshape %b shape = [64] : tensor<64x1x1xf32>
   %1 = tg.broadcast %0 shape = [64, 32, 8] dims = [0] : tensor<64xf32>
@@ -78,7 +78,7 @@ func.func @points(%x: tensor<64x32x8xf32>, %b: tensor<64x1x1xf32>) -> tensor<64x
 // CHECK: %18 = wgsl.join %14, %15, %16, %17
 // CHECK-NEXT: memref.store %18, %2[%3] : memref<4096xvector<4xf32>>
 
-// A thread takes four steps of its row in a turn, as a vector, and keeps four sums; steps that are left over come alone.
+// Reductions are unrolled by 4, with four accumulators: in vectors for 64 elements, with a remainder loop for 65.
 func.func @steps(%x: tensor<32x64xf32>, %y: tensor<32x65xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
   %0 = tg.sum %x axes = [1] : tensor<32x64xf32>
   %1 = tg.max %y axes = [1] : tensor<32x65xf32>
@@ -103,7 +103,7 @@ func.func @steps(%x: tensor<32x64xf32>, %y: tensor<32x65xf32>) -> (tensor<32xf32
 // CHECK-NEXT: arith.maximumf
 // CHECK: memref.store {{%.*}}, %3[%4] : memref<32xf32>
 
-// Long rows are read and written in two vectors a turn.
+// Long rows: an iteration loads and stores two vectors.
 func.func @long_rows(%x: tensor<32x512xf32>) -> tensor<32x512xf32> {
   %0 = tg.sum %x axes = [1] : tensor<32x512xf32>
   %1 = tg.broadcast %0 shape = [32, 512] dims = [0] : tensor<32xf32>
@@ -120,7 +120,7 @@ func.func @long_rows(%x: tensor<32x512xf32>) -> tensor<32x512xf32> {
 // CHECK: memref.store {{%.*}}, %1[[[AT]]] : memref<4096xvector<4xf32>>
 // CHECK: memref.store {{%.*}}, %1[[[NEXT]]] : memref<4096xvector<4xf32>>
 
-// Lanes that share a row take steps side by side; what is left over comes one by one, or in vectors.
+// Lanes share a row, and each unrolls its loop by 8. The remainder loop loads elements here, and vectors below.
 func.func @shared_row(%x: tensor<4x1027xf32>) -> tensor<4xf32> {
   %0 = tg.sum %x axes = [1] : tensor<4x1027xf32>
   func.return %0 : tensor<4xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p 'schedule{target=webgpu-default},plan-memory{target=webgpu-default},lower-buf-to-wgsl{target=webgpu-default}' | filecheck %s
 //
-// A row's sum updates a scalar that all lanes read: each has read the old value before the first lane writes.
+// A value that all lanes read is updated in place: a barrier separates their loads from the store.
 
 func.func @decay(%x: memref<4x900xf32> {tg.name = "x", tg.role = "input"},
                  %s: memref<4xf32> {tg.name = "s", tg.role = "parameter"},

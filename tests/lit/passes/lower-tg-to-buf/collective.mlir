@@ -2,8 +2,8 @@
 // RUN: tg-opt %s -p 'inference-pipeline{target=webgpu-default}' | filecheck %s --check-prefix PLANNED
 // RUN: tg-opt %s -p 'inference-pipeline{target=cpu}' | filecheck %s --check-prefix NATIVE
 
-// A collective is a kernel over whole buffers, with the axis that it cuts in front. It stays one for the runtime, between
-// dispatches; here one of them runs while the other's operand is computed.
+// A collective is a kernel over whole buffers, and the axis that it splits is transposed to the front. It isn't lowered
+// further: the runtime executes it between dispatches. Here one overlaps the computation of the other's operand.
 func.func @f(%x: tensor<4x6xf32>) -> (tensor<4x3xf32>, tensor<4x6xf32>) {
   %0 = tg.reduce_scatter %x axis = 1 size = 2 : tensor<4x6xf32>
   %1 = tg.all_reduce %x reduction = "max" size = 2 : tensor<4x6xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf --split-input-file | filecheck %s
 
-// What stands between loops, and what they run, become functions; what a loop begins with has a buffer of its own.
+// Loop bodies and the code between loops are outlined into functions; a loop's initial values get their own buffers.
 func.func @loop(%w: tensor<4xf32> {tg.role = "parameter", tg.name = "w"}, %x: tensor<8x4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>) {
   %h = tg.exp %w : tensor<4xf32>
   %0, %1 = tg.scan (%w) carry (%h) over (%x) length = 8 reverse : (tensor<4xf32>, tensor<4xf32>, tensor<8x4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>) {
@@ -24,7 +24,7 @@ func.func @loop(%w: tensor<4xf32> {tg.role = "parameter", tg.name = "w"}, %x: te
 
 // -----
 
-// A loop that never runs leaves what it begins with; a branch becomes two functions.
+// A loop without iterations folds to its initial values; the branches of a conditional are outlined into functions.
 func.func @branch(%p: tensor<i1>, %w: tensor<4xf32>, %x: tensor<0x4xf32>) -> tensor<4xf32> {
   %0 = tg.scan () carry (%w) over (%x) length = 0 : (tensor<4xf32>, tensor<0x4xf32>) -> (tensor<4xf32>) {
   ^bb0(%b: tensor<4xf32>, %c: tensor<4xf32>):
@@ -47,7 +47,7 @@ func.func @branch(%p: tensor<i1>, %w: tensor<4xf32>, %x: tensor<0x4xf32>) -> ten
 
 // -----
 
-// What is a view on both sides of a loop is handed on as what it is a view of: no copy of it is stored.
+// A view that is used before and after a loop is passed on as its source: the broadcast is not materialized.
 func.func @views_around_a_loop(%x: tensor<3xf32>, %rows: tensor<4x3xf32>) -> (tensor<2x3xf32>, tensor<3xf32>) {
   %e = tg.exp %x : tensor<3xf32>
   %wide = tg.broadcast %e shape = [2, 3] dims = [1] : tensor<3xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf | filecheck %s
 
-// Batch, outputs and positions are the grid, channels and window are summed: two reads and no test.
+// The grid is batch, output channels and positions; input channels and window are reduced. Nothing needs a guard.
 func.func @plain(%x: tensor<2x3x6xf32>, %w: tensor<4x3x3xf32>) -> tensor<2x4x4xf32> {
   %y = tg.conv %x, %w stride = [1] low = [0] high = [0] lhs_dilation = [1] rhs_dilation = [1] groups = 1 : tensor<2x3x6xf32>, tensor<4x3x3xf32>
   func.return %y : tensor<2x4x4xf32>
@@ -19,7 +19,7 @@ func.func @plain(%x: tensor<2x3x6xf32>, %w: tensor<4x3x3xf32>) -> tensor<2x4x4xf
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// Outside the image the read wraps around into it, and the body drops what it gives there.
+// In the padding, the index wraps around so that the load is in bounds, and the body replaces its value by 0.
 func.func @padded(%x: tensor<2x3x6xf32>, %w: tensor<4x3x3xf32>) -> tensor<2x4x3xf32> {
   %y = tg.conv %x, %w stride = [2] low = [1] high = [1] lhs_dilation = [1] rhs_dilation = [1] groups = 1 : tensor<2x3x6xf32>, tensor<4x3x3xf32>
   func.return %y : tensor<2x4x3xf32>
@@ -49,7 +49,7 @@ func.func @padded(%x: tensor<2x3x6xf32>, %w: tensor<4x3x3xf32>) -> tensor<2x4x3x
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// Holes are dropped alike; outputs 3 to 5 read the second group of channels.
+// Positions between the dilated elements are also replaced by 0; outputs 3 to 5 read the second group of channels.
 func.func @groups(%x: tensor<1x4x3xf32>, %w: tensor<6x2x2xf32>) -> tensor<1x6x4xf32> {
   %y = tg.conv %x, %w stride = [1] low = [0] high = [0] lhs_dilation = [2] rhs_dilation = [1] groups = 2 : tensor<1x4x3xf32>, tensor<6x2x2xf32>
   func.return %y : tensor<1x6x4xf32>
@@ -77,7 +77,7 @@ func.func @groups(%x: tensor<1x4x3xf32>, %w: tensor<6x2x2xf32>) -> tensor<1x6x4x
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// Windows are an index map.
+// Windows are an indexing map: nothing is copied.
 func.func @pool(%x: tensor<2x7xf32>) -> tensor<2x3xf32> {
   %0 = tg.windows %x axes = [1] size = [3] stride = [2] dilation = [1] : tensor<2x7xf32>
   %1 = tg.max %0 axes = [2] : tensor<2x3x3xf32>
@@ -97,7 +97,7 @@ func.func @pool(%x: tensor<2x7xf32>) -> tensor<2x3xf32> {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// Each element adds up the windows that hold it.
+// Each element sums the windows that contain it.
 func.func @overlapping(%x: tensor<3x3xf32>) -> tensor<8xf32> {
   %0 = tg.fold %x axes = [0] stride = [2] dilation = [1] extents = [8] : tensor<3x3xf32>
   func.return %0 : tensor<8xf32>
@@ -127,7 +127,7 @@ func.func @overlapping(%x: tensor<3x3xf32>) -> tensor<8xf32> {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// Where windows lie apart, it reads the only one, if there is one.
+// With disjoint windows there is no reduction: each element reads its only window, or is 0 in a gap.
 func.func @apart(%x: tensor<3x2xf32>) -> tensor<9xf32> {
   %0 = tg.fold %x axes = [0] stride = [3] dilation = [1] extents = [9] : tensor<3x2xf32>
   func.return %0 : tensor<9xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf | filecheck %s
 
-// Results become arguments behind the others, under their own names and roles; kernels between them have buffers.
+// Results become trailing arguments, with their own names and roles; an intermediate value gets an allocated buffer.
 func.func @step(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"}, %x: tensor<4xf32>) -> (tensor<4xf32> {tg.name = "w", tg.role = "update"}, tensor<4xf32>) {
   %0 = tg.mul %w, %x : tensor<4xf32>, tensor<4xf32>
   %1 = tg.add %0, %w : tensor<4xf32>, tensor<4xf32>
@@ -37,7 +37,7 @@ func.func @step(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"}, %x: te
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// A constant that is one number everywhere is written into the body, any other is an argument.
+// A splat constant is materialized in the body; any other becomes an argument.
 func.func @constants(%x: tensor<3xf32>) -> tensor<3xf32> {
   %same = tg.constant value = dense<2.000000e+00> : tensor<3xf32>
   %different = tg.constant value = dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3xf32>
@@ -69,7 +69,7 @@ func.func @constants(%x: tensor<3xf32>) -> tensor<3xf32> {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// A tensor without elements dispatches nothing; one element has no loops.
+// An empty tensor needs no kernel; the kernel of a single element has no loops.
 func.func @small(%e: tensor<0x3xf32>, %s: tensor<1x1xf32>) -> (tensor<0x3xf32>, tensor<1x1xf32>) {
   %0 = tg.neg %e : tensor<0x3xf32>
   %1 = tg.neg %s : tensor<1x1xf32>
@@ -88,7 +88,7 @@ func.func @small(%e: tensor<0x3xf32>, %s: tensor<1x1xf32>) -> (tensor<0x3xf32>, 
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// Booleans lie in buffers as i1, unsigned numbers as i32.
+// In buffers, booleans are i1, and unsigned integers are signless.
 func.func @elements(%b: tensor<4xi1>, %u: tensor<4xui32>) -> (tensor<4xi1>, tensor<4xui32>) {
   %0 = tg.not %b : tensor<4xi1>
   %1 = tg.relu %u : tensor<4xui32>

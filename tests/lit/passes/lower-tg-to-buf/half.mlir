@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf' | filecheck %s
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse' | filecheck %s --check-prefix FUSED
 
-// Sums of f16 add up in f32; fused, the rounding belongs to the same kernel.
+// A sum of f16 accumulates in f32; after fusion, the truncation is part of the same kernel.
 // CHECK-LABEL: func.func @half
 // CHECK:       memref.alloc() : memref<4xf32>
 // CHECK:       arith.extf

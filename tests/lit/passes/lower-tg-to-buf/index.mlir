@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf | filecheck %s
 
-// An index out of range reads NaN, and nothing in memory.
+// An index that is out of range yields NaN, or 0 for integers, without a load.
 func.func @take(%table: tensor<65x8xf32>, %i: tensor<2x3xi32>) -> tensor<2x3x8xf32> {
   %0 = tg.take %table, %i axis = 0 : tensor<65x8xf32>, tensor<2x3xi32>
   func.return %0 : tensor<2x3x8xf32>
@@ -55,7 +55,7 @@ func.func @take_along_axis(%x: tensor<4x10xi32>, %i: tensor<4x2xi32>) -> tensor<
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// One writer: each element looks for the indices that name it.
+// Each element has a single writer, which sums the updates whose index selects it: no atomics are needed.
 func.func @scatter_add(%x: tensor<6x8xf32>, %i: tensor<6xi32>) -> tensor<65x8xf32> {
   %0 = tg.scatter_add %x, %i axis = 0 extent = 65 : tensor<6x8xf32>, tensor<6xi32>
   func.return %0 : tensor<65x8xf32>

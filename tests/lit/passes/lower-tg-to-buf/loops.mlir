@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf | filecheck %s
 
-// The reduced axes become reduction loops behind the grid's.
+// The reduced axes become reduction loops inside those of the grid.
 func.func @sum(%x: tensor<4x3xf32>) -> tensor<3xf32> {
   %0 = tg.sum %x axes = [0] : tensor<4x3xf32>
   func.return %0 : tensor<3xf32>
@@ -52,7 +52,7 @@ func.func @min(%x: tensor<4xf32>) -> tensor<f32> {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// Nothing to add up: no loop, and no sum of nothing but 0.
+// A sum of one element has no loop, and an empty sum is the constant 0.
 func.func @short_and_empty(%x: tensor<4x1xf32>, %y: tensor<0x3xf32>) -> (tensor<4xf32>, tensor<3xf32>) {
   %0 = tg.sum %x axes = [1] : tensor<4x1xf32>
   %1 = tg.sum %y axes = [0] : tensor<0x3xf32>
@@ -114,7 +114,7 @@ func.func @batched_product(%a: tensor<2x4x3xi32>, %b: tensor<2x3x5xi32>) -> tens
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// Unsigned: a position before the start wraps to a huge number and fails the test as well.
+// One unsigned comparison checks both bounds: a position before the start wraps around to a large number.
 func.func @pad(%x: tensor<4xf32>, %v: tensor<f32>) -> tensor<10xf32> {
   %0 = tg.pad %x, %v low = [1] high = [2] interior = [1] : tensor<4xf32>, tensor<f32>
   func.return %0 : tensor<10xf32>

@@ -3,8 +3,8 @@
 
 // UPSTREAM: tg-opt: error: buf-to-upstream: arguments of a function are packed; run plan-memory first
 
-// Parameters and results of kernels are packed where they are; what is packed twice, or is not a buffer, is copied. Updates
-// that are parts of one row are written through it.
+// Parameters and results of kernels are packed in place; inputs, and operands that are packed twice, are copied.
+// Updates that are slices of one row are written through that row.
 func.func @pack(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<f32> {tg.name = "b", tg.role = "parameter"}, %x: tensor<2xf32>) -> (tensor<2xf32> {tg.name = "a", tg.role = "update"}, tensor<f32> {tg.name = "b", tg.role = "update"}) {
   %0 = tg.exp %x : tensor<2xf32>
   %1 = tg.pack %0, %0, %x offsets = [0, 64, 128] size = 130 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>

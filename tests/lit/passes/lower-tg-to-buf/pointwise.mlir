@@ -89,7 +89,7 @@ func.func @binary(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>) {
 // CHECK-NEXT: %6 = arith.minimumf %3, %4 : f32
 // CHECK-NEXT: linalg.yield %6 : f32
 
-// Integers are signless in buffers: the sign is in the op.
+// Integers are signless in buffers; signedness is part of the op, as in `arith.maxsi`.
 func.func @integers(%i: tensor<4xi32>, %j: tensor<4xi32>) -> (tensor<4xi32>) {
   %a = tg.add %i, %j : tensor<4xi32>, tensor<4xi32>
   %s = tg.sub %a, %j : tensor<4xi32>, tensor<4xi32>
@@ -158,7 +158,7 @@ func.func @unsigned(%u: tensor<4xui32>, %v: tensor<4xui32>) -> (tensor<4xi1>, te
 // CHECK-NEXT: %4 = arith.uitofp %2 : i32 to f32
 // CHECK-NEXT: linalg.yield %4 : f32
 
-// Only `ne` holds with NaN.
+// With a NaN, only `ne` is true: it is an unordered comparison, all others are ordered.
 func.func @comparisons(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>) {
   %eq_f = tg.compare %x, %y predicate = "eq" : tensor<4xf32>, tensor<4xf32>
   %ne_f = tg.compare %x, %y predicate = "ne" : tensor<4xf32>, tensor<4xf32>
@@ -217,7 +217,7 @@ func.func @comparisons(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>) 
 // CHECK-NEXT: %8 = arith.select %4, %5, %6 : f32
 // CHECK-NEXT: linalg.yield %8 : f32
 
-// Floats saturate, NaN becomes 0: what `arith` leaves undefined never reaches it.
+// Casts to integers saturate, and NaN becomes 0: `arith` leaves the cast of a float that is out of range undefined.
 func.func @casts(%x: tensor<4xf32>) -> (tensor<4xui32>, tensor<4xf16>, tensor<4xf32>, tensor<4xf32>) {
   %integer = tg.cast %x to = i32 : tensor<4xf32>
   %unsigned = tg.cast %x to = ui32 : tensor<4xf32>

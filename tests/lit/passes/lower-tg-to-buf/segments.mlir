@@ -1,8 +1,8 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf{target="{\"max_storage_buffer_binding_size\": 32, \"max_storage_buffers_per_shader_stage\": 6, \"min_storage_buffer_offset_alignment\": 4}"}' | filecheck %s
 
-// A row of 80 bytes and two orders of it are nine bindings: segments of 32 bytes are sorted, and what is behind the row's
-// end comes last. Their elements are read in order; segments count how many of theirs stand before each, and say at which
-// position the element is that has each place's rank.
+// A row of 80 bytes and two orders of it take nine bindings, more than six: segments of 32 bytes, padded with keys that
+// sort last, are sorted on their own and gathered in order. The rank of an element is the number of elements, over all
+// segments, that precede it; each position of the result then searches the segments for the element of its rank.
 func.func @long(%x: tensor<2x20xf32>) -> tensor<2x20xi32> {
   %0 = tg.argsort %x descending = 0 : tensor<2x20xf32>
   func.return %0 : tensor<2x20xi32>
@@ -26,7 +26,7 @@ func.func @long(%x: tensor<2x20xf32>) -> tensor<2x20xi32> {
 // CHECK: iterator_types = ["parallel", "parallel", "reduction"]
 // CHECK: func.return
 
-// In the other direction the least number comes last.
+// In descending order, the padding is the smallest integer.
 func.func @falling(%x: tensor<20xi32>) -> tensor<20xi32> {
   %0 = tg.argsort %x descending = 1 : tensor<20xi32>
   func.return %0 : tensor<20xi32>
@@ -35,7 +35,7 @@ func.func @falling(%x: tensor<20xi32>) -> tensor<20xi32> {
 // CHECK: buf.kernel grid = [3, 8] ins(%x : memref<20xi32>) outs(%1 : memref<3x8xi32>) {
 // CHECK: arith.constant -2147483648 : i32
 
-// Rows that can be bound are sorted as ever, once they lie in one piece.
+// Rows that one kernel can bind are not split into segments, but transposed so that each is contiguous.
 func.func @columns(%x: tensor<8x10xf32>) -> tensor<10x8xi32> {
   %0 = tg.transpose %x permutation = [1, 0] : tensor<8x10xf32>
   %1 = tg.argsort %0 descending = 0 : tensor<10x8xf32>
@@ -47,8 +47,8 @@ func.func @columns(%x: tensor<8x10xf32>) -> tensor<10x8xi32> {
 // CHECK: buf.kernel grid = [10, 8] ins(%2 : memref<10x8xi32>) outs(%0 : memref<10x8xi32>) {
 // CHECK-NOT: buf.kernel
 
-// A scatter needs no order of all: each segment of its indices adds what it has for a place. Updates lie beside indices,
-// 16 bytes each, so segments have four.
+// A scatter doesn't merge the segments: each row of the result sums its updates over all segments. A kernel binds
+// updates, 16 bytes per index, together with indices, so a segment has four.
 func.func @scattered(%u: tensor<60x4xi32>, %i: tensor<60xi32>) -> tensor<300x4xi32> {
   %0 = tg.scatter_add %u, %i axis = 0 extent = 300 : tensor<60x4xi32>, tensor<60xi32>
   func.return %0 : tensor<300x4xi32>

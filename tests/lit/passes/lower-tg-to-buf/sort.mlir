@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf | filecheck %s
 
-// Each element is read from the one operand that holds it.
+// Each element of the result is loaded from the operand that contains it.
 func.func @concat(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<5xf32> {
   %0 = tg.concat %x, %y axis = 0 : tensor<2xf32>, tensor<3xf32>
   func.return %0 : tensor<5xf32>
@@ -29,7 +29,7 @@ func.func @concat(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<5xf32> {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// Runs of one element merge into runs of two, those into the whole row.
+// A merge sort: runs of one element are merged into runs of two, and these into the whole row.
 func.func @sort(%x: tensor<4x3xf32>) -> tensor<4x3xi32> {
   %0 = tg.argsort %x descending = 0 : tensor<4x3xf32>
   func.return %0 : tensor<4x3xi32>
@@ -40,7 +40,7 @@ func.func @sort(%x: tensor<4x3xf32>) -> tensor<4x3xi32> {
 // CHECK: buf.kernel grid = [4, 3] ins(%x, %1 : memref<4x3xf32>, memref<4x3xi32>) outs(%0 : memref<4x3xi32>) {
 // CHECK: func.return
 
-// Few indices are compared with every place, by one kernel.
+// Few indices: a single kernel compares every index with every row of the result.
 func.func @few(%u: tensor<3x4xf32>, %i: tensor<3xi32>) -> tensor<9x4xf32> {
   %0 = tg.scatter_add %u, %i axis = 0 extent = 9 : tensor<3x4xf32>, tensor<3xi32>
   func.return %0 : tensor<9x4xf32>
@@ -50,7 +50,7 @@ func.func @few(%u: tensor<3x4xf32>, %i: tensor<3xi32>) -> tensor<9x4xf32> {
 // CHECK: iterator_types = ["parallel", "parallel", "reduction"]
 // CHECK: func.return
 
-// Longer rows in runs whose elements are compared with each other: their ranks, then who has each; here one run.
+// Longer runs are sorted by comparing all pairs: one kernel computes ranks, the next inverts them. A row is one run.
 func.func @ranked(%x: tensor<4x30xf32>) -> tensor<4x30xi32> {
   %0 = tg.argsort %x descending = 1 : tensor<4x30xf32>
   func.return %0 : tensor<4x30xi32>
@@ -64,7 +64,7 @@ func.func @ranked(%x: tensor<4x30xf32>) -> tensor<4x30xi32> {
 // CHECK: arith.cmpi eq
 // CHECK: func.return
 
-// A run that the row ends within reads nothing behind it; two runs merge.
+// The last run is cut short by the end of the row: loads beyond it are guarded. The two runs are then merged.
 func.func @rest(%x: tensor<300xi32>) -> tensor<300xi32> {
   %0 = tg.argsort %x descending = 0 : tensor<300xi32>
   func.return %0 : tensor<300xi32>
@@ -80,7 +80,7 @@ func.func @rest(%x: tensor<300xi32>) -> tensor<300xi32> {
 // CHECK: buf.kernel grid = [300] ins(%x, %2 : memref<300xi32>, memref<300xi32>) outs(%0 : memref<300xi32>) {
 // CHECK: func.return
 
-// Many are sorted; one kernel finds where each place's indices start, the last adds them up in order.
+// Many indices are sorted. One kernel finds where those of each row start, and the last sums the updates in that order.
 func.func @many(%u: tensor<200x4xf32>, %i: tensor<200xi32>) -> tensor<300x4xf32> {
   %0 = tg.scatter_add %u, %i axis = 0 extent = 300 : tensor<200x4xf32>, tensor<200xi32>
   func.return %0 : tensor<300x4xf32>

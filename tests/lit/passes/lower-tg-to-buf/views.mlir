@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf | filecheck %s
 
-// Ops that only move elements are index maps of the kernel that reads them: one kernel a function, its own.
+// Ops that only move elements are folded into the indexing map of the kernel that reads them, here the only one.
 func.func @transpose(%x: tensor<4x3xf32>) -> tensor<3x4xf32> {
   %0 = tg.transpose %x permutation = [1, 0] : tensor<4x3xf32>
   %1 = tg.neg %0 : tensor<3x4xf32>
@@ -73,7 +73,7 @@ func.func @reverse(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// No operand indexes the loop plainly: a shape-only local gives its extent.
+// No operand is indexed by the induction variable alone, so a shape-only local gives the loop's extent.
 func.func @reversed_sum(%x: tensor<4xf32>) -> tensor<f32> {
   %0 = tg.reverse %x axes = [0] : tensor<4xf32>
   %1 = tg.sum %0 axes = [0] : tensor<4xf32>
@@ -111,7 +111,7 @@ func.func @reshape(%x: tensor<4x3xf32>) -> tensor<2x6xf32> {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// Maps compose.
+// Indexing maps compose.
 func.func @composed(%x: tensor<4x3xf32>) -> tensor<3x2xf32> {
   %0 = tg.transpose %x permutation = [1, 0] : tensor<4x3xf32>
   %1 = tg.slice %0 start = [0, 1] stop = [3, 4] step = [1, 2] : tensor<3x4xf32>
@@ -132,7 +132,7 @@ func.func @composed(%x: tensor<4x3xf32>) -> tensor<3x2xf32> {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// A result is written where the caller wants it: a view or an argument is copied there.
+// Results are written to the caller's buffers, so a view or an argument is copied there.
 func.func @returned(%x: tensor<4x3xf32>) -> (tensor<3x4xf32>, tensor<4x3xf32>) {
   %0 = tg.transpose %x permutation = [1, 0] : tensor<4x3xf32>
   func.return %0, %x : tensor<3x4xf32>, tensor<4x3xf32>

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf,fuse,schedule,plan-memory --split-input-file | filecheck %s
 
-// A sum is carried where it lies; what a product reads and writes lies in two places in turn. Slices lie in their whole.
+// The carried sum is updated in place; the carried product is double-buffered. Slices are views of whole sequences.
 func.func @loop(%w: tensor<4x4xf32>, %x: tensor<7x4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<7x4xf32>) {
   %h = tg.constant value = dense<1.0> : tensor<4xf32>
   %0, %1, %2 = tg.scan (%w) carry (%h, %h) over (%x) length = 7 reverse : (tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<7x4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<7x4xf32>) {
@@ -26,7 +26,7 @@ func.func @loop(%w: tensor<4x4xf32>, %x: tensor<7x4xf32>) -> (tensor<4xf32>, ten
 
 // -----
 
-// The branches' kernels stand side by side in the IR; both write the same place.
+// The kernels of both branches are in the IR; both write to the same buffer.
 func.func @branch(%p: tensor<i1>, %w: tensor<4xf32>) -> tensor<4xf32> {
   %1 = tg.cond %p (%w) : (tensor<4xf32>) -> (tensor<4xf32>) {
   ^bb0(%a: tensor<4xf32>):

@@ -3,11 +3,11 @@
 // RUN: not tg-opt %s -p 'lower-tg-to-buf,plan-memory{target="{\"max_buffer_size\": 300}"}' 2>&1 | filecheck %s --check-prefix BUFFER
 // RUN: not tg-opt %s -p 'lower-tg-to-buf,plan-memory{target="{\"max_buffer_size\": 500}"}' 2>&1 | filecheck %s --check-prefix INPUTS
 
-// More than one buffer holds: several arenas.
+// Parameters that exceed the largest buffer are distributed over several arenas.
 // CHECK: buf.arena "parameters0" role = "parameter" : memref<656xi8>
 // CHECK: buf.arena "parameters1" role = "parameter" : memref<400xi8>
 // BUFFER: tg-opt: error: plan-memory: parameter 'b' of memref<100xf32> takes 400 bytes, more than a buffer of target custom can hold (300); it was made at
-// More than one binding holds: arenas that can be bound as one, and one for what can't.
+// With a smaller limit on bindings, there are more arenas: one binding can cover each.
 // BINDING: buf.arena "parameters0" role = "parameter" : memref<112xi8>
 // BINDING: buf.arena "parameters1" role = "parameter" : memref<400xi8>
 // BINDING: buf.arena "parameters2" role = "parameter" : memref<400xi8>

@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,plan-memory' | filecheck %s
 
-// Parameters lie where they would anyway, packed allocations in an arena of their own; a row is one view over them, and
-// one kernel updates all of it in place.
+// Packed parameters keep their places in their arena, and packed allocations get an arena of their own. A row is one
+// view over its buffers; a single kernel updates that of the parameters in place.
 func.func @pack(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<f32> {tg.name = "b", tg.role = "parameter"}, %x: tensor<2xf32>) -> (tensor<2xf32> {tg.name = "a", tg.role = "update"}, tensor<f32> {tg.name = "b", tg.role = "update"}) {
   %0 = tg.exp %x : tensor<2xf32>
   %1 = tg.pack %0, %0, %x offsets = [0, 64, 128] size = 130 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>

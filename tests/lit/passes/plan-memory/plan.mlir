@@ -1,7 +1,7 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,plan-memory' | filecheck %s
 
-// One arena a role, in the order of the arguments; each kind of state is one, by what stands in front of the slash.
-// Ranges start at multiples of 256 bytes, scalars are packed in front of the inputs.
+// One arena per role, in the order of the arguments; states with the same prefix before the slash share an arena.
+// Ranges are aligned to 256 bytes; scalars are packed before the inputs.
 func.func @roles(
   %a: tensor<3xf32> {tg.name = "a", tg.role = "parameter"},
   %b: tensor<2xf32> {tg.name = "b", tg.role = "parameter"},
@@ -38,7 +38,7 @@ func.func @roles(
 // CHECK-NOT: buf.
 // CHECK: func.return
 
-// Each buffer is dead once the next kernel has read it, so three of them lie in two ranges.
+// Each buffer is dead after the next kernel, so the three live in two ranges of the workspace.
 func.func @reuse(%x: tensor<128xf32>) -> tensor<128xf32> {
   %0 = tg.neg %x : tensor<128xf32>
   %1 = tg.exp %0 : tensor<128xf32>
@@ -62,7 +62,7 @@ func.func @reuse(%x: tensor<128xf32>) -> tensor<128xf32> {
 // CHECK-NOT: buf.
 // CHECK: func.return
 
-// The update writes over the old value: it reads each element right before it writes it.
+// The parameter is updated in place: each element is read right before it is written.
 func.func @in_place(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<4xf32> {tg.name = "w", tg.role = "update"}) {
   %0 = tg.neg %w : tensor<4xf32>
   func.return %0 : tensor<4xf32>
@@ -74,7 +74,7 @@ func.func @in_place(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"}) ->
 // CHECK-NOT: buf.
 // CHECK: func.return
 
-// This one reads other elements than it writes: it has memory of its own, and is copied at the end.
+// Not updated in place: other elements are read than written. The update gets its own memory, and is copied at the end.
 func.func @copied(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<4xf32> {tg.name = "w", tg.role = "update"}) {
   %0 = tg.reverse %w axes = [0] : tensor<4xf32>
   %1 = tg.neg %0 : tensor<4xf32>
@@ -90,7 +90,7 @@ func.func @copied(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"}) -> (
 // CHECK-NOT: buf.
 // CHECK: func.return
 
-// A reader of the old value runs before the update, wherever it stands.
+// A kernel that reads the old value runs before the in-place update, whatever the program order.
 func.func @reordered(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<4xf32> {tg.name = "w", tg.role = "update"}, tensor<f32> {tg.name = "sum", tg.role = "output"}) {
   %0 = tg.neg %w : tensor<4xf32>
   %1 = tg.sum %w axes = [0] : tensor<4xf32>
@@ -106,7 +106,7 @@ func.func @reordered(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"}) -
 // CHECK-NOT: buf.
 // CHECK: func.return
 
-// A constant's bytes stay with its range; an i1 takes a word.
+// A constant's view keeps the value as an attribute; an element of type i1 takes four bytes.
 func.func @constants(%x: tensor<2xi1>) -> tensor<2xi1> {
   %0 = tg.constant value = dense<[true, false]> : tensor<2xi1>
   %1 = tg.and %x, %0 : tensor<2xi1>, tensor<2xi1>
