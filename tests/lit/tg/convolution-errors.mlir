@@ -1,7 +1,7 @@
 // RUN: tg-opt %s --split-input-file --parsing-diagnostics --verify-diagnostics | filecheck %s
 
 func.func @f(%x: tensor<1x3x8xf32>, %w: tensor<4x2x3xf32>) {
-3 channels are not   // CHECK: tg.conv: 1 groups of 2, or 4 outputs are not divisible by   // CHECK: tg.conv: 1
+  // CHECK: tg.conv: 3 channels are not 1 groups of 2, or 4 outputs are not divisible by 1
   %0 = tg.conv %x, %w stride = [1] low = [0] high = [0] lhs_dilation = [1] rhs_dilation = [1] groups = 1 : tensor<1x3x8xf32>, tensor<4x2x3xf32>
   func.return
 }
