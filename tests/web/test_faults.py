@@ -87,12 +87,12 @@ MISTAKES = (
         "training.step({x: new Float32Array(11), y: labels})",
         "InputError: input 'x' has 11 elements, expected 12 in shape [4,3]",
     ),
-    ("training.step({x: null, y: labels})", "InputError: input 'x' is null, which is no array of numbers"),
-    ("training.step({x: zeros, y: [0, 1, 0.5, 1]})", "InputError: input 'y' has 0.5, which is no integer"),
+    ("training.step({x: null, y: labels})", "InputError: input 'x' is null, which is not an array"),
+    ("training.step({x: zeros, y: [0, 1, 0.5, 1]})", "InputError: input 'y' has 0.5, which is not an integer"),
     ("training.step({x: zeros, y: [0, 1, 2 ** 31, 1]})", "InputError: input 'y' has 2147483648, outside of i32"),
     (
         "training.step({x: zeros, y: new Float32Array(4)})",
-        "InputError: input 'y' is of floats, which don't convert to i32",
+        "InputError: input 'y' is a Float32Array, which does not convert to i32",
     ),
     (
         "training.step({x: Array(4).fill([0, 1e39, 0]), y: labels})",
@@ -100,9 +100,9 @@ MISTAKES = (
     ),
     (
         "training.set({rate: 1})",
-        "InputError: no setting 'rate'; there are learning_rate, beta1, beta2, eps",
+        "InputError: set: no setting 'rate'; the settings are learning_rate, beta1, beta2, eps",
     ),
-    ("training.set({learning_rate: NaN})", "InputError: learning_rate must be a finite number, got NaN"),
+    ("training.set({learning_rate: NaN})", "InputError: set: learning_rate must be a finite number, got NaN"),
     ("training.loadParameters({bias: [1, 2, 3]})", "InputError: parameter 'bias' has shape [3], expected [2]"),
     ("training.loadParameters({none: 1})", "InputError: no parameter or state 'none'"),
     (
@@ -113,10 +113,10 @@ MISTAKES = (
         "training.step({x: [[1, undefined, 3], ...zeros], y: labels})",
         "InputError: input 'x' has undefined among its numbers",
     ),
-    ("training.step()", "InputError: inputs are given by name, got undefined"),
-    ("training.restore(null)", "ProgramError: there is no file to load: got null"),
+    ("training.step()", "InputError: inputs must be an object of values by name, got undefined"),
+    ("training.restore(null)", "ProgramError: source must be a URL, a Blob, a Response or bytes, got null"),
     ("training.run(0, {})", "InputError: run: steps must be a positive integer, got 0"),
-    ("T.Inference.load('training.tg')", "ProgramError: training.tg holds a training: Training.load loads it"),
+    ("T.Inference.load('training.tg')", "ProgramError: training.tg holds a training: load it with Training.load"),
     (
         "T.Training.load(new Uint8Array(4))",
         "ProgramError: the file is not a safetensors file: it has 4 bytes",
@@ -259,7 +259,7 @@ def test_a_page_without_webgpu_says_so(file: Path, site: Site, browser: Browser)
     context.close()
     assert absent == "ProgramError: none.tg can't be loaded: 404 File not found"
     assert message == (
-        "NoAdapterError: there is no WebGPU here: use a current browser, a page from https:// or localhost, and "
+        "NoAdapterError: WebGPU is not available: use a current browser, a page from https:// or localhost, and "
         "hardware acceleration"
     )
 
@@ -287,7 +287,7 @@ def test_what_the_device_lacks_is_named(file: Path, evaluate: Evaluate) -> None:
     assert f"kernel '{first.entry}': {1 << 30} exceeds maxComputeWorkgroupStorageSize" in message_of_load(evaluate)
     changed(file, workgroup_storage=0, code=first.code.replace("{", "{ let lanes = subgroupAdd(1u);", 1))
     assert message_of_load(evaluate) == (
-        f"TargetError: kernel '{first.entry}' uses subgroups without 'enable subgroups;', which browsers demand: "
+        f"TargetError: kernel '{first.entry}' uses subgroups without 'enable subgroups;', which browsers require: "
         f"{elsewhere}"
     )
 
@@ -310,4 +310,4 @@ def test_programs_for_other_devices_are_refused(site: Site, evaluate: Evaluate) 
         device="cpu",
     ).save(site[0] / "training.tg")
     message = message_of_load(evaluate)
-    assert "is in llvm; a page runs wgsl: save with target='webgpu-default'" in message
+    assert "is in llvm; pages run wgsl: save it with target='webgpu-default'" in message

@@ -319,7 +319,7 @@ CASES: tuple[tuple[str, str, Any, Any], ...] = (
     ("f32", "Float64Array", [0.1, -1e-46, 3.4028234663852886e38, 1e-40, np.pi], None),
     ("i32", "BigInt64Array", [-(2**31), 2**31 - 1, 0], None),
     ("u32", "Uint8Array", [0, 255], None),
-    ("u32", "Float64Array", None, "InputError: input 'x' is of floats, which don't convert to u32"),
+    ("u32", "Float64Array", None, "InputError: input 'x' is a Float64Array, which does not convert to u32"),
     ("i8", "Int8Array", [-128, -1, 0, 127], None),
     ("u8", "Uint8Array", [0, 200, 255], None),
     ("i16", "Int32Array", [-(2**15), -1, 2**15 - 1], None),
@@ -327,7 +327,7 @@ CASES: tuple[tuple[str, str, Any, Any], ...] = (
     ("i8", "Int16Array", None, "InputError: input 'x' has 200, outside of i8"),
     ("u16", "Int16Array", None, "InputError: input 'x' has -1, outside of u16"),
     ("bool", "Uint8Array", [0, 1, 1, 0], None),
-    ("bool", "Int32Array", None, "InputError: input 'x' is no array of bools: give booleans, or bytes of 0 and 1"),
+    ("bool", "Int32Array", None, "InputError: input 'x' is not an array of bools: pass booleans, or bytes of 0 and 1"),
 )
 
 

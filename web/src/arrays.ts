@@ -1,4 +1,4 @@
-/** Arrays of a file by name, such as a page's data. */
+/** Reads the named arrays of a file, such as a page's data. */
 
 import { type Data, type DType, type HostTensor, halfToNumber } from "./dtypes.js";
 import { type FileDType, type FileTensor, readSafetensors } from "./safetensors.js";
@@ -18,10 +18,10 @@ const READ: Partial<Record<FileDType, [DType, (raw: ArrayBuffer) => Data]>> = {
 };
 
 /**
- * Returns the arrays of a safetensors file, which can be given as inputs.
+ * Returns the arrays of a safetensors file by name; they can be passed as inputs.
  *
- * @param source Its address, or what holds its bytes.
- * @throws {ProgramError} It is no such file, or has arrays of 64 bits.
+ * @param source The file's URL or bytes.
+ * @throws {ProgramError} The file can't be loaded, is not a safetensors file, or has 64-bit arrays.
  */
 export async function readArrays(source: Source): Promise<Record<string, HostTensor>> {
   const [bytes, name] = await bytesOf(source);
@@ -31,7 +31,7 @@ export async function readArrays(source: Source): Promise<Record<string, HostTen
 
 function arrayOf({ dtype, shape, bytes }: FileTensor, where: string): HostTensor {
   const found = READ[dtype];
-  require(found !== undefined, `${where} is of ${dtype}, which no input is`);
+  require(found !== undefined, `${where} has dtype ${dtype}, which inputs don't support`);
   const [own, read] = found;
   return { shape, dtype: own, data: read(bytes.slice().buffer) };
 }

@@ -1,8 +1,8 @@
-/** A WebGPU device: its limits, what it reports, and whether it is still there. */
+/** A WebGPU device: its limits, its errors, and whether it is lost. */
 
 import { DeviceError, DeviceLostError, NoAdapterError, messageOf } from "./errors.js";
 
-/** The limits that programs need; a device is asked for all that its adapter has. */
+/** The limits that programs depend on; devices are requested with the adapter's values of them. */
 const LIMITS = [
   "maxStorageBuffersPerShaderStage",
   "maxStorageBufferBindingSize",
@@ -19,17 +19,17 @@ export type Limit = (typeof LIMITS)[number];
 const FEATURES: readonly GPUFeatureName[] = ["shader-f16", "subgroups"];
 
 const NOWHERE =
-  "there is no WebGPU here: use a current browser, a page from https:// or localhost, and hardware acceleration";
+  "WebGPU is not available: use a current browser, a page from https:// or localhost, and hardware acceleration";
 
-/** A device; several programs may share one. */
+/** A WebGPU device, which several programs may share. */
 export class Device {
-  /** Fulfilled when the device is gone, with the error that every later call throws. */
+  /** Resolves when the device is lost, to the error that every later call throws. */
   readonly lost: Promise<DeviceLostError>;
   #fault: DeviceError | undefined;
 
   private constructor(
     readonly gpu: GPUDevice,
-    /** Its adapter's vendor and architecture. */
+    /** The adapter's vendor, architecture and subgroup sizes. */
     readonly info: GPUAdapterInfo,
   ) {
     this.lost = gpu.lost.then(({ reason, message }) => {
@@ -45,10 +45,10 @@ export class Device {
   }
 
   /**
-   * Returns a device with all limits of its adapter, and the features that programs may use.
+   * Requests a device with the adapter's limits, and those of its features that programs may use.
    *
-   * @throws {NoAdapterError} There is no WebGPU here, or no adapter.
-   * @throws {DeviceError} The adapter gives no device.
+   * @throws {NoAdapterError} WebGPU is not available, or there is no adapter.
+   * @throws {DeviceError} The adapter returns no device.
    */
   static async request(options: GPURequestAdapterOptions = {}): Promise<Device> {
     const adapter = await globalThis.navigator?.gpu?.requestAdapter(options);
@@ -58,18 +58,18 @@ export class Device {
     try {
       return new Device(await adapter.requestDevice({ requiredFeatures, requiredLimits }), adapter.info);
     } catch (error) {
-      throw new DeviceError(`the adapter gives no device: ${messageOf(error)}`);
+      throw new DeviceError(`the adapter returned no device: ${messageOf(error)}`);
     }
   }
 
-  /** Returns what an error of the device's means: that it is lost, where it is. */
+  /** Returns the error to throw after a failed operation: the device's loss, or else what failed, and why. */
   async explained(error: unknown, doing: string): Promise<DeviceError> {
-    // The loss is reported after what fails by it.
+    // The loss is reported after the operations that fail because of it.
     const lost = await Promise.race([this.lost, new Promise<undefined>((resolve) => setTimeout(resolve, 50))]);
     return lost ?? new DeviceError(`${doing}: ${messageOf(error)}`);
   }
 
-  /** @throws {DeviceError} The device is lost, or reported an error since. */
+  /** @throws {DeviceError} The device is lost, or has reported an error since the last check. */
   check(): void {
     const fault = this.#fault;
     if (!fault) return;
@@ -78,10 +78,10 @@ export class Device {
   }
 
   /**
-   * Awaits what a call gives, and throws whatever the device reports meanwhile.
+   * Awaits a call's result, and throws the error that the device reports meanwhile, if any.
    *
-   * @param doing What messages say that this does.
-   * @throws {DeviceError} What the device reported.
+   * @param doing What the call does, for error messages.
+   * @throws {DeviceError} The device reported an error, or the call threw one.
    */
   async reporting<T>(doing: string, call: () => T | Promise<T>): Promise<T> {
     this.check();
@@ -105,22 +105,22 @@ export class Device {
     return result as T;
   }
 
-  /** Returns what the scopes caught; a device that is lost may refuse to say. */
+  /** Returns the errors that the scopes captured, or why a lost device can't return them. */
   #popScopes(): Promise<({ readonly message: string } | null)[]> {
     const popped = Promise.all([this.gpu.popErrorScope(), this.gpu.popErrorScope()]);
     return popped.catch((error: unknown) => [{ message: messageOf(error) }]);
   }
 
-  /** Gives the device back, with all that it holds. */
+  /** Destroys the device and everything on it. */
   destroy(): void {
     this.gpu.destroy();
   }
 }
 
 /**
- * Loads something on a device: the one that is given, or a new one, which is given back if the load fails.
+ * Loads something on the given device, or on a new one, which is destroyed if loading fails.
  *
- * @param load Gets the device, and the device that what is loaded has to give back, if any.
+ * @param load Takes the device, and the device that its result must destroy: the same one, or `null` if it was given.
  */
 export async function onDevice<T>(
   given: Device | undefined,

@@ -1,11 +1,11 @@
-/** Element types: what they take on the device, what they are on the host, and how values convert to them. */
+/** Dtypes: their representations on the device and on the host, and the conversion of values to them. */
 
 import { InputError } from "./errors.js";
 
-/** Offsets and sizes on a device are multiples of four bytes. */
+/** Device offsets and sizes are multiples of four bytes. */
 export const WORD = 4;
 
-/** The element types of programs; no page computes in those of `ELSEWHERE`. */
+/** The dtypes of programs; browsers don't support those in `ELSEWHERE`. */
 export const DTYPES = [
   "f32", "f16", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool",
 ] as const; // prettier-ignore
@@ -13,10 +13,10 @@ export type DType = (typeof DTYPES)[number];
 type Computed = Exclude<DType, "f64" | "i64" | "u64">;
 export const ELSEWHERE: readonly DType[] = ["f64", "i64", "u64"];
 
-/** Typed arrays of what tensors hold: f16 is read as f32, and a bool is a byte of 0 or 1. */
+/** The typed arrays that hold tensors on the host: f16 is read as f32, and a bool is a byte of 0 or 1. */
 export type Data = Float32Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array;
 
-/** What holds the elements of a dtype on the device, where a bool and a narrow integer are one 32-bit word. */
+/** The typed array of each dtype's elements on the device, where bools and narrow integers are 32-bit words. */
 const STORED = {
   f32: Float32Array,
   f16: Uint16Array,
@@ -32,7 +32,7 @@ const STORED = {
   bool: Uint32Array,
 } as const;
 
-/** What holds integers and bools on the host, and in files. */
+/** The typed array of integer and bool elements on the host and in files. */
 const HOST = {
   i8: Int8Array,
   u8: Uint8Array,
@@ -43,33 +43,33 @@ const HOST = {
   bool: Uint8Array,
 } as const;
 
-/** Whether the elements of a dtype are others on the device than on the host. */
+/** Returns whether the elements of a dtype are wider on the device than on the host. */
 export function isConverted(dtype: DType): dtype is keyof typeof HOST {
   return dtype in HOST && HOST[dtype as keyof typeof HOST].BYTES_PER_ELEMENT < STORED[dtype].BYTES_PER_ELEMENT;
 }
 
-/** A tensor's values on the host, row-major. */
+/** A tensor's values on the host, in row-major order. */
 export interface HostTensor {
   readonly shape: readonly number[];
   readonly dtype: DType;
   readonly data: Data;
 }
 
-/** What an input may be: a number, nested lists of numbers or booleans, a typed array in row-major order, or a tensor. */
+/** An input: a number or boolean, nested lists of them, a typed array in row-major order, or a tensor. */
 export type Numbers = number | boolean | bigint | NumberList | ArrayBufferView | HostTensor;
 export type NumberList = readonly (number | boolean | bigint | NumberList)[];
 
-/** Returns how many elements a shape has. */
+/** Returns the number of elements of a shape. */
 export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, extent) => product * extent, 1);
 }
 
-/** Returns a tensor's bytes on the device, rounded up to whole words. */
+/** Returns a tensor's size in bytes on the device, rounded up to whole words. */
 export function deviceBytes(shape: readonly number[], dtype: DType): number {
   return Math.ceil((elementCount(shape) * STORED[dtype].BYTES_PER_ELEMENT) / WORD) * WORD;
 }
 
-/** Returns the values of a tensor in the device's bytes `raw`, from `offset`; a copy. */
+/** Decodes a tensor from the device bytes `raw`, from byte `offset`; returns a copy. */
 export function decode(raw: ArrayBuffer, offset: number, shape: readonly number[], dtype: DType): Data {
   const bytes = raw.slice(offset, offset + elementCount(shape) * STORED[dtype].BYTES_PER_ELEMENT);
   if (dtype === "f16") return Float32Array.from(new Uint16Array(bytes), halfToNumber);
@@ -78,26 +78,26 @@ export function decode(raw: ArrayBuffer, offset: number, shape: readonly number[
   return isConverted(dtype) ? HOST[dtype].from(stored) : stored;
 }
 
-/** Returns the device's bytes for elements of a dtype that is converted, in the bytes that files have. */
+/** Converts the elements of a converted dtype from a file's bytes to device bytes. */
 export function widened(bytes: Uint8Array<ArrayBuffer>, dtype: keyof typeof HOST): Uint8Array<ArrayBuffer> {
   const elements = new HOST[dtype](bytes.slice().buffer);
   const words = dtype === "bool" ? Uint32Array.from(elements, (byte) => +(byte !== 0)) : STORED[dtype].from(elements);
   return new Uint8Array(words.buffer);
 }
 
-/** Writes a value to the device's bytes `raw`, at an offset. */
+/** Writes a value to the device bytes `raw`, at a byte offset. */
 export type Write = (raw: ArrayBuffer, offset: number) => void;
 
 /**
- * Checks a value against a tensor's shape and dtype, and returns what writes it.
+ * Checks a value against a tensor's shape and dtype, and returns a function that writes it.
  *
- * Integers convert where every value fits, floats round to narrower floats unless that overflows; an array of floats is
- * none of integers, and only booleans, lists of 0 and 1, and bytes of these are bools.
+ * Integers convert if every value fits, and floats round to narrower floats unless that overflows. Arrays of floats
+ * don't convert to integers, and only booleans, lists of 0 and 1, and bytes of 0 and 1 convert to bool.
  *
  * @throws {InputError} The value has another shape, or doesn't convert.
  */
 export function checked(value: Numbers, shape: readonly number[], dtype: DType, where: string): Write {
-  if (ELSEWHERE.includes(dtype)) throw new InputError(`${where} is ${dtype}, which no page computes in`);
+  if (ELSEWHERE.includes(dtype)) throw new InputError(`${where} is ${dtype}, which browsers don't support`);
   const flat = flattened(value, shape, where);
   const Stored = STORED[dtype as Computed];
   if (flat instanceof Stored && AS_THEY_ARE.includes(dtype)) {
@@ -106,26 +106,26 @@ export function checked(value: Numbers, shape: readonly number[], dtype: DType, 
   const numbers = Array.isArray(flat) ? flat : Array.from(flat as unknown as ArrayLike<number | bigint>);
   const isFloat = !Array.isArray(flat) && /^Float\d+Array$/.test(flat.constructor.name);
   if (isFloat && !FLOATS.includes(dtype))
-    throw new InputError(`${where} is of floats, which don't convert to ${dtype}`);
+    throw new InputError(`${where} is a ${flat.constructor.name}, which does not convert to ${dtype}`);
   if (dtype === "bool" && !Array.isArray(flat) && !(flat instanceof Uint8Array)) {
-    throw new InputError(`${where} is no array of bools: give booleans, or bytes of 0 and 1`);
+    throw new InputError(`${where} is not an array of bools: pass booleans, or bytes of 0 and 1`);
   }
   const words = numbers.map((one) => converted(one, dtype, where));
   return (raw, offset) => new Stored(raw, offset, words.length).set(words);
 }
 
 const FLOATS: readonly DType[] = ["f32", "f16", "f64"];
-/** The dtypes whose typed arrays hold what the device does. */
+/** The dtypes whose elements are the same on the device and in typed arrays of the host. */
 const AS_THEY_ARE: readonly DType[] = ["f32", "i32", "u32"];
 const LARGEST: Partial<Record<DType, number>> = { f32: 3.4028234663852886e38, f16: 65504 };
 
-/** Returns what the device holds for a value. @throws {InputError} It is none of the dtype. */
+/** Converts a value to its element on the device. @throws {InputError} It doesn't convert to the dtype. */
 function converted(value: number | boolean | bigint, dtype: DType, where: string): number {
   if (dtype === "f32") return float(value, dtype, Math.fround, where);
   if (dtype === "f16") return numberToHalf(float(value, dtype, (one) => halfToNumber(numberToHalf(one)), where));
   if (dtype !== "bool") return integer(value, dtype, where);
   if (typeof value === "boolean" || value === 0 || value === 1) return Number(value);
-  throw new InputError(`${where} has ${value}, which is no bool`);
+  throw new InputError(`${where} has ${value}, which is not a bool`);
 }
 
 function float(
@@ -146,12 +146,12 @@ function integer(value: number | boolean | bigint, dtype: DType, where: string):
   const number = Number(value);
   const span = 2 ** Number(dtype.slice(1));
   const [least, most] = dtype[0] === "u" ? [0, span - 1] : [-span / 2, span / 2 - 1];
-  if (!Number.isInteger(number)) throw new InputError(`${where} has ${number}, which is no integer`);
+  if (!Number.isInteger(number)) throw new InputError(`${where} has ${number}, which is not an integer`);
   if (number < least || number > most) throw new InputError(`${where} has ${number}, outside of ${dtype}`);
   return number;
 }
 
-/** Returns a value's elements in row-major order. @throws {InputError} Its shape differs. */
+/** Returns a value's elements in row-major order. @throws {InputError} It has another shape, or is not numeric. */
 function flattened(
   value: Numbers,
   shape: readonly number[],
@@ -168,7 +168,7 @@ function flattened(
   }
   const tensor = value as HostTensor | null | undefined;
   if (!tensor || !Array.isArray(tensor.shape) || !ArrayBuffer.isView(tensor.data)) {
-    throw new InputError(`${where} is ${tensor === null ? "null" : typeof tensor}, which is no array of numbers`);
+    throw new InputError(`${where} is ${tensor === null ? "null" : typeof tensor}, which is not an array`);
   }
   checkShape(tensor.shape, shape, where);
   return typed(tensor.data, shape, where);
@@ -194,7 +194,7 @@ function checkShape(found: readonly number[], shape: readonly number[], where: s
 function shapeOf(value: NumberList, where: string): number[] {
   const [first] = value;
   if (!Array.isArray(first)) {
-    const kinds = Array.from(value, (one) => typeof one); // of holes, too
+    const kinds = Array.from(value, (one) => typeof one); // unlike `map`, this visits holes too
     const odd = kinds.find((kind) => !["number", "boolean", "bigint"].includes(kind));
     if (odd !== undefined) throw new InputError(`${where} has ${odd} among its numbers`);
     return [value.length];
@@ -209,7 +209,7 @@ function shapeOf(value: NumberList, where: string): number[] {
 
 const scratch = new DataView(new ArrayBuffer(8));
 
-/** Returns the number that the 16 bits of an IEEE 754 binary16 say. */
+/** Decodes the 16 bits of an IEEE 754 binary16 number. */
 export function halfToNumber(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;
@@ -218,7 +218,7 @@ export function halfToNumber(bits: number): number {
   return sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24);
 }
 
-/** Returns the 16 bits of the binary16 that is nearest to a number, ties to even. */
+/** Encodes a number as the 16 bits of the nearest binary16 number, ties to even. */
 export function numberToHalf(value: number): number {
   scratch.setFloat32(0, value);
   const sign = (scratch.getUint32(0) >>> 16) & 0x8000;
@@ -227,7 +227,7 @@ export function numberToHalf(value: number): number {
   if (magnitude >= 65520) return sign | 0x7c00;
   const exponent = magnitude < 2 ** -14 ? -14 : Math.floor(Math.log2(magnitude));
   const steps = roundedToEven(magnitude / 2 ** (exponent - 10));
-  // A fraction that rounds up to 2048 steps carries into the exponent by itself.
+  // A fraction that rounds up to 2048 steps carries into the exponent through the addition.
   return sign | (steps < 1024 ? steps : ((exponent + 15) << 10) + steps - 1024);
 }
 

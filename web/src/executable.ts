@@ -1,4 +1,4 @@
-/** A program on a device: its buffers, pipelines and bind groups, made once, and its steps. */
+/** A program on a device: its buffers, pipelines and bind groups, which are created once, and its steps. */
 
 import { WORD, type Numbers, type Write, checked } from "./dtypes.js";
 import { type Device } from "./device.js";
@@ -11,11 +11,11 @@ import { type Dispatch, PERSISTENT_ROLES, type Step, type TensorSlot, dispatches
 import { type Program, slotsOf } from "./program.js";
 import { type State } from "./saved.js";
 
-/** How many bytes of parameters are read at a time. */
+/** The maximum size in bytes of a staging buffer for reading parameters; only a single parameter may exceed it. */
 const MOST_STAGING = 64 << 20;
 const LARGEST_F32 = 3.4028234663852886e38;
 
-/** The buffers that a step fills before it reads them. */
+/** The roles of buffers that a step fills before it reads them. */
 const TEMPORARY_ROLES: readonly string[] = ["input", "workspace"];
 
 /** Inputs of a step, by name. */
@@ -27,18 +27,18 @@ interface Scalar {
 }
 
 export class Executable {
-  /** What a step takes, by name. */
+  /** The inputs of a step, by name. */
   readonly inputs: ReadonlyMap<string, TensorSlot>;
   /** Parameters and state, by name. */
   readonly persistent: ReadonlyMap<string, TensorSlot>;
-  /** What formulas are computed from, and the scalars that have none. */
+  /** The names that formulas use, and those of scalars without a formula. */
   readonly scalarNames: ReadonlySet<string>;
   readonly #scalars: readonly Scalar[];
   readonly #outputs: Outputs;
   readonly #host: ArrayBuffer;
   readonly #inputBuffer: GPUBuffer | undefined;
   readonly #groups = new Map<Dispatch, GPUBindGroup>();
-  /** The strides of each dispatch's moving bindings. */
+  /** The strides of each dispatch's bindings that move with iterations. */
   readonly #moving = new Map<Dispatch, readonly (readonly number[])[]>();
   #isDestroyed = false;
 
@@ -73,11 +73,11 @@ export class Executable {
   /**
    * Loads a program; parameters and state start at zero.
    *
-   * @param share An executable on the same device whose parameters and state this one uses, instead of its own.
-   * @param inTurn Whether to use its inputs and temporary values too, as far as they are large enough: steps run one
-   *   after another.
+   * @param share An executable on the same device whose parameters and state this one shares.
+   * @param inTurn Whether to reuse its inputs and temporaries too, where they are large enough: possible because steps
+   *   don't overlap.
    * @throws {TargetError} The device can't run it.
-   * @throws {ProgramError} Its parameters are not those of `share`.
+   * @throws {ProgramError} Its parameters are laid out differently from those of `share`.
    * @throws {DeviceError} A kernel doesn't compile, or there is not enough memory.
    */
   static async load(program: Program, device: Device, share?: Executable, inTurn = false): Promise<Executable> {
@@ -99,13 +99,13 @@ export class Executable {
   }
 
   /**
-   * Runs the program once, without waiting for it.
+   * Runs the program once, asynchronously.
    *
-   * @param inputs One value for each of `inputs`.
-   * @param known What the scalars' formulas are computed from.
+   * @param inputs A value for each input.
+   * @param known The values that the scalars' formulas use, and those of scalars without a formula.
    * @returns The outputs by name.
-   * @throws {InputError} Something is missing, unknown, or of the wrong shape or dtype. Then nothing has changed.
-   * @throws {DeviceError} The device is lost, or reported an error before.
+   * @throws {InputError} An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+   * @throws {DeviceError} The device is lost, or has reported an error.
    */
   step(inputs: Inputs, known: ReadonlyMap<string, number>): Map<string, Value> {
     const { gpu } = this.device;
@@ -133,7 +133,7 @@ export class Executable {
       const value = computed(slot, formula, known);
       const overflows = slot.dtype === "f32" && Math.abs(value) > LARGEST_F32;
       if (overflows || !Number.isFinite(value))
-        throw new InputError(`scalar '${slot.name}' has no finite value: ${value}`);
+        throw new InputError(`scalar '${slot.name}' must be finite, got ${value}`);
       return [slot, checked(value, slot.shape, slot.dtype, `scalar '${slot.name}'`)];
     });
   }
@@ -184,12 +184,12 @@ export class Executable {
     return this.device.gpu.createBindGroup({ label: one.label, layout, entries });
   }
 
-  /** Returns the device's bytes of parameters and state, all or those named, once what was submitted has run. */
+  /** Returns the device bytes of these parameters and state, or of all, after all submitted work. */
   async read(names: Iterable<string> = this.persistent.keys()): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
     const result = new Map<string, Uint8Array<ArrayBuffer>>();
     const slots = [...names].map((name) => this.persistent.get(name) as TensorSlot);
     await this.device.reporting(`reading parameters of '${this.program.name}'`, async () => {
-      // All are copied before the first is waited for: they are of one step.
+      // All are copied before the first is awaited, so that they belong to the same step.
       const batches = batched(slots).map((batch) => ({ batch, staging: this.#staged(batch) }));
       try {
         for (const { batch, staging } of batches) {
@@ -224,7 +224,7 @@ export class Executable {
     return staging;
   }
 
-  /** Returns the buffers of parameters and state, by the names that programs have in common. */
+  /** Returns the buffers of parameters and state by name; programs that share them use the same names. */
   persistentBuffers(): Map<string, GPUBuffer> {
     const named = this.program.buffers.map(
       ({ name, role }, index) => [name, role, this.buffers[index] as GPUBuffer] as const,
@@ -234,7 +234,11 @@ export class Executable {
     );
   }
 
-  /** Returns the buffers that a step fills before it reads them, by role and name; gaps of packed ones stay zero. */
+  /**
+   * Returns the buffers that a step fills before it reads them, by role and name.
+   *
+   * Packed ones are left out, as their gaps must stay zero.
+   */
   temporaryBuffers(): Map<string, GPUBuffer> {
     const named = this.program.buffers.map(
       ({ name, role }, index) => [role, name, this.buffers[index] as GPUBuffer] as const,
@@ -243,7 +247,7 @@ export class Executable {
     return new Map(temporary.map(([role, name, buffer]) => [`${role} ${name}`, buffer]));
   }
 
-  /** Sets parameters and state from the device's bytes, after all that was submitted before. */
+  /** Sets parameters and state to these device bytes, after all submitted work. */
   write(values: State): void {
     this.device.check();
     for (const [name, bytes] of values) {
@@ -252,7 +256,7 @@ export class Executable {
     }
   }
 
-  /** Gives back all buffers that are not shared. */
+  /** Destroys all buffers that are not another executable's. */
   destroy(): void {
     this.#isDestroyed = true;
     this.#outputs.destroy();
@@ -260,13 +264,14 @@ export class Executable {
   }
 }
 
-/** @throws {InputError} Names are unknown or missing; lists all. */
+/** Checks the names of inputs. @throws {InputError} Names are unknown or missing; lists them. */
 export function checkNames(
   expected: ReadonlyMap<string, TensorSlot>,
   inputs: Inputs,
   made: readonly string[] = [],
 ): void {
-  if (typeof inputs !== "object" || inputs === null) throw new InputError(`inputs are given by name, got ${inputs}`);
+  if (typeof inputs !== "object" || inputs === null)
+    throw new InputError(`inputs must be an object of values by name, got ${inputs}`);
   const wanted = [...expected.keys()].filter((name) => !made.includes(name));
   const unknown = Object.keys(inputs).filter((name) => !wanted.includes(name));
   const missing = wanted.filter((name) => !Object.hasOwn(inputs, name));
@@ -286,7 +291,7 @@ function computed(slot: TensorSlot, formula: Formula | null, known: ReadonlyMap<
   }
 }
 
-/** Returns the buffers of a program, those in common with another one among them, and notes the others in `made`. */
+/** Returns a program's buffers: shared ones from `common`, and new ones, which are also added to `made`. */
 function allocated(
   program: Program,
   { gpu }: Device,
@@ -311,7 +316,7 @@ function allocated(
   });
 }
 
-/** Returns the buffers of another executable that are ours too, by our indices. @throws {ProgramError} They differ. */
+/** Returns another executable's parameter and state buffers by our indices. @throws {ProgramError} Layouts differ. */
 function persistentIn(program: Program, other: Executable): Map<number, GPUBuffer> {
   const theirs = other.persistentBuffers();
   const found = new Map<number, GPUBuffer>();
@@ -327,13 +332,13 @@ function persistentIn(program: Program, other: Executable): Map<number, GPUBuffe
   for (const [name, slot] of slotsOf(program, ...PERSISTENT_ROLES)) {
     const there = other.persistent.get(name);
     if (!there || place(program, slot) !== place(other.program, there)) {
-      throw new ProgramError(`${slot.role} '${name}' does not lie where it lies in the shared program`);
+      throw new ProgramError(`${slot.role} '${name}' is at a different place than in the shared program`);
     }
   }
   return found;
 }
 
-/** Returns the buffers of another executable that ours can lie in while ours runs, by our indices. */
+/** Returns another executable's input and temporary buffers that are large enough for ours, by our indices. */
 function temporaryIn(program: Program, other: Executable): Map<number, GPUBuffer> {
   const indirect = indirectBuffers(program);
   const theirs = other.temporaryBuffers();

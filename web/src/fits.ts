@@ -1,11 +1,11 @@
-/** Whether a device can run a program: its limits and features against what the program asks for. */
+/** Checks whether a device has the limits and features that a program needs. */
 
 import { type Device, type Limit } from "./device.js";
 import { TargetError } from "./errors.js";
 import { type Dispatch, type Kernel, dispatches } from "./plan.js";
 import { type Program } from "./program.js";
 
-/** The most bindings of a dispatch that may move with iterations: what every WebGPU device takes. */
+/** The maximum number of a dispatch's bindings that move with iterations: each needs a dynamic offset. */
 const MOST_MOVING = 4;
 const AXES = ["X", "Y", "Z"] as const;
 const DIRECTIVE = /(?:\s|\/\/[^\n]*\n)*enable\s([\w\s,]{1,200});/y;
@@ -13,7 +13,7 @@ const SUBGROUPS = /\b(?:subgroup(?:[A-Z]\w*|_size|_invocation_id)|quad(?:Broadca
 const INT64 = /\b(?:[iu]64|\d+l[iu])\b/;
 const ELSEWHERE = "save the program with target='webgpu-default', which every WebGPU device runs";
 
-/** @throws {TargetError} A device can't run a program; says what it lacks. */
+/** Checks that a device can run a program. @throws {TargetError} It can't; says what it lacks. */
 export function checkFits(program: Program, device: Device): void {
   const { limits } = device.gpu;
   const within = (limit: Limit, value: number, where: string): void => {
@@ -47,23 +47,23 @@ function checkKernel(kernel: Kernel, program: Program, { gpu, info }: Device, wi
   };
   needs("shader-f16", enabled.has("f16"));
   if (INT64.test(kernel.code)) {
-    throw new TargetError(`${where} uses integers of 64 bits, which browsers don't have: ${ELSEWHERE}`);
+    throw new TargetError(`${where} uses 64-bit integers, which browsers don't support: ${ELSEWHERE}`);
   }
   if (!SUBGROUPS.test(kernel.code)) return;
   needs("subgroups", true);
   if (!enabled.has("subgroups")) {
-    throw new TargetError(`${where} uses subgroups without 'enable subgroups;', which browsers demand: ${ELSEWHERE}`);
+    throw new TargetError(`${where} uses subgroups without 'enable subgroups;', which browsers require: ${ELSEWHERE}`);
   }
   const size = program.target?.subgroup_size ?? null;
   if (size !== null && (size !== info.subgroupMinSize || size !== info.subgroupMaxSize)) {
     const there = `${info.subgroupMinSize} to ${info.subgroupMaxSize}`;
     throw new TargetError(
-      `program '${program.name}' is for subgroups of ${size}, this device has ${there}: ${ELSEWHERE}`,
+      `program '${program.name}' was compiled for subgroups of ${size}, this device has ${there}: ${ELSEWHERE}`,
     );
   }
 }
 
-/** Returns the extensions that a shader's directives name; they stand in front of everything else. */
+/** Returns the extensions that a shader's `enable` directives name; directives precede all other code. */
 function enabledBy(code: string): Set<string> {
   const names = new Set<string>();
   DIRECTIVE.lastIndex = 0;

@@ -1,4 +1,4 @@
-/** Scalars that the host computes at each step: arithmetic over names, as text. Parsed here, never evaluated as code. */
+/** Scalars that the host computes in each step: arithmetic formulas over names, which are parsed, never run as code. */
 
 import { FormulaError, messageOf } from "./errors.js";
 
@@ -17,7 +17,7 @@ const COMPARISONS: Record<string, Binary> = {
 const SUMS: Record<string, Binary> = { "+": (a, b) => a + b, "-": (a, b) => a - b };
 const PRODUCTS: Record<string, Binary> = { "*": (a, b) => a * b, "/": divide };
 
-/** Each function with the least and the largest number of its arguments. */
+/** Each function with the minimum and maximum number of its arguments. */
 const FUNCTIONS: Record<string, readonly [(...values: number[]) => number, number, number]> = {
   min: [Math.min, 2, Infinity],
   max: [Math.max, 2, Infinity],
@@ -33,28 +33,28 @@ const KEYWORDS = ["if", "else"];
 /**
  * An arithmetic expression over names, such as `learning_rate / (1 - 0.9 ** step)`.
  *
- * It may have numbers, names, `+ - * / **`, parentheses, comparisons, `a if c else b`, and calls of `min`, `max`,
+ * It may contain numbers, names, `+ - * / **`, parentheses, comparisons, `a if c else b`, and calls of `min`, `max`,
  * `sqrt`, `cos`, `exp` and `floor`. Everything is computed in float64.
  */
 export class Formula {
   readonly names: ReadonlySet<string>;
   readonly #evaluate: Evaluator;
 
-  /** @throws {FormulaError} The text has anything else. */
+  /** @throws {FormulaError} The text contains anything else; names that part. */
   constructor(readonly text: string) {
     const parser = new Parser(text);
     try {
       this.#evaluate = parser.parse();
     } catch (error) {
-      throw error instanceof FormulaError ? error : new FormulaError(`formula '${text}' nests too deep`);
+      throw error instanceof FormulaError ? error : new FormulaError(`formula '${text}' is nested too deeply`);
     }
     this.names = parser.names;
   }
 
   /**
-   * Returns the formula's value where the names have these values; further names don't matter.
+   * Returns the formula's value for these values of its names; unused names are ignored.
    *
-   * @throws {FormulaError} A name that is used has no value, or the arithmetic has no real result.
+   * @throws {FormulaError} A used name has no value, or the arithmetic has no real result.
    */
   evaluate(values: Values): number {
     const missing = [...this.names].filter((name) => !values.has(name)).sort();
@@ -69,7 +69,7 @@ export class Formula {
   }
 }
 
-/** Turns text into nested functions by recursive descent, in Python's order of precedence. */
+/** Compiles text to nested closures by recursive descent, with Python's operator precedence. */
 class Parser {
   readonly names = new Set<string>();
   readonly #tokens: string[] = [];
@@ -208,7 +208,7 @@ function power(base: number, exponent: number): number {
   return result;
 }
 
-/** Returns the function, which throws where it has no finite result. */
+/** Wraps a function so that it throws if its result is not finite. */
 function real(fault: string, apply: (value: number) => number): (value: number) => number {
   return (value) => {
     const result = apply(value);

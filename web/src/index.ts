@@ -1,4 +1,4 @@
-/** Programs that tensorgrad compiled, trained and run in a page. */
+/** Trains and runs programs that tensorgrad compiled, in a web page. */
 
 export { readArrays } from "./arrays.js";
 export { Device } from "./device.js";

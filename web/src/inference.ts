@@ -1,4 +1,4 @@
-/** A function in a page: what was attached to a training, and saved. */
+/** A function in a page, which was attached to a training and saved. */
 
 import { type Device, onDevice } from "./device.js";
 import { ProgramError } from "./errors.js";
@@ -7,7 +7,7 @@ import { type Value } from "./outputs.js";
 import { type Source, bytesOf } from "./source.js";
 import { type Saved, type State, type Tree, fill, readSaved } from "./saved.js";
 
-/** A function with its parameters, for the shapes that it was saved for. */
+/** A function with its parameters, for the shapes that it was saved with. */
 export class Inference {
   private constructor(
     private readonly results: unknown,
@@ -16,14 +16,14 @@ export class Inference {
   ) {}
 
   /**
-   * Loads a file of `Inference.save(path, target="webgpu-default")`.
+   * Loads a file that Python wrote with `Inference.save(path, target="webgpu-default")`.
    *
-   * @param source Its address, or what holds its bytes.
-   * @param device Where to run; a new device if absent.
-   * @throws {ProgramError} The file holds no function, or a malformed one.
+   * @param source The file's URL or bytes.
+   * @param device The device to run on; by default, a new one.
+   * @throws {ProgramError} The file can't be loaded, holds no function, or holds a malformed one.
    * @throws {TargetError} The device lacks what the function needs; says what.
-   * @throws {NoAdapterError} There is no WebGPU here.
-   * @throws {DeviceError} What the device reported.
+   * @throws {NoAdapterError} WebGPU is not available.
+   * @throws {DeviceError} The device reported an error.
    */
   static async load(source: Source, device?: Device): Promise<Inference> {
     const [{ program, host }, state] = await functionIn(source);
@@ -34,13 +34,13 @@ export class Inference {
     });
   }
 
-  /** Loads a function that uses the parameters of a training; see `Training.attach`. */
+  /** Loads a function that shares a training's parameters; see `Training.attach`. */
   static async attached(source: Source, training: Executable): Promise<Inference> {
     const [{ program, host }] = await functionIn(source);
     return new Inference(host.results, await Executable.load(program, training.device, training), null);
   }
 
-  /** Where it runs. */
+  /** The device that it runs on. */
   get device(): Device {
     return this.executable.device;
   }
@@ -51,26 +51,26 @@ export class Inference {
   }
 
   /**
-   * Runs the function, without waiting for it.
+   * Runs the function, asynchronously.
    *
-   * @param inputs Numbers by name: see `Numbers`.
-   * @returns What the function gave, in its structure; a tuple is an array.
+   * @param inputs The inputs by name; see `Numbers`.
+   * @returns The function's results, in their structure; lists and tuples are arrays.
    * @throws {InputError} An input is unknown, missing, or of the wrong shape or dtype.
-   * @throws {DeviceError} The device is lost, or reported an error before.
+   * @throws {DeviceError} The device is lost, or has reported an error.
    */
   call(inputs: Inputs): Tree<Value> {
     const outputs = this.executable.step(inputs, new Map());
     return fill(this.results, (name) => outputs.get(name) as Value);
   }
 
-  /** Gives back the memory that it takes, but for parameters that it shares; and the device, if none was given. */
+  /** Frees its memory, except parameters that it shares, and destroys the device if `load` requested it. */
   destroy(): void {
     this.executable.destroy();
     this.owned?.destroy();
   }
 }
 
-/** Returns the shape and dtype of each input of a program, by name, but for those that the host makes. */
+/** Returns the shape and dtype of each input of a program, by name, except those that the host makes. */
 export function described(
   executable: Executable,
   made: ReadonlyMap<string, string> = new Map(),
@@ -82,6 +82,6 @@ export function described(
 async function functionIn(source: Source): Promise<[Saved, State]> {
   const [bytes, name] = await bytesOf(source);
   const [saved, state] = readSaved(bytes, name);
-  if (saved.host.kind !== "function") throw new ProgramError(`${name} holds a training: Training.load loads it`);
+  if (saved.host.kind !== "function") throw new ProgramError(`${name} holds a training: load it with Training.load`);
   return [saved, state];
 }

@@ -1,6 +1,6 @@
-/** Random keys that the host makes for each step: Threefry-2x32, bit for bit as `tg.random` makes them. */
+/** Random keys that the host makes for each step: Threefry-2x32, with the same bits as `tg.random`. */
 
-/** Two words of 32 bits. */
+/** Two 32-bit words. */
 export type Key = readonly [number, number];
 
 const ROTATIONS = [
@@ -10,7 +10,7 @@ const ROTATIONS = [
 const PARITY = 0x1bd11bda;
 
 /**
- * Returns another key from a key and a number, of which the low 32 bits count: `tg.random.fold_in`.
+ * Returns a new key from a key and a number, of which only the low 32 bits count; see `tg.random.fold_in`.
  *
  * Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
  */

@@ -1,8 +1,8 @@
 /**
- * Outputs of steps on their way to the host.
+ * Transfers the outputs of steps to the host.
  *
- * Each step copies its outputs to a page that can be mapped, behind those of the steps before. Looking at one output maps
- * its page: all of it is read at once, and the next step begins another page.
+ * Each step copies its outputs to a mappable buffer, the current page, after the outputs of earlier steps. Reading one
+ * output maps its page: the whole page is read at once, and the next step starts another one.
  */
 
 import { type Data, type DType, decode, elementCount } from "./dtypes.js";
@@ -10,13 +10,13 @@ import { type Device } from "./device.js";
 import { type Buffer, type TensorSlot } from "./plan.js";
 import { type Tree } from "./saved.js";
 
-/** What the outputs of the steps on a page may take, and how many steps' they are at most. */
+/** The size of a page in bytes, unless one step needs more, and the maximum number of steps on it. */
 const PAGE_BYTES = 1 << 20;
 const MOST_STEPS = 64;
-/** How many pages are kept for steps to come. */
+/** The maximum number of page buffers that are kept for reuse. */
 const MOST_FREE = 2;
 
-/** A number or an array that a step put out: still on the device until it is looked at. It stays that step's value. */
+/** An output of a step: a number or an array. It is read on request, and later steps don't change it. */
 export class Value {
   readonly shape: readonly number[];
   readonly dtype: DType;
@@ -32,32 +32,37 @@ export class Value {
   /**
    * Returns the elements in row-major order, once the step has run.
    *
-   * @throws {DeviceError} What the device reported.
+   * @throws {DeviceError} The device reported an error.
    */
   async read(): Promise<Data> {
     this.#data ??= await this.#read();
-    this.#read = gone; // the page that it was on can go
+    this.#read = gone; // releases the page
     return this.#data;
   }
 
-  /** Returns the only element. @throws {RangeError} There are more. @throws {DeviceError} What the device reported. */
+  /**
+   * Returns the only element.
+   *
+   * @throws {RangeError} There isn't exactly one.
+   * @throws {DeviceError} The device reported an error.
+   */
   async item(): Promise<number> {
-    if (elementCount(this.shape) !== 1) throw new RangeError(`an array of shape [${this.shape}] is no number`);
+    if (elementCount(this.shape) !== 1) throw new RangeError(`an array of shape [${this.shape}] is not a number`);
     return (await this.read())[0] as number;
   }
 }
 
 function gone(): Promise<Data> {
-  throw new Error("a value that was read is read again");
+  throw new Error("a value was read from its page twice");
 }
 
-/** What is read of a value: a number where it has no axes. */
+/** A value that was read: a number if it has no axes. */
 export type Reading = number | { readonly shape: readonly number[]; readonly dtype: DType; readonly data: Data };
 
 /**
- * Returns results with their values read: numbers, and arrays as their shape, dtype and data.
+ * Reads all values of results: scalars become numbers, and arrays objects with shape, dtype and data.
  *
- * @throws {DeviceError} What the device reported.
+ * @throws {DeviceError} The device reported an error.
  */
 export async function read(results: Tree<Value>): Promise<Tree<Reading>> {
   if (results === null) return null;
@@ -70,7 +75,7 @@ export async function read(results: Tree<Value>): Promise<Tree<Reading>> {
   return Object.fromEntries(await Promise.all(entries));
 }
 
-/** A buffer that can be mapped, with the outputs of some steps. */
+/** A mappable buffer with the outputs of some steps. */
 class Page {
   used = 0;
   #content: Promise<ArrayBuffer> | undefined;
@@ -80,14 +85,14 @@ class Page {
     private readonly outputs: Outputs,
   ) {}
 
-  /** Returns a copy of what is on the page, on which nothing is written any more. */
+  /** Returns a copy of the page's bytes; later steps write to other pages. */
   read(): Promise<ArrayBuffer> {
     this.#content ??= this.outputs.take(this);
     return this.#content;
   }
 }
 
-/** Keeps the outputs of steps apart. */
+/** Copies the outputs of steps to pages. */
 export class Outputs {
   readonly #slots: readonly TensorSlot[];
   readonly #starts = new Map<number, number>();
@@ -98,8 +103,8 @@ export class Outputs {
   #isDestroyed = false;
 
   /**
-   * @param slots The outputs.
-   * @param buffers All buffers of the program, of which theirs are copied as a whole.
+   * @param slots The program's outputs.
+   * @param buffers All buffers of the program; its output buffers are copied as a whole.
    */
   constructor(
     private readonly device: Device,
@@ -117,7 +122,7 @@ export class Outputs {
     this.#pageBytes = bytes * Math.min(Math.max(Math.floor(PAGE_BYTES / bytes), 1), MOST_STEPS);
   }
 
-  /** Encodes the copy of a step's outputs from `buffers`, behind the step; gives a value for each. */
+  /** Encodes the copy of a step's outputs from `buffers`, after the step's own commands; returns a value for each. */
   encode(encoder: GPUCommandEncoder, buffers: readonly GPUBuffer[]): Map<string, Value> {
     if (!this.#stepBytes) return new Map();
     const page = this.#openPage();
@@ -141,7 +146,7 @@ export class Outputs {
 
   #openPage(): Page {
     if (this.#page && this.#page.used + this.#stepBytes > this.#pageBytes) {
-      // What nobody has read yet waits on the host. If that fails, so does whoever reads it.
+      // Unread outputs are moved to the host. If that fails, each later `read` of them throws the same error.
       this.#page.read().catch(() => undefined);
     }
     this.#page ??= this.#newPage();
@@ -154,7 +159,7 @@ export class Outputs {
     return new Page(this.#free.pop() ?? this.device.gpu.createBuffer({ label: "results", size, usage }), this);
   }
 
-  /** Reads a page, which no step writes to any more. */
+  /** Maps a page and returns a copy of its bytes; no later step writes to it. */
   async take(page: Page): Promise<ArrayBuffer> {
     if (this.#page === page) this.#page = undefined;
     const { buffer, used } = page;
@@ -170,7 +175,7 @@ export class Outputs {
     return content;
   }
 
-  /** Gives back what it takes, once the steps that have run are read. */
+  /** Destroys the buffers; those with outputs of submitted steps only after they are read. */
   destroy(): void {
     this.#isDestroyed = true;
     for (const buffer of this.#free) buffer.destroy();

@@ -1,20 +1,20 @@
-/** Pipelines: each kernel of a program is compiled once for each way in which its buffers are bound. */
+/** Compiles pipelines: each kernel of a program once for each combination of access modes and dynamic offsets. */
 
 import { type Device } from "./device.js";
 import { DeviceError, messageOf } from "./errors.js";
 import { type Dispatch, type Kernel, dispatches } from "./plan.js";
 import { type Program } from "./program.js";
 
-/** A compiled kernel, and the layout of the bind groups that it takes. */
+/** A compiled kernel, and the layout of its bind groups. */
 export interface Pipeline {
   readonly compiled: GPUComputePipeline;
   readonly layout: GPUBindGroupLayout;
 }
 
 /**
- * Compiles the kernels of a program, all at a time, while the page goes on.
+ * Compiles all kernels of a program in parallel, without blocking the page.
  *
- * @throws {DeviceError} A kernel doesn't compile; says which, where it comes from, and what the compiler says.
+ * @throws {DeviceError} A kernel doesn't compile; names it and its origin, and quotes the compiler.
  */
 export async function compilePipelines(program: Program, device: Device): Promise<Map<Dispatch, Pipeline>> {
   const compiler = new Compiler(program, device);
@@ -63,7 +63,7 @@ class Compiler {
     const { gpu } = this.device;
     let module = this.#modules.get(index);
     if (!module) {
-      // What is wrong with the code is reported with the pipeline.
+      // Errors in the code are reported when the pipeline is created.
       gpu.pushErrorScope("validation");
       module = gpu.createShaderModule({ label: entry, code });
       gpu.popErrorScope().catch(() => undefined);

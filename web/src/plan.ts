@@ -1,4 +1,4 @@
-/** The parts of a program, as its file names them: kernels, buffers, named tensors, and the steps of its plan. */
+/** The parts of a program, named as in files: kernels, buffers, named tensors, and the steps of its plan. */
 
 import { DTYPES, deviceBytes } from "./dtypes.js";
 import {
@@ -31,11 +31,11 @@ export const kernel = record({
 });
 export type Kernel = Read<typeof kernel>;
 
-/** One device allocation of `size` bytes; only constants start with anything but zeros. */
+/** One device allocation of `size` bytes; all but constants are initialized to zeros. */
 export const buffer = record({ name, size: positive, role: oneOf(BUFFER_ROLES) });
 export type Buffer = Read<typeof buffer>;
 
-/** Where a named tensor lies: row-major, in the buffer of index `buffer`, from byte `offset`. */
+/** The location of a named tensor: row-major, in the buffer of index `buffer`, from byte `offset`. */
 export const tensorSlot = record({
   name,
   role: oneOf(TENSOR_ROLES),
@@ -47,7 +47,7 @@ export const tensorSlot = record({
 });
 export type TensorSlot = Read<typeof tensorSlot>;
 
-/** A range of a buffer, as a kernel sees it; `strides` say how it moves with each loop's iteration index. */
+/** A range of a buffer that is bound to a kernel; if it moves, `strides` has its byte stride in each enclosing loop. */
 const binding = record({
   buffer: whole,
   offset: whole,
@@ -65,7 +65,7 @@ const dispatch = record({
   label: text,
   indirect: nullable(list(whole, 2)),
 });
-/** One run of a kernel; with `indirect`, a buffer and an offset, the numbers of workgroups are there. */
+/** One run of a kernel; with `indirect`, a buffer and an offset, the number of workgroups is read there. */
 export type Dispatch = Read<typeof dispatch>;
 
 const copy = record({
@@ -96,12 +96,12 @@ export const step: Reader<Step> = (value, where) => {
   return STEPS[kind](value, where);
 };
 
-/** Returns the bytes of a tensor on the device. */
+/** Returns a tensor's size in bytes on the device. */
 export function slotBytes(slot: TensorSlot): number {
   return deviceBytes(slot.shape, slot.dtype);
 }
 
-/** Yields each dispatch and copy of a plan once, with how often each loop around it runs, the outermost first. */
+/** Yields each dispatch and copy of a plan once, with the iteration counts of its enclosing loops, outermost first. */
 export function* runs(
   steps: readonly Step[],
   counts: readonly number[] = [],

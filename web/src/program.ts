@@ -1,4 +1,4 @@
-/** A compiled program as data, and the check of every index, range, alignment, access and name of it. */
+/** A compiled program as data, and the validation of all its indices, ranges, alignments, accesses and names. */
 
 import { ELSEWHERE, WORD } from "./dtypes.js";
 import { Formula } from "./formula.js";
@@ -25,9 +25,9 @@ import { checkShader } from "./shaders.js";
 
 /** The version of the format that this module reads. */
 export const FORMAT_VERSION = 2;
-/** So many dispatches and copies may run in a step. */
+/** The most dispatches and copies in a step, as each is encoded anew in every step. */
 const MOST_COMMANDS = 1 << 22;
-/** The role of the buffer that a tensor of each role lies in. */
+/** The role of the buffer that holds tensors of each role. */
 const TENSOR_BUFFERS = { parameter: "parameter", state: "state", input: "input", scalar: "input", output: "output" };
 
 const content = record({
@@ -40,19 +40,19 @@ const content = record({
   target: nullable(record({ subgroup_size: nullable(positive) })),
 });
 
-/** A program: what a device needs to run it. */
+/** A compiled program: everything that a device needs to run it. */
 export interface Program extends Read<typeof content> {
   /** The bytes of each constant, by the name of its buffer. */
   readonly constants: ReadonlyMap<string, Uint8Array<ArrayBuffer>>;
 }
 
 /**
- * Returns the program that a text of a file holds.
+ * Deserializes a program.
  *
- * @param json Untrusted.
- * @param tensors Those of the file, which has its constants.
- * @param source What messages call the file.
- * @param prefix How the names of its constants begin.
+ * @param json Untrusted text.
+ * @param tensors The tensors of its file, which include the program's constants.
+ * @param source The file's name in error messages.
+ * @param prefix The prefix of its constants' names.
  * @throws {ProgramError} It is malformed; says how.
  */
 export function readProgram(
@@ -67,13 +67,14 @@ export function readProgram(
     const constants = new Map<string, Uint8Array<ArrayBuffer>>();
     for (const { role, name: own } of parsed.buffers) {
       const data = tensors.get(`${prefix}constant/${own}`);
-      if (role === "constant" && data) constants.set(own, data.bytes.slice()); // the file's memory can go
+      if (role === "constant" && data) constants.set(own, data.bytes.slice()); // a copy, so that the file's memory can be freed
     }
     const program = { ...parsed, constants };
     validate(program);
     return program;
   } catch (error) {
-    if (error instanceof RangeError) throw new ProgramError(`${source} holds a malformed program: it nests too deep`);
+    if (error instanceof RangeError)
+      throw new ProgramError(`${source} holds a malformed program: it is nested too deeply`);
     if (!(error instanceof ProgramError)) throw error;
     throw new ProgramError(`${source} holds a malformed program: ${error.message}`);
   }
@@ -102,7 +103,7 @@ function validate(program: Program): void {
 
 function checkKernel({ language, entry, code }: Kernel, index: number): void {
   const where = `kernel ${index} ('${entry}')`;
-  require(language === "wgsl", `${where} is in ${language}; a page runs wgsl: save with target='webgpu-default'`);
+  require(language === "wgsl", `${where} is in ${language}; pages run wgsl: save it with target='webgpu-default'`);
   require(/^[A-Za-z_]\w*$/.test(entry), `${where}: its entry point is not an identifier`);
   checkShader(code, where);
 }
@@ -123,7 +124,7 @@ function checkBuffers({ buffers, constants }: Program): void {
 function checkTensors(tensors: readonly TensorSlot[], buffers: readonly Buffer[]): void {
   for (const slot of tensors) {
     const where = `${slot.role} '${slot.name}'`;
-    require(!ELSEWHERE.includes(slot.dtype), `${where}: no page computes in ${slot.dtype}`);
+    require(!ELSEWHERE.includes(slot.dtype), `${where}: browsers don't support ${slot.dtype}`);
     const { role } = checkRange(where, slot.buffer, slot.offset, slotBytes(slot), buffers);
     const needed = TENSOR_BUFFERS[slot.role];
     require(role === needed, `${where} lies in a buffer of role '${role}', not '${needed}'`);
@@ -151,7 +152,7 @@ function checkFormula(formula: string, role: string, where: string): void {
   }
 }
 
-/** Two outputs may be one value; nothing else may share memory. */
+/** Checks that tensors don't overlap. The caller excludes outputs, which may share one value. */
 function checkDisjoint(slots: TensorSlot[]): void {
   slots.sort((a, b) => a.buffer - b.buffer || a.offset - b.offset);
   slots.slice(1).forEach((second, index) => {
@@ -170,7 +171,7 @@ function checkRange(where: string, index: number, offset: number, size: number, 
   return found;
 }
 
-/** Returns how many dispatches and copies run, all iterations of loops counted. */
+/** Returns the number of dispatches and copies that run, over all loop iterations. */
 function countCommands(steps: readonly Step[]): number {
   let count = 0;
   for (const one of steps) {
@@ -202,7 +203,7 @@ function checkBinding(binding: Binding, where: string, buffers: readonly Buffer[
   require(role !== "constant" || access === "read", `${where} writes constant '${own}'`);
 }
 
-/** Devices track use per buffer: within a dispatch one access each, and written ranges are disjoint. */
+/** Checks that a dispatch uses each buffer with one access, as devices track it, and writes disjoint ranges. */
 function checkAliasing(bindings: readonly Binding[], where: string, buffers: readonly Buffer[]): void {
   const ordered = [...bindings].sort((a, b) => a.buffer - b.buffer || a.offset - b.offset);
   ordered.slice(1).forEach((second, index) => {

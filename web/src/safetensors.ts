@@ -1,4 +1,4 @@
-/** Safetensors files: a header of JSON, then the bytes of named arrays. https://huggingface.co/docs/safetensors */
+/** Safetensors files: a JSON header, then the bytes of named arrays. https://huggingface.co/docs/safetensors */
 
 import { ProgramError } from "./errors.js";
 import { elementCount } from "./dtypes.js";
@@ -9,7 +9,7 @@ const BYTES = {
 } as const; // prettier-ignore
 export type FileDType = keyof typeof BYTES;
 
-/** An array of a file. */
+/** An array in a file. */
 export interface FileTensor {
   readonly dtype: FileDType;
   readonly shape: readonly number[];
@@ -31,7 +31,7 @@ const entryOf = record({
   data_offsets: list(whole, 2),
 });
 
-/** Returns what a file holds; arrays share its memory. @throws {ProgramError} It is no such file. */
+/** Parses a file; arrays share its memory. @throws {ProgramError} It is not a valid safetensors file. */
 export function readSafetensors(file: Uint8Array<ArrayBuffer>, source: string): SafetensorsFile {
   const header = headerOf(file, source);
   const data = file.subarray(PREFIX + header.size);
@@ -50,7 +50,7 @@ export function readSafetensors(file: Uint8Array<ArrayBuffer>, source: string): 
     const size = elementCount(shape) * BYTES[dtype];
     require(start === end &&
       stop - start === size &&
-      stop <= data.length, `${source}: the bytes of ${key} are not there`);
+      stop <= data.length, `${source}: the data_offsets of ${key} are invalid`);
     tensors.set(key, { dtype, shape, bytes: data.subarray(start, stop) });
     end = stop;
   }
@@ -68,12 +68,12 @@ function headerOf(file: Uint8Array<ArrayBuffer>, source: string): { size: number
   try {
     header = new TextDecoder("utf-8", { fatal: true }).decode(file.subarray(PREFIX, PREFIX + size));
   } catch {
-    throw new ProgramError(`${source} is not a safetensors file: its header is no text`);
+    throw new ProgramError(`${source} is not a safetensors file: its header is not UTF-8`);
   }
   return { size, content: object(parsedJson(header, `the header of ${source}`), `the header of ${source}`) };
 }
 
-/** Returns the bytes of a file with these arrays; those of wider elements come first, so that all are aligned. */
+/** Serializes arrays to a file's bytes. Arrays with wider elements come first, so that all are aligned. */
 export function writeSafetensors({ metadata, tensors }: SafetensorsFile): Uint8Array<ArrayBuffer> {
   const ordered = [...tensors].sort(
     ([a, one], [b, other]) => BYTES[other.dtype] - BYTES[one.dtype] || (a < b ? -1 : 1),

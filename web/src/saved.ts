@@ -1,4 +1,4 @@
-/** What a file holds: a program or two that share memory, their parameters, and what their host does around them. */
+/** The contents of a file: one program or two that share memory, their parameters, and their host-side state. */
 
 import { type Data, type DType, decode, elementCount, isConverted, widened } from "./dtypes.js";
 import { ProgramError, messageOf } from "./errors.js";
@@ -9,11 +9,11 @@ import { type FileDType, type FileTensor, readSafetensors, writeSafetensors } fr
 import { finite, list, mapping, object, oneOf, parsedJson, type Read, record, require, text, whole } from "./schema.js";
 
 const FORMAT = "tensorgrad-program";
-/** The name of the program for micro-batches, and how its constants' names begin. */
+/** The name of the program for all micro-batches but the last, and the prefix of its constants' names. */
 const OTHERS = "accumulate";
-/** The key of a call, which is counted from 1; micro-batches count each. */
+/** The formula of a call's random key; calls count from 1, and each micro-batch is a call. */
 export const STEP_KEY = "fold_in(key(seed), call)";
-/** What files call a dtype: the same in capitals. */
+/** Returns a dtype's name in files: the same in capitals. */
 const fileDType = (dtype: DType): FileDType => dtype.toUpperCase() as FileDType;
 
 const hostOf = record({
@@ -27,15 +27,15 @@ const hostOf = record({
   settings: mapping(finite),
 });
 
-/** What is around a program: how it is called, where a training is, and the settings of its formulas. */
+/** The host-side part of a program: how it is called, how far a training is, and the settings that its formulas use. */
 export interface Host extends Omit<Read<typeof hostOf>, "key"> {
   readonly key: Key;
 }
 
-/** Values of parameters and state by name, each as the device's bytes. */
+/** The device bytes of parameters and state, by name. */
 export type State = ReadonlyMap<string, Uint8Array<ArrayBuffer>>;
 
-/** What a file holds but for its state; `others` is the program for the micro-batches before the last. */
+/** The contents of a file except its state; `others` runs the micro-batches before the last. */
 export interface Saved {
   readonly program: Program;
   readonly others: Program | null;
@@ -44,10 +44,10 @@ export interface Saved {
 }
 
 /**
- * Reads a file of `Training.save` or `Inference.save`.
+ * Reads a file written by `Training.save` or `Inference.save`.
  *
- * @param source What messages call it.
- * @throws {ProgramError} It holds no program, one of another format version, or something malformed.
+ * @param source The file's name in error messages.
+ * @throws {ProgramError} It holds no program, or one that is malformed or of another format version.
  */
 export function readSaved(bytes: Uint8Array<ArrayBuffer>, source: string): [Saved, State] {
   const { metadata, tensors } = readSafetensors(bytes, source);
@@ -59,7 +59,7 @@ export function readSaved(bytes: Uint8Array<ArrayBuffer>, source: string): [Save
   const second = metadata.get(OTHERS);
   const others = second === undefined ? null : readProgram(second, tensors, source, `${OTHERS}/`);
   const host = metadata.get("host");
-  require(host !== undefined, `${source} holds a program alone, without what calls it: save a training or a function`);
+  require(host !== undefined, `${source} holds a program alone: save a training or a function`);
   try {
     const read = hostOf(parsedJson(host, "its host"), "host");
     const [high, low] = read.key as [number, number];
@@ -72,7 +72,7 @@ export function readSaved(bytes: Uint8Array<ArrayBuffer>, source: string): [Save
   }
 }
 
-/** Returns the bytes of a file that goes on from here. */
+/** Serializes programs, host-side part and state to a file's bytes. */
 export function writeSaved({ program, others, host, metadata }: Saved, state: State): Uint8Array<ArrayBuffer> {
   const content = { ...host, made: Object.fromEntries(host.made), settings: Object.fromEntries(host.settings) };
   const tensors = new Map([...constantsOf(program, ""), ...(others ? constantsOf(others, `${OTHERS}/`) : [])]);
@@ -91,12 +91,12 @@ function constantsOf({ constants }: Program, prefix: string): [string, FileTenso
   ]);
 }
 
-/** Returns a tensor's values from the device's bytes. */
+/** Decodes a tensor from its device bytes. */
 export function valueOf(slot: TensorSlot, raw: Uint8Array<ArrayBuffer>): Data {
   return decode(raw.buffer, raw.byteOffset, slot.shape, slot.dtype);
 }
 
-/** A file has as many bytes as a bool or a narrow integer has, the device a word; halves end where their elements do. */
+/** Converts device bytes to a file's, which store bools and narrow integers in their own widths, and no padding. */
 function hostBytes(slot: TensorSlot, raw: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   if (isConverted(slot.dtype)) return new Uint8Array(valueOf(slot, raw).buffer as ArrayBuffer);
   return slot.dtype === "f16" ? raw.subarray(0, 2 * elementCount(slot.shape)) : raw;
@@ -115,7 +115,7 @@ function stateIn(program: Program, tensors: ReadonlyMap<string, FileTensor>): St
     const found = tensors.get(`${slot.role}/${name}`);
     require(found !== undefined, `there are no values of ${name}`);
     const fits = found.dtype === fileDType(slot.dtype) && found.shape.join() === slot.shape.join();
-    require(fits, `${slot.role} '${name}' is ${found.dtype} of shape [${found.shape}], expected ${slot.dtype} of [${slot.shape}]`);
+    require(fits, `${slot.role} '${name}': expected ${slot.dtype} of shape [${slot.shape}], got ${found.dtype} of shape [${found.shape}]`);
     state.set(name, deviceBytesOf(slot, found.bytes));
   }
   return state;
@@ -133,20 +133,20 @@ function validate({ program, others, host }: Saved): void {
     require(how === STEP_KEY && fits, `the host can't make input '${name}' by '${how}'`);
   }
   for (const one of others === null ? [program] : [program, others]) {
-    const outputs = slotsOf(one, "output"); // either computes what a step of micro-batches returns
-    fill(results, (name) => require(outputs.has(name), `results have no output '${name}'`));
+    const outputs = slotsOf(one, "output"); // each of them computes what a micro-batch returns
+    fill(results, (name) => require(outputs.has(name), `there is no output '${name}'`));
   }
 }
 
-/** What a program returns: a leaf, nothing, or lists and objects of those. */
+/** The results of a program: a leaf, `null`, or nested arrays and objects of them. */
 export type Tree<T> = T | null | Tree<T>[] | { [name: string]: Tree<T> };
 
-/** Returns results in their structure, each leaf by its output's name. @throws {ProgramError} This is not a tree. */
+/** Returns a tree of results with each output's name replaced by its leaf. @throws {ProgramError} It is malformed. */
 export function fill<T>(tree: unknown, leaf: (name: string) => T): Tree<T> {
   if (tree === null) return null;
   if (typeof tree === "string") return leaf(tree);
   const entries = Object.entries(object(tree, "results"));
-  require(entries.length === 1, `results must be a tree, got ${entries.length} kinds of a node`);
+  require(entries.length === 1, `results must be a tree, got a node of ${entries.length} kinds`);
   const [kind, parts] = entries[0] as [string, unknown];
   if (kind === "dict") {
     const filled = Object.entries(object(parts, "results")).map(([name, part]) => [name, fill(part, leaf)]);

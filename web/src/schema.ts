@@ -1,14 +1,14 @@
-/** Readers of untrusted JSON: each checks a value and gives it its type. */
+/** Readers of untrusted JSON: each checks a value's type and returns it. */
 
 import { ProgramError, messageOf } from "./errors.js";
 
-/** Checks a value, which messages call `where`. @throws {ProgramError} It is something else. */
+/** Checks a value; `where` is its name in error messages. @throws {ProgramError} It is of another type. */
 export type Reader<T> = (value: unknown, where: string) => T;
 
-/** What a reader gives. */
+/** The type that a reader returns. */
 export type Read<R> = R extends Reader<infer T> ? T : never;
 
-/** @throws {ProgramError} The condition does not hold. Messages that take long to write are functions. */
+/** Checks a condition; messages that are slow to format are functions. @throws {ProgramError} It is false. */
 export function require(condition: boolean, message: string | (() => string)): asserts condition {
   if (!condition) throw new ProgramError(typeof message === "string" ? message : message());
 }
@@ -19,20 +19,20 @@ function shown(value: unknown): string {
 }
 
 export const text: Reader<string> = (value, where) => {
-  require(typeof value === "string", () => `${where} must be a text, got ${shown(value)}`);
+  require(typeof value === "string", () => `${where} must be a string, got ${shown(value)}`);
   return value;
 };
 
-/** A text that is not empty. */
+/** Reads a non-empty string. */
 export const name: Reader<string> = (value, where) => {
-  require(typeof value === "string" && value !== "", () => `${where} must be a text, got ${shown(value)}`);
+  require(typeof value === "string" && value !== "", () => `${where} must be a non-empty string, got ${shown(value)}`);
   return value;
 };
 
-/** An integer from 0. */
+/** Reads a non-negative integer. */
 export const whole: Reader<number> = (value, where) => {
   const isWhole = Number.isSafeInteger(value) && (value as number) >= 0;
-  require(isWhole, () => `${where} must be an integer from 0, got ${shown(value)}`);
+  require(isWhole, () => `${where} must be a non-negative integer, got ${shown(value)}`);
   return value as number;
 };
 
@@ -57,7 +57,7 @@ export function nullable<T>(read: Reader<T>): Reader<T | null> {
   return (value, where) => (value === null || value === undefined ? null : read(value, where));
 }
 
-/** A value that may be absent. */
+/** Reads a value that may be absent; returns `absent` then. */
 export function optional<T>(read: Reader<T>, absent: T): Reader<T> {
   return (value, where) => (value === undefined ? absent : read(value, where));
 }
@@ -70,7 +70,7 @@ export function list<T>(read: Reader<T>, count?: number): Reader<readonly T[]> {
   };
 }
 
-/** An object with any names. */
+/** Reads an object with arbitrary keys. */
 export function mapping<T>(read: Reader<T>): Reader<ReadonlyMap<string, T>> {
   return (value, where) => {
     const entries = Object.entries(object(value, where));
@@ -78,7 +78,7 @@ export function mapping<T>(read: Reader<T>): Reader<ReadonlyMap<string, T>> {
   };
 }
 
-/** An object with these fields; others are left out. */
+/** Reads an object with these fields; ignores others. */
 export function record<F extends Record<string, Reader<unknown>>>(
   fields: F,
 ): Reader<{ readonly [K in keyof F]: Read<F[K]> }> {
@@ -98,7 +98,7 @@ export function object(value: unknown, where: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-/** Returns the parsed text. @throws {ProgramError} It is not JSON. */
+/** Parses JSON. @throws {ProgramError} The text is not JSON. */
 export function parsedJson(content: string, where: string): unknown {
   try {
     return JSON.parse(content);

@@ -1,7 +1,7 @@
 /**
- * What is checked of a shader before a driver sees it: that its length and nesting are bounded.
+ * Validates shader text before it reaches a driver: bounds its length and nesting.
  *
- * Shader compilers recurse as deep as a text nests. The bounds are those of `tensorgrad.runtime.shaders`, which says more.
+ * Shader compilers recurse on nested text. The bounds are those of `tensorgrad.runtime.shaders`, which explains them.
  */
 
 import { require } from "./schema.js";
@@ -18,13 +18,13 @@ const COUNTED = [
   [/\b(?:fn|struct|alias)\b/g, MOST_DECLARATIONS, "declarations"],
 ] as const;
 
-/** @throws {ProgramError} A shader's text is not bounded; says how much it may have of what. */
+/** Checks that a shader's text is bounded. @throws {ProgramError} It exceeds a bound; says which. */
 export function checkShader(code: string, where: string): void {
   const found = excess(code);
   require(!found, `${where}: its code has ${found}: no shader compiler is trusted with that`);
 }
 
-/** Returns why a text is refused, or nothing. */
+/** Returns why a text is rejected, or an empty string. */
 function excess(text: string): string {
   if (text.length > MOST_CHARACTERS) return `${text.length} characters, at most ${MOST_CHARACTERS} are allowed`;
   const code = text.replace(COMMENT, " ");

@@ -1,14 +1,14 @@
-/** Where a file comes from. */
+/** Loads files from URLs, and from bytes in memory. */
 
 import { ProgramError, messageOf } from "./errors.js";
 
-/** An address, or what holds the file's bytes. */
+/** A file: its URL, or an object with its bytes. */
 export type Source = string | URL | Blob | Response | ArrayBuffer | Uint8Array<ArrayBuffer>;
 
 /**
- * Returns the bytes of a file, and what messages call it.
+ * Returns the bytes of a file, and its name in error messages.
  *
- * @throws {ProgramError} There is no such file.
+ * @throws {ProgramError} It can't be loaded.
  */
 export async function bytesOf(source: Source): Promise<[Uint8Array<ArrayBuffer>, string]> {
   if (source instanceof Uint8Array) return [source, "the file"];
@@ -16,7 +16,7 @@ export async function bytesOf(source: Source): Promise<[Uint8Array<ArrayBuffer>,
   if (source instanceof Blob)
     return [new Uint8Array(await source.arrayBuffer()), source instanceof File ? source.name : "the file"];
   if (!(source instanceof Response || source instanceof URL || typeof source === "string")) {
-    throw new ProgramError(`there is no file to load: got ${source}`);
+    throw new ProgramError(`source must be a URL, a Blob, a Response or bytes, got ${source}`);
   }
   const where = source instanceof Response ? source.url : String(source);
   const name = where.split("/").pop() || "the file";

@@ -1,9 +1,9 @@
-/** Checkpoints of a page: in the browser's own file system, where they stay, and as downloads. */
+/** Stores a page's checkpoints: in the browser's file system, where they persist, and as downloads. */
 
 /**
- * Keeps a file in the origin's private file system. It is replaced at once, when it is complete.
+ * Stores a file in the origin private file system. An existing file is replaced atomically.
  *
- * @throws {DOMException} There is no room for it, or the browser keeps nothing for this page.
+ * @throws {DOMException} There is not enough space, or the browser doesn't let this page store files.
  */
 export async function store(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
   const folder = await navigator.storage.getDirectory();
@@ -14,12 +14,12 @@ export async function store(name: string, bytes: Uint8Array<ArrayBuffer>): Promi
     await stream.close();
   } catch (error) {
     await stream.abort().catch(() => undefined);
-    if (!(await file.getFile()).size) await folder.removeEntry(name); // it was not there before
+    if (!(await file.getFile()).size) await folder.removeEntry(name); // this call created it
     throw error;
   }
 }
 
-/** Returns a file that `store` kept, or `null` if there is none. */
+/** Returns the bytes of a file that `store` wrote, or `null` if there is none. */
 export async function stored(name: string): Promise<Uint8Array<ArrayBuffer> | null> {
   const folder = await navigator.storage.getDirectory();
   try {
@@ -31,11 +31,11 @@ export async function stored(name: string): Promise<Uint8Array<ArrayBuffer> | nu
   }
 }
 
-/** Offers a file to the user, as a download. Pages only: workers have no document. */
+/** Downloads a file to the user's machine. Not available in workers, which have no document. */
 export function download(name: string, bytes: Uint8Array<ArrayBuffer>): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the browser takes it up later than the click
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the browser reads the URL after `click` returns
 }

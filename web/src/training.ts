@@ -1,4 +1,4 @@
-/** A training step in a page: it goes on where it was saved, in Python or in a page, and back. */
+/** A training step in a page: it resumes where it was saved, in Python or in a page, and its files resume in both. */
 
 import { type HostTensor, type Numbers, checked } from "./dtypes.js";
 import { type Device, onDevice } from "./device.js";
@@ -11,9 +11,9 @@ import { slotBytes } from "./plan.js";
 import { type Host, type Saved, type State, type Tree, fill, readSaved, valueOf, writeSaved } from "./saved.js";
 import { type Source, bytesOf } from "./source.js";
 
-/** What formulas know of where a training is. */
+/** The names of a training's position that formulas can use. */
 const PLACE = ["step", "micro_step"];
-/** How many steps may be on their way before `run` waits for the first of them. */
+/** The number of steps that `run` submits before it waits for their results. */
 const MOST_AHEAD = 64;
 
 /** Parameters or state, by path. */
@@ -32,18 +32,19 @@ export class Training {
     this.#saved = saved;
     const wanted = new Set([...executable.scalarNames, ...(others?.scalarNames ?? [])]);
     const missing = [...wanted].filter((name) => !PLACE.includes(name) && !saved.host.settings.has(name));
-    if (missing.length) throw new ProgramError(`'${saved.program.name}' has no value for ${missing.sort().join(", ")}`);
+    if (missing.length)
+      throw new ProgramError(`program '${saved.program.name}' has no value for ${missing.sort().join(", ")}`);
   }
 
   /**
-   * Loads a file of `Training.save(path, target="webgpu-default")`, or of `save` here.
+   * Loads a file written by Python's `Training.save(path, target="webgpu-default")`, or by `save`.
    *
-   * @param source Its address, or what holds its bytes.
-   * @param device Where to run; a new device if absent.
-   * @throws {ProgramError} The file holds no training, or a malformed one.
+   * @param source The file's URL or bytes.
+   * @param device The device to run on; by default, a new one.
+   * @throws {ProgramError} The file can't be loaded, holds no training, or holds a malformed one.
    * @throws {TargetError} The device lacks what the training needs; says what.
-   * @throws {NoAdapterError} There is no WebGPU here.
-   * @throws {DeviceError} What the device reported.
+   * @throws {NoAdapterError} WebGPU is not available.
+   * @throws {DeviceError} The device reported an error.
    */
   static async load(source: Source, device?: Device): Promise<Training> {
     const [saved, state] = await trainingIn(source);
@@ -60,27 +61,27 @@ export class Training {
     });
   }
 
-  /** Where it runs. */
+  /** The device that it runs on. */
   get device(): Device {
     return this.executable.device;
   }
 
-  /** Fulfilled when the device is gone: a checkpoint is what is left. */
+  /** Resolves when the device is lost: load a checkpoint then. */
   get lost(): Promise<DeviceLostError> {
     return this.device.lost;
   }
 
-  /** How many steps have run. */
+  /** The number of steps that have run. */
   get stepCount(): number {
     return this.#host.step_count;
   }
 
-  /** What formulas of the optimizer are computed from, such as `learning_rate`. */
+  /** The values that the optimizer's formulas use, such as `learning_rate`. */
   get settings(): Record<string, number> {
     return Object.fromEntries(this.#host.settings);
   }
 
-  /** The shape and dtype of each input to give, by name. */
+  /** The shape and dtype of each input that the caller passes, by name. */
   get inputs(): Record<string, { shape: readonly number[]; dtype: string }> {
     return described(this.executable, this.#host.made);
   }
@@ -94,27 +95,27 @@ export class Training {
   }
 
   /**
-   * Changes settings for the steps that follow.
+   * Changes settings for the following steps.
    *
-   * @throws {InputError} There is no such setting, or a value is not a finite number. Then nothing has changed.
+   * @throws {InputError} There is no such setting, or a value is not a finite number; nothing has changed.
    */
   set(settings: Readonly<Record<string, number>>): void {
     const present = this.#host.settings;
     for (const [name, value] of Object.entries(settings)) {
       if (!present.has(name))
-        throw new InputError(`no setting '${name}'; there are ${[...present.keys()].join(", ") || "none"}`);
-      if (!Number.isFinite(value)) throw new InputError(`${name} must be a finite number, got ${value}`);
+        throw new InputError(`set: no setting '${name}'; the settings are ${[...present.keys()].join(", ") || "none"}`);
+      if (!Number.isFinite(value)) throw new InputError(`set: ${name} must be a finite number, got ${value}`);
     }
     this.#goOn({ settings: new Map([...present, ...Object.entries(settings)]) });
   }
 
   /**
-   * Runs one step, or one micro-batch of it, without waiting for it.
+   * Runs one step, or one micro-batch of it, asynchronously.
    *
-   * @param inputs Numbers by name; keys of a step are made here.
-   * @returns What the loss gave: its value before the update, or an array of that and its metrics.
-   * @throws {InputError} An input is unknown, missing, or of the wrong shape or dtype. Then nothing has changed.
-   * @throws {DeviceError} The device is lost, or reported an error before.
+   * @param inputs The inputs by name; random keys are made by the step itself.
+   * @returns The loss before the update, or an array of the loss and its metrics, as the loss function returned them.
+   * @throws {InputError} An input is unknown, missing, or of the wrong shape or dtype; nothing has changed.
+   * @throws {DeviceError} The device is lost, or has reported an error.
    */
   step(inputs: Inputs): Tree<Value> {
     const { accumulate, accumulated, key, made, results, settings, step_count } = this.#host;
@@ -131,13 +132,13 @@ export class Training {
   }
 
   /**
-   * Calls `step` many times; what it returns is read some dozens of calls at a time.
+   * Calls `step` repeatedly, and reads the results of some dozens of calls at a time.
    *
-   * @param steps How many times.
-   * @param data The inputs of each step: the same for all, or a function of the index from 0.
-   * @returns What the loss returned at each step, read: numbers where they have no axes.
-   * @throws {InputError} A step's inputs don't fit; the steps before that have run.
-   * @throws {DeviceError} What the device reported.
+   * @param steps The number of calls.
+   * @param data The inputs of every step, or a function that returns them for a step's index, which counts from 0.
+   * @returns The results of each step, read; those without axes are numbers.
+   * @throws {InputError} A step's inputs are invalid; the earlier steps have run.
+   * @throws {DeviceError} The device reported an error.
    */
   async run(steps: number, data: Inputs | ((index: number) => Inputs | Promise<Inputs>)): Promise<Tree<Reading>[]> {
     if (!Number.isSafeInteger(steps) || steps < 1)
@@ -155,18 +156,18 @@ export class Training {
   }
 
   /**
-   * Loads a function that uses the present parameters of this training, whatever steps follow.
+   * Loads a function that uses the current parameters of this training in each call.
    *
-   * @param source A file of `training.attach(...).save(path, target="webgpu-default")`.
+   * @param source A file written by Python's `training.attach(...).save(path, target="webgpu-default")`.
    * @throws {ProgramError} The file holds no function, or one of another training.
    * @throws {TargetError} The device lacks what the function needs.
-   * @throws {DeviceError} What the device reported.
+   * @throws {DeviceError} The device reported an error.
    */
   attach(source: Source): Promise<Inference> {
     return Inference.attached(source, this.executable);
   }
 
-  /** Returns the present values of parameters, by path. @throws {DeviceError} What the device reported. */
+  /** Returns the current values of parameters, by path. @throws {DeviceError} The device reported an error. */
   async parameters(): Promise<Tensors> {
     const slots = [...this.executable.persistent.values()].filter(({ role }) => role === "parameter");
     const raws = await this.executable.read(slots.map(({ name }) => name));
@@ -178,9 +179,9 @@ export class Training {
   }
 
   /**
-   * Sets parameters, and other state where it is given, by path.
+   * Sets parameters and other state, by path.
    *
-   * @throws {InputError} A name is unknown, or a shape or dtype differs. Then nothing has changed.
+   * @throws {InputError} A path is unknown, a shape differs or a value doesn't convert; nothing has changed.
    * @throws {DeviceError} The device is lost.
    */
   loadParameters(values: Readonly<Record<string, Numbers>>): void {
@@ -195,10 +196,10 @@ export class Training {
   }
 
   /**
-   * Returns a file with everything as it is now, from which to go on: here by `load` or `restore`, in Python by `tg.load`
-   * or `load_checkpoint`.
+   * Returns the bytes of a file with the current state, to resume from: here by `load` or `restore`, in Python by
+   * `tg.load` or `load_checkpoint`.
    *
-   * @throws {DeviceError} What the device reported.
+   * @throws {DeviceError} The device reported an error.
    */
   async save(): Promise<Uint8Array<ArrayBuffer>> {
     const saved = this.#saved; // steps may follow while the values are read
@@ -206,10 +207,10 @@ export class Training {
   }
 
   /**
-   * Goes on from a file of `save`, or of Python's, of the same training.
+   * Resumes from a file of the same training, written by `save` here or in Python.
    *
-   * @throws {ProgramError} The file holds no training, or one with other parameters, state or settings. Then nothing has
-   *   changed.
+   * @throws {ProgramError} The file can't be loaded, holds no training, or holds one with other parameters, state or
+   *   settings; nothing has changed.
    * @throws {DeviceError} The device is lost.
    */
   async restore(source: Source): Promise<void> {
@@ -222,7 +223,7 @@ export class Training {
     this.#goOn({ key, step_count, accumulated, settings });
   }
 
-  /** Gives back the memory that it takes, and the device, if none was given. Functions that are attached end with it. */
+  /** Frees its memory, after which attached functions can't run, and destroys the device if `load` requested it. */
   destroy(): void {
     this.others?.destroy();
     this.executable.destroy();
@@ -233,11 +234,11 @@ export class Training {
 async function trainingIn(source: Source): Promise<[Saved, State]> {
   const [bytes, name] = await bytesOf(source);
   const [saved, state] = readSaved(bytes, name);
-  if (saved.host.kind !== "step") throw new ProgramError(`${name} holds a function: Inference.load loads it`);
+  if (saved.host.kind !== "step") throw new ProgramError(`${name} holds a function: load it with Inference.load`);
   return [saved, state];
 }
 
-/** Returns what two trainings have in common that can go on from each other. */
+/** Returns a description that is equal for trainings that can resume from each other's files. */
 function layoutOf({ tensors }: Saved["program"], { accumulate, settings, made }: Host): string {
   const persistent = tensors.filter(({ role }) => role === "parameter" || role === "state");
   const described = persistent.map(({ name, role, shape, dtype }) => JSON.stringify([name, role, shape, dtype])).sort();

@@ -1,4 +1,4 @@
-// The flags of WebGPU that this module uses, which TypeScript's library leaves out.
+// The WebGPU flags that this module uses, which TypeScript's library doesn't declare.
 
 declare const GPUBufferUsage: {
   readonly MAP_READ: number;

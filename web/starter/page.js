@@ -1,4 +1,4 @@
-// A page to begin from: it trains on the example of its folder, and calls the functions.
+// A page to start from: it trains on the folder's example data, and calls the functions.
 
 import { Device, Inference, Training, download, read, readArrays, store, stored } from "./tensorgrad.js";
 
@@ -11,7 +11,7 @@ const say = (text) => (element("status").textContent = text);
 const losses = [];
 let training = null;
 
-/** What inputs are where the folder has no example: normal floats, and zeros. */
+/** Returns made-up inputs: normally distributed floats, and zeros for other dtypes. */
 function invented(inputs) {
   const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
   const value = ({ shape, dtype }) => {
@@ -21,14 +21,14 @@ function invented(inputs) {
   return Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, value(input)]));
 }
 
-/** The example's arrays where they fit, and invented ones elsewhere. */
+/** Returns the example's arrays whose shapes match, and made-up ones for other inputs. */
 function chosen(example, inputs) {
   const fits = ([name, { shape }]) => example?.[name]?.shape.join() === shape.join();
   const given = Object.entries(inputs).filter(fits);
   return { ...invented(inputs), ...Object.fromEntries(given.map(([name]) => [name, example[name]])) };
 }
 
-/** The loss of what a step gave: the value alone, or the first of it and its metrics. */
+/** Returns the loss of a step's results, which are the loss, or the loss and its metrics. */
 const lossOf = (result) => (Array.isArray(result) ? result[0] : result);
 
 function draw() {
@@ -53,7 +53,7 @@ async function train(inputs) {
   say(`${training.stepCount} steps have run.`);
 }
 
-/** Runs what a button does; says what went wrong. */
+/** Runs an action when a button is clicked, and shows its error if it fails. */
 function onClick(id, act) {
   element(id).addEventListener("click", async (event) => {
     event.target.disabled = true;
