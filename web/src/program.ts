@@ -67,7 +67,7 @@ export function readProgram(
     const constants = new Map<string, Uint8Array<ArrayBuffer>>();
     for (const { role, name: own } of parsed.buffers) {
       const data = tensors.get(`${prefix}constant/${own}`);
-      if (role === "constant" && data) constants.set(own, data.bytes.slice()); // a copy, so that the file's memory can be freed
+      if (role === "constant" && data) constants.set(own, data.bytes.slice()); // so that the file can be freed
     }
     const program = { ...parsed, constants };
     validate(program);

@@ -115,7 +115,8 @@ function stateIn(program: Program, tensors: ReadonlyMap<string, FileTensor>): St
     const found = tensors.get(`${slot.role}/${name}`);
     require(found !== undefined, `there are no values of ${name}`);
     const fits = found.dtype === fileDType(slot.dtype) && found.shape.join() === slot.shape.join();
-    require(fits, `${slot.role} '${name}': expected ${slot.dtype} of shape [${slot.shape}], got ${found.dtype} of shape [${found.shape}]`);
+    const got = `${found.dtype} of shape [${found.shape}]`;
+    require(fits, `${slot.role} '${name}': expected ${slot.dtype} of shape [${slot.shape}], got ${got}`);
     state.set(name, deviceBytesOf(slot, found.bytes));
   }
   return state;

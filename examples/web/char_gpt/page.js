@@ -1,11 +1,11 @@
-// Draws pieces of the text for each step, and lets the model write: a character at a time, of those that it finds likely.
+// Trains on random pieces of the text, and generates text by sampling one character at a time from the model.
 
 import { drawn, element, on, open, say } from "./common.js";
 import { readArrays } from "./tensorgrad.js";
 
 let isWriting = false;
 
-/** An index, drawn by what its logits say at a temperature. */
+/** Samples an index from the softmax of logits at a temperature. */
 function chosen(logits, temperature) {
   const most = Math.max(...logits);
   const weights = Array.from(logits, (logit) => Math.exp((logit - most) / temperature));
@@ -31,7 +31,7 @@ await open(async (training) => {
     return pieces;
   }
 
-  /** The token that follows on others; what stands behind the last of them is not attended to. */
+  /** Samples the token after `written`. Attention is causal, so the padding behind the last token has no effect. */
   async function next(written) {
     const seen = written.slice(-context);
     const padded = new Int32Array(context);
@@ -43,8 +43,8 @@ await open(async (training) => {
 
   async function write(prompt) {
     const unknown = [...prompt].filter((character) => !characters.includes(character));
-    if (unknown.length) return say(`Its text has no ${[...new Set(unknown)].join(" ")}: begin otherwise.`);
-    if (!prompt) return say("Begin with a character at least.");
+    if (unknown.length) return say(`The training text has no ${[...new Set(unknown)].join(" ")}.`);
+    if (!prompt) return say("Enter at least one character.");
     const written = [...prompt].map((character) => characters.indexOf(character));
     const begun = document.createElement("strong");
     begun.textContent = prompt;

@@ -1,10 +1,10 @@
-// What the pages of the gallery share: a training that runs until it is paused, its loss, its checkpoints.
+// Shared by the pages of the gallery: a training that runs until it is paused, its loss curve, its checkpoints.
 
 import { NoAdapterError, Training, download, store, stored } from "./tensorgrad.js";
 
 const FILE = "training.tg";
 const KEPT = `${location.pathname} ${FILE}`.replaceAll("/", "_");
-/** For how many milliseconds steps run between two looks at them. */
+/** The target time in milliseconds for the steps between two updates of the page. */
 const BUDGET = 60;
 const MOST_POINTS = 300;
 const NO_WEBGPU =
@@ -36,36 +36,36 @@ const PANEL = `
     <label class="button" title="Go on from a checkpoint in a file">Open<input id="open" type="file" accept=".tg" class="visually-hidden" /></label>
   </div>`;
 
-// The documentation shows these pages in frames, under titles of its own.
+// The documentation embeds these pages in frames, under its own titles.
 document.documentElement.classList.toggle("framed", self !== top);
 
 export const element = (id) => document.getElementById(id);
 
-/** Says something to everybody: for what a visitor did, not for every step. */
+/** Shows a status message, which screen readers announce: for the visitor's actions, not for every step. */
 export function say(text) {
   element("status").textContent = text;
 }
 
-/** A number with three digits that matter. */
+/** Formats a number with three significant digits, or two if it is tiny. */
 export function short(number) {
   return number !== 0 && Math.abs(number) < 1e-3 ? number.toExponential(1) : Number(number.toPrecision(3)).toString();
 }
 
-/** A whole number from 0 to below `end`. */
+/** Returns a random integer from 0 to below `end`. */
 export const drawn = (end) => Math.floor(Math.random() * end);
 
-/** The red, green and blue of a color of the style sheet, as it is now, each from 0 to 255. */
+/** Returns the red, green and blue of a style sheet's color in the current theme, each from 0 to 255. */
 export function colorOf(name) {
   const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   return [1, 3, 5].map((place) => parseInt(text.slice(place, place + 2), 16));
 }
 
-/** Calls back when the page turns light or dark. */
+/** Calls `act` when the page switches between the light and the dark theme. */
 export function onTheme(act) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", act);
 }
 
-/** Runs an action for an event of an element; says what went wrong. */
+/** Runs an action when an element receives an event, and shows its error if it fails. */
 export function on(id, event, act) {
   element(id).addEventListener(event, async (occurred) => {
     try {
@@ -76,7 +76,7 @@ export function on(id, event, act) {
   });
 }
 
-/** The loss of each step, of several steps where there are many. */
+/** A curve of the loss, whose points are means over several steps if there are many steps. */
 class Curve {
   #points = [];
   #stride = 1;
@@ -101,7 +101,7 @@ class Curve {
     this.#stride *= 2;
   }
 
-  /** Draws the logarithm of the loss; says it in words when the training pauses. */
+  /** Draws the logarithm of the loss; with `inWords`, also describes it for screen readers. */
   draw(step, inWords = true) {
     const points = this.#points.filter((loss) => loss > 0);
     const [least, most] = [Math.min(...points), Math.max(...points)];
@@ -119,7 +119,7 @@ class Curve {
   }
 }
 
-/** A training in the panel of a page. */
+/** A training that is controlled by a page's panel. */
 class Trainer {
   #curve = new Curve();
   #steps = 1;
@@ -154,7 +154,7 @@ class Trainer {
     this.#showFigures();
   }
 
-  /** Whether it trains until somebody pauses it. */
+  /** Whether it trains until it is paused. */
   get isOn() {
     return this.#isOn;
   }
@@ -167,14 +167,14 @@ class Trainer {
     this.#loop = this.#run().catch((error) => this.#ended(error.message));
   }
 
-  /** Stops after the steps that are on their way. */
+  /** Stops, and waits for the steps that are in flight. */
   async pause() {
     if (!this.#isOn) return;
     this.#isOn = false;
     await this.#loop;
   }
 
-  /** Runs some steps, and shows what they did. */
+  /** Runs some steps, and shows their results. */
   async run(steps) {
     for (const loss of await this.training.run(steps, this.batch)) {
       this.#curve.add(loss);
@@ -190,7 +190,7 @@ class Trainer {
       await this.run(this.#steps);
       const took = performance.now() - begin;
       this.#steps = Math.max(1, Math.min(64, Math.round((this.#steps * BUDGET) / took), 2 * this.#steps));
-      await new Promise(requestAnimationFrame); // not while nobody looks
+      await new Promise(requestAnimationFrame); // pauses while the page is hidden
     }
     this.#ended(`Paused after ${this.training.stepCount} steps.`);
   }
@@ -225,23 +225,24 @@ class Trainer {
   }
 }
 
-/** Shows a message in place of what there is to try. */
+/** Shows a message instead of the page's controls. */
 function notice(text) {
   element("live").hidden = true;
   element("notice").hidden = false;
   element("notice").textContent = text;
 }
 
-/** Says why there is nothing to try. */
+/** Shows why the page can't run. */
 function explain(error) {
   notice(error instanceof NoAdapterError ? NO_WEBGPU : `${error.name}: ${error.message}`);
 }
 
 /**
- * Loads the training of this folder, and fills the panel of the page; or says why it can't.
+ * Loads the training in this folder, and fills the page's panel; shows why if it can't.
  *
- * @param setUp Gets the training; returns `batch(index)`, the inputs of a step, and `show()`, which draws what the training
- *   does now.
+ * @param setUp Takes the training; returns `batch(index)`, which returns a step's inputs, and `show()`, which draws the
+ *   current state of the training.
+ * @returns The trainer, or `null` if loading failed.
  */
 export async function open(setUp) {
   try {

@@ -1,18 +1,19 @@
-// An area to point at: with a mouse, a finger or a pen, or with arrow keys and Space.
+// A pad for pointing: with a mouse, a finger or a pen, or with the arrow keys and Space.
 
 import { say } from "./common.js";
 
-/** How far an arrow key moves. */
+/** The distance that an arrow key moves the cursor. */
 const STEP = 1 / 32;
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /**
- * Makes an element such an area. It is positioned, can have the focus, and says in its description which keys there are.
+ * Makes an element a pad. The element must be positioned and focusable, and its description must explain the keys.
  *
- * Places are from 0 to 1, from the left and from the top.
+ * Coordinates go from 0 to 1, from the left and from the top.
  *
- * @param acts `down(x, y)` when somebody presses there or the Space key, `move(x, y)` where they go on from there. Without
- *   `move`, Space presses and lets go.
+ * @param area The element.
+ * @param acts `down(x, y)` runs when the pointer or Space is pressed, `move(x, y)` at each point that it moves to while
+ *   pressed, and `up()` when it is released. Without `move`, presses aren't held, and `up` doesn't run.
  */
 export function pad(area, { down, move, up = () => undefined }) {
   const cursor = area.appendChild(document.createElement("span"));

@@ -1,15 +1,15 @@
-// What a drawing is as an image of the data set: 8 by 8 pixels, made of 32 by 32 dots of black ink.
+// Converts a drawing to the data set's format: 8 by 8 pixels, each the share of black among 4 by 4 dots.
 
 const DOTS = 32;
 const PIXELS = 8;
-/** The height and the width that digits fill, in dots. */
+/** The maximum height and width of a digit, in dots. */
 const HEIGHT = 27;
 const WIDTH = 20;
-/** How many dots of the 1,024 are black in most digits of the data set, and how far the pen may reach to get there. */
+/** How many of the 1,024 dots are black in typical digits of the data set, and the range of pen radii to reach that. */
 const INK = 310;
 const REACH = [1.8, 3.5];
 
-/** The distance of a place from the line between two others. */
+/** Returns the distance of a point from the line segment between two others. */
 function distance([x, y], [fromX, fromY], [toX, toY]) {
   const [dx, dy] = [toX - fromX, toY - fromY];
   const along = ((x - fromX) * dx + (y - fromY) * dy) / (dx * dx + dy * dy || 1);
@@ -17,7 +17,7 @@ function distance([x, y], [fromX, fromY], [toX, toY]) {
   return Math.hypot(x - fromX - share * dx, y - fromY - share * dy);
 }
 
-/** Strokes, moved to the middle and as large as digits of the data set, in dots. */
+/** Returns the strokes centered and scaled to the size of the data set's digits, in dots. */
 function fitted(strokes) {
   const extents = [0, 1].map((axis) => {
     const places = strokes.flat().map((place) => place[axis]);
@@ -31,9 +31,9 @@ function fitted(strokes) {
 }
 
 /**
- * Returns how much ink is in each of the 64 pixels, from 0 to 1.
+ * Returns the share of ink in each of the 64 pixels, from 0 to 1.
  *
- * @param strokes Lists of places `[x, y]`; at least one.
+ * @param strokes Lists of points `[x, y]`; at least one.
  */
 export function imageOf(strokes) {
   const lines = fitted(strokes).flatMap((stroke) =>

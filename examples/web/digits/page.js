@@ -1,11 +1,11 @@
-// Reads what is drawn, and trains on the digits of the data set and on those that the visitor drew.
+// Classifies the visitor's drawing, and trains on the data set's digits and on labeled drawings of the visitor.
 
 import { colorOf, drawn, element, on, onTheme, open, say } from "./common.js";
 import { imageOf } from "./image.js";
 import { pad } from "./pad.js";
 import { readArrays } from "./tensorgrad.js";
 
-/** How many steps follow on a drawing that was named, and which part of a batch is of such drawings at most. */
+/** The number of steps after a drawing is labeled, and the maximum share of labeled drawings in a batch. */
 const STEPS_FOR_ONE = 12;
 const MOST_OWN = 1 / 4;
 const SIXTEENTHS = 16;
@@ -15,7 +15,7 @@ const own = [];
 let last = Promise.resolve();
 let next = null;
 
-/** Ten rows: a digit, a bar and a share. */
+/** Adds a row for each digit, with a bar and a percentage, and a button to label a drawing with it. */
 function makeRows() {
   for (let digit = 0; digit < 10; digit++) {
     const row = element("chances").appendChild(document.createElement("li"));
@@ -59,7 +59,7 @@ const trainer = await open(async (training) => {
   const imageAt = (index) => inks.subarray(64 * index, 64 * (index + 1));
   const judged = { images: inks.subarray(0, 64 * unseen), labels: labels.data.subarray(0, unseen) };
 
-  /** Digits at random, of which some are the visitor's, drawn a little smaller, larger or elsewhere. */
+  /** Returns random digits, some of which are the visitor's labeled drawings, if there are any. */
   function batch() {
     const batchImages = new Float32Array(64 * size);
     const batchLabels = new Int32Array(size);
@@ -81,7 +81,7 @@ const trainer = await open(async (training) => {
     return strokes.length ? [showChances(chances), chances] : null;
   }
 
-  /** Reads the drawing as it is when the reading before is done. */
+  /** Classifies the drawing once the previous classification is done; calls until then share one result. */
   function look() {
     next ??= last.then(() => {
       next = null;

@@ -1,10 +1,10 @@
-// Draws some of the points for each step, and behind them what the network takes each place for.
+// Trains on random samples of the points, and shows the network's classification of the plane behind them.
 
 import { colorOf, drawn, element, on, onTheme, open, say } from "./common.js";
 import { pad } from "./pad.js";
 import { readArrays } from "./tensorgrad.js";
 
-/** Places are from -HALF to HALF on both axes. */
+/** Coordinates go from -HALF to HALF on both axes. */
 const HALF = 1.25;
 const SIZE = 0.035;
 const KINDS = ["circle", "square"];
@@ -23,7 +23,7 @@ function put(point) {
   mark(point);
 }
 
-/** Paints the chances of the second kind: the colors of both kinds, faint where the network isn't sure. */
+/** Paints probabilities of the second class in the likelier class's color, fainter where the network is less sure. */
 function paint(chances, cells) {
   const colors = [colorOf("--accent"), colorOf("--other")];
   const image = new ImageData(cells, cells);

@@ -1,13 +1,13 @@
-// Draws pixels of a picture for each step, and the picture as the network has it.
+// Trains on random pixels of a picture, and shows the network's version of it.
 
 import { drawn, element, on, open, say } from "./common.js";
 import { readArrays } from "./tensorgrad.js";
 
 const CHANNELS = 3;
-/** The picture that is learned: red, green and blue of each pixel, from 0 to 1. */
+/** The picture to learn: red, green and blue of each pixel, from 0 to 1. */
 let colors;
 
-/** A canvas with a picture of `side` by `side` pixels. */
+/** Paints a picture of `side` by `side` pixels on a canvas. */
 function paint(canvas, side, values) {
   const image = new ImageData(side, side);
   for (let pixel = 0; pixel < side * side; pixel++) {
@@ -20,10 +20,10 @@ function paint(canvas, side, values) {
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
-/** The colors of an image file, cut to a square and reduced to `side` by `side` pixels. */
+/** Returns the colors of an image file, cropped to a square and scaled to `side` by `side` pixels. */
 async function colorsOf(file, side) {
   const bitmap = await createImageBitmap(file).catch(() => {
-    throw new Error(`${file.name} is no picture that this browser reads.`);
+    throw new Error(`${file.name} is not a picture that this browser can read.`);
   });
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = side;
@@ -45,7 +45,7 @@ await open(async (training) => {
   const { pixels } = await readArrays("picture.safetensors");
   colors = Float32Array.from(pixels.data, (value) => value / 255);
 
-  /** Where the middle of a pixel lies, of what is shown at a zoom into the middle. */
+  /** Returns the coordinate of a pixel's center when the view is zoomed in on the picture's center. */
   const middle = (place, zoom) => 0.5 + ((place + 0.5) / side - 0.5) / zoom;
 
   function batch() {

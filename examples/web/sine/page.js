@@ -1,4 +1,4 @@
-// Draws points of a curve for each step, and what the network makes of it.
+// Trains on random points of a curve, and plots the curve and the network's fit.
 
 import { element, on, open, say } from "./common.js";
 
