@@ -45,7 +45,7 @@ def _check(steps: Sequence[Step], is_native: bool, known: set[int]) -> None:
                 raise ProgramError(f"a step touches what request {request} ({other.label!r}) exchanges")
         if isinstance(step, Collective) and step.request is not None:
             if type(step.request) is not int or step.request in known:
-                raise ProgramError(f"request {step.request!r} is no number, or another's")
+                raise ProgramError(f"request {step.request!r} is not a number, or is that of another start")
             known.add(step.request)
             under_way[step.request] = step
     if under_way:

@@ -55,8 +55,8 @@ fn probe(@builtin(local_invocation_index) lane: u32, @builtin(subgroup_size) siz
 """
 
 LOST = (
-    "the device was lost, and all that it held: compile again and load a checkpoint, or let "
-    "on_device_lost='restart' do better"
+    "the device was lost, and all that it held: compile again and load a checkpoint; with "
+    "on_device_lost='restart', a program resumes by itself"
 )
 """What a `DeviceLostError` says in addition to the device's report."""
 
@@ -188,7 +188,7 @@ class WebGPUDevice:
         found = WebGPUDevice(software=self.info.type == "software")
         if found.target != self.target:
             raise DeviceLostError(
-                f"{self.info.name} was lost, and what there is instead, {found.info.name}, is not the same: compile "
+                f"{self.info.name} was lost, and the adapter that replaces it, {found.info.name}, differs: compile "
                 "again, and load a checkpoint"
             )
         return found

@@ -183,8 +183,8 @@ class Journal:
             self.restarting = False
         reason, frame = " ".join(str(loss).removesuffix(LOST).split()), user_frame()
         message = (
-            f"the device was lost: {reason}. The program goes on on {name}: from its last snapshot {self.steps} steps "
-            "were repeated, and none is lost"
+            f"the device was lost: {reason}. The program continues on {name}: from its last snapshot {self.steps} "
+            "steps were repeated, and none is lost"
         )
         file, line = ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
         warnings.warn_explicit(message, DeviceLostWarning, file, line)

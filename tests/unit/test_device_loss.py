@@ -364,7 +364,7 @@ def test_another_device_than_before(monkeypatch: pytest.MonkeyPatch) -> None:
     other = dataclasses.replace(executable.device.target, subgroup_size=None)
     lose()
     monkeypatch.setattr(executable.device, "target", other)
-    with pytest.raises(DeviceLostError, match="is not the same: compile again, and load a checkpoint"):
+    with pytest.raises(DeviceLostError, match="differs: compile again, and load a checkpoint"):
         training.step(**batch())
 
 

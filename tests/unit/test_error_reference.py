@@ -242,12 +242,12 @@ MISTAKES: dict[type[BaseException], Mistake] = {
     errors.DeviceLostError: Mistake(
         lose_the_device,
         r"running 'squared_error', in which kernel '\w+' \(\S*models\.py:\d+\) has the most to do: .*lost.*\n"
-        r"the device was lost, and all that it held: compile again and load a checkpoint, or let "
-        r"on_device_lost='restart' do better",
+        r"the device was lost, and all that it held: compile again and load a checkpoint; with "
+        r"on_device_lost='restart', a program resumes by itself",
     ),
     errors.DeviceLostWarning: Mistake(
         lambda: lose_the_device(on_device_lost="restart"),
-        r"the device was lost: running 'squared_error', .*lost\. The program goes on on .+: from its last snapshot 1 "
+        r"the device was lost: running 'squared_error', .*lost\. The program continues on .+: from its last snapshot 1 "
         r"steps were repeated, and none is lost",
     ),
     errors.GroupError: Mistake(
