@@ -31,7 +31,7 @@ from typing import IO, Any, NoReturn, TextIO
 
 SUPPORTED = hasattr(os, "fork") and hasattr(socket, "AF_UNIX")
 
-# Imports little, because it is started for every command.
+# Imports little, since it starts for every command.
 CLIENT = """#!{python} -IS
 import _socket, json, os, struct, sys
 server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -41,7 +41,7 @@ rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("3i", 0, 1, 2))
 server.sendmsg([struct.pack("!I", len(request))], [rights])
 while request:
     request = request[server.send(request):]
-for file in (0, 1, 2):  # the command's alone: whoever reads what it writes is to see where that ends
+for file in (0, 1, 2):  # so that only the command holds them, and readers of its output see its end
     os.close(file)
 answer = server.recv(4)
 status = struct.unpack("!i", answer)[0] if answer else 1
@@ -53,12 +53,12 @@ os._exit(status)
 
 @dataclass(frozen=True)
 class Preloaded:
-    """A process that runs commands.
+    """The server.
 
     Attributes:
         clients: The folder of clients, each named as its script.
-        process: The process.
-        held: A pipe's end that nobody writes to: once all who hold it have closed it, or ended, the process ends.
+        process: The server's process.
+        held: The write end of a pipe. The server exits once every process that holds it has closed it or ended.
     """
 
     clients: Path
@@ -66,13 +66,13 @@ class Preloaded:
     held: int
 
     def end(self) -> None:
-        """Has the process end, unless a fork of this one holds it."""
+        """Lets the server exit, unless a fork of this process still holds the pipe."""
         os.close(self.held)
         self.process.wait()
 
 
 def start(scripts: Sequence[Path]) -> Preloaded:
-    """Starts the process that runs scripts of Python for this process and its forks."""
+    """Starts the server that runs Python scripts for this process and its forks."""
     clients = Path(tempfile.mkdtemp(prefix="tg-lit-"))
     address = str(clients / "socket")
     for script in scripts:
@@ -81,7 +81,7 @@ def start(scripts: Sequence[Path]) -> Preloaded:
         client.chmod(0o700)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(address)
-        listener.listen(64)  # from now on clients can connect, and wait until everything is imported
+        listener.listen(64)  # clients can connect now, and wait until everything is imported
         lives, held = os.pipe()
         process = subprocess.Popen(
             [sys.executable, __file__, str(clients), str(listener.fileno()), str(lives)],
@@ -94,15 +94,15 @@ def start(scripts: Sequence[Path]) -> Preloaded:
 
 
 def serve(clients: Path, listener: socket.socket, lives: int) -> None:
-    """Forks for each connection, until nobody holds the other end of the pipe `lives`."""
+    """Forks for each connection, until every holder of the pipe `lives` is gone."""
     waiting: dict[int, socket.socket] = {}
     woken, wakes = os.pipe()
     for end in (woken, wakes):
         os.set_blocking(end, False)
     signal.set_wakeup_fd(wakes)
     signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler, so that the pipe is written to
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # lit is interrupted too, and so this ends
-    gc.freeze()  # or the collector would write to, and so copy, all that forks share
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt ends lit, and thereby the server
+    gc.freeze()  # otherwise the collector would write to, and so copy, the pages that forks share
     try:
         while True:
             ready, _, _ = select.select([listener, lives, woken], [], [])
@@ -132,7 +132,7 @@ def serve(clients: Path, listener: socket.socket, lives: int) -> None:
 
 
 def answer(waiting: dict[int, socket.socket]) -> None:
-    """Tells the clients of the forks that have ended how they did."""
+    """Sends the exit statuses of finished forks to their clients."""
     while waiting:
         fork, status = os.waitpid(-1, os.WNOHANG)
         if fork == 0:
@@ -142,7 +142,7 @@ def answer(waiting: dict[int, socket.socket]) -> None:
 
 
 def take(connection: socket.socket) -> NoReturn:
-    """Becomes the command that a client asks for."""
+    """Runs the command that a client requests, in a fork."""
     try:
         with connection:
             header, files, _, _ = socket.recv_fds(connection, 4, 3)
@@ -160,7 +160,7 @@ def take(connection: socket.socket) -> NoReturn:
 
 
 def reopened(stream: TextIO, mode: str) -> IO[Any]:
-    """Returns a stream like one of the interpreter's own, for what its descriptor stands for now."""
+    """Returns a new stream on the descriptor of a standard stream, which has been replaced."""
     return open(
         stream.fileno(), mode, 1 if stream.line_buffering else -1, stream.encoding, stream.errors, closefd=False
     )

@@ -1,4 +1,4 @@
-"""The walk that stands in for xDSL's verifier in tests: what is invalid is found, wherever it is, and said by xDSL."""
+"""The walk that replaces xDSL's verifier in tests: it finds invalid IR anywhere, and the errors are xDSL's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Has xDSL verify IR in a quarter of the time: what holds is found by a short walk, and what may not is left to xDSL.
+"""Verifies IR in a quarter of xDSL's time: a short walk accepts valid IR, and xDSL verifies all that it doesn't accept.
 
-xDSL's own verifier makes objects for each op it looks at and asks every trait, of which most check nothing. The walk
-makes the same checks. It says nothing itself: wherever one fails, xDSL verifies the op again, and raises its own error.
+xDSL's own verifier creates objects for each op and calls every trait, most of which check nothing. The walk makes the
+same checks, but raises no errors: where a check fails, xDSL verifies the op again and raises its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, OpTrait
 
 
 def verifying(verify: Callable[..., None]) -> Callable[..., None]:
-    """Returns xDSL's `Operation.verify` so that it runs only where the walk found something wrong."""
+    """Returns a version of xDSL's `Operation.verify` that runs it only if the walk rejects an op."""
 
     @functools.wraps(verify)
     def quick(op: Operation, verify_nested_ops: bool = True) -> None:
@@ -36,7 +36,7 @@ def _verifier(trait: OpTrait) -> Callable[[Operation], None]:
 
 
 def _holds(op: Operation) -> bool:
-    """Returns whether an op and the ops in it hold for sure."""
+    """Returns whether an op and all ops nested in it are certainly valid."""
     for operand in op._operands:
         if type(operand) is not OpResult and type(operand) is not BlockArgument:
             return False
@@ -58,7 +58,7 @@ def _holds(op: Operation) -> bool:
 
 
 def _may_end(op: Operation, region: Region) -> bool:
-    """Returns whether an op may be the last one of a block of a region."""
+    """Returns whether an op may end a block of a region."""
     if any(successor.parent is not region for successor in op._successors):
         return False
     return op.has_trait(IsTerminator) or (_is_one_block(region) and _needs_no_terminator(region))
@@ -100,7 +100,7 @@ def _is_valid(op: Operation) -> bool:
 
 
 def _is_isolated(op: Operation) -> bool:
-    """Returns whether the ops in an op use only what is defined in it, for sure."""
+    """Returns whether ops nested in an op certainly use only values defined in it."""
     inside: set[Block | None] = set()
     regions = [*op.regions]
     while regions:
