@@ -8,7 +8,6 @@ fork did: with its status, or killed by the same signal.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import gc
 import importlib
@@ -22,12 +21,10 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NoReturn, TextIO
+from typing import IO, Any, TextIO
 
 SUPPORTED = hasattr(os, "fork") and hasattr(socket, "AF_UNIX")
 
@@ -93,8 +90,12 @@ def start(scripts: Sequence[Path]) -> Preloaded:
     return Preloaded(clients, process, held)
 
 
-def serve(clients: Path, listener: socket.socket, lives: int) -> None:
-    """Forks for each connection, until every holder of the pipe `lives` is gone."""
+def serve(listener: socket.socket, lives: int) -> socket.socket | None:
+    """Forks for each connection, until every holder of the pipe `lives` is gone.
+
+    Returns:
+        In a fork, its connection; in the server, `None` at the end.
+    """
     waiting: dict[int, socket.socket] = {}
     woken, wakes = os.pipe()
     for end in (woken, wakes):
@@ -103,32 +104,24 @@ def serve(clients: Path, listener: socket.socket, lives: int) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler, so that the pipe is written to
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt ends lit, and thereby the server
     gc.freeze()  # otherwise the collector would write to, and so copy, the pages that forks share
-    try:
-        while True:
-            ready, _, _ = select.select([listener, lives, woken], [], [])
-            if lives in ready:
-                return
-            if woken in ready:
-                os.read(woken, 4096)
-                answer(waiting)
-            if listener in ready:
-                connection, _ = listener.accept()
-                fork = os.fork()
-                if fork == 0:
-                    signal.set_wakeup_fd(-1)
-                    for number, handler in (
-                        (signal.SIGCHLD, signal.SIG_DFL),
-                        (signal.SIGINT, signal.default_int_handler),
-                    ):
-                        signal.signal(number, handler)
-                    for file in (listener.detach(), lives, woken, wakes, *(one.detach() for one in waiting.values())):
-                        os.close(file)
-                    take(connection)
-                waiting[fork] = connection
-    finally:
-        for file in clients.iterdir():
-            file.unlink()
-        clients.rmdir()
+    while True:
+        ready, _, _ = select.select([listener, lives, woken], [], [])
+        if lives in ready:
+            return None
+        if woken in ready:
+            os.read(woken, 4096)
+            answer(waiting)
+        if listener in ready:
+            connection, _ = listener.accept()
+            fork = os.fork()
+            if fork == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                for file in (listener.detach(), lives, woken, wakes, *(one.detach() for one in waiting.values())):
+                    os.close(file)
+                return connection
+            waiting[fork] = connection
 
 
 def answer(waiting: dict[int, socket.socket]) -> None:
@@ -141,22 +134,23 @@ def answer(waiting: dict[int, socket.socket]) -> None:
             connection.sendall(struct.pack("!i", os.waitstatus_to_exitcode(status)))
 
 
-def take(connection: socket.socket) -> NoReturn:
-    """Runs the command that a client requests, in a fork."""
-    try:
-        with connection:
-            header, files, _, _ = socket.recv_fds(connection, 4, 3)
-            with connection.makefile("rb") as stream:
-                request = json.loads(stream.read(struct.unpack("!I", header)[0]))
-        for number, file in enumerate(files):
-            os.dup2(file, number)
-            os.close(file)
-        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-            setattr(sys, name, reopened(getattr(sys, name), mode))
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    run(*request)
+def run(connection: socket.socket) -> None:
+    """Runs the command that a client requests, in this process, whose end is then that of the command."""
+    with connection:
+        header, files, _, _ = socket.recv_fds(connection, 4, 3)
+        with connection.makefile("rb") as stream:
+            script, arguments, folder, environment = json.loads(stream.read(struct.unpack("!I", header)[0]))
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        setattr(sys, name, reopened(getattr(sys, name), mode))
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = [script, *arguments]
+    sys.path[0] = str(Path(script).parent)
+    runpy.run_path(script, run_name="__main__")
 
 
 def reopened(stream: TextIO, mode: str) -> IO[Any]:
@@ -164,34 +158,6 @@ def reopened(stream: TextIO, mode: str) -> IO[Any]:
     return open(
         stream.fileno(), mode, 1 if stream.line_buffering else -1, stream.encoding, stream.errors, closefd=False
     )
-
-
-def run(script: str, arguments: list[str], folder: str, environment: dict[str, str]) -> NoReturn:
-    """Runs a script and ends the process as the interpreter would."""
-    status = 1
-    try:
-        os.chdir(folder)
-        os.environ.clear()
-        os.environ.update(environment)
-        sys.argv = [script, *arguments]
-        sys.path[0] = str(Path(script).parent)
-        runpy.run_path(script, run_name="__main__")
-        status = 0
-    except SystemExit as exit:
-        status = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
-        if not isinstance(exit.code, int | None):
-            print(exit.code, file=sys.stderr)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        try:
-            threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]
-            atexit._run_exitfuncs()
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except BaseException:
-            status = 120  # as the interpreter does
-        os._exit(status & 0xFF)
 
 
 def preload() -> None:
@@ -208,5 +174,12 @@ def preload() -> None:
 
 if __name__ == "__main__":
     preload()
+    clients = Path(sys.argv[1])
     with socket.socket(fileno=int(sys.argv[2])) as listener:
-        serve(Path(sys.argv[1]), listener, int(sys.argv[3]))
+        connection = serve(listener, int(sys.argv[3]))
+    if connection is not None:
+        run(connection)
+    else:
+        for file in clients.iterdir():
+            file.unlink()
+        clients.rmdir()

@@ -166,7 +166,9 @@ def uses_deep_down_what_is_above_its_function(module: ModuleOp) -> None:
 
 
 def uses_a_result_of_its_function(module: ModuleOp) -> None:
-    find(module, "arith.addf").operands[0] = OpResult(f32, block_of(find(module, "tg.exp")).parent_op(), 0)  # type: ignore
+    function = block_of(find(module, "tg.exp")).parent_op()
+    assert function is not None
+    find(module, "arith.addf").operands[0] = OpResult(f32, function, 0)
 
 
 def says_a_symbol_twice(module: ModuleOp) -> None:
