@@ -28,10 +28,8 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageB
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit, rule, sequence
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.segments import (
     Segments,
-    copied,
-    is_bound,
-    is_bound_by_rows,
     segment_length,
+    whole_rows,
 )
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.sort import in_segments, sorted_positions
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, predicate, storage
@@ -179,27 +177,52 @@ def _segment_sums(
         rows: The axes of the result each of whose rows has its own order.
     """
     element = element_of(op.results[0])
-    half = element == f16  # summed in f32 and rounded once
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
-        loops = [b.loop(loop) for loop in range(len(op.shape))]
-        row = [loops[loop] for loop in rows]
-
-        def start(at: Value) -> Value:
-            return b.load_at(starts, [*row, at]).as_index()
-
-        def add(at: Value, total: Value) -> Value:
-            found = position_at(b, order, row, at)
-            update = b.load_at(updates, [found if loop == axis else value for loop, value in enumerate(loops)])
-            return total + (update.cast(arith.ExtFOp, f32) if half else update)
-
-        end = loops[axis] + 1
-        zero = b.constant(0, f32 if half else storage(element))
-        total = b.fold(start(loops[axis]), start(end), count, zero, add)
-        return total.cast(arith.TruncFOp, f16) if half else total
+        row = [b.loop(loop) for loop in rows]
+        total = _sum_of_updates(b, op, updates, starts, axis, row, count, lambda at: position_at(b, order, row, at))
+        return total.cast(arith.TruncFOp, f16) if element == f16 else total
 
     gathered = list(dict.fromkeys([updates.buffer, order.buffer, starts.buffer]))
     return KernelSpec(op.shape, (), storage(element), compute, gathered=gathered, location=op.location)
+
+
+def _sum_of_updates(
+    b: StageBody,
+    op: TensorOp,
+    updates: View,
+    starts: View,
+    axis: int,
+    row: Sequence[Value],
+    most: int,
+    position: Callable[[Value], Value],
+) -> Value:
+    """Emits the sum of the updates of the index that a result's element has along `axis`; f16 is summed in f32.
+
+    Args:
+        b: The body.
+        op: The scatter.
+        updates: The updates.
+        starts: For each row and index, the first of its updates in their order.
+        axis: The axis of the result that the indices refer to.
+        row: The indices of a row of `starts`.
+        most: The most updates of an index.
+        position: Emits the position of an update, given its place in the order.
+    """
+    element = element_of(op.results[0])
+    loops = [b.loop(loop) for loop in range(len(op.shape))]
+
+    def start(at: Value) -> Value:
+        return b.load_at(starts, [*row, at]).as_index()
+
+    def add(at: Value, total: Value) -> Value:
+        found = position(at)
+        update = b.load_at(updates, [found if loop == axis else value for loop, value in enumerate(loops)])
+        return total + (update.cast(arith.ExtFOp, f32) if element == f16 else update)
+
+    end = loops[axis] + 1
+    zero = b.constant(0, f32 if element == f16 else storage(element))
+    return b.fold(start(loops[axis]), start(end), most, zero, add)
 
 
 def _segment_starts(keys: Segments, extent: int, element: Attribute, op: TensorOp) -> KernelSpec:
@@ -224,28 +247,20 @@ def _sums_over_segments(
 ) -> KernelSpec:
     """Like `_segment_sums`, for keys that are sorted in segments: adds up the sums over all segments of a row."""
     element, rank = element_of(op.results[0]), len(op.shape)
-    result = f32 if element == f16 else storage(element)
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
-        loops = [b.loop(loop) for loop in range(rank)]
         segment = b.loop(rank)
-        row = [*(loops[loop] for loop in rows), segment]
+        row = [*(b.loop(loop) for loop in rows), segment]
 
-        def start(at: Value) -> Value:
-            return b.load_at(starts, [*row, at]).as_index()
+        def position(at: Value) -> Value:
+            return b.load_at(keys.order, [*row, at]).as_index() % keys.length + segment * keys.length
 
-        def add(at: Value, total: Value) -> Value:
-            found = b.load_at(keys.order, [*row, at]).as_index() % keys.length + segment * keys.length
-            update = b.load_at(updates, [found if loop == axis else value for loop, value in enumerate(loops)])
-            return total + (update.cast(arith.ExtFOp, f32) if element == f16 else update)
-
-        end = loops[axis] + 1
-        return b.fold(start(loops[axis]), start(end), keys.length, b.constant(0, result), add)
+        return _sum_of_updates(b, op, updates, starts, axis, row, keys.length, position)
 
     return KernelSpec(
         op.shape,
         (),
-        result,
+        f32 if element == f16 else storage(element),
         compute,
         reduced=(keys.count,),
         gathered=list(dict.fromkeys([updates.buffer, keys.order.buffer, starts.buffer])),
@@ -277,11 +292,10 @@ def _summed(
         emit: Emits kernels.
     """
     extent, count = op.shape[axis], shape[-1]
-    if is_bound(shape, element, emit) or is_bound_by_rows(shape, element, emit):
-        if not is_bound(shape, element, emit):
-            keys = copied(keys, shape[:-1], count, element, emit, op)
-        order = sorted_positions(keys, shape, element, False, emit, op)
-        starts = emit(_starts(keys, order, shape, extent, element, op))
+    whole = whole_rows(keys, shape, element, emit, op)
+    if whole is not None:
+        order = sorted_positions(whole, shape, element, False, emit, op)
+        starts = emit(_starts(whole, order, shape, extent, element, op))
         return emit(_segment_sums(op, updates, order, starts, axis, count, rows))
     beside = math.prod(op.shape[axis + 1 :]) * element_bytes(storage(element_of(op.results[0])))
     segments = in_segments(keys, shape, segment_length(count, element, emit, beside), element, False, emit, op)

@@ -7,6 +7,7 @@ segments, so `cut-grids` can divide it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -58,21 +59,24 @@ class Segments:
         return (*self.rows, self.count, self.length)
 
 
-def is_bound(shape: Sequence[int], element: Attribute, emit: Emit) -> bool:
-    """Returns whether one kernel can bind all keys of a shape and two orders of them."""
-    return _needed(shape, element, emit, 0) <= emit.bindings
+def whole_rows(keys: View, shape: Sequence[int], element: Attribute, emit: Emit, op: TensorOp) -> View | None:
+    """Returns the keys as kernels that sort whole rows read them; `None` if no kernel can bind a row.
+
+    A sort binds the keys and two orders. If these are too large as a whole, but not by rows, the keys are copied so
+    that rows are contiguous, and `cut-grids` divides the kernels.
+    """
+    if _needed(math.prod(shape), element, emit, 0) <= emit.bindings:
+        return keys
+    if _needed(shape[-1], element, emit, emit.target.min_storage_buffer_offset_alignment) > emit.bindings:
+        return None
+    if affine.is_identity(keys.map) and shape_of(keys.buffer) == tuple(shape):
+        return keys
+    return emit(KernelSpec(tuple(shape), [keys], storage(element), lambda b, args: args[0], location=op.location))
 
 
-def is_bound_by_rows(shape: Sequence[int], element: Attribute, emit: Emit) -> bool:
-    """Returns whether one kernel can bind a row of the keys and of two orders, wherever the row starts."""
-    return _needed(shape[-1:], element, emit, emit.target.min_storage_buffer_offset_alignment) <= emit.bindings
-
-
-def _needed(shape: Sequence[int], element: Attribute, emit: Emit, before: int) -> int:
+def _needed(count: int, element: Attribute, emit: Emit, before: int) -> int:
+    """Returns the bindings of `count` keys and two orders, if each starts up to `before` bytes into a binding."""
     sizes = [element_bytes(storage(element)), POSITION_BYTES, POSITION_BYTES]
-    count = 1
-    for extent in shape:
-        count *= extent
     return sum(bindings_of(count * size + before, emit.target) for size in sizes)
 
 
@@ -93,14 +97,6 @@ def segment_length(extent: int, element: Attribute, emit: Emit, beside: int = 0)
             break
         length *= 2
     return length
-
-
-def copied(keys: View, rows: Sequence[int], extent: int, element: Attribute, emit: Emit, op: TensorOp) -> View:
-    """Returns keys whose rows are contiguous: the view itself, or a copy."""
-    shape = (*rows, extent)
-    if affine.is_identity(keys.map) and shape_of(keys.buffer) == shape:
-        return keys
-    return emit(KernelSpec(shape, [keys], storage(element), lambda b, args: args[0], location=op.location))
 
 
 def divided(

@@ -42,11 +42,9 @@ def sorted_positions(
     keys: View, shape: Sequence[int], element: Attribute, descending: bool, emit: Emit, op: TensorOp
 ) -> View:
     """Returns the positions that sort the last axis of a view of `shape`, in kernels that can be bound or divided."""
-    if segments.is_bound(shape, element, emit):
-        return _merged_runs(keys, shape, element, descending, emit, op)
-    if segments.is_bound_by_rows(shape, element, emit):
-        rows = segments.copied(keys, shape[:-1], shape[-1], element, emit, op)
-        return _merged_runs(rows, shape, element, descending, emit, op)
+    whole = segments.whole_rows(keys, shape, element, emit, op)
+    if whole is not None:
+        return _merged_runs(whole, shape, element, descending, emit, op)
     length = segments.segment_length(shape[-1], element, emit)
     return segments.merged(
         in_segments(keys, shape, length, element, descending, emit, op), element, descending, emit, op
