@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -316,6 +316,25 @@ def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[
             yield from runs(step.steps, (*counts, step.count))
         else:
             yield step, counts
+
+
+def relabeled(steps: Sequence[Step], labels: Mapping[str, str]) -> tuple[Step, ...]:
+    """Returns a plan with other labels.
+
+    Args:
+        steps: The plan.
+        labels: The new label of each label in it.
+
+    Raises:
+        KeyError: A label is missing.
+    """
+
+    def changed(step: Step) -> Step:
+        if isinstance(step, Repeat):
+            return replace(step, steps=relabeled(step.steps, labels))
+        return replace(step, label=labels[step.label]) if isinstance(step, Dispatch | Collective) else step
+
+    return tuple(map(changed, steps))
 
 
 def unrolled(steps: Sequence[Step], times: tuple[int, ...] = ()) -> Iterator[tuple[Leaf, tuple[int, ...]]]:

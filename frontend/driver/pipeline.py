@@ -19,7 +19,7 @@ from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.device import compiling_ahead, load_program, target_of
 from tensorgrad.driver.dumping import Dump
 from tensorgrad.driver.program_cache import FORMAT, Entry, ProgramCache
-from tensorgrad.driver.program_key import key_of
+from tensorgrad.driver.program_key import ProgramKey, key_of
 from tensorgrad.driver.running import Phases, run_passes
 from tensorgrad.errors import CompilerError, NumericsError, OptionError, ProgramError
 from tensorgrad.interpreters.backend import NumpyExecutable
@@ -267,11 +267,18 @@ class Compilation:
             key, entry = self._look_up(cache, options)
         if entry is None or entry.is_tuned != is_tuned:
             program = self._within_memory(device.target, compile_kernel)
-            made = Entry(
-                program, self.parameters, self.settings, self.segments, self.frugal, self.memory_cost, is_tuned
+            compiled = Entry(
+                program,
+                self.parameters,
+                self.settings,
+                self.segments,
+                self.frugal,
+                self.memory_cost,
+                is_tuned,
+                key.lines,
             )
             with self.phases.measure("cache"):
-                cache.write(key, made)
+                cache.write(key, compiled)
             return program
         self.parameters, self.settings = entry.parameters, entry.settings
         self.segments, self.frugal, self.memory_cost = entry.segments, entry.frugal, dict(entry.memory_cost)
@@ -297,7 +304,7 @@ class Compilation:
         }
 
     @without_collector()
-    def _look_up(self, cache: ProgramCache, options: Mapping[str, object]) -> tuple[str, Entry | None]:
+    def _look_up(self, cache: ProgramCache, options: Mapping[str, object]) -> tuple[ProgramKey, Entry | None]:
         """Returns the program's cache key under the currently known schedules, and its entry in the cache."""
         with self.phases.measure("cache"):
             try:

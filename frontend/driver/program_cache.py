@@ -6,21 +6,21 @@ passes on `tg` that this would save.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
-import threading
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
+from tensorgrad.driver.program_key import ProgramKey
+from tensorgrad.runtime.cache import DiskCache
 from tensorgrad.runtime.errors import MALFORMED, ProgramError
-from tensorgrad.runtime.files import PART, parsed_json
+from tensorgrad.runtime.files import parsed_json
+from tensorgrad.runtime.plan import relabeled
 from tensorgrad.runtime.program import Program, constants_of, program_from_json, program_to_json
 
 VARIABLE = "TENSORGRAD_CACHE"
@@ -32,7 +32,9 @@ SWITCH = "TENSORGRAD_CACHE_PROGRAMS"
 MOST_BYTES = 1 << 28
 """The size limit of the cache in bytes; the least recently used programs are evicted."""
 
-FORMAT = 1
+SUFFIX = ".program"
+
+FORMAT = 2
 """The version of the files."""
 
 _logger = logging.getLogger("tensorgrad.cache")
@@ -55,6 +57,7 @@ class Entry:
         frugal: Whether kernels are ordered for low memory use.
         memory_cost: The cost of a memory limit.
         is_tuned: Whether tuning of its schedules is complete.
+        lines: The source line of each op of the traced module, in order.
     """
 
     program: Program
@@ -64,9 +67,10 @@ class Entry:
     frugal: bool
     memory_cost: Mapping[str, int]
     is_tuned: bool
+    lines: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
-        """Returns the bytes of the entry as a file: a line with the hash of the rest, JSON fields, program, constants.
+        """Returns the content of the entry's file: a line of JSON fields, a line of the program, and its constants.
 
         Raises:
             ProgramError: The program is malformed.
@@ -80,10 +84,10 @@ class Entry:
             "frugal": self.frugal,
             "memory_cost": dict(self.memory_cost),
             "is_tuned": self.is_tuned,
+            "lines": self.lines,
         }
         texts = (json.dumps(around), program_to_json(self.program))
-        content = b"\n".join([*(text.encode() for text in texts), save(constants_of(self.program))])
-        return f"tensorgrad {FORMAT} {hashlib.sha256(content).hexdigest()}\n".encode() + content
+        return b"\n".join([*(text.encode() for text in texts), save(constants_of(self.program))])
 
     @staticmethod
     def from_bytes(data: bytes, source: str) -> Entry:
@@ -99,15 +103,34 @@ class Entry:
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
-        head, _, content = data.partition(b"\n")
-        if head != f"tensorgrad {FORMAT} {hashlib.sha256(content).hexdigest()}".encode():
-            raise ProgramError(f"{source} is damaged")
         try:
-            around, program, constants = content.split(b"\n", 2)
+            around, program, constants = data.split(b"\n", 2)
             fields = _checked(parsed_json(around.decode()))
             return Entry(program_from_json(program.decode(), load(constants), source), **fields)
         except (SafetensorError, *MALFORMED) as error:
             raise ProgramError(f"{source} is damaged: {error}") from error
+
+    def moved_to(self, lines: Sequence[str]) -> Entry | None:
+        """Returns the entry with other source lines.
+
+        Args:
+            lines: The source line of each op of the traced module, as it is now.
+
+        Returns:
+            The entry, or `None` if it doesn't tell which line a dispatch moves to: two ops that were on one line no
+            longer are.
+        """
+        if tuple(lines) == self.lines:
+            return self
+        pairs = set(zip(self.lines, lines, strict=False))
+        labels = {"": "", **dict(pairs)}
+        if len(lines) != len(self.lines) or len(dict(pairs)) < len(pairs):
+            return None
+        try:
+            program = replace(self.program, plan=relabeled(self.program.plan, labels))
+        except KeyError:  # a line of the compiler's own
+            return None
+        return replace(self, program=program, lines=tuple(lines))
 
 
 def _checked(found: Any) -> dict[str, Any]:
@@ -116,87 +139,48 @@ def _checked(found: Any) -> dict[str, Any]:
     Raises:
         ValueError, LookupError, TypeError, AttributeError: They are malformed.
     """
-    names, numbers = [*found["parameters"], *found["settings"]], [found["segments"], *found["memory_cost"].values()]
+    names = [*found["parameters"], *found["settings"], *found["lines"]]
+    numbers = [found["segments"], *found["memory_cost"].values()]
     if not all(isinstance(name, str) for name in names) or not all(type(number) is int for number in numbers):
         raise ValueError("names are texts, and costs are integers")
     if not isinstance(found["frugal"], bool) or not isinstance(found["is_tuned"], bool):
         raise ValueError("frugal and is_tuned are true or false")
-    return {**found, "parameters": tuple(found["parameters"]), "settings": frozenset(found["settings"])}
+    tuples = {name: tuple(found[name]) for name in ("parameters", "lines")}
+    return {**found, **tuples, "settings": frozenset(found["settings"])}
 
 
 class ProgramCache:
-    """A directory of entries, by key. Any number of processes may use it concurrently; none waits for another.
+    """The user's compiled programs on disk, by key.
 
-    Files are written atomically. One that can't be read, written or deleted is treated as absent.
-
-    Attributes:
-        folder: The directory.
+    Args:
+        folder: The folder, see `DiskCache`.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self._disk = DiskCache(folder, SUFFIX, MOST_BYTES)
 
     @classmethod
     def from_environment(cls) -> ProgramCache | None:
         """Returns the user's cache, or `None` if it is disabled."""
         return None if os.environ.get(SWITCH) == "0" else cls(cache_folder() / "programs")
 
-    def read(self, key: str) -> Entry | None:
-        """Returns the entry of a key, and marks it as recently used; `None` if it is absent or damaged."""
-        path = self._path(key)
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            _logger.debug("no compiled program in %s: %s", path, error.strerror)
+    def read(self, key: ProgramKey) -> Entry | None:
+        """Returns the entry of a key, with the lines that the key's module has; marks it as recently used.
+
+        Returns `None` if the entry is absent or damaged, or if its lines can't be told apart (see `Entry.moved_to`).
+        """
+        data = self._disk.read(key.digest)
+        if data is None:
+            _logger.debug("no compiled program in %s", self._disk.path(key.digest))
             return None
         try:
-            entry = Entry.from_bytes(data, str(path))
+            return Entry.from_bytes(data, str(self._disk.path(key.digest))).moved_to(key.lines)
         except ProgramError as error:
-            _logger.warning("%s, and is made anew", error)
-            _delete(path)
+            self._disk.drop(key.digest, str(error))
             return None
-        with suppress(OSError):  # the directory may be read-only
-            os.utime(path)
-        return entry
 
-    def write(self, key: str, entry: Entry) -> None:
+    def write(self, key: ProgramKey, entry: Entry) -> None:
         """Stores an entry under a key, evicting others if needed."""
-        path = self._path(key)
-        aside = path.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}{PART}")
-        try:
-            data = entry.to_bytes()
-            if len(data) > MOST_BYTES:
-                return
-            self.folder.mkdir(parents=True, exist_ok=True)
-            aside.write_bytes(data)
-            os.replace(aside, path)
-            _logger.debug("wrote a compiled program of %d bytes to %s", len(data), path)
-            self._make_room(path)
-        except OSError as error:
-            _logger.info("compiled programs can't be kept in %s: %s", self.folder, error.strerror)
-            _delete(aside)
-
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.program"
-
-    def _make_room(self, newest: Path) -> None:
-        """Evicts the least recently used files, including leftovers of killed processes, until the rest fits."""
-        found: list[tuple[int, int, Path]] = []
-        for path in self.folder.iterdir():
-            try:
-                status = path.stat()
-            except OSError:
-                continue  # another process has deleted it
-            found.append((status.st_mtime_ns, status.st_size, path))
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
-            if total <= MOST_BYTES:
-                return
-            if path != newest:
-                _delete(path)
-                total -= size
-
-
-def _delete(path: Path) -> None:
-    with suppress(OSError):  # the directory may be read-only, or another process may have the file open
-        path.unlink(missing_ok=True)
+        self._disk.write(key.digest, entry.to_bytes())
+        self._disk.trim()

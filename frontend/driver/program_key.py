@@ -9,16 +9,16 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, ModuleOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.printer import Printer
 
-from tensorgrad.dialects.locations import line_in
 from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.passes.running import PACKAGE
 
@@ -26,16 +26,31 @@ SOURCES = ("dialects", "driver", "passes", "runtime")
 """The parts of the package that determine a traced function's program; the rest only affects what is traced."""
 
 
-def key_of(module: ModuleOp, options: Mapping[str, object]) -> str:
+@dataclass(frozen=True)
+class ProgramKey:
+    """The cache key of a program.
+
+    Attributes:
+        digest: A hash of everything that the passes depend on. Source lines are not a part of it, so that an edit
+            which only moves lines compiles nothing.
+        lines: The source line of each op of the traced module, in order.
+    """
+
+    digest: str
+    lines: tuple[str, ...]
+
+
+def key_of(module: ModuleOp, options: Mapping[str, object]) -> ProgramKey:
     """Returns the cache key of a module's program.
 
     Args:
-        module: The traced module. Its source locations are hashed as programs name them, so processes may run in
-            different directories.
+        module: The traced module.
         options: Everything else that the passes and their order depend on, as JSON.
     """
-    text = json.dumps([environment(), options, fingerprint(module)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    walk = _Walk()
+    walk.operation(module)
+    text = json.dumps([environment(), options, walk.digest()], sort_keys=True)
+    return ProgramKey(hashlib.sha256(text.encode()).hexdigest(), tuple(walk.lines))
 
 
 @functools.cache
@@ -80,60 +95,70 @@ def sources(folder: str, within: str = "") -> list[str]:
 
 
 def fingerprint(module: ModuleOp) -> str:
-    """Returns a hash of everything in a module: ops, numbered values, attributes, name hints and source lines.
+    """Returns a hash of everything in a module but source lines: ops, numbered values, attributes and name hints.
 
     The printed text is not enough: it drops signs of zeros and NaN payloads in arrays, and takes twice the time.
     """
     walk = _Walk()
     walk.operation(module)
-    return hashlib.sha256("\n".join(walk.lines).encode()).hexdigest()
+    return walk.digest()
 
 
 class _Walk:
-    """Serializes ops in order."""
+    """Serializes ops in order, and their source lines beside them, as programs name them."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self._parts: list[str] = []
         self._numbers: dict[SSAValue, int] = {}
         self._texts: dict[int, str] = {}
+        self._labels: dict[int, str] = {}
         self._here = working_folder()
+
+    def digest(self) -> str:
+        """Returns the hash of the ops so far."""
+        return hashlib.sha256("\n".join(self._parts).encode()).hexdigest()
 
     def operation(self, op: Operation) -> None:
         """Serializes an op and everything nested in it."""
         attributes = (f"{name}={self._text(value)}" for name, value in sorted(op.attributes.items()))
         properties = (f"{name}={self._text(value)}" for name, value in sorted(op.properties.items()))
         operands = ",".join(str(self._numbers[value]) for value in op.operands)
-        self.lines += [f"{op.name}({operands}) {self._text(op.location)}", *properties, "-", *attributes]
+        self._parts += [f"{op.name}({operands})", *properties, "-", *attributes]
+        self._line(op.location)
         for region in op.regions:
-            self.lines.append("{")
+            self._parts.append("{")
             for block in region.blocks:
                 self._block(block)
-            self.lines.append("}")
+            self._parts.append("}")
         self._values(op.results)
 
     def _block(self, block: Block) -> None:
-        self.lines.append("^")
+        self._parts.append("^")
         self._values(block.args)
-        self.lines += [self._text(value.location) for value in block.args]
+        for value in block.args:
+            self._line(value.location)
         for op in block.ops:
             self.operation(op)
 
     def _values(self, values: Iterable[SSAValue]) -> None:
         for value in values:
             self._numbers[value] = len(self._numbers)
-            self.lines.append(f"{value.name_hint}: {self._text(value.type)}")
+            self._parts.append(f"{value.name_hint}: {self._text(value.type)}")
+
+    def _line(self, location: Attribute) -> None:
+        """Notes a source line, without the modules' calls that it ran in: programs don't record them."""
+        label = self._labels.get(id(location))
+        if label is None:
+            label = self._labels[id(location)] = label_of(location, self._here)
+        self.lines.append(label)
 
     def _text(self, attribute: Attribute) -> str:
         """Returns the text of an attribute that the module keeps alive, so its id is not reused meanwhile."""
-        found = self._texts.get(id(attribute))
-        if found is None:
-            line = line_in(attribute)
-            if line is not None and line is not attribute:
-                found = self._text(line)  # programs don't record which module calls it is in
-            else:
-                found = label_of(attribute, self._here) if isinstance(attribute, LocationAttr) else _text_of(attribute)
-            self._texts[id(attribute)] = found
-        return found
+        text = self._texts.get(id(attribute))
+        if text is None:
+            text = self._texts[id(attribute)] = _text_of(attribute)
+        return text
 
 
 def _text_of(attribute: Attribute) -> str:

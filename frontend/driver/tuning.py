@@ -29,6 +29,7 @@ from tensorgrad.passes.buffers.schedule.choose import choose, neighbours
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, write_table
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import scheduled_passes
+from tensorgrad.runtime.cache import create_private
 from tensorgrad.runtime.program import Program
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def _keep(path: Path, finished: Mapping[str, Schedule], searches: Mapping[str, S
     table, others = _known(path)
     open_searches = {key: search for key, search in {**others, **searches}.items() if key not in finished}
     gains = {key: search.best for key, search in searches.items() if len(search.tried) > 1}
+    create_private(path.parent)
     write_table(path, {**table, **gains, **finished}, open_searches)
 
 

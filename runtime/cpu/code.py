@@ -96,16 +96,30 @@ class NativeCode:
             weakref.finalize(self, _close, self._engine).atexit = False
 
     def address(self, name: str) -> int:
-        """Returns the address of a function."""
+        """Returns the address of a function.
+
+        Raises:
+            DeviceError: The code doesn't define it.
+        """
         with _lock:
-            return self._engine.get_function_address(name)
+            return _defined(name, self._engine.get_function_address(name))
 
     def words(self, name: str, count: int) -> np.ndarray:
-        """Returns a view of the code's global variable `name`, as `count` 64-bit words."""
+        """Returns a view of the code's global variable `name`, as `count` 64-bit words.
+
+        Raises:
+            DeviceError: The code doesn't define it.
+        """
         with _lock:
-            address = self._engine.get_global_value_address(name)
+            address = _defined(name, self._engine.get_global_value_address(name))
         return np.ctypeslib.as_array((ctypes.c_uint64 * count).from_address(address))
 
     def function(self, name: str, *arguments: Any) -> Any:
         """Returns a callable without a result for a native function; calls release the GIL."""
         return ctypes.CFUNCTYPE(None, *arguments)(self.address(name))
+
+
+def _defined(name: str, address: int) -> int:
+    if not address:
+        raise DeviceError(f"the native code does not define {name!r}: its text or its object file is damaged")
+    return address

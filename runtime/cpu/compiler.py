@@ -90,6 +90,8 @@ def optimized(text: str, generator: Any) -> Any:
     """
     import llvmlite.binding as binding
 
+    if "\0" in text:  # where LLVM would stop reading, without an error
+        raise RuntimeError("it contains a NUL character")
     module = binding.parse_assembly(f'target triple = "{host_cpu().triple}"\n{text}')
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=OPTIMIZATION)

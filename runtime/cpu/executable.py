@@ -15,10 +15,10 @@ from tensorgrad.runtime.cpu.calling import Places
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
 from tensorgrad.runtime.cpu.exchanges import Exchanges
-from tensorgrad.runtime.cpu.stepping import STEP, Layout, caller, instructions, kernel_texts, native_runtime, table
+from tensorgrad.runtime.cpu.stepping import STEP, Layout, instructions, native_kernels, native_runtime, table
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
-from tensorgrad.runtime.program import Collective, Dispatch, Leaf, Program, Step, fault_name, runs
+from tensorgrad.runtime.program import Collective, Dispatch, Leaf, Program, Step, runs
 from tensorgrad.runtime.stepwise import Stepwise
 
 
@@ -57,13 +57,11 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
 
     def __init__(self, program: Program, device: CpuDevice, share: CpuExecutable | None = None, in_turn: bool = False):
         super().__init__(program, device, device.target)
-        self._code = NativeCode(*kernel_texts(program))
-        self._kernels = [self._code.address(caller(kernel.entry)) for kernel in program.kernels]
-        self._faults = {
-            kernel.entry: self._code.words(fault_name(kernel.entry), 2)
-            for kernel in program.kernels
-            if f"@{fault_name(kernel.entry)} =" in kernel.code
-        }
+        kernels = native_kernels(program)
+        self._code = NativeCode(*dict.fromkeys(kernel.text for kernel in kernels))
+        self._kernels = [self._code.address(kernel.caller) for kernel in kernels]
+        faults = {number: kernel.fault for number, kernel in enumerate(kernels)}
+        self._faults = {number: self._code.words(name, 2) for number, name in faults.items() if name is not None}
         self._layout = Layout.of(program)
         self._exchanges = Exchanges()
         self._is_shared = any(isinstance(step, Collective) for step, _ in runs(program.plan))
@@ -179,7 +177,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             DeviceError: There was one.
         """
         for number, kernel in enumerate(self.program.kernels):
-            fault = self._faults.get(kernel.entry)
+            fault = self._faults.get(number)
             if fault is None or not fault[1]:
                 continue
             index, extent = int(fault[0].astype(np.int64)), int(fault[1])

@@ -9,7 +9,9 @@ dispatch.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ from tensorgrad.runtime.program import (
     Step,
     TensorSlot,
     Wait,
+    fault_name,
     runs,
     touched,
 )
@@ -75,24 +78,49 @@ Exchanges = Callable[[Collective | Wait], tuple[int, int]]
 END: Instruction = (Opcode.END, 0, 0, 0)
 
 
-def caller(entry: str) -> str:
-    """Returns the name of the function that calls a kernel with an array of its buffers' addresses."""
-    return f"{entry}.call"
+@dataclass(frozen=True)
+class NativeKernel:
+    """A kernel as it is compiled: under a name that only its code determines.
+
+    Its name in the program numbers it among the others. So that an edit of one layer compiles the kernels of that layer
+    and finds the object code of all others, the object code has another name, the hash of its text.
+
+    Attributes:
+        symbol: The function's name.
+        text: The LLVM IR of a module: the kernel, and the function that `CALL` calls.
+    """
+
+    symbol: str
+    text: str
+
+    @classmethod
+    def of(cls, kernel: Kernel, count: int) -> NativeKernel:
+        """Returns a program's kernel with `count` bindings."""
+        name = re.compile(rf"@{re.escape(kernel.entry)}(?![\w$-])")  # a dot may follow: `fault_name`
+        parts = name.split(kernel.code)
+        symbol = f"kernel.{hashlib.sha256(repr((parts, count)).encode()).hexdigest()[:32]}"
+        return cls(symbol, f"@{symbol}".join(parts) + f"\n{_caller_text(symbol, count)}")
+
+    @property
+    def caller(self) -> str:
+        """The name of the function that calls the kernel with an array of its buffers' addresses."""
+        return f"{self.symbol}.call"
+
+    @property
+    def fault(self) -> str | None:
+        """The name of its fault record (see `fault_name`); `None` if it checks no bounds."""
+        name = fault_name(self.symbol)
+        return name if f"@{name} =" in self.text else None
 
 
-def kernel_texts(program: Program) -> list[str]:
-    """Returns the LLVM IR of a program's kernels, one module each, with the functions that `CALL` calls."""
+def native_kernels(program: Program) -> list[NativeKernel]:
+    """Returns the kernels of a program as they are compiled."""
     steps = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch)]
     counts = {step.kernel: len(step.bindings) for step in steps}
-    return [kernel_text(kernel, counts.get(i, 0)) for i, kernel in enumerate(program.kernels)]
+    return [NativeKernel.of(kernel, counts.get(i, 0)) for i, kernel in enumerate(program.kernels)]
 
 
-def kernel_text(kernel: Kernel, count: int) -> str:
-    """Returns the LLVM IR of a kernel with `count` bindings, with the function that `CALL` calls."""
-    return f"{kernel.code}\n{_caller_text(kernel.entry, count)}"
-
-
-def _caller_text(entry: str, count: int) -> str:
+def _caller_text(symbol: str, count: int) -> str:
     lines: list[str] = []
     for number in range(count):
         lines.append(f"  %s{number} = getelementptr ptr, ptr %arguments, i64 {number}")
@@ -100,9 +128,9 @@ def _caller_text(entry: str, count: int) -> str:
     addresses = "".join(f"ptr %a{number}, " for number in range(count))
     return "\n".join(
         [
-            f"define void @{caller(entry)}(ptr %arguments, ptr %scratch, i64 %first, i64 %last) {{",
+            f"define void @{symbol}.call(ptr %arguments, ptr %scratch, i64 %first, i64 %last) {{",
             *lines,
-            f"  call void @{entry}({addresses}ptr %scratch, i64 %first, i64 %last) noinline",
+            f"  call void @{symbol}({addresses}ptr %scratch, i64 %first, i64 %last) noinline",
             "  ret void",
             "}",
         ]
@@ -244,7 +272,7 @@ def compiling_ahead() -> Iterator[Callable[[Kernel, int], None]]:
     with objects.compiling_ahead() as found:
         if not native_runtime.cache_info().currsize:
             found.add(_runtime_text())
-        yield lambda kernel, count: found.add(kernel_text(kernel, count))
+        yield lambda kernel, count: found.add(NativeKernel.of(kernel, count).text)
 
 
 def _runtime_text() -> str:

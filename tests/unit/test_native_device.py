@@ -21,6 +21,7 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.errors import CompilerError, DeviceError, OptionError
 from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
+from tensorgrad.runtime import cache
 from tensorgrad.runtime.cpu import CpuExecutable, code, compiler, compiling, objects, stepping, threads
 from tensorgrad.runtime.cpu.device import debug_flags
 from tensorgrad.runtime.cpu.profile import profile
@@ -339,7 +340,7 @@ def test_a_program_is_compiled_while_it_is_being_lowered(
     monkeypatch.setattr(objects.Objects, "of", asked)
     training = compiled()
     ahead = added[0]
-    wanted = stepping.kernel_texts(training.program)
+    wanted = [kernel.text for kernel in stepping.native_kernels(training.program)]
     assert len(wanted) > 1
     assert sorted(set(ahead) & set(wanted)) == sorted(wanted)
     caplog.set_level("DEBUG", "tensorgrad.passes")  # which is told of every pass
@@ -384,7 +385,7 @@ def test_a_program_of_one_file_starts_itself_no_second_time(monkeypatch: pytest.
 
 def test_processes_trim_what_is_kept_beside_each_other(tmp_path: Path) -> None:
     """A file that another process has removed is no error, and leftovers of killed writers are removed."""
-    left = tmp_path / f"x{objects.UNFINISHED}"
+    left = tmp_path / f"x{cache.UNFINISHED}"
     left.write_bytes(b"")
     os.utime(left, (0, 0))
     program = f"""
@@ -402,7 +403,7 @@ for number in range(20):
     for process in running:
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
-    assert not list(tmp_path.glob(f"*{objects.UNFINISHED}"))
+    assert not list(tmp_path.glob(f"*{cache.UNFINISHED}"))
     assert 0 < sum(path.stat().st_size for path in tmp_path.glob("*.o")) <= 4000 + 3 * 2000
 
 
