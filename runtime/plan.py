@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -64,6 +65,11 @@ def fault_name(entry: str) -> str:
     They hold the index, and the number of elements of the memory.
     """
     return f"{entry}.fault"
+
+
+def renamed(code: str, entry: str, name: str) -> str:
+    """Returns the LLVM IR of a kernel under another name; its fault record's name follows."""
+    return re.sub(rf"@{re.escape(entry)}(?![\w$-])", f"@{name}", code)  # a dot may follow: see `fault_name`
 
 
 @dataclass(frozen=True)

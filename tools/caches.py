@@ -63,7 +63,11 @@ class Cache:
 def _kept() -> dict[str, tuple[Path, str]]:
     """Returns the folders and file suffixes by kind of cache."""
     ours = program_cache.cache_folder()
-    kept = {"programs": (ours / "programs", ".program"), "schedules": (ours / "schedules", ".json")}
+    kept = {
+        "programs": (ours / "programs", ".program"),
+        "kernels": (ours / "kernels", ".kernel"),
+        "schedules": (ours / "schedules", ".json"),
+    }
     native = objects.cache_folder()
     return kept if native is None else {**kept, "native code": (native, ".o")}
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import numpy as np
 from tensorgrad.runtime.cpu import objects
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.tasks import pool_text
+from tensorgrad.runtime.plan import renamed
 from tensorgrad.runtime.program import (
     Collective,
     Copy,
@@ -96,10 +96,9 @@ class NativeKernel:
     @classmethod
     def of(cls, kernel: Kernel, count: int) -> NativeKernel:
         """Returns a program's kernel with `count` bindings."""
-        name = re.compile(rf"@{re.escape(kernel.entry)}(?![\w$-])")  # a dot may follow: `fault_name`
-        parts = name.split(kernel.code)
-        symbol = f"kernel.{hashlib.sha256(repr((parts, count)).encode()).hexdigest()[:32]}"
-        return cls(symbol, f"@{symbol}".join(parts) + f"\n{_caller_text(symbol, count)}")
+        content = f"{count} {renamed(kernel.code, kernel.entry, 'kernel')}"
+        symbol = f"kernel.{hashlib.sha256(content.encode()).hexdigest()[:32]}"
+        return cls(symbol, f"{renamed(kernel.code, kernel.entry, symbol)}\n{_caller_text(symbol, count)}")
 
     @property
     def caller(self) -> str:

@@ -28,6 +28,7 @@ from tensorgrad.driver.running import Phases
 from tensorgrad.driver.tuning import table_path
 from tensorgrad.errors import ProgramError, UnusedParameterWarning
 from tensorgrad.passes.buffers.schedule.tuned import write_table
+from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.runtime.cache import DiskCache
 from tensorgrad.runtime.cpu import objects
@@ -90,25 +91,62 @@ def test_lines_that_can_not_be_told_apart_miss(folder: Path, ran: list[str]) -> 
     assert "model.py:3" not in labels(joined) | {""} and "model.py:3" in labels(expected)
 
 
-def test_an_edit_of_one_layer_compiles_its_kernels(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def converted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The kernels that are converted to LLVM IR; caches are in folders of their own."""
     monkeypatch.setenv(objects.CACHE_VARIABLE, str(folder.parent / "objects"))
+    kernels: list[object] = []
+    convert = ConvertToLlvmPass.rewrite
+
+    def counted(self: ConvertToLlvmPass, ctx: Context, op: ModuleOp) -> None:
+        kernels.append(op)
+        convert(self, ctx, op)
+
+    monkeypatch.setattr(ConvertToLlvmPass, "rewrite", counted)
+    return kernels
+
+
+def with_hidden(width: int) -> tg.Training:
+    """Returns a training of a perceptron whose third layer has a width."""
+    return compiled(model=MLP(3, 64, 32, width, 2), device="cpu", inputs={"x": (64, 3), "y": (64, 2)})
+
+
+def test_an_edit_of_one_layer_writes_and_compiles_its_kernels(
+    folder: Path, converted: list[object], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("DEBUG", "tensorgrad.cache")
 
-    def kernels(width: int) -> tuple[int, int]:
-        """Returns how many kernels were compiled before, and how many there are."""
-        caplog.clear()
-        compiled(model=MLP(3, 64, 32, width, 2), device="cpu", inputs={"x": (64, 3), "y": (64, 2)})
+    def compiled_before() -> int:
+        """Returns how many kernels of the last program had object code."""
         counts = [record.args for record in caplog.records if "kernels were compiled" in record.msg]
-        assert counts and isinstance(counts[-1], tuple)
-        return cast("tuple[int, int]", counts[-1][:2])
+        caplog.clear()
+        assert isinstance(counts[-1], tuple)
+        return cast(int, counts[-1][0])
 
-    before, count = kernels(8)
-    assert before == 0 < count
-    found, count = kernels(9)
-    assert count / 3 < found < count
-    assert kernels(9)[0] == count
+    first = with_hidden(8).program
+    count = len(first.kernels)
+    assert compiled_before() == 0 and len(converted) == count
+    converted.clear()
+    edited = with_hidden(9).program
+    assert 0 < len(converted) < 2 * count / 3
+    assert compiled_before() == len(edited.kernels) - len(converted)
+    monkeypatch.setenv(program_cache.SWITCH, "0")
+    converted.clear()
+    assert with_hidden(9).program == edited, "kernels from disk are those that would be written"
+    assert len(converted) == len(edited.kernels) and compiled_before() == len(edited.kernels)
+
+
+def test_a_damaged_kernel_is_written_anew(folder: Path, converted: list[object]) -> None:
+    expected = with_hidden(8).program
+    kernels = folder.parent / "kernels"
+    disk = DiskCache(kernels, ".kernel", 1 << 20)
+    for path, data in zip(sorted(kernels.iterdir()), (b"", b"[]", b'{"code": 1}', b"\xff"), strict=False):
+        disk.write(path.stem, data)
+    for path in folder.iterdir():
+        path.unlink()
+    converted.clear()
+    assert with_hidden(8).program == expected
+    assert len(converted) == 4
 
 
 @pytest.fixture

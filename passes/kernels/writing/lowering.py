@@ -35,16 +35,20 @@ from tensorgrad.runtime.target import Target
 WrittenKernel: TypeAlias = wgsl.KernelOp | cpu.KernelOp
 
 
-class KernelContext(Context):
-    """A context for lowerings that calls back with each kernel, so that later steps needn't wait for the others.
+KernelIdentity: TypeAlias = tuple[object, ...]
+"""What the code of a kernel depends on, for one target, except for its name."""
 
-    Args:
-        written: Called with each kernel once it is in the module; may replace it there by ops of the same name.
-    """
 
-    def __init__(self, written: Callable[[WrittenKernel], None]):
-        super().__init__()
-        self.written = written
+class KernelContext(Context, ABC):
+    """A context for lowerings that is told of each kernel, so that later steps needn't wait for the others."""
+
+    @abstractmethod
+    def written(self, kernel: WrittenKernel, identity: KernelIdentity | None) -> None:
+        """Receives a kernel once it is in the module; may replace it there by ops of the same name."""
+
+    @abstractmethod
+    def recalled(self, identity: KernelIdentity) -> Callable[[str], Operation] | None:
+        """Returns a function of a name whose result stands for a kernel of an earlier compilation, if there is one."""
 
 
 @dataclass
@@ -58,7 +62,7 @@ class WrittenKernels:
     """
 
     context: Context
-    known: dict[tuple[object, ...], str] = field(default_factory=dict[tuple[object, ...], str])
+    known: dict[KernelIdentity, str] = field(default_factory=dict[KernelIdentity, str])
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def name(self, archetype: str) -> str:
@@ -195,12 +199,15 @@ class FunctionLowering(ABC):
         structures = tuple(
             (kernel_structure(one.kernel), one.kernel.schedule, one.count, one.placed, one.in_place) for one in teams
         )
-        key = (structures, tuple(access), tuple(types))
-        name = self.written.known.get(key)
+        identity = (structures, tuple(access), tuple(types))
+        name = self.written.known.get(identity)
         if name is None:
-            made = self.write(teams, access, types)
-            name = self.written.known[key] = made.sym_name.data
-            self._insert(made, kernels[0])
+            name = self._recall(identity, teams[0].schedule.archetype, kernels[0])
+            if name is None:
+                kernel = self.write(teams, access, types)
+                name = kernel.sym_name.data
+                self._insert(kernel, kernels[0], identity)
+            self.written.known[identity] = name
         dispatch = DispatchOp.of(name, self.groups(teams), bound)
         dispatch.location = kernels[0].location
         dispatch.attributes[BYTES_MOVED] = IntegerAttr(sum(map(bytes_moved, kernels)), i64)
@@ -212,7 +219,20 @@ class FunctionLowering(ABC):
             kernel.detach()
             kernel.erase()
 
-    def _insert(self, made: WrittenKernel, origin: Operation) -> None:
+    def _recall(self, identity: KernelIdentity, archetype: str, origin: Operation) -> str | None:
+        """Inserts an op that stands for a kernel of an earlier compilation, if there is one; returns its name."""
+        if not isinstance(self.written.context, KernelContext):
+            return None
+        named = self.written.context.recalled(identity)
+        if named is None:
+            return None
+        name = self.written.name(archetype)
+        op = named(name)
+        op.location = origin.location
+        self.module.body.block.insert_op_before(op, self.function)
+        return name
+
+    def _insert(self, made: WrittenKernel, origin: Operation, identity: KernelIdentity | None = None) -> None:
         """Inserts a kernel before the function; ops without a location get that of `origin`."""
         made.location = origin.location
         for op in operations(made.body.block):
@@ -220,7 +240,7 @@ class FunctionLowering(ABC):
                 op.location = origin.location
         self.module.body.block.insert_op_before(made, self.function)
         if isinstance(self.written.context, KernelContext):
-            self.written.context.written(made)
+            self.written.context.written(made, identity)
 
     def _decide(self, op: BranchOp, conditions: tuple[Condition, ...]) -> None:
         """Writes, before two branches, the workgroup counts of each of their dispatches: zero for the branch not taken.
