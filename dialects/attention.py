@@ -59,8 +59,9 @@ class Attention:
         values: The features of values.
         scale: The factor of the products.
         fill: The score where attention is not allowed.
-        zeros: Whether scores that are not allowed have weight 0, so that a query without allowed keys gives zeros;
-            otherwise the softmax is that of the filled scores.
+        zeros: Whether scores that are not allowed have weight 0, and a query whose scores are all disallowed or `-inf`
+            gives zeros; otherwise the softmax is that of the filled scores, NaN for a query whose scores are all
+            `-inf`. Either way such a query contributes nothing to derivatives.
         causal: Query `m` attends to keys up to `m mod period + causal`; `None` means no causal mask.
         period: The number of queries of one head.
         biases: The number of biases.
@@ -84,6 +85,12 @@ class Attention:
     def is_masked(self) -> bool:
         """Whether some scores may be disallowed."""
         return self.causal is not None or self.masks > 0
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether biases or masks can make all scores of a query `-inf`, so that its result is NaN."""
+        masked = self.fill == -math.inf and (self.masks > 0 or (self.causal is not None and self.causal < 0))
+        return not self.zeros and (self.biases > 0 or masked)
 
     @property
     def skips(self) -> bool:

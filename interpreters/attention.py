@@ -57,8 +57,7 @@ def _of_group(attention: Attention, part: str, operands: list[Array]) -> tuple[A
         if attention.zeros and allowed is not None:
             scores = np.where(allowed, scores, -np.inf)
         top = scores.max(axis=-1, keepdims=True)
-        if attention.zeros:
-            top = np.where(np.isfinite(top), top, 0)
+        top = np.where(np.isfinite(top) if attention.zeros else top != -np.inf, top, 0)
         powers = np.exp(scores - top)
         total = powers.sum(axis=-1, keepdims=True)
         if attention.zeros:

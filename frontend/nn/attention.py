@@ -129,7 +129,7 @@ def scaled_dot_product_attention(
         key: `[..., kv_heads, keys, features]`, of the same leading axes; `kv_heads` divides `heads`.
         value: `[..., kv_heads, keys, value features]`.
         mask: Broadcasts to `[..., heads, queries, keys]`: booleans say which keys a query attends to, floats are added
-            to the scores. A query that attends to none yields zeros.
+            to the scores. A query that attends to none yields zeros: all its scores are masked or `-inf`.
         is_causal: Whether queries can't attend to later keys; the last query is at the position of the last key.
         scale: The factor of the scores; `1 / sqrt(features)` by default.
         dropout: The probability of dropping a weight, if there is a key.
@@ -165,7 +165,8 @@ def scaled_dot_product_attention(
     if is_causal:
         causal = tg.causal_mask(queries, keys)
         allowed = causal if allowed is None else tg.logical_and(allowed, causal)
-    weights = tg.softmax(scores, -1, where=allowed)
+    # With a mask of floats nothing is excluded, but a row of -inf has weights 0.
+    weights = tg.softmax(scores, -1, where=True if allowed is None and mask is not None else allowed)
     if dropout and dropout_key is not None:
         weights = tg.random.dropout(dropout_key, weights, dropout)
     weights = tg.reshape(weights, [*lead, kv_heads, groups * queries, keys])

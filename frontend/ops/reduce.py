@@ -210,6 +210,8 @@ def _dot(left: Tensor, right: Tensor, batch: int) -> Tensor:
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Tensor:
     """`log(sum(exp(x)))` along `axis`, without overflow, where `where` is true; `-inf` if nowhere.
 
+    Its derivative where all elements are `-inf` is 0.
+
     Raises:
         ShapeError: `where` does not broadcast to `x`'s shape.
         DTypeError: `where` is not boolean.
@@ -219,8 +221,14 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False, where: Any = Non
     if where is not None:
         tensor = choose(_mask(where, tensor), tensor, -math.inf)
     shift = _finite_top(tensor, axes)
-    total = log(sum(exp(tensor - shift), axes, keepdims=True)) + shift
+    total = _logarithm(sum(exp(tensor - shift), axes, keepdims=True)) + shift
     return total if keepdims else reshape(total, [n for i, n in enumerate(tensor.shape) if i not in axes])
+
+
+def _logarithm(total: Tensor) -> Tensor:
+    """Returns the logarithm of a sum of exponentials, with derivative 0 where the sum is 0: all terms are `-inf`."""
+    nothing = total == 0.0
+    return choose(nothing, -math.inf, log(choose(nothing, 1.0, total)))
 
 
 def _mask(where: Any, x: Tensor) -> Tensor:
@@ -244,13 +252,19 @@ def _top(x: Tensor, axes: Any) -> Tensor:
     return stop_gradient(max(x, axes, keepdims=True))
 
 
-def _masked_powers(x: Tensor, axis: Any, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns `x` minus its largest element, the exponentials, and their sum, or 1 if all elements are masked.
+def _masked_powers(x: Tensor, axis: Any, where: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns `x` minus its largest element, the exponentials, and their sum, or 1 where all of them are 0.
 
-    Masked elements cause no NaN, whatever their values, also in the derivative of the selection.
+    Masked elements cause no NaN, whatever their values, also in the derivative of the selection. Where nothing is
+    masked, nothing is selected.
     """
-    shifted = choose(mask, x - _finite_top(choose(mask, x, -math.inf), axis), 0.0)
-    powers = choose(mask, exp(shifted), 0.0)
+    mask = None if where is True else _mask(where, x)
+
+    def kept(values: Tensor, otherwise: float) -> Tensor:
+        return values if mask is None else choose(mask, values, otherwise)
+
+    shifted = kept(x - _finite_top(kept(x, -math.inf), axis), 0.0)
+    powers = kept(exp(shifted), 0.0)
     total = sum(powers, axis, keepdims=True)
     return shifted, powers, choose(total == 0.0, 1.0, total)
 
@@ -259,7 +273,8 @@ def _masked_powers(x: Tensor, axis: Any, mask: Tensor) -> tuple[Tensor, Tensor, 
 def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     """`exp(x) / sum(exp(x))` along `axis`, one or several, without overflow.
 
-    A row whose elements are all `-inf` is NaN, as in PyTorch and JAX: mask by `where` instead.
+    A row whose elements are all `-inf` is NaN, as in PyTorch and JAX, but its derivative is 0, so that it spoils no
+    other gradient if `tg.where` discards the row. With `where`, which may be just True, such a row is all 0.
 
     Args:
         x: A tensor of floats.
@@ -273,15 +288,21 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     """
     tensor = as_tensor(x)
     if where is not None:
-        _, powers, total = _masked_powers(tensor, axis, _mask(where, tensor))
+        _, powers, total = _masked_powers(tensor, axis, where)
         return powers / total
-    powers = exp(tensor - _top(tensor, axis))
-    return powers / sum(powers, axis, keepdims=True)
+    top = _top(tensor, axis)
+    powers = exp(tensor - choose(top == -math.inf, 0.0, top))
+    total = sum(powers, axis, keepdims=True)
+    nothing = total == 0.0
+    return choose(nothing, math.nan, powers / choose(nothing, 1.0, total))
 
 
 @recorded_whole
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     """Returns the logarithm of `softmax`, without overflow, and accurate for large elements as well as for small ones.
+
+    A row whose elements are all `-inf` is NaN, with finite derivatives; with `where`, which may be just True, it is all
+    `-inf`.
 
     Args:
         x: A tensor of floats.
@@ -294,11 +315,11 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     """
     tensor = as_tensor(x)
     if where is not None:
-        mask = _mask(where, tensor)
-        shifted, _, total = _masked_powers(tensor, axis, mask)
-        return choose(mask, shifted - log(total), -math.inf)
+        shifted, _, total = _masked_powers(tensor, axis, where)
+        found = shifted - log(total)
+        return found if where is True else choose(_mask(where, tensor), found, -math.inf)
     shifted = tensor - _finite_top(tensor, axis)
-    return shifted - log(sum(exp(shifted), axis, keepdims=True))
+    return shifted - _logarithm(sum(exp(shifted), axis, keepdims=True))
 
 
 def causal_mask(queries: int, keys: int | None = None) -> Tensor:

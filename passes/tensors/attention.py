@@ -6,6 +6,7 @@ of each row's sum of exponentials, from which the backward pass recomputes the w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -74,24 +75,35 @@ def _forward(attention: Attention, operands: Sequence[SSAValue], location: Locat
     block = Block(arg_types=[operand.type for operand in operands])
     b = TensorBuilder(block, location=location)
     scores, allowed = _scores(b, attention, block.args)
-    one = tensor((attention.groups, attention.queries), element_of(scores))
-    # As `tensorgrad.softmax` composes it: with a mask (`where`) or without.
-    if attention.zeros and allowed is not None:
-        inside = b.select(allowed, scores, b.full_like(scores, float("-inf")))
-        top = b.unary(arithmetic.StopGradientOp, b.reduce(reduce.MaxOp, inside, [2]))
-        top = b.select(b.emit(functions.IsFiniteOp, [top]), top, b.full(one, 0))
-        nothing = b.full_like(scores, 0)
-        shifted = b.select(allowed, b.sub(scores, _along(b, top, scores)), nothing)
-        powers = b.select(allowed, b.unary(functions.ExpOp, shifted), nothing)
+    rows = tensor((attention.groups, attention.queries), element_of(scores))
+    one, zero = b.full(rows, 1), b.full(rows, 0)
+    # As `tensorgrad.softmax` composes it: with `where`, which may be true everywhere, or without.
+    if attention.zeros:
+
+        def kept(values: SSAValue, otherwise: float) -> SSAValue:
+            return values if allowed is None else b.select(allowed, values, b.full_like(values, otherwise))
+
+        top = b.unary(arithmetic.StopGradientOp, b.reduce(reduce.MaxOp, kept(scores, -math.inf), [2]))
+        top = b.select(b.emit(functions.IsFiniteOp, [top]), top, zero)
+        shifted = kept(b.sub(scores, _along(b, top, scores)), 0)
+        powers = kept(b.unary(functions.ExpOp, shifted), 0)
         total = b.sum(powers, [2])
-        total = b.select(b.compare("eq", total, b.full(one, 0)), b.full(one, 1), total)
+        total = b.select(b.compare("eq", total, zero), one, total)
+        weights = b.div(powers, _along(b, total, scores))
+        logarithm = b.unary(functions.LogOp, total)
     else:
         top = b.unary(arithmetic.StopGradientOp, b.reduce(reduce.MaxOp, scores, [2]))
+        lowest = b.full(rows, -math.inf)
+        top = b.select(b.compare("eq", top, lowest), zero, top)
         powers = b.unary(functions.ExpOp, b.sub(scores, _along(b, top, scores)))
         total = b.sum(powers, [2])
-    weights = b.div(powers, _along(b, total, scores))
+        nothing = b.compare("eq", total, zero)
+        total = b.select(nothing, one, total)
+        weights = b.div(powers, _along(b, total, scores))
+        weights = b.select(_along(b, nothing, scores), b.full_like(scores, math.nan), weights)
+        logarithm = b.select(nothing, lowest, b.unary(functions.LogOp, total))
     result = b.dot_general(weights, block.args[2], ([0], [0]), ([2], [1]))
-    _end(block, [result, b.add(top, b.unary(functions.LogOp, total))], location)
+    _end(block, [result, b.add(top, logarithm)], location)
     return block
 
 
@@ -102,6 +114,11 @@ def _backward(attention: Attention, kinds: Sequence[Attribute], location: Locati
     given = list(block.args[: attention.operands])
     result, total, by_result, by_total = block.args[attention.operands :]
     delta = b.sub(b.sum(b.mul(by_result, result), [2]), by_total)
+    if attention.may_be_empty:
+        # The result is NaN where all scores are -inf; the weights there must be 0, not exp(-inf - -inf).
+        zero = b.full_like(total, 0)
+        empty = b.compare("eq", total, b.full_like(total, -math.inf))
+        delta, total = b.select(empty, zero, delta), b.select(empty, zero, total)
     inner = Block(arg_types=[value.type for value in (*given, by_result, total, delta)])
     call = CallOp.of(
         BACKWARD_NAME,

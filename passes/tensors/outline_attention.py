@@ -241,50 +241,75 @@ def _chosen(value: SSAValue, otherwise: float) -> tuple[SSAValue, SSAValue] | No
 
 
 def _is_top(value: SSAValue | None, x: SSAValue) -> bool:
-    """Returns whether a value is the maximum of each row of `x`, possibly with 0 where that is not finite."""
+    """Returns whether a value is the maximum of each row of `x`, possibly with 0 where that is not finite or `-inf`."""
     if value is None:
         return False
     value = _reshaped(value)
-    chosen = _chosen(value, 0.0)
-    if chosen is not None:
-        test = _is(chosen[0], functions.IsFiniteOp)
-        if test is None or test.operands[0] is not chosen[1]:
+    choice = _is(value, arithmetic.SelectOp)
+    if choice is not None:
+        test, first, second = choice.operands
+        top = second if splat_value(first) == 0 else first
+        finite = _is(test, functions.IsFiniteOp)
+        is_finite = top is first and finite is not None and finite.operands[0] is top and splat_value(second) == 0
+        if not is_finite and not (top is second and _equals(test, -math.inf) is top):
             return False
-        value = _reshaped(chosen[1])
+        value = _reshaped(top)
     stopped = _is(value, arithmetic.StopGradientOp)
     return _reduced(value if stopped is None else stopped.operands[0], reduce.MaxOp, x)
 
 
-def _softmax(value: SSAValue) -> tuple[SSAValue, SSAValue | None] | None:
-    """Matches a softmax along the last axis; returns the scores, and the mask if it has one."""
+def _equals(value: SSAValue, number: float) -> SSAValue | None:
+    """Returns what a value compares with the constant `number` for equality, else `None`."""
+    op = _is(value, arithmetic.CompareOp)
+    is_equality = op is not None and op.predicate == StringAttr("eq") and splat_value(op.operands[1]) == number
+    return op.operands[0] if op is not None and is_equality else None
+
+
+@dataclass(frozen=True)
+class _Softmax:
+    """A matched softmax: its scores, its mask if it has one, and whether a row without scores is zeros, not NaN."""
+
+    scores: SSAValue
+    mask: SSAValue | None = None
+    zeros: bool = False
+
+
+def _softmax(value: SSAValue) -> _Softmax | None:
+    """Matches a softmax along the last axis: as `tensorgrad.softmax` composes it, or without care for empty rows."""
+    choice = _is(value, arithmetic.SelectOp)
+    empty: SSAValue | None = None
+    if choice is not None and (number := splat_value(choice.operands[1])) is not None and math.isnan(number):
+        empty, value = _row(choice.operands[0]), choice.operands[2]
     division = _is(value, arithmetic.DivOp)
-    if division is None:
+    total = None if division is None else _row(division.operands[1])
+    if division is None or total is None:
         return None
-    powers, total = division.operands[0], _row(division.operands[1])
-    if total is None:
+    powers, guard = division.operands[0], _is(total, arithmetic.SelectOp)
+    if guard is not None:
+        test, one, total = guard.operands
+        if splat_value(one) != 1 or _equals(test, 0) is not total or empty not in (None, test):
+            return None
+    elif choice is not None:
         return None
-    if _reduced(total, reduce.SumOp, powers):
-        exponential = _is(powers, functions.ExpOp)
-        shifted = None if exponential is None else _is(exponential.operands[0], arithmetic.SubOp)
-        if shifted is not None and _is_top(_row(shifted.operands[1]), shifted.operands[0]):
-            return shifted.operands[0], None
+    if not _reduced(total, reduce.SumOp, powers):
         return None
-    return _masked_softmax(powers, total)
+    exponential = _is(powers, functions.ExpOp)
+    if exponential is None:
+        return _masked_softmax(powers) if guard is not None and choice is None else None
+    shifted = _is(exponential.operands[0], arithmetic.SubOp)
+    if shifted is None or not _is_top(_row(shifted.operands[1]), shifted.operands[0]):
+        return None
+    return _Softmax(shifted.operands[0], zeros=guard is not None and choice is None)
 
 
-def _masked_softmax(powers: SSAValue, total: SSAValue) -> tuple[SSAValue, SSAValue] | None:
-    """Matches the softmax that `tensorgrad.softmax` composes with `where`; returns the scores and the mask."""
-    guard = _is(total, arithmetic.SelectOp)
-    test = None if guard is None else _is(guard.operands[0], arithmetic.CompareOp)
+def _masked_softmax(powers: SSAValue) -> _Softmax | None:
+    """Matches the exponentials that `tensorgrad.softmax` composes with `where`."""
     counted = _chosen(powers, 0.0)
-    if guard is None or test is None or counted is None or splat_value(guard.operands[1]) != 1:
-        return None
-    is_zero = test.predicate == StringAttr("eq") and splat_value(test.operands[1]) == 0
-    if not is_zero or test.operands[0] is not guard.operands[2] or not _reduced(test.operands[0], reduce.SumOp, powers):
-        return None
-    mask, exponential = counted[0], _is(counted[1], functions.ExpOp)
+    exponential = None if counted is None else _is(counted[1], functions.ExpOp)
     inside = None if exponential is None else _chosen(exponential.operands[0], 0.0)
-    shifted = None if inside is None or inside[0] is not mask else _is(inside[1], arithmetic.SubOp)
+    if counted is None or inside is None or inside[0] is not (mask := counted[0]):
+        return None
+    shifted = _is(inside[1], arithmetic.SubOp)
     if shifted is None:
         return None
     scores, top = shifted.operands[0], _row(shifted.operands[1])
@@ -293,7 +318,7 @@ def _masked_softmax(powers: SSAValue, total: SSAValue) -> tuple[SSAValue, SSAVal
             mask,
             scores,
         ):
-            return (scores, mask) if _is_top(top, use.operation.results[0]) else None
+            return _Softmax(scores, mask, zeros=True) if _is_top(top, use.operation.results[0]) else None
     return None
 
 
@@ -315,10 +340,9 @@ def _found(last: DotGeneralOp) -> _Found | None:
     matched = _softmax(weights) if _single_use(weights) and shape_of(weights)[-1:] == extents[-1:] else None
     if matched is None:
         return None
-    scores, mask = matched
-    start = _Scores(scores)
-    if mask is not None:
-        start = _with_mask(_Scores(scores, fill=-math.inf, zeros=True), mask)
+    start = _Scores(matched.scores, fill=-math.inf if matched.zeros else None, zeros=matched.zeros)
+    if matched.mask is not None:
+        start = _with_mask(start, matched.mask)
     groups = math.prod(extents[axis] for axis in batch)
     rows = math.prod(extents[len(batch) : -1])
     found = (_checked(one, last, groups, rows, extents[-1]) for one in _followed(start))

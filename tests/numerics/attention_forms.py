@@ -92,9 +92,40 @@ def strict(q: Any, k: Any, v: Any) -> Any:
     return tg.softmax(0.3 * (q @ tg.swapaxes(k, -1, -2)), -1, where=mask) @ v
 
 
+def discarded(q: Any, k: Any, v: Any, bias: Any) -> Any:
+    """A handwritten additive mask, without the rows that it makes NaN."""
+    result = tg.softmax(q @ tg.swapaxes(k, -1, -2) + bias, -1) @ v
+    return tg.where(tg.max(bias, -1, keepdims=True) == NONE, 0.0, result)
+
+
+def discarded_booleans(q: Any, k: Any, v: Any, bias: Any) -> Any:
+    """The same with booleans that the program computes."""
+    result = tg.softmax(tg.where(bias == NONE, NONE, q @ tg.swapaxes(k, -1, -2)), -1) @ v
+    return tg.where(tg.max(bias, -1, keepdims=True) == NONE, 0.0, result)
+
+
+def safe(q: Any, k: Any, v: Any, bias: Any) -> Any:
+    """What the two compute, with rows of zeros."""
+    return tg.softmax(q @ tg.swapaxes(k, -1, -2), -1, where=bias != NONE) @ v
+
+
 def itself(x: Any) -> Any:
     """Queries, keys and values are the same tensor, without heads."""
     return tg.softmax(x @ tg.swapaxes(x, -1, -2), -1) @ x
+
+
+def with_empty_row(queries: int, keys: int) -> NumpyArray:
+    """Returns an additive mask, whose middle row is all `-inf`."""
+    mask = np.where(np.random.default_rng(8).random((queries, keys)) < 0.7, 0, NONE).astype(np.float32)
+    mask[:, 0], mask[queries // 2] = 0, NONE
+    return mask
+
+
+def discarding(queries: int, keys: int, features: int = 6) -> list[Form]:
+    """Returns forms that discard a row of NaN; the last one has zeros instead."""
+    q, *others = normal(8, queries, features), normal(8, keys, features, seed=1), normal(8, keys, features, seed=2)
+    inputs = (q, *others, with_empty_row(queries, keys))
+    return [Form(function.__name__, function, inputs, {}) for function in (discarded, discarded_booleans, safe)]
 
 
 def forms(queries: int, keys: int, features: int = 6) -> list[Form]:
@@ -106,12 +137,15 @@ def forms(queries: int, keys: int, features: int = 6) -> list[Form]:
     padding = np.random.default_rng(5).random((2, 1, 1, keys)) < 0.7
     padding[..., 0] = True
     ahead = keys - queries
+    some = with_empty_row(queries, keys)
     return [
         Form("plain", scaled_dot_product_attention, (q, k, v), {"groups": 8, "queries": queries, "causal": None}),
         Form("causal", causal, (q, k, v), {"causal": ahead, "zeros": True, "masks": 0}),
         Form("padded", masked, (q, k, v, padding), {"causal": None, "masks": 1}),
         Form("padded-causal", causal_masked, (q, k, v, padding), {"causal": ahead, "masks": 1}),
-        Form("biased", masked, (q, k, v, normal(4, queries, keys, seed=6)), {"biases": 1, "zeros": False}),
+        Form("biased", masked, (q, k, v, normal(4, queries, keys, seed=6)), {"biases": 1, "zeros": True}),
+        Form("empty-row", masked, (q, k, v, some), {"biases": 1, "masks": 0, "zeros": True}),
+        Form("empty-row-causal", causal_masked, (q, k, v, some), {"biases": 1, "masks": 0, "zeros": True}),
         Form("grouped", causal, (q, *shared), {"groups": 4, "queries": 2 * queries, "period": queries}),
         Form("repeated", shared_heads, (q, *shared), {"groups": 8, "scale": np.float32(0.3)}),
         Form("rotary", rotary, (q, k, v), {"causal": ahead}),

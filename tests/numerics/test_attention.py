@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from attention_forms import NONE, Form, by_hand, causal, forms, normal, parameters, strict
+from attention_forms import NONE, Form, by_hand, causal, discarding, forms, normal, parameters, strict
 from differences import central, directional, directions, in_f64, mid_graph
 from harness import BUFFER_PASSES, Names, NumpyArray, apply, on_buffers, reference, scalar_function, traced
 from replay import Variant, on_device
@@ -100,6 +100,34 @@ def test_nothing_changes_on_tensors(form: Form) -> None:
     wide = in_f64(inputs)
     expected = plain_results(form)
     assert_close(reference(with_gradient(outlined(module), wide), wide), expected, 1e-13)
+
+
+@pytest.mark.parametrize("name", ["empty-row", "empty-row-causal"])
+def test_a_row_of_minus_infinity_gives_zeros(name: str) -> None:
+    (form,) = [form for form in forms(5, 9) if form.name == name]
+    assert all(np.isfinite(one).all() for one in plain_results(form))
+    found = np.asarray(form.function(*form.inputs))
+    assert not found[..., 5 // 2, :].any() and np.isfinite(found).all()
+
+
+def assert_as_zeros(results: Sequence[NumpyArray], queries: int, keys: int, tolerance: float) -> None:
+    """Checks the loss and the gradients by queries, keys and values of a form that discards a row."""
+    expected = plain_results(discarding(queries, keys)[-1])
+    assert_close(results[:4], expected[:4], tolerance)
+    assert all(np.isfinite(result).all() for result in results)
+
+
+def test_a_discarded_row_of_nan_spoils_no_gradient() -> None:
+    """Outlined; composed, the product of its NaN weights with a cotangent of 0 is the values' cotangent."""
+    for form in discarding(5, 9)[:-1]:
+        module, inputs = loss_of(form, form.inputs)
+        assert len(calls(outlined(module))) == 1
+        module = with_gradient(module, inputs)
+        names = Names(module)
+        assert_as_zeros(reference(module, inputs), 5, 9, 1e-5)
+        for one in BUFFER_PASSES:
+            apply(one, module)
+            assert_as_zeros(on_buffers(module, inputs, names), 5, 9, 1e-5)
 
 
 @pytest.mark.parametrize("form", ALL, ids=IDS)
@@ -236,12 +264,20 @@ def device_results(
         ("grouped", GPU),
         ("padded-causal", GPU),
         ("added", NARROW),
+        ("empty-row", SOFTWARE),
+        ("empty-row-causal", GPU),
     ],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_device(device: WebGPUDevice, target: Target, name: str) -> None:
     (form,) = [form for form in forms(33, 37, features=9) if form.name == name]
     assert_close(*device_results(device, form, target), 2e-5)
+
+
+@pytest.mark.parametrize("form", discarding(33, 37)[:-1], ids=lambda form: form.name)
+def test_discarded_rows_on_the_device(device: WebGPUDevice, form: Form) -> None:
+    found, _ = device_results(device, form, SOFTWARE)
+    assert_as_zeros(found, 33, 37, 2e-5)
 
 
 @pytest.mark.parametrize("features", [1, 128])

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from attention_forms import Form, causal, forms, masked, normal
+from attention_forms import Form, causal, discarding, forms, masked, normal
 from differences import mid_graph
 from harness import BUFFER_PASSES, Names, NumpyArray, apply, on_buffers, reference, traced
-from test_attention import EXTREMES, assert_close, loss_of, outlined, plain_results, with_gradient
+from test_attention import EXTREMES, assert_as_zeros, assert_close, loss_of, outlined, plain_results, with_gradient
 from xdsl.dialects.builtin import ModuleOp, f16
 from xdsl.ir import Attribute
 
@@ -97,6 +97,14 @@ def test_every_form(number: int, form: Form) -> None:
     parts, results = run(module, inputs, target(WIDTHS[number % 3]))
     assert parts == {"forward": 1, "backward": 1} or form.inputs[0].shape[-2] == 1
     assert_close(results, plain_results(form), 2e-5)
+
+
+@pytest.mark.parametrize("form", discarding(33, 37)[:-1], ids=lambda form: form.name)
+def test_discarded_rows(form: Form) -> None:
+    module, inputs = gradient(form)
+    parts, results = run(module, inputs, target(32))
+    assert parts == {"forward": 1, "backward": 1}
+    assert_as_zeros(results, 33, 37, 2e-5)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -201,3 +201,45 @@ def test_what_does_not_matter_has_gradient_zero() -> None:
     found = gradients(lambda x, y: x * 2.0, f32(1, 2), f32(3, 4, 5))
     assert found[0].tolist() == [2, 2]
     assert found[1].tolist() == [0, 0, 0]
+
+
+def _nested(function: Callable[..., Any], orders: int) -> Callable[..., Any]:
+    """Returns the derivative of an order, by the first argument and of the sum of each result."""
+    for _ in range(orders):
+        function = grad(lambda x, *rest, f=function: tg.sum(f(x, *rest)))
+    return function
+
+
+ROWS_OF_NOTHING = np.array([[-INF, -INF, -INF], [0.0, 1.0, -INF]])
+WHERE = np.array([[True, False, True], [True, True, True]])
+NOTHING: dict[str, tuple[Callable[..., Any], float]] = {
+    "softmax": (tg.softmax, NAN),
+    "softmax where": (lambda x: tg.softmax(x, where=WHERE), 0.0),
+    "softmax where true": (lambda x: tg.softmax(x, where=True), 0.0),
+    "log_softmax": (tg.log_softmax, NAN),
+    "log_softmax where true": (lambda x: tg.log_softmax(x, where=True), -INF),
+    "logsumexp": (lambda x: tg.logsumexp(x, -1), -INF),
+    "logsumexp where": (lambda x: tg.logsumexp(x, -1, where=WHERE), -INF),
+    "logcumsumexp": (lambda x: tg.logcumsumexp(x, -1), -INF),
+    "logaddexp": (lambda x: tg.logaddexp(x, x), -INF),
+    "cross_entropy": (lambda x: tg.cross_entropy(x, i32(1, 1), "none"), NAN),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_rows_of_minus_infinity(name: str) -> None:
+    """Derivatives of what is finite are finite, in such rows too: a row that is discarded spoils no parameter."""
+    function, nothing = NOTHING[name]
+    value = np.asarray(function(Array(ROWS_OF_NOTHING)))
+    np.testing.assert_array_equal(value[0], np.full_like(value[0], nothing))
+    finite = np.isfinite(value)
+    assert finite[1].any()
+
+    def kept(x: Tensor) -> Tensor:
+        return tg.where(finite, function(x), 0.0)
+
+    (slopes,) = gradients(kept, ROWS_OF_NOTHING.astype(np.float32))
+    assert np.isfinite(slopes).all() and not slopes[0].any()
+    weights = Array(np.linspace(1, 2, 6).reshape(2, 3))
+    second = grad(lambda x: tg.sum(_nested(kept, 1)(x) * weights))(Array(ROWS_OF_NOTHING))
+    assert np.isfinite(np.asarray(second)).all()
