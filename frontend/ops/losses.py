@@ -16,12 +16,14 @@ import numpy as np
 from tensorgrad.dialects.tg import index
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
-from tensorgrad.ops.activations import log_sigmoid
+from tensorgrad.ops.activations import softplus
 from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import (
     divide,
     equal,
     greater,
+    greater_equal,
+    logical_and,
     maximum,
     multiply,
     negative,
@@ -31,16 +33,18 @@ from tensorgrad.ops.elementwise.arithmetic import (
     subtract,
     where,
 )
-from tensorgrad.ops.elementwise.functions import exp, log, sqrt
+from tensorgrad.ops.elementwise.composed import xlogy
+from tensorgrad.ops.elementwise.functions import exp, isinf, log, sqrt
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import log_softmax, logsumexp, mean, norm, sum
 from tensorgrad.ops.shape import as_indices, check_range, expand_dims, normalized_axis, squeeze
 from tensorgrad.tracing.checks import is_integer
-from tensorgrad.tracing.dtypes import SHORT, is_float
+from tensorgrad.tracing.dtypes import SHORT, is_float, promote
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
+from tensorgrad.transforms.custom_vjp import custom_vjp
 
 REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"mean": mean, "sum": sum, "none": lambda x: x}
 """The reductions of the examples' losses."""
@@ -81,6 +85,16 @@ def alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return left, right
 
 
+def counted(shares: Any, x: Tensor) -> Tensor:
+    """Returns `x`, but 0 where it is infinite and its share is 0: such a term of a loss contributes nothing."""
+    return where(logical_and(equal(shares, 0), isinf(x)), 0, x)
+
+
+def weighed(shares: Any, x: Tensor) -> Tensor:
+    """`shares * x`, and 0 where a share is 0, even if `x` is infinite."""
+    return multiply(shares, counted(shares, x))
+
+
 # Classes
 
 
@@ -117,7 +131,7 @@ class _Labels:
 
     def weighted(self, losses: Tensor) -> Tensor:
         """Returns the losses times the labels' weights, 0 for ignored labels."""
-        return self._dropped(losses if self.weights is None else multiply(losses, self.weights))
+        return self._dropped(losses if self.weights is None else weighed(self.weights, losses))
 
     def reduced(self, losses: Tensor, reduction: str) -> Tensor:
         """Returns the weighted losses, reduced; a mean is over the weights of the labels that are not ignored."""
@@ -181,6 +195,8 @@ def cross_entropy(
         ignore_index: The integer label to ignore, or None (PyTorch's default is -100).
         label_smoothing: The share of each label that is distributed evenly over all classes.
 
+    A class of probability or weight 0 contributes nothing, even if its logit is `-inf`.
+
     Raises:
         DTypeError: The logits are not floats, or the labels are not integers.
         ShapeError: The labels' shape matches neither form, a known label is not a class, or the weights' shape is not
@@ -207,17 +223,17 @@ def cross_entropy(
         return found.reduced(losses, reduction)
     likelihoods = log_softmax(scores, -1)
     hard = found.weighted(negative(picked(what, likelihoods, found.places)))
-    even = negative(sum(likelihoods if weights is None else multiply(likelihoods, weights), -1))
+    even = negative(sum(likelihoods if weights is None else weighed(weights, likelihoods), -1))
     even = even if found.kept is None else where(found.kept, even, 0)
     share = label_smoothing / scores.shape[-1]
-    return found.reduced(multiply(hard, 1 - label_smoothing) + multiply(even, share), reduction)
+    return found.reduced(weighed(1 - label_smoothing, hard) + multiply(even, share), reduction)
 
 
 def _soft_losses(scores: Tensor, wanted: Tensor, weights: Tensor | None, label_smoothing: float) -> Tensor:
     if label_smoothing:
         wanted = multiply(wanted, 1 - label_smoothing) + label_smoothing / scores.shape[-1]
-    products = multiply(log_softmax(scores, -1), wanted)
-    return negative(sum(products if weights is None else multiply(products, weights), -1))
+    products = weighed(wanted, log_softmax(scores, -1))
+    return negative(sum(products if weights is None else weighed(weights, products), -1))
 
 
 @recorded_whole
@@ -279,16 +295,26 @@ def binary_cross_entropy_with_logits(
     for name, given in (("weight", weight), ("pos_weight", pos_weight)):
         if given is not None and (x * as_tensor(given)).shape != x.shape:
             raise ShapeError(f"{user_line()}: {what}: {name} does not broadcast to shape {x.shape}")
-    likelihood = log_sigmoid(x)
-    if pos_weight is not None:
-        likelihood = multiply(likelihood, multiply(subtract(pos_weight, 1.0), t) + 1.0)
-    losses = subtract(multiply(subtract(1.0, t), x), likelihood)
-    return REDUCTIONS[reduction](losses if weight is None else multiply(losses, weight))
+    losses = logistic_losses(x, t if pos_weight is None else multiply(pos_weight, t), subtract(1.0, t))
+    return REDUCTIONS[reduction](losses if weight is None else weighed(weight, losses))
+
+
+def logistic_losses(x: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """`-(yes * log(p) + no * log(1 - p))` with `p = sigmoid(x)`, also where `x` is infinite.
+
+    Either sign's formula is the same smooth function; the one of the sign of `x` doesn't cancel.
+    """
+    positive = greater_equal(x, 0)
+    size = where(positive, x, negative(x))
+    return weighed(where(positive, no, yes), size) + multiply(yes + no, softplus(negative(size)))
 
 
 @recorded_whole
 def binary_cross_entropy(probabilities: Any, target: Any, reduction: str = "mean", *, weight: Any = None) -> Tensor:
     """`-(t * log(p) + (1 - t) * log(1 - p))`, with logarithms clamped at -100, as in PyTorch.
+
+    Its derivative by `p` is `(p - t) / max(p * (1 - p), 1e-12)`, also as in PyTorch: large, not 0, where `p` is 0 and
+    should be 1. For f16 the smallest normal number takes the place of 1e-12.
 
     `binary_cross_entropy_with_logits` takes logits instead, and is accurate where probabilities round to 0 or 1.
 
@@ -310,15 +336,35 @@ def binary_cross_entropy(probabilities: Any, target: Any, reduction: str = "mean
         raise DTypeError(f"{user_line()}: {what}: takes floats, not {SHORT[p.dtype]} and {SHORT[t.dtype]}")
     if weight is not None and (p * as_tensor(weight)).shape != p.shape:
         raise ShapeError(f"{user_line()}: {what}: weight does not broadcast to shape {p.shape}")
-    yes, no = (_held_logarithm(part) for part in (p, subtract(1.0, p)))
-    losses = negative(multiply(t, yes) + multiply(subtract(1.0, t), no))
+    losses = _bernoulli_losses(*(cast(part, promote(p.dtype, t.dtype)) for part in (p, t)))
     return REDUCTIONS[reduction](losses if weight is None else multiply(losses, weight))
 
 
-def _held_logarithm(x: Tensor) -> Tensor:
-    """Returns the logarithm, clamped at -100, where its derivative is 0."""
-    low = equal(x, 0)
-    return maximum(where(low, -100.0, log(where(low, 1.0, x))), -100.0)
+@custom_vjp
+def _bernoulli_losses(p: Tensor, t: Tensor) -> Tensor:
+    yes, no = _held_logarithms(p)
+    return negative(multiply(t, yes) + multiply(subtract(1.0, t), no))
+
+
+def _held_logarithms(p: Tensor) -> list[Tensor]:
+    """Returns the logarithms of a probability and of its complement, clamped at -100."""
+    parts = [(part, equal(part, 0)) for part in (p, subtract(1.0, p))]
+    return [maximum(where(low, -100.0, log(where(low, 1.0, part))), -100.0) for part, low in parts]
+
+
+def _bernoulli_losses_kept(p: Tensor, t: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    return _bernoulli_losses(p, t), (p, t)
+
+
+def _bernoulli_losses_cotangent(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor, Tensor]:
+    p, t = kept
+    yes, no = _held_logarithms(p)
+    least = max(1e-12, float(np.finfo(p.dtype).tiny))
+    slope = divide(subtract(p, t), maximum(multiply(p, subtract(1.0, p)), least))
+    return multiply(cotangent, slope), multiply(cotangent, subtract(no, yes))
+
+
+_bernoulli_losses.defvjp(_bernoulli_losses_kept, _bernoulli_losses_cotangent)
 
 
 # Distances
@@ -392,7 +438,7 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", *, log_target: bool
 
     Args:
         input: Log-probabilities.
-        target: Probabilities of the same shape, or their logarithms; probability 0 contributes 0.
+        target: Probabilities of the same shape, or their logarithms; probability 0 contributes 0, whatever the input.
         reduction: "mean" over all elements, "batchmean" for the sum divided by the first extent (the divergence
             itself), "sum", or "none".
         log_target: Whether `target` holds logarithms.
@@ -406,10 +452,10 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", *, log_target: bool
     if reduction == "batchmean" and not left.ndim:
         raise ShapeError(f"{user_line()}: kl_div: batchmean needs a first axis")
     if log_target:
-        losses = multiply(exp(right), subtract(right, left))
+        share = exp(right)
+        losses = multiply(share, subtract(counted(share, right), counted(share, left)))
     else:
-        none = equal(right, 0)
-        losses = subtract(multiply(right, log(where(none, 1, right))), multiply(right, left))
+        losses = subtract(xlogy(right, right), weighed(right, left))
     if reduction == "batchmean":
         return divide(sum(losses), float(left.shape[0]))
     return REDUCTIONS[reduction](losses)
@@ -576,9 +622,10 @@ def poisson_nll(
 
     def losses() -> Tensor:
         if log_input:
-            found = subtract(exp(left), multiply(right, left))
+            # An infinite rate outweighs its logarithm, a count of 0 that of a rate of 0.
+            found = subtract(exp(left), weighed(right, where(equal(left, math.inf), 0, left)))
         else:
-            found = subtract(left, multiply(right, log(left + eps)))
+            found = subtract(left, xlogy(right, left + eps))
         if not full:
             return found
         large = greater(right, 1)

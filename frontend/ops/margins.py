@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorgrad.errors import OptionError, ShapeError
-from tensorgrad.ops.activations import log_sigmoid, softplus
+from tensorgrad.ops.activations import softplus
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
     equal,
@@ -17,7 +17,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     subtract,
     where,
 )
-from tensorgrad.ops.losses import alike, check_labels, picked, reduced_by
+from tensorgrad.ops.losses import alike, check_labels, logistic_losses, picked, reduced_by, weighed
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import mean, norm, sum
@@ -167,7 +167,7 @@ def multilabel_soft_margin(logits: Any, target: Any, reduction: str = "mean", *,
         raise ShapeError(f"{user_line()}: {what}: logits need an axis of classes")
 
     def losses() -> Tensor:
-        likelihood = add(multiply(right, log_sigmoid(left)), multiply(subtract(1.0, right), log_sigmoid(-left)))
-        return negative(mean(likelihood if weight is None else multiply(likelihood, weight), -1))
+        found = logistic_losses(left, right, subtract(1.0, right))
+        return mean(found if weight is None else weighed(weight, found), -1)
 
     return reduced_by(what, losses, reduction)

@@ -366,9 +366,9 @@ def all(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def _root(x: Tensor) -> Tensor:
-    """Returns the square root, with derivative 0 at 0."""
+    """Returns the square root, with derivatives 0 at 0."""
     zero = x == 0.0
-    return where(zero, x, sqrt(where(zero, 1.0, x)))
+    return where(zero, 0.0, sqrt(where(zero, 1.0, x)))
 
 
 @recorded_whole
@@ -412,7 +412,7 @@ def _rooted_spread(x: Tensor, axes: list[int], share: float, keepdims: bool) -> 
 
 @in_full
 def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns the vector norm over all axes in `axis`: `sum(|x|^ord)^(1/ord)`; its derivative at 0 is 0.
+    """Returns the vector norm over all axes in `axis`: `sum(|x|^ord)^(1/ord)`; its derivatives at 0 are 0.
 
     `ord` may be infinite (the largest or smallest magnitude) or 0 (the number of nonzero elements).
 
@@ -432,9 +432,17 @@ def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Te
         return sum(cast(size != 0.0, tensor.dtype), axis, keepdims)
     if ord in (float("inf"), float("-inf")):
         return max(size, axis, keepdims) if ord > 0 else min(size, axis, keepdims)
-    total = sum(size ** float(ord), axis, keepdims)
+    total = sum(_powers(tensor, float(ord)), axis, keepdims)
     zero = total == 0.0
-    return where(zero, total, where(zero, 1.0, total) ** (1.0 / ord))
+    return where(zero, 0.0, where(zero, 1.0, total) ** (1.0 / ord))
+
+
+def _powers(x: Tensor, exponent: float) -> Tensor:
+    """Returns powers of magnitudes, with derivative 0 where they have none at 0."""
+    if exponent % 2 == 0 and exponent > 0:
+        return x**exponent
+    zero = x == 0.0
+    return where(zero, 0.0 if exponent > 0 else math.inf, absolute(where(zero, 1.0, x)) ** exponent)
 
 
 def _extreme_position(what: str, kind: Any, x: Any, axis: int | None, keepdims: bool) -> Tensor:

@@ -210,6 +210,70 @@ def _nested(function: Callable[..., Any], orders: int) -> Callable[..., Any]:
     return function
 
 
+TIES: dict[str, tuple[Callable[..., Any], float, list[float]]] = {
+    "logaddexp": (lambda x: tg.logaddexp(x, x * 0 + 2.0), 2.0, [0.5, 0.25, 0.0, -0.125]),
+    "logsumexp": (lambda x: tg.logsumexp(tg.stack([x, x * 0 + 2.0]), 0), 2.0, [0.5, 0.25, 0.0, -0.125]),
+    "softmax": (lambda x: tg.softmax(tg.stack([x, x * 0 + 2.0]), 0)[0], 2.0, [0.25, 0.0, -0.125]),
+    "logcumsumexp": (lambda x: tg.logcumsumexp(tg.stack([x, x * 0 + 2.0]), 0)[1], 2.0, [0.5, 0.25, 0.0]),
+    "softplus": (tg.softplus, 0.0, [0.5, 0.25, 0.0, -0.125]),
+    "log_sigmoid": (tg.log_sigmoid, 0.0, [0.5, -0.25, 0.0, 0.125]),
+    "loss of logits": (
+        lambda x: tg.binary_cross_entropy_with_logits(x, x * 0 + 0.3, "none"),
+        0.0,
+        [0.2, 0.25, 0.0, -0.125],
+    ),
+    "sinc": (tg.sinc, 0.0, [0.0, -(np.pi**2) / 3, 0.0, np.pi**4 / 5, 0.0, -(np.pi**6) / 7]),
+    "sinc near 0": (tg.sinc, 1e-5, [-(np.pi**2) / 3e5, -(np.pi**2) / 3, np.pi**4 / 5e5]),
+    "xlogy": (lambda x: tg.xlogy(x, x * 2 + 3.0), 0.0, [np.log(3), 4 / 3, -4 / 3]),
+    "xlogy in its second argument": (lambda x: tg.xlogy(x * 0, x), 2.0, [0.0, 0.0]),
+    "hypot": (lambda x: tg.hypot(x, x * 0 + 1.0), 0.0, [0.0, 1.0, 0.0, -3.0]),
+    "hypot of equals": (lambda x: tg.hypot(x, x), 1.0, [np.sqrt(2), 0.0]),
+    "hypot at the origin": (lambda x: tg.hypot(x, x * 0), 0.0, [0.0, 0.0, 0.0]),
+    "norm at the origin": (lambda x: tg.norm(tg.stack([x, x * 0]), 2, 0), 0.0, [0.0, 0.0, 0.0]),
+    "norm of order 4": (lambda x: tg.norm(tg.stack([x, x * 0 + 1.0]), 4, 0), 0.0, [0.0, 0.0, 0.0, 6.0]),
+    "norm of order 1/2": (lambda x: tg.norm(tg.stack([x, x * 0 + 1.0]), 0.5, 0), 0.0, [0.0, 0.0]),
+    "std of equals": (lambda x: tg.std(tg.stack([x, x * 0 + 1.0])), 1.0, [0.0, 0.0]),
+    "atan2 of equals": (lambda x: tg.atan2(x, x * 0 + 1.0), 1.0, [0.5, -0.5, 0.5]),
+    "atan2 at the origin": (lambda x: tg.atan2(x, x * 0), 0.0, [0.0, 0.0]),
+    "huber": (lambda x: tg.huber(x, x * 0, "none"), 0.0, [0.0, 1.0, 0.0]),
+    "abs": (tg.abs, 0.0, [0.0, 0.0]),
+    "square of maximum": (lambda x: tg.maximum(x, x * 0) ** 2, 0.0, [0.0, 0.5]),
+    "square of relu": (lambda x: tg.relu(x) ** 2, 0.0, [0.0, 0.0]),
+    "square": (lambda x: x**2, 0.0, [0.0, 2.0, 0.0]),
+    "prod": (lambda x: tg.prod(tg.stack([x, x, x])), 0.0, [0.0, 0.0, 6.0]),
+}
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_derivatives_at_ties(name: str) -> None:
+    """Of every order, where a derivative has a maximum, an absolute value or a comparison in it; and forwards."""
+    function, at, expected = TIES[name]
+    x = Array(np.array(at))
+    found = [float(_nested(function, order)(x)) for order in range(1, len(expected) + 1)]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+    _, tangent = tg.jvp(_nested(function, 1), (x,), (Array(np.array(1.0)),))
+    np.testing.assert_allclose(float(tangent), expected[1], rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_second_derivatives_at_ties_on_devices(device: str) -> None:
+    """In one program, in f32."""
+    points = {name: np.float32(at) for name, (_, at, _) in TIES.items()}
+    second = {name: _nested(function, 2) for name, (function, _, _) in TIES.items()}
+    found: Any = tg.jit(lambda xs: {name: second[name](xs[name]) for name in second}, device=device)(points)
+    for name, (_, _, expected) in TIES.items():
+        np.testing.assert_allclose(float(found[name]), expected[1], rtol=1e-5, atol=2e-6, err_msg=name)
+
+
+def test_mixed_derivatives_of_xlogy_and_logaddexp() -> None:
+    def mixed(function: Callable[..., Any], x: float, y: float) -> float:
+        by_x = grad(lambda x, y: tg.sum(function(x, y)))
+        return float(grad(lambda y, x: tg.sum(by_x(x, y)))(Array(np.array(y)), Array(np.array(x))))
+
+    assert mixed(tg.xlogy, 0.0, 2.0) == pytest.approx(0.5)
+    assert mixed(tg.logaddexp, 1.0, 1.0) == pytest.approx(-0.25)
+
+
 ROWS_OF_NOTHING = np.array([[-INF, -INF, -INF], [0.0, 1.0, -INF]])
 WHERE = np.array([[True, False, True], [True, True, True]])
 NOTHING: dict[str, tuple[Callable[..., Any], float]] = {
@@ -223,6 +287,7 @@ NOTHING: dict[str, tuple[Callable[..., Any], float]] = {
     "logcumsumexp": (lambda x: tg.logcumsumexp(x, -1), -INF),
     "logaddexp": (lambda x: tg.logaddexp(x, x), -INF),
     "cross_entropy": (lambda x: tg.cross_entropy(x, i32(1, 1), "none"), NAN),
+    "cross_entropy of probabilities": (lambda x: tg.cross_entropy(x, f32(0, 1, 0, 0, 1, 0).reshape(2, 3), "none"), NAN),
 }
 
 

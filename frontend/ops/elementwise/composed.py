@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorgrad.dialects.tg.elementwise import functions
 from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops.elementwise.arithmetic import (
     abs,
@@ -16,6 +17,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     divide,
     equal,
     greater,
+    greater_equal,
     less,
     less_equal,
     logical_and,
@@ -31,11 +33,12 @@ from tensorgrad.ops.elementwise.arithmetic import (
     subtract,
     where,
 )
-from tensorgrad.ops.elementwise.functions import exp, isfinite, isinf, isnan, log, log1p, sin, sqrt
+from tensorgrad.ops.elementwise.functions import isfinite, isinf, isnan, log, log1p, sin, sqrt
 from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, cast, common
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import emit
 
 
 def log10(x: Any) -> Tensor:
@@ -50,14 +53,18 @@ def logaddexp(x: Any, y: Any) -> Tensor:
         ShapeError: They don't broadcast.
     """
     left, right = (as_float(part) for part in common("logaddexp", x, y))
-    distance = where(equal(left, right), 0.0, subtract(left, right))  # also for equal infinities
-    return add(maximum(left, right), log1p(exp(subtract(0.0, abs(distance)))))
+    # Either order of the operands is the same smooth function, so derivatives of any order are right at ties.
+    ordered = greater_equal(left, right)
+    larger, smaller = where(ordered, left, right), where(ordered, right, left)
+    infinite = logical_and(equal(left, right), isinf(left))
+    distance = where(infinite, 0.0, subtract(smaller, larger))
+    return add(larger, emit(functions.SoftplusOp, [distance]))
 
 
 def hypot(x: Any, y: Any) -> Tensor:
     """`sqrt(x * x + y * y)` as floats, without overflow; infinite if either is, even if the other is NaN.
 
-    Its derivative at the origin is 0.
+    Its derivatives at the origin are 0.
 
     Raises:
         ShapeError: They don't broadcast.
@@ -68,24 +75,22 @@ def hypot(x: Any, y: Any) -> Tensor:
     first, second = left / scale, right / scale
     squares = add(multiply(first, first), multiply(second, second))
     origin = equal(squares, 0.0)
-    length = where(origin, squares, sqrt(where(origin, 1.0, squares))) * scale
+    length = where(origin, 0.0, sqrt(where(origin, 1.0, squares))) * scale
     return where(logical_or(isinf(left), isinf(right)), math.inf, length)
 
 
 def xlogy(x: Any, y: Any) -> Tensor:
     """`x * log(y)` as floats, and 0 where `x` is 0 and `y` is not NaN, as in entropies.
 
-    Its derivative where `x` is 0 is `log(y)` with respect to `x` and 0 with respect to `y`, as in PyTorch.
+    Its derivative where `x` is 0 is `log(y)` with respect to `x`, 0 if that is not finite, and 0 with respect to `y`.
 
     Raises:
         ShapeError: They don't broadcast.
     """
     factor, argument = (as_float(part) for part in common("xlogy", x, y))
-    zero = logical_and(equal(factor, 0.0), logical_not(isnan(argument)))
-    # Two products, so that the derivative with respect to `x` keeps the logarithm where the value drops it.
-    slope = stop_gradient(log(argument))
-    held = where(zero, multiply(subtract(factor, stop_gradient(factor)), where(isfinite(slope), slope, 0.0)), 0.0)
-    return where(zero, held, multiply(factor, log(where(zero, 1.0, argument))))
+    ordinary = logical_and(greater(argument, 0.0), less(argument, math.inf))
+    dropped = logical_and(equal(factor, 0.0), logical_not(logical_or(ordinary, isnan(argument))))
+    return multiply(factor, log(where(dropped, 1.0, argument)))
 
 
 def logit(x: Any, eps: float | None = None) -> Tensor:
@@ -107,12 +112,22 @@ def logit(x: Any, eps: float | None = None) -> Tensor:
 
 
 def sinc(x: Any) -> Tensor:
-    """Returns `sin(pi * x) / (pi * x)`, 1 at 0, where its derivative is 0."""
+    """Returns `sin(pi * x) / (pi * x)`, 1 at 0, where its derivative is 0.
+
+    Up to `|x| = 1 / 2` it is the Taylor series, whose derivatives don't cancel as those of the quotient do.
+    """
     angle = multiply(as_float(x), math.pi)
-    zero = equal(angle, 0.0)
-    nonzero = where(zero, 1.0, angle)
-    # Near 0 the series, whose derivatives are right there too.
-    return where(zero, subtract(1.0, multiply(multiply(angle, angle), 1 / 6)), divide(sin(nonzero), nonzero))
+    square = multiply(angle, angle)
+    near = less_equal(square, (math.pi / 2) ** 2)
+    held = where(near, square, 0.0)
+    terms = 14 if angle.dtype == NAMES["f64"] else 9  # a few more than the value needs, for its derivatives
+    *rest, last = [(-1) ** term / math.factorial(2 * term + 1) for term in range(terms)]
+    series = multiply(held, last)
+    for coefficient in reversed(rest[1:]):
+        series = multiply(add(series, coefficient), held)
+    series = add(series, rest[0])
+    far = where(near, 1.0, angle)
+    return where(near, series, divide(sin(far), far))
 
 
 def deg2rad(x: Any) -> Tensor:

@@ -256,10 +256,11 @@ def _atan2(b: TensorBuilder, op: functions.Atan2Op, g: SSAValue) -> Cotangents:
     """`x / (x * x + y * y)` and `-y / (...)`, scaled by the larger of `|x|` and `|y|`; 0 at the origin."""
     y, x, zero, one = op.lhs, op.rhs, b.full_like(g, 0), b.full_like(g, 1)
     large = b.binary(arithmetic.MaximumOp, b.unary(arithmetic.AbsOp, x), b.unary(arithmetic.AbsOp, y))
-    scale = b.unary(arithmetic.StopGradientOp, b.select(b.compare("eq", large, zero), one, large))
+    origin = b.compare("eq", large, zero)
+    scale = b.unary(arithmetic.StopGradientOp, b.select(origin, one, large))
     u, v = b.div(x, scale), b.div(y, scale)
-    norm = b.add(b.mul(u, u), b.mul(v, v))
-    share = b.div(g, b.mul(scale, b.select(b.compare("eq", large, zero), one, norm)))
+    norm = b.select(origin, one, b.add(b.mul(u, u), b.mul(v, v)))
+    share = b.select(origin, zero, b.div(g, b.mul(scale, norm)))
     return [b.mul(share, u), b.neg(b.mul(share, v))]
 
 
