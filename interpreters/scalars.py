@@ -16,6 +16,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, f16, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation
 
+from tensorgrad.dialects.tg.elementwise.arithmetic import PowOp
 from tensorgrad.runtime.errors import ExecutionError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -133,7 +134,7 @@ FLOATS: dict[str, Callable[..., Any]] = {
     "math.log10": np.log10,
     "math.log1p": np.log1p,
     "math.log2": np.log2,
-    "math.powf": np.power,
+    "math.powf": PowOp.function,
     "math.round": round_away,
     "math.roundeven": np.rint,
     "math.rsqrt": lambda x: 1 / np.sqrt(x),

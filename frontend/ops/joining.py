@@ -338,7 +338,10 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         return emit(shape.PadOp, [tensor, value], low=ints(low), high=ints(high), interior=ints([0] * tensor.ndim))
     for axis, (low, high) in enumerate(widths):
         extent, most_added = tensor.shape[axis], builtins.max(low, high, 0)
-        if not extent and most_added:
+        if not most_added:
+            tensor = _between(tensor, axis, -low, extent + high)
+            continue
+        if not extent:
             raise ShapeError(f"{user_line()}: pad: axis {axis} of {tensor.shape} is empty; only 'constant' can pad it")
         most = {"edge": most_added, "reflect": extent - 1}.get(mode, extent)
         if most_added > most:
@@ -346,10 +349,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
                 f"{user_line()}: pad: mode {mode!r} adds at most {most} elements on each side of axis {axis} of "
                 f"{tensor.shape}, not {low} and {high}; pad several times to go on"
             )
-        if not most_added:
-            tensor = _between(tensor, axis, -low, extent + high)
-        else:
-            tensor = _surrounded(tensor, axis, low, high, mode)
+        tensor = _surrounded(tensor, axis, low, high, mode)
     return tensor
 
 

@@ -138,7 +138,7 @@ def _without_nan(x: Tensor) -> Tensor:
 
 
 def cov(x: Any, correction: int = 1) -> Tensor:
-    """Returns the covariances of variables: the variance of a vector, a matrix for the rows of a matrix.
+    """Returns the covariances of variables, the rows of a matrix: a matrix, or without axes the variance of only one.
 
     Args:
         x: `[samples]` or `[variables, samples]`; integers and booleans are converted to f32.
@@ -156,11 +156,11 @@ def cov(x: Any, correction: int = 1) -> Tensor:
     rows = reshape(tensor, [-1, tensor.shape[-1]])
     centred = subtract(rows, mean(rows, -1, keepdims=True))
     found = multiply(matmul(centred, transpose(centred)), 1 / count)
-    return reshape(found, ()) if tensor.ndim == 1 else found
+    return reshape(found, ()) if found.shape == (1, 1) else found
 
 
 def corrcoef(x: Any) -> Tensor:
-    """Returns the correlation coefficients of the rows of a matrix, or 1 for a vector; see `cov`.
+    """Returns the correlation coefficients of the rows of a matrix, or 1, without axes, for one row; see `cov`.
 
     Raises:
         ShapeError: There are more than two axes, or fewer than two samples.

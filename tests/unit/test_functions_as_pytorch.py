@@ -178,7 +178,9 @@ CASES = {
     "nanmean": Same(lambda x: tg.nanmean(x, 0), lambda x: torch.nanmean(x, 0), [np.array([[1.0, np.nan], [2.0, 3.0]])]),
     "cov": same("cov", [normal(3, 5)]),
     "cov of a vector": Same(lambda x: tg.cov(x, 0), lambda x: torch.cov(x, correction=0), [normal(5)]),
+    "cov of one row": same("cov", [normal(1, 5)]),
     "corrcoef": same("corrcoef", [normal(3, 5)]),
+    "corrcoef of one row": same("corrcoef", [normal(1, 5)]),
     # Losses.
     "binary_cross_entropy": same("binary_cross_entropy", [uniform(3, 4), uniform(3, 4)], module=functional),
     "binary_cross_entropy at its ends": same(

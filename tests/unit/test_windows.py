@@ -51,6 +51,8 @@ def test_pad_crops_as_pytorch(mode: str, before: int, behind: int) -> None:
 def test_pad_may_crop_everything() -> None:
     for mode in ("constant", "edge", "reflect", "symmetric", "wrap"):
         assert tg.pad(tg.zeros((3, 2)), [(-1, -2), (0, 0)], mode).shape == (0, 2)
+        assert tg.pad(tg.zeros((0, 3)), [(0, 0), (1, 2)], mode).shape == (0, 6)
+        assert tg.pad(tg.zeros((0, 0)), 0, mode).shape == (0, 0)
     assert tg.pad(tg.zeros(3), (-3, 2)).shape == (2,)
 
 

@@ -264,7 +264,7 @@ class DivOp(BinaryOp):
 class PowOp(BinaryOp):
     """`x` to the power of `y` on floats, as C's pow, within 2 ulp.
 
-    NaN for a negative base with a fractional exponent; 1 for exponent 0 and for base 1, even beside NaN.
+    NaN for a finite negative base with a fractional exponent; 1 for exponent 0 and for base 1, even beside NaN.
 
     Example:
         %2 = tg.pow %0, %1 : tensor<4xf32>, tensor<4xf32>
@@ -276,8 +276,13 @@ class PowOp(BinaryOp):
 
     @staticmethod
     def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        # Broadcast first: for one repeated exponent of 0.5 NumPy takes a square root, which differs at -inf and -0.
-        return np.power(np.atleast_1d(x), np.ascontiguousarray(y)).reshape(np.shape(x))
+        # Broadcast to two elements or more: for one exponent of 0.5 NumPy takes a square root, which differs at -inf
+        # and -0.
+        shape = np.broadcast_shapes(np.shape(x), np.shape(y))
+        base, exponent = (np.ascontiguousarray(np.broadcast_to(part, (1, *shape))) for part in (x, y))
+        if base.size == 1:
+            base, exponent = np.repeat(base, 2), np.repeat(exponent, 2)
+        return np.power(base, exponent)[0].reshape(shape)
 
 
 @irdl_op_definition

@@ -273,6 +273,8 @@ def _float_floor_divide(b: ScalarBuilder, x: Value, y: Value) -> Value:
 
 def _floor_divide(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
     element = element_of(op.results[0])
+    if element == f16:  # as NumPy: the difference of the dividend and the remainder has more digits than f16
+        return _float_floor_divide(b, *(x.cast(arith.ExtFOp, f32) for x in args)).cast(arith.TruncFOp, f16)
     if is_float(element):
         return _float_floor_divide(b, *args)
     return _integer_floor_divide(b, args[0], args[1], is_unsigned(element))
