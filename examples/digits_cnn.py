@@ -42,7 +42,7 @@ def loss(model: Network, images: tg.Tensor, labels: tg.Tensor, key: tg.Tensor) -
 
 
 def accuracy(model: Network, images: tg.Tensor, labels: tg.Tensor) -> tg.Tensor:
-    return tg.mean(tg.cast(tg.argmax(model(images), axis=1) == labels, "f32"))
+    return tg.mean(tg.cast(tg.argmax(tg.nn.inference(model)(images), axis=1) == labels, "f32"))
 
 
 def load_digits() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

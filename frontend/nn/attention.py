@@ -9,7 +9,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
-from tensorgrad.nn.checks import divides, number_between, positive, trailing
+from tensorgrad.nn.checks import check_key, divides, drop_rate, number_between, positive, trailing
 from tensorgrad.nn.initializers import uniform, zeros
 from tensorgrad.nn.layers import Dropout, Linear
 from tensorgrad.nn.module import Module
@@ -132,8 +132,8 @@ def scaled_dot_product_attention(
             to the scores. A query that attends to none yields zeros: all its scores are masked or `-inf`.
         is_causal: Whether queries can't attend to later keys; the last query is at the position of the last key.
         scale: The factor of the scores; `1 / sqrt(features)` by default.
-        dropout: The probability of dropping a weight, if there is a key.
-        dropout_key: A random key, or None.
+        dropout: The probability of dropping a weight; in a module of your own, 0 unless `self.training`.
+        dropout_key: A random key, which dropout needs.
 
     Returns:
         `[..., heads, queries, value features]`.
@@ -141,8 +141,11 @@ def scaled_dot_product_attention(
     Raises:
         ShapeError: The shapes don't match.
         DTypeError: The mask is neither bool nor float.
+        OptionError: There is dropout, and no key.
     """
 
+    if dropout:
+        check_key("scaled_dot_product_attention", dropout, dropout_key, "dropout_key")
     q, k, v = map(as_tensor, (query, key, value))
     lead, groups = _checked_heads(q, k, v)
     heads, queries, features = q.shape[-3:]
@@ -167,7 +170,7 @@ def scaled_dot_product_attention(
         allowed = causal if allowed is None else tg.logical_and(allowed, causal)
     # With a mask of floats nothing is excluded, but a row of -inf has weights 0.
     weights = tg.softmax(scores, -1, where=True if allowed is None and mask is not None else allowed)
-    if dropout and dropout_key is not None:
+    if dropout:
         weights = tg.random.dropout(dropout_key, weights, dropout)
     weights = tg.reshape(weights, [*lead, kv_heads, groups * queries, keys])
     return tg.reshape(weights @ v, [*lead, heads, queries, v.shape[-1]])
@@ -200,7 +203,7 @@ class MultiHeadAttention(Module):
         bias: Whether projections have biases.
         causal: Whether queries can't attend to later keys; the last query is at the position of the last key.
         rotary: The base of rotary positions, such as 10000.0, or None for no positions.
-        dropout: The probability of dropping a weight, if a random key is given.
+        dropout: The probability of dropping a weight.
         kdim: Features of the key; `embed_dim` by default.
         vdim: Features of the value; `kdim` by default.
         dtype: The dtype of the parameters.
@@ -273,7 +276,7 @@ class MultiHeadAttention(Module):
             mask: Broadcasts to `[..., heads, queries, keys]`: booleans say which keys a query attends to, floats are
                 added to the scores. For a mask `[batch, keys]` that is false for padding, use
                 `mask[:, None, None, :]`.
-            dropout_key: A random key for dropout, or None at inference.
+            dropout_key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
 
         Returns:
             `[..., queries, embed_dim]`.
@@ -281,7 +284,9 @@ class MultiHeadAttention(Module):
         Raises:
             ShapeError: The shapes don't match.
             DTypeError: The mask is neither bool nor float.
+            OptionError: There is dropout, and no key.
         """
+        rate = drop_rate(self, self.dropout.p, dropout_key, "dropout_key")
         key = query if key is None else key
         value = key if value is None else value
         name = "MultiHeadAttention"
@@ -301,7 +306,7 @@ class MultiHeadAttention(Module):
             q = rotary_embedding(q, np.arange(queries) + offset, self.rotary)
             k = rotary_embedding(k, None, self.rotary)
         result = scaled_dot_product_attention(
-            q, k, v, mask=mask, is_causal=self.causal, dropout=self.dropout.p, dropout_key=dropout_key
+            q, k, v, mask=mask, is_causal=self.causal, dropout=rate, dropout_key=dropout_key
         )
         return self.out(merge_heads(result))
 

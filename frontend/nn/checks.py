@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.nn.module import Module
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
@@ -59,6 +60,32 @@ def number_between(layer: str, name: str, value: Any, low: float, high: float) -
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
         raise OptionError(f"{layer}: {name} must be a number between {low} and {high}, got {value!r}")
     return float(value)
+
+
+def drop_rate(layer: Module, rate: float, key: Any, argument: str = "key") -> float:
+    """Returns the probability with which a layer drops elements: 0 in the form for inference.
+
+    Raises:
+        OptionError: It is above 0, and there is no key.
+    """
+    active = rate if layer.training else 0.0
+    if active:
+        check_key(type(layer).__name__, active, key, argument)
+    return active
+
+
+def check_key(what: str, rate: float, key: Any, argument: str) -> None:
+    """Checks that what drops elements has a key to draw them with.
+
+    Raises:
+        OptionError: There is none; says how to pass one, and how to drop nothing.
+    """
+    if key is None:
+        raise OptionError(
+            f"{user_line()}: {what} drops with probability {rate:g}, and has no key: pass one on, "
+            f"as in model(x, {argument}=key); a loss gets a new one at each step if it has an argument `key` without a "
+            "default, and tg.random.key(seed) makes one elsewhere; tg.nn.inference(model)(x) drops nothing"
+        )
 
 
 def trailing(layer: str, x: Any, shape: tuple[int, ...]) -> Any:

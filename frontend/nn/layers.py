@@ -12,7 +12,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError
-from tensorgrad.nn.checks import listed, number_between, positive, trailing
+from tensorgrad.nn.checks import drop_rate, listed, number_between, positive, trailing
 from tensorgrad.nn.initializers import Initializer, normal, uniform
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, Parameter, as_initializer, param
@@ -184,22 +184,19 @@ class Dropout(Module):
         super().__init__()
         self.p = number_between("Dropout", "p", p, 0, 1)
 
-    def __call__(self, x: Any, key: Any) -> tg.Tensor:
-        """Applies the layer.
+    def __call__(self, x: Any, key: Any = None) -> Any:
+        """Applies the layer; in the form of `tg.nn.inference(model)`, or with `p=0`, it returns `x`, key or not.
 
         Args:
             x: A tensor of floats.
-            key: A random key, different for each layer and step; None at inference, which returns `x` unchanged.
+            key: A random key, different for each layer and step.
 
         Raises:
-            OptionError: `key` is not a key.
+            OptionError: `key` is not a key, or there is none.
             DTypeError: `x` is not a float tensor.
         """
-        return x if key is None else tg.random.dropout(key, x, self.p)
-
-    def inference_call(self, x: Any, key: Any = None) -> Any:
-        """Returns `x`, with or without a key; see `tg.nn.inference`."""
-        return x
+        rate = drop_rate(self, self.p, key)
+        return tg.random.dropout(key, x, rate) if rate else x
 
 
 class _ChannelDropout(Dropout):
@@ -207,16 +204,16 @@ class _ChannelDropout(Dropout):
 
     spatial: ClassVar[int]
 
-    def __call__(self, x: Any, key: Any) -> tg.Tensor:
-        """Applies the layer to `[batch, channels, spatial...]`.
+    def __call__(self, x: Any, key: Any = None) -> tg.Tensor:
+        """Applies the layer to `[batch, channels, spatial...]`; see `Dropout`.
 
         Args:
             x: A tensor of floats.
-            key: A random key, different for each layer and step; None at inference, which returns `x` unchanged.
+            key: A random key, different for each layer and step.
 
         Raises:
             ShapeError: `x` has another number of axes.
-            OptionError: `key` is not a key.
+            OptionError: `key` is not a key, or there is none.
             DTypeError: `x` is not a float tensor.
         """
         tensor = as_tensor(x)
@@ -225,10 +222,11 @@ class _ChannelDropout(Dropout):
                 f"{user_line()}: {type(self).__name__}: expected {self.spatial + 2} axes, [batch, channels, "
                 f"spatial...], got {tensor.shape}"
             )
-        if key is None:
+        rate = drop_rate(self, self.p, key)
+        if not rate:
             return tensor
         channels = tg.ones((*tensor.shape[:2], *[1] * self.spatial), dtype=tensor.dtype)
-        return tensor * tg.random.dropout(key, channels, self.p)
+        return tensor * tg.random.dropout(key, channels, rate)
 
 
 class Dropout1d(_ChannelDropout):
@@ -362,7 +360,8 @@ class Sequential(Module):
         Args:
             x: The input of the first layer.
             key: A random key, from which each layer that takes one gets its own, by `tg.random.fold_in` with its
-                position: a layer whose class has the argument's name as `key_argument`. None at inference.
+                position: a layer whose class has the argument's name as `key_argument`. Layers that drop need it,
+                except in the form of `tg.nn.inference(model)`.
         """
         for i, layer in enumerate(self):
             argument = getattr(layer, "key_argument", None)
@@ -376,7 +375,7 @@ class Sequential(Module):
         return len(list(iter(self)))
 
     def __iter__(self) -> Iterator[Callable[..., Any]]:
-        return (layer for name, layer in vars(self).items() if name != "_binding")
+        return filter(callable, vars(self).values())
 
     def __getitem__(self, position: int) -> Callable[..., Any]:
         return list(iter(self))[position]
@@ -437,14 +436,14 @@ class MLP(Module):
 
         Args:
             x: The input.
-            key: A random key for dropout, or None at inference.
+            key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
 
         Raises:
             ShapeError: The last axis of `x` is not of `in_features`.
+            OptionError: There is dropout, and no key.
         """
         activation = tg.relu if self.activation is None else self.activation
         for i, layer in enumerate(self.layers[:-1]):
             x = activation(layer(x))
-            if self.dropout.p:
-                x = self.dropout(x, None if key is None else tg.random.fold_in(key, i))
+            x = self.dropout(x, None if key is None else tg.random.fold_in(key, i))
         return self.layers[-1](x)

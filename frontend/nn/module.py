@@ -46,11 +46,15 @@ class Module:
     Assigning an array of floats to an attribute, `self.w = np.zeros((3, 4))`, makes a parameter with that initial
     value; `tg.nn.buffer` holds floats that are not trained. Arrays of integers and booleans are constants.
 
+    Attributes:
+        training: False in the form of `tg.nn.inference(model)`, otherwise True.
+
     Raises:
         InputError: An assigned array has values too large for f32, or requires a gradient.
     """
 
     leaf_role: ClassVar[str] = "parameter"  # the role of its leaves as arguments of a traced function
+    training: bool = True
     _binding: Binding | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -488,10 +492,11 @@ def with_values(origin: Module, values: Sequence[Any]) -> Module:
 def inference(model: T) -> T:
     """Returns a version of a model for inference: a copy whose layers behave as after training.
 
-    Batch norm uses its running statistics without updating them; dropout does nothing. It has the same
-    parameters and buffers as the model. Use it in attached functions, `tg.nn.inference(model)(x)`, and in losses.
+    Batch norm uses its running statistics without updating them; dropout does nothing, and needs no key. It has the
+    same parameters and buffers as the model. Use it in attached functions, `tg.nn.inference(model)(x)`, and in losses.
 
-    A custom layer can define a method `inference_call`, which is then called instead of `__call__`.
+    A custom layer can read `self.training`, which is False then; or it can define a method `inference_call`, which is
+    then called instead of `__call__`.
 
     Args:
         model: A module, declared or as a traced function receives it.
@@ -504,6 +509,8 @@ def inference(model: T) -> T:
     origin = model._opened()[0]
 
     def made(clone: Module, node: Module, path: str) -> None:
+        if isinstance(node.training, bool):  # not a parameter of that name
+            vars(clone)["training"] = False
         if hasattr(type(node), "inference_call"):
             clone.__class__ = _inference_form(type(node))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.errors import DTypeError, InputError, OptionError, ShapeError
-from tensorgrad.nn.checks import number_between, positive
+from tensorgrad.nn.checks import drop_rate, number_between, positive
 from tensorgrad.nn.initializers import Initializer, uniform
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, Parameter, param
@@ -37,7 +37,7 @@ class Recurrent(Module):
         num_layers: The number of layers, each on the output of the previous one.
         bias: Whether there are biases.
         batch_first: Whether `x` and the output are `[batch, length, features]`, not `[length, batch, features]`.
-        dropout: The probability of dropping an output that a layer passes to the next, if there is a key.
+        dropout: The probability of dropping an output that a layer passes to the next.
         bidirectional: Whether each layer also runs over the reversed sequence, with separate parameters.
         dtype: The dtype of the parameters.
         init: The initial input weights: an initializer, which samples `[inputs, hidden_size]` for each gate, so that
@@ -115,7 +115,7 @@ class Recurrent(Module):
             x: `[length, batch, input_size]` (see `batch_first`), or `[length, input_size]`.
             state: The initial state, zeros by default: `[num_layers * directions, batch, hidden_size]`, without the
                 batch axis if `x` has none. For an LSTM a pair of these.
-            dropout_key: A random key for dropout, or None at inference.
+            dropout_key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
             lengths: The number of valid elements of each sequence, from its start: integers `[batch]`, or a scalar if
                 `x` has no batch axis. 0 leaves the state unchanged.
             mask: The valid elements, instead of `lengths`: booleans of the shape of `x` without its features. Invalid
@@ -129,7 +129,7 @@ class Recurrent(Module):
             ShapeError: The shape of `x`, of the state, of the lengths or of the mask is wrong.
             DTypeError: The lengths are not integers, or the mask is not boolean.
             InputError: A length that is known during tracing is negative, or exceeds that of the sequences.
-            OptionError: `dropout_key` is not a key, or both lengths and a mask are given.
+            OptionError: `dropout_key` is not a key, or is missing; or both lengths and a mask are given.
         """
 
         rows = as_tensor(x)
@@ -142,7 +142,8 @@ class Recurrent(Module):
         elif self.batch_first:
             rows = tg.swapaxes(rows, 0, 1)
         states = self._states(state, rows, batched)
-        keys = self._keys(dropout_key)
+        rate = drop_rate(self, self.dropout if self.num_layers > 1 else 0.0, dropout_key, "dropout_key")
+        keys = tg.random.split(dropout_key, self.num_layers - 1) if rate else ()
         counted = self._counted(lengths, mask, (rows.shape[0], rows.shape[1]), batched)
         if counted is not None:
             rows = tg.where(counted, rows, 0)  # so that NaN in the padding doesn't reach gradients as 0 * NaN
@@ -151,8 +152,8 @@ class Recurrent(Module):
             found = [self._direction(rows, counted, layer, direction, states) for direction in range(self.directions)]
             last += [one for _, one in found]
             rows = found[0][0] if len(found) == 1 else tg.concat([one for one, _ in found], -1)
-            if keys is not None and layer + 1 < self.num_layers:
-                rows = tg.random.dropout(keys[layer], rows, self.dropout)
+            if rate and layer + 1 < self.num_layers:
+                rows = tg.random.dropout(keys[layer], rows, rate)
         stacked = tuple(tg.stack([one[i] for one in last]) for i in range(self.STATES))
         if not batched:
             rows, stacked = rows[:, 0], tuple(one[:, 0] for one in stacked)
@@ -236,11 +237,6 @@ class Recurrent(Module):
             if one.shape != shape:
                 raise ShapeError(f"{self._at()}: expected a state of shape {shape}, got {one.shape}")
         return tuple(found if batched else [tg.expand_dims(one, 1) for one in found])
-
-    def _keys(self, key: Any) -> Any:
-        if key is None or not self.dropout or self.num_layers == 1:
-            return None
-        return tg.random.split(key, self.num_layers - 1)
 
     def _at(self) -> str:
 

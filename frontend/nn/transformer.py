@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import tensorgrad as tg
 from tensorgrad.errors import OptionError
 from tensorgrad.nn.attention import MultiHeadAttention
-from tensorgrad.nn.checks import positive
+from tensorgrad.nn.checks import drop_rate, positive
 from tensorgrad.nn.initializers import zeros
 from tensorgrad.nn.layers import Dropout, Linear
 from tensorgrad.nn.module import Module
@@ -83,7 +83,7 @@ class _Layer(Module):
 
 
 def _keys(key: Any) -> Callable[[int], Any]:
-    """Returns a function that makes a separate key for each use in a layer; None at inference."""
+    """Returns a function that makes a separate key for each use in a layer, or None if there is none."""
     return lambda use: None if key is None else tg.random.fold_in(key, use)
 
 
@@ -120,12 +120,14 @@ class TransformerEncoderLayer(_Layer):
 
         Args:
             x: `[..., length, d_model]`.
-            key: A random key for dropout, or None at inference.
+            key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
             mask: As for `MultiHeadAttention`.
 
         Raises:
             ShapeError: The shapes don't match.
+            OptionError: There is dropout, and no key.
         """
+        drop_rate(self, self.dropout.p, key)
         keys = _keys(key)
 
         def attend(y: Any) -> Any:
@@ -184,13 +186,15 @@ class TransformerDecoderLayer(_Layer):
         Args:
             x: `[..., length, d_model]`.
             memory: `[..., memory length, d_model]`, such as an encoder's result.
-            key: A random key for dropout, or None at inference.
+            key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
             mask: The mask of self-attention, as for `MultiHeadAttention`.
             memory_mask: The mask of attention to the memory.
 
         Raises:
             ShapeError: The shapes don't match.
+            OptionError: There is dropout, and no key.
         """
+        drop_rate(self, self.dropout.p, key)
         keys = _keys(key)
 
         def attend(y: Any) -> Any:

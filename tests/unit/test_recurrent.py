@@ -138,7 +138,7 @@ def test_dropout_between_layers() -> None:
     layer = nn.GRU(3, 4, num_layers=2, dropout=0.5)
     training = tg.compile(layer, loss=lambda model: 0.0, optimizer=tg.optim.sgd(0.0), inputs={}, device="numpy")
     x = values(5, 2, 3)
-    plain = training.attach(lambda model, x: model(x)[0], inputs={"x": x.shape})(x=x)
+    plain = training.attach(lambda model, x: nn.inference(model)(x)[0], inputs={"x": x.shape})(x=x)
     dropped = [
         training.attach(lambda model, x, k=k: model(x, dropout_key=tg.random.key(k))[0], inputs={"x": x.shape})(x=x)
         for k in (0, 0, 1)
