@@ -83,8 +83,8 @@ def compile(
     Args:
         model: The model whose parameters are trained, except those that `model.freeze` names; each parameter is sampled
             from the seed and its path, or keeps its value if the model is initialized. Or a dict, list or tuple of
-            modules and float arrays, which are parameters; the loss receives the same structure with tensors. A
-            parameter that the loss does not depend on causes an `UnusedParameterWarning`.
+            modules and of float arrays and numbers, which are parameters; the loss receives the same structure with
+            tensors. A parameter that the loss does not depend on causes an `UnusedParameterWarning`.
         loss: Called once, as `loss(model, **inputs)`, with traced tensors; returns a float scalar, or a dict with one
             for each part that is trained, by its name. If it has a parameter `key` that is not in `inputs`, it receives
             `tg.random.fold_in(tg.random.key(seed), step)`, where step starts at 1 and counts micro-batches. It may

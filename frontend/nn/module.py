@@ -44,7 +44,8 @@ class Module:
     the module itself never changes, so one instance serves several programs.
 
     Assigning an array of floats to an attribute, `self.w = np.zeros((3, 4))`, makes a parameter with that initial
-    value; `tg.nn.buffer` holds floats that are not trained. Arrays of integers and booleans are constants.
+    value; `tg.nn.buffer` holds floats that are not trained. Arrays of integers and booleans, and numbers, are
+    constants.
 
     Attributes:
         training: False in the form of `tg.nn.inference(model)`, otherwise True.

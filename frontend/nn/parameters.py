@@ -152,6 +152,11 @@ def is_float_array(value: object) -> bool:
     return "float" in dtype
 
 
+def is_float_number(value: object) -> bool:
+    """Returns whether a value is a float of Python or NumPy: in a tree that is a model, a parameter of no axes."""
+    return isinstance(value, float) or (isinstance(value, np.generic) and "float" in value.dtype.name)
+
+
 def parameter_of(values: object, where: str) -> Parameter:
     """Returns a parameter with an array of floats as its initial value: f16 if the array is, otherwise f32."""
     array = to_numpy(values, where)

@@ -19,7 +19,7 @@ from tensorgrad.nn.module import (
     is_container,
     with_values,
 )
-from tensorgrad.nn.parameters import Buffer, Parameter, is_float_array, parameter_of
+from tensorgrad.nn.parameters import Buffer, Parameter, is_float_array, is_float_number, parameter_of
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
@@ -29,8 +29,8 @@ from tensorgrad.tracing.tensor import Array, Traced
 def declared_model(model: Any) -> Module:
     """Returns a model as `tg.compile` needs it, with everything declared.
 
-    Arrays of floats, and floats, in a dict, list or tuple become parameters with these initial values; an initialized
-    module becomes one whose parameters start from its values.
+    Arrays of floats, and floats of Python and NumPy, in a dict, list or tuple become parameters with these initial
+    values; an initialized module becomes one whose parameters start from its values.
 
     Raises:
         ParameterError: It is not a model.
@@ -49,7 +49,7 @@ def declared_model(model: Any) -> Module:
             if id(node) not in known:
                 known[id(node)] = declared_model(node)
             return known[id(node)]
-        if isinstance(node, float) or is_float_array(node):
+        if is_float_number(node) or is_float_array(node):
             return parameter_of(node, f"{user_line()}: the model")
         if isinstance(node, dict):
             return {key: declared(value) for key, value in node.items()}

@@ -236,6 +236,26 @@ def test_trees_of_arrays_are_models(device: tg.DeviceName) -> None:
         compiled(model=3)
 
 
+@pytest.mark.parametrize(
+    "number", [0.0, np.float16(0), np.float32(0), np.float64(0), np.array(0.0), np.zeros((), "f2")]
+)
+def test_floats_in_a_tree_are_parameters_of_no_axes(number: Any) -> None:
+    x = np.linspace(-1, 1, 16, dtype=np.float32)
+    training = tg.compile(
+        {"w": np.zeros(1, np.float32), "rest": [number, np.int32(7), 7]},
+        loss=lambda p, x: tg.mean((p["w"] * x + p["rest"][0] - 3 * x - 1) ** 2),
+        optimizer=tg.optim.sgd(0.5),
+        inputs={"x": (16,)},
+        device="numpy",
+    )
+    for _ in range(50):
+        training.step(x=x)
+    found = training.parameters()
+    assert found.keys() == {"w", "rest.0"} and float(found["rest.0"]) == pytest.approx(1, abs=1e-2)
+    halves = getattr(number, "dtype", None) == np.float16
+    assert found["rest.0"].dtype == (np.float16 if halves else np.float32) and found["rest.0"].shape == ()
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_another_model_keeps_what_fits(device: tg.DeviceName, caplog: Any) -> None:
     class Net(tg.nn.Module):
