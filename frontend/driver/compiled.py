@@ -213,10 +213,8 @@ class Results:
 
 
 def home_of_results(compilation: Compilation) -> EagerHome | None:
-    """Returns where the results of a program live: its device, or `None` on numpy or if the device may be replaced."""
-    if compilation.device is None or compilation.snapshot_every is not None:
-        return None
-    return home_on(compilation.device)
+    """Returns where the results of a program live: its device, or `None` if that may be replaced."""
+    return None if compilation.snapshot_every is not None else home_on(compilation.device)
 
 
 Key = TypeVar("Key", bound=Hashable)

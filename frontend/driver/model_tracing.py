@@ -15,9 +15,11 @@ from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.elementwise.arithmetic import StopGradientOp
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
-from tensorgrad.nn.module import Module, argument_of, bind, check_attributes, check_bound, check_same, declarations
+from tensorgrad.nn.module import Module, argument_of, bind, declarations
 from tensorgrad.nn.parameters import Parameter
 from tensorgrad.nn.state import Assigning, State
+from tensorgrad.nn.unchanged import check_attributes, check_bound, check_same
+from tensorgrad.nn.weights import Weight
 from tensorgrad.passes.functions import return_of
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.capturing import captured, captured_names
@@ -28,7 +30,7 @@ from tensorgrad.tracing.tensor import Traced
 from tensorgrad.tracing.tracer import as_result, check_function, function_name, trace_call, unique
 
 
-def parameters_of(model: Module, trained: bool) -> dict[str, Parameter]:
+def parameters_of(model: Module, trained: bool) -> dict[str, Parameter | Weight]:
     """Returns the parameters of a model by path.
 
     Raises:
@@ -124,7 +126,7 @@ def trace_model(
     parameters, buffers, declared = model.named_parameters(), model.named_buffers(), declarations(model)
 
     def program(bound: Module, values: list[Traced], tensors: list[Any]) -> Any:
-        assert bound._binding is not None
+        assert bound._binding is not None and bound._binding.origin is not None
         origin, binding = bound._binding.origin, bound._binding.values
         frozen = {path: binding[id(parameters[path])] for path in parameters if path in untrained}
         states = {path: State(value, path, what, assigning, "parameter") for path, value in frozen.items()}

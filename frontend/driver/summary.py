@@ -6,16 +6,14 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tensorgrad.nn.parameters import Buffer, Parameter
+from tensorgrad.nn.weights import Leaf, is_parameter
 from tensorgrad.report.columns import aligned
 from tensorgrad.tracing.dtypes import SHORT
 
 HEADER = ("name", "shape", "dtype", "count", "trained")
 
 
-def table(
-    title: str, declared: Mapping[str, Parameter | Buffer], trained: Collection[str], stats: Mapping[str, Any]
-) -> str:
+def table(title: str, declared: Mapping[str, Leaf], trained: Collection[str], stats: Mapping[str, Any]) -> str:
     """Returns a table of parameters and buffers by path, their totals, and the cost of a step.
 
     Args:
@@ -28,9 +26,9 @@ def table(
     return "\n".join([title, *_ruled([HEADER, *rows]), *_totals(declared, trained), _cost(stats)])
 
 
-def _row(path: str, leaf: Parameter | Buffer, is_trained: bool) -> tuple[str, ...]:
+def _row(path: str, leaf: Leaf, is_trained: bool) -> tuple[str, ...]:
     extents = " x ".join(map(str, leaf.shape)) or "scalar"
-    trained = "buffer" if isinstance(leaf, Buffer) else "yes" if is_trained else "no"
+    trained = "buffer" if not is_parameter(leaf) else "yes" if is_trained else "no"
     return path, extents, SHORT[leaf.dtype], f"{math.prod(leaf.shape):,}", trained
 
 
@@ -40,19 +38,19 @@ def _ruled(rows: Sequence[tuple[str, ...]]) -> list[str]:
     return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
 
 
-def _totals(declared: Mapping[str, Parameter | Buffer], trained: Collection[str]) -> list[str]:
-    parameters = [leaf for leaf in declared.values() if isinstance(leaf, Parameter)]
-    buffers = [leaf for leaf in declared.values() if isinstance(leaf, Buffer)]
+def _totals(declared: Mapping[str, Leaf], trained: Collection[str]) -> list[str]:
+    parameters = [leaf for leaf in declared.values() if is_parameter(leaf)]
+    buffers = [leaf for leaf in declared.values() if not is_parameter(leaf)]
     updated = _count([leaf for path, leaf in declared.items() if path in trained])
     lines = [f"parameters: {_count(parameters):,}, {updated:,} of them trained ({_size(_bytes(parameters))})"]
     return [*lines, f"buffers: {_count(buffers):,} ({_size(_bytes(buffers))})"] if buffers else lines
 
 
-def _count(leaves: Sequence[Parameter | Buffer]) -> int:
+def _count(leaves: Sequence[Leaf]) -> int:
     return sum(math.prod(leaf.shape) for leaf in leaves)
 
 
-def _bytes(leaves: Sequence[Parameter | Buffer]) -> int:
+def _bytes(leaves: Sequence[Leaf]) -> int:
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
 
 

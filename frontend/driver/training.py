@@ -42,7 +42,7 @@ from tensorgrad.driver.summary import table
 from tensorgrad.driver.training_state import Source
 from tensorgrad.driver.web_export import TRAINING, export_programs
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.nn.module import argument_of, with_values
+from tensorgrad.nn.module import argument_of, initialized_copy
 from tensorgrad.nn.state import Assigning
 from tensorgrad.ops import random
 from tensorgrad.optim.parts import Parts, wrt_of
@@ -327,9 +327,13 @@ class Training(ReplayedTraining[Result]):
 
         Returns:
             A module with arrays for parameters and buffers; or the same tree as the model, with arrays.
+
+        Raises:
+            ParameterError: The model's parameters have changed since it was compiled.
         """
+        self._check_model()
         values = self._executable.read(self._declared)
-        return argument_of(with_values(self._model, [Array(values[path]) for path in self._declared]))
+        return argument_of(initialized_copy(self._model, values))
 
     def replace_model(
         self,
@@ -342,10 +346,12 @@ class Training(ReplayedTraining[Result]):
     ) -> Training:
         """Compiles a training that continues from this one with a changed model, or with other parameters frozen.
 
-        Parameters and buffers whose path, shape and dtype match keep their values; others are initialized. With the
-        same optimizer, its state carries over in the same way, as do the step count and the settings; another optimizer
-        starts fresh, as for a second phase of fine-tuning. `replaced` of the result reports what was kept. This
-        training is not changed, and keeps its memory until nothing refers to it.
+        If the model is the one of this training, or shares a parameter with it, parameters and buffers keep their
+        values by identity: layers may have been wrapped, swapped, shared or moved to other paths, and only new ones are
+        initialized, whatever their paths. In an entirely different model, those whose path, shape and dtype match do.
+        With the same optimizer, its state carries over in the same way, as do the step count and the settings; another
+        optimizer starts fresh, as for a second phase of fine-tuning. `replaced` of the result reports what was kept.
+        This training is not changed, and keeps its memory until nothing refers to it.
 
         Args:
             model: The model; by default the current one, as it is now.

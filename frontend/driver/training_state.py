@@ -17,9 +17,11 @@ from tensorgrad.driver.distribution import Distribution
 from tensorgrad.driver.group_state import GroupState, Persistent
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import FrozenWarning, InputError, OptionError, PartialStateWarning
-from tensorgrad.nn.module import Module, check_same, declarations
+from tensorgrad.nn.module import Module, declarations
 from tensorgrad.nn.parameters import drawn
+from tensorgrad.nn.unchanged import check_same
 from tensorgrad.nn.watch import Watch
+from tensorgrad.nn.weights import is_live
 from tensorgrad.ops import random
 from tensorgrad.optim.parts import Losses, Parts
 from tensorgrad.optim.settings import HostSettings
@@ -105,6 +107,7 @@ class TrainingState(Compiled):
         )
         self._model = source.model
         self._declared, self._watch = declarations(source.model), Watch(source.model)
+        self._start = {path: np.array(leaf) for path, leaf in self._declared.items() if is_live(leaf)}
         self._slots = {path: slot_of(path, Spec(p.shape, p.dtype)) for path, p in self._declared.items()}
         self._parameters, self._buffers = (
             {str(path): leaf for path, leaf in leaves.items()}
@@ -209,7 +212,7 @@ class TrainingState(Compiled):
         seed = self._seed if seed is None else seed
         key = random.key(seed)
         zeros = {name: np.zeros_like(value) for name, value in self._executable.read().items()}
-        self._executable.write({**zeros, **drawn(self._declared, key)})
+        self._executable.write({**zeros, **drawn(self._declared, key), **self._start})
         self._seed, self._key = seed, None if self._key is None else key
         self._settings.reset()
         self._set_place(0, 0)
@@ -380,19 +383,32 @@ class TrainingState(Compiled):
         return checkpoints.of_training(checkpoints.read_checkpoint(path)[0])
 
     def _take(self, other: TrainingState, parts: Sequence[str]) -> None:
-        """Takes the values of another training's state that match by name, shape and dtype."""
-        own, found = self.state_dict(), other.state_dict(parts)
-        fitting = {
-            name: value
-            for name, value in found.items()
-            if name in own and (own[name].shape, own[name].dtype) == (value.shape, value.dtype)
-        }
+        """Takes the values of another training's state that belong to the same parameters, in shape and dtype too."""
+        own, found, sources = self.state_dict(), other.state_dict(parts), self._sources(other)
+        fitting: dict[str, np.ndarray] = {}
+        for name, value in own.items():
+            prefix, slash, path = name.rpartition("/")
+            source = f"{prefix}{slash}{sources.get(path, '')}" if path in self._declared else name
+            if source in found and (found[source].shape, found[source].dtype) == (value.shape, value.dtype):
+                fitting[name] = found[source]
         self.load_state_dict(fitting, strict=False, parts=parts)
+        used = {sources[path] for path in self._declared if path in fitting}
         self.replaced = Replaced(
             tuple(path for path in self._declared if path in fitting),
             tuple(path for path in self._declared if path not in fitting),
-            tuple(path for path in other._declared if path not in fitting),
+            tuple(path for path in other._declared if path not in used),
         )
+
+    def _sources(self, other: TrainingState) -> dict[str, str]:
+        """Returns the path in another training of each parameter and buffer.
+
+        In a model that was changed they are the same objects, wherever they have moved; in another model, they have the
+        same paths.
+        """
+        before = {id(leaf): path for path, leaf in other._declared.items()}
+        moved = {path: before[id(leaf)] for path, leaf in self._declared.items() if id(leaf) in before}
+        is_changed = moved or self._model is other._model
+        return moved if is_changed else {path: path for path in self._declared if path in other._declared}
 
     def _next(self) -> tuple[Executable, Compilation]:
         """Returns the executable and compilation that the next call of `step` runs."""

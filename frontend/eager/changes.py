@@ -16,7 +16,7 @@ from tensorgrad.eager.tape import Edge, Leaf, Node, Operand
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Storage, Value, value_of
 from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError
-from tensorgrad.ops.index import Changes as At
+from tensorgrad.ops.changes import Changes as At
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
 from tensorgrad.ops.shape import reshape
 from tensorgrad.tracing.dtypes import SHORT, is_float, promote

@@ -210,7 +210,8 @@ class EagerHome(ChangingHome):
 
     def output(self, source: OutputHandle | NumpyArray) -> Array:
         """Returns the output of a program on this device as a tensor."""
-        return self.wrap(Value(kind_of(source.shape, source.dtype), source), None)
+        values = read_only(source) if isinstance(source, np.ndarray) else source
+        return self.wrap(Value(kind_of(source.shape, source.dtype), values), None)
 
     def made(self, array: NumpyArray, what: str = "tensor") -> Array:
         """Returns a new tensor that takes over an array and its memory.

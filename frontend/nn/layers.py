@@ -15,7 +15,8 @@ from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.nn.checks import drop_rate, listed, number_between, positive, trailing
 from tensorgrad.nn.initializers import Initializer, normal, uniform
 from tensorgrad.nn.module import Module
-from tensorgrad.nn.parameters import Init, Parameter, as_initializer, param
+from tensorgrad.nn.parameters import Init, as_initializer, param
+from tensorgrad.nn.weights import is_parameter
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.surface.calls import public
@@ -62,7 +63,7 @@ class Linear(Module):
 
     def __setattr__(self, name: str, value: object) -> None:
         before = vars(self).get(name)
-        if name == "weight" and isinstance(before, Parameter) and isinstance(value, Parameter):
+        if name == "weight" and is_parameter(before) and is_parameter(value):
             _check_tied(before.shape, value.shape)
         super().__setattr__(name, value)
 

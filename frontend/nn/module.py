@@ -7,7 +7,6 @@ import difflib
 import fnmatch
 import functools
 import math
-import numbers
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +15,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.errors import ArgumentError, ParameterError
+from tensorgrad.errors import ArgumentError, InputError, OptionError, ParameterError, TraceError
 from tensorgrad.nn.description import Entry
 from tensorgrad.nn.parameters import Buffer, Parameter, drawn, is_float_array, parameter_of
-from tensorgrad.nn.state import Held, Kept, State
+from tensorgrad.nn.state import State
+from tensorgrad.nn.weights import BUFFERS, PARAMETERS, Held, Kept, Leaf, Weight, described_leaf, is_leaf, is_parameter
 from tensorgrad.ops import random
 from tensorgrad.runtime.backend import ArraySlot, check_inputs
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import calling, current_call, user_line
-from tensorgrad.tracing.tensor import Array, Traced
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import current_trace
 from tensorgrad.tracing.trees import Rebuild
 
@@ -66,8 +66,8 @@ class Module:
 
     def __setattr__(self, name: str, value: object) -> None:
         if self._binding is not None and name in vars(self):
-            _check_replaceable(self, name)
-        if self._binding is None and is_float_array(value):
+            _check_replaceable(self, name, value)
+        if self._binding is None and is_float_array(value) and not is_leaf(value):
             value = parameter_of(value, f"{user_line()}: {type(self).__name__}.{name}")
         object.__setattr__(self, name, value)
 
@@ -93,7 +93,7 @@ class Module:
         Raises:
             ParameterError: Two of them have the same path.
         """
-        return {Path(path): parameter for path, parameter in self._named(Parameter).items()}
+        return {Path(path): parameter for path, parameter in self._named(PARAMETERS).items()}
 
     def parameters(self) -> list[Any]:
         """Returns the values of `named_parameters()`."""
@@ -105,7 +105,7 @@ class Module:
         Raises:
             ParameterError: Two of them, or of the parameters, have the same path.
         """
-        return {Path(path): buffer for path, buffer in self._named(Buffer).items()}
+        return {Path(path): buffer for path, buffer in self._named(BUFFERS).items()}
 
     def buffers(self) -> list[Any]:
         """Returns the values of `named_buffers()`."""
@@ -126,12 +126,13 @@ class Module:
             parameter.zero_grad()
 
     def _opened(self) -> tuple[Module, dict[int, Any] | None]:
-        """Returns the declared module, and the values that it is bound to, if any."""
-        return (self, None) if self._binding is None else (self._binding.origin, self._binding.values)
+        """Returns the module whose leaves declare parameters and buffers, and the values bound to them, if any."""
+        binding = self._binding
+        return (self, None) if binding is None or binding.origin is None else (binding.origin, binding.values)
 
-    def _named(self, kind: type) -> dict[str, Any]:
+    def _named(self, kinds: tuple[type, ...]) -> dict[str, Any]:
         origin, values = self._opened()
-        found: dict[str, Any] = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kind)}
+        found: dict[str, Any] = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kinds)}
         return found if values is None else {path: values.get(id(leaf), leaf) for path, leaf in found.items()}
 
     def initialized(
@@ -143,38 +144,56 @@ class Module:
         `tg.optim.Adam(model.parameters())`; frozen ones don't. Its buffers are updated when it is called, as in a
         training.
 
-        `tg.compile` accepts it too, and starts from its values; each call has its own parameters. It is a pytree of its
-        parameters for `tg.grad` and the other transformations. Without a device its buffers never change: layers that
-        would update them, such as batch norm, have to be called as `tg.nn.inference(model)`.
+        It is a model of its own, which can be changed: a layer keeps its values wherever it is moved, `model.q =
+        LoRA(model.q)`. New layers have no values yet; called again, on the result, this initializes only them. What is
+        left out or shared is so by identity. `tg.compile` accepts it too, and starts from its values. It is a pytree of
+        its parameters for `tg.grad` and the other transformations. Without a device its buffers never change: layers
+        that would update them, such as batch norm, have to be called as `tg.nn.inference(model)`.
 
         Args:
-            seed: The seed from which parameters and buffers are sampled, each with its path, as `tg.compile` does.
-            values: Arrays by path to use instead, such as `training.state_dict(parts="model")`.
+            seed: The seed from which parameters and buffers without values are sampled, each with its path, as
+                `tg.compile` does.
+            values: Arrays by path to use instead, such as `training.state_dict(parts="model")`. If there are tensors
+                computed in a trace, or that require gradients, among them, the result is the model as a function of
+                these, through which derivatives propagate; it can be called, but not changed.
             device: The device of parameters and buffers, as for `tg.tensor`; `None` makes constants.
 
         Raises:
             InputError: A name among the values is unknown, or a shape or dtype differs.
             OptionError: The seed is not an integer, or there is no such device.
+            TraceError: The seed is a traced tensor.
         """
-
         origin, present = self._opened()
         declared = declarations(origin)
-        if present is None:
-            arrays = drawn(declared, random.key(seed))
-        else:
-            arrays = {path: np.asarray(present[id(leaf)]) for path, leaf in declared.items()}
+        start: dict[str, Any] = {path: (present or {}).get(id(leaf), leaf) for path, leaf in declared.items()}
         slots = {path: ArraySlot(path, leaf.shape, SHORT[leaf.dtype]) for path, leaf in declared.items()}
-        given = check_inputs(slots, values or {}, what="parameter", partial=True)
-        found = {path: np.array(given.get(path, arrays[path])) for path in declared}
-        if device is None:
-            return with_values(origin, [Array(array) for array in found.values()])
-        return with_values(origin, [_on_device(leaf, found[path], device) for path, leaf in declared.items()])
+        computed = {path: value for path, value in (values or {}).items() if _is_computed(value)}
+        absent = {
+            path: np.broadcast_to(np.zeros((), declared[path].dtype), declared[path].shape)
+            for path in computed
+            if path in declared
+        }
+        start.update(check_inputs(slots, {**(values or {}), **absent}, what="parameter", partial=True))
+        start.update(_checked_computed(declared, computed, device))
+        new = {path: leaf for path, leaf in start.items() if isinstance(leaf, Parameter | Buffer)}
+        if new and isinstance(seed, Traced):
+            raise TraceError(
+                f"{user_line()}: initialized: the seed is a traced tensor, but values are sampled on the host: make "
+                "the models outside of the trace, and tg.stack their parameters"
+            )
+        start.update(drawn(new, random.key(seed)))
+        if any(_is_computed(value) for path, value in start.items() if path in computed or isinstance(value, Traced)):
+            return with_values(
+                origin, [value if isinstance(value, Tensor) else Array(value) for value in start.values()]
+            )
+        return initialized_copy(origin, start, device)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
         """Returns a separate model; immutable values are shared."""
-        if self._binding is not None:
-            values = {place: copy.deepcopy(value, memo) for place, value in self._binding.values.items()}
-            memo[id(self)] = clone = bind(self._binding.origin, values, self._binding.path)
+        binding = self._binding
+        if binding is not None and binding.origin is not None:
+            values = {place: copy.deepcopy(value, memo) for place, value in binding.values.items()}
+            memo[id(self)] = clone = bind(binding.origin, values, binding.path)
             return clone
         clone = memo[id(self)] = object.__new__(type(self))
         vars(clone).update({name: copy.deepcopy(value, memo) for name, value in vars(self).items()})
@@ -191,7 +210,7 @@ class Module:
                 Nothing is changed then.
         """
         for parameter in self._matching("freeze", patterns):
-            parameter.trainable = False
+            parameter.requires_grad_(False)
 
     def trainable(self, *patterns: str) -> None:
         """Undoes `freeze`: programs compiled from now on train these parameters again.
@@ -204,13 +223,12 @@ class Module:
                 Nothing is changed then.
         """
         for parameter in self._matching("trainable", patterns):
-            parameter.trainable = True
+            parameter.requires_grad_(True)
 
-    def _matching(self, what: str, patterns: Sequence[str]) -> list[Parameter]:
-
-        if self._binding is not None:
+    def _matching(self, what: str, patterns: Sequence[str]) -> list[Parameter | Weight]:
+        if self._opened()[1] is not None:
             raise ParameterError(f"{user_line()}: {what}: what is traced can't change which parameters are trained")
-        parameters = self._named(Parameter)
+        parameters = self._named(PARAMETERS)
         for pattern in patterns:
             if not isinstance(pattern, str) or not fnmatch.filter(parameters, pattern):
                 near = difflib.get_close_matches(str(pattern), parameters, cutoff=0) or ["none"]
@@ -227,7 +245,7 @@ class Module:
     def tree_children(self) -> tuple[list[Any], Rebuild]:
         """Returns the parameters, or their values, as leaves, and a function that binds others."""
         origin, values = self._opened()
-        parameters = list(origin._named(Parameter).values())
+        parameters = list(origin._named(PARAMETERS).values())
         leaves = parameters if values is None else [values[id(parameter)] for parameter in parameters]
         path = "" if self._binding is None else self._binding.path
 
@@ -238,7 +256,7 @@ class Module:
 
     def tree_names(self) -> list[str]:
         """Returns the paths of the leaves."""
-        return list(self._opened()[0]._named(Parameter))
+        return list(self._opened()[0]._named(PARAMETERS))
 
     def __repr__(self) -> str:
         return described(self._opened()[0]).text()
@@ -253,22 +271,64 @@ class Binding:
     """The binding of a module to values.
 
     Attributes:
-        origin: The declared module.
-        values: The values of parameters and buffers, by their identity.
+        origin: The module that declares them; `None` in an initialized model, whose leaves are values themselves.
+        values: The values of parameters and buffers, by the identity of their declarations.
         path: The path of the module in the model; empty for the model itself.
     """
 
-    origin: Module
+    origin: Module | None
     values: dict[int, Any]
     path: str
 
 
-def _on_device(leaf: Parameter | Buffer, values: np.ndarray, device: DeviceName) -> Array:
-    """Returns the tensor for a parameter or buffer on a device."""
-    trained = isinstance(leaf, Parameter) and leaf.trainable
-    made = tg.tensor(values, leaf.dtype, device=device, requires_grad=trained)
-    assert isinstance(made, Array)
-    return made
+def _is_computed(value: object) -> bool:
+    """Returns whether a value is a tensor of a trace, or one that derivatives propagate through."""
+    return isinstance(value, Traced) or (isinstance(value, Array) and value.requires_grad)
+
+
+def _checked_computed(
+    declared: Mapping[str, Leaf], values: Mapping[str, Any], device: DeviceName | None
+) -> Mapping[str, Any]:
+    """Returns computed values, after checking that they have the declared shapes and dtypes.
+
+    Raises:
+        InputError: A shape or dtype differs.
+        OptionError: They are to be copied to a device.
+    """
+    if values and device is not None:
+        raise OptionError(f"{user_line()}: initialized: values that are computed in a trace can't go to {device!r}")
+    for path, value in values.items():
+        wanted = declared[path]
+        if (value.shape, value.dtype) != (wanted.shape, wanted.dtype):
+            raise InputError(
+                f"{user_line()}: initialized: parameter {path!r} is {SHORT[wanted.dtype]}{list(wanted.shape)}, the "
+                f"value {SHORT[value.dtype]}{list(value.shape)}"
+            )
+    return values
+
+
+def initialized_copy(origin: Module, values: Mapping[str, Any], device: DeviceName | None = None) -> Module:
+    """Returns a separate copy of a model whose leaves are these values.
+
+    Args:
+        origin: The model.
+        values: An array for each parameter and buffer, by path.
+        device: The device of the copy; `None` makes constants.
+    """
+    leaves: dict[int, Leaf] = {}
+    for path, leaf in declarations(origin).items():
+        array = np.array(values[path])
+        value = Array(array) if device is None else tg.tensor(array, leaf.dtype, device=device)
+        assert isinstance(value, Array)
+        if is_parameter(leaf):
+            leaves[id(leaf)] = Weight.trained(value, leaf.trainable)
+        else:
+            leaves[id(leaf)] = Held.of_path(value, path) if value.live is None else Kept.of(value)
+
+    def made(clone: Module, node: Module, path: str) -> None:
+        vars(clone)["_binding"] = Binding(None, {}, path)
+
+    return copied_tree(origin, lambda leaf: leaves[id(leaf)], made)
 
 
 def _located(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -323,19 +383,22 @@ def argument_of(model: Module) -> Any:
     return vars(model)["tree"] if isinstance(model, Tree) else model
 
 
-def _check_replaceable(module: Module, name: str) -> None:
-    """Checks that a module is not initialized: those are immutable.
+def _check_replaceable(module: Module, name: str, value: object) -> None:
+    """Checks that an attribute of a module with values may be set: values are not lost, nor mistaken for others.
 
     Raises:
-        ParameterError: It is initialized.
+        ParameterError: It may not.
     """
-
-    assert module._binding is not None
-    if any(isinstance(value, Array) for value in module._binding.values.values()):
-        raise ParameterError(
-            f"{user_line()}: {type(module).__name__}.{name} is set in an initialized model, which stays as it is: "
-            "initialized(values={path: array}) gives one with other values; all else is set in the declared model"
-        )
+    binding, title = module._binding, f"{user_line()}: {type(module).__name__}.{name} is set in"
+    assert binding is not None
+    if binding.origin is None:
+        if is_leaf(vars(module)[name]) and not (value is None or is_leaf(value) or isinstance(value, Module)):
+            raise ParameterError(
+                f"{title} an initialized model, where it is an array: initialized(values={{path: array}}) gives a "
+                "model with other values; on a device, copy_(array) changes this one"
+            )
+    elif any(isinstance(value, Array) for value in binding.values.values()):
+        raise ParameterError(f"{title} a model that a function returned: initialized() makes one that can be changed")
 
 
 def is_container(value: object) -> bool:
@@ -362,18 +425,17 @@ def described(model: Module) -> Entry:
     empty: set[int] = set()
 
     def visit(name: str, path: str, node: Any) -> Entry | None:
-        is_leaf = isinstance(node, Parameter | Buffer)
-        kind = type(node).__name__ if isinstance(node, Module) else repr(node) if is_leaf else ""
+        kind = type(node).__name__ if isinstance(node, Module) else described_leaf(node) if is_leaf(node) else ""
         entry = Entry(": ".join(part for part in (name, kind) if part), isinstance(node, Module))
         if id(node) in seen:
             entry.shared = seen[id(node)]
             return None if id(node) in empty else entry
         seen[id(node)] = path
-        if is_leaf:
-            entry.count = math.prod(node.shape) if isinstance(node, Parameter) else 0
+        if is_leaf(node):
+            entry.count = math.prod(node.shape) if is_parameter(node) else 0
             return entry
         for key, value in entries(node):
-            if isinstance(value, Parameter | Buffer) or is_container(value):
+            if is_leaf(value) or is_container(value):
                 child = visit(key, f"{path}.{key}" if path else key, value)
                 entry.children += [] if child is None else [child]
         entry.count = sum(child.count for child in entry.children)
@@ -389,22 +451,25 @@ def described(model: Module) -> Entry:
     return root
 
 
-def walk(root: Module, is_leaf: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
+def walk(root: Module, is_end: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
     """Yields the leaves of a module tree with their paths, each object once, in order of assignment."""
-    return _walk("", root, is_leaf, set())
+    return _walk("", root, is_end, set())
 
 
 # Not a nested function: a recursive closure is a reference cycle, left to the garbage collector on every step.
-def _walk(path: str, node: Any, is_leaf: Callable[[Any], bool], seen: set[int]) -> Iterator[tuple[str, Any]]:
-    if id(node) in seen:
+def _walk(
+    path: str, node: Any, is_end: Callable[[Any], bool], seen: set[int], has_values: bool = False
+) -> Iterator[tuple[str, Any]]:
+    if id(node) in seen or (has_values and is_float_array(node) and not is_leaf(node)):  # a result that a module kept
         return
-    if is_leaf(node):
+    if is_end(node):
         seen.add(id(node))
         yield path, node
     elif is_container(node):
         seen.add(id(node))
+        has_values = node._binding is not None if isinstance(node, Module) else has_values
         for name, value in entries(node):
-            yield from _walk(f"{path}.{name}" if path else name, value, is_leaf, seen)
+            yield from _walk(f"{path}.{name}" if path else name, value, is_end, seen, has_values)
 
 
 def first_path(root: Module, path: str) -> str:
@@ -433,16 +498,16 @@ def _containers(path: str, node: Any, seen: set[int]) -> Iterator[tuple[str, Any
             yield from _containers(f"{path}.{name}" if path else name, value, seen)
 
 
-def declarations(root: Module) -> dict[str, Parameter | Buffer]:
-    """Returns the declared parameters and buffers of a module tree by path, each once, in the order of assignment.
+def declarations(root: Module) -> dict[str, Leaf]:
+    """Returns the parameters and buffers of a module tree by path, each once, in the order of assignment.
 
     Raises:
         ParameterError: Two of them have the same path; or a list, tuple or dict contains an array of floats, which
             could be meant as a parameter or as a constant.
     """
-    found: dict[str, Parameter | Buffer] = {}
-    for path, leaf in walk(root, lambda value: isinstance(value, Parameter | Buffer) or is_float_array(value)):
-        if not isinstance(leaf, Parameter | Buffer):
+    found: dict[str, Leaf] = {}
+    for path, leaf in walk(root, lambda value: is_leaf(value) or is_float_array(value)):
+        if not is_leaf(leaf):
             raise ParameterError(
                 f"{path!r} is an array in a container: declare it by tg.nn.param(array.shape, init=array) if it is to "
                 "be trained, else by tg.nn.buffer(array.shape, init=array)"
@@ -466,7 +531,7 @@ def bind(root: Module, values: Mapping[int, Any], path: str = "") -> Module:
     binding = dict(values)
 
     def leaf(node: Any) -> Any:
-        return binding[id(node)] if isinstance(node, Parameter) else binding.get(id(node), node)
+        return binding[id(node)] if is_parameter(node) else binding.get(id(node), node)
 
     def made(clone: Module, node: Module, within: str) -> None:
         vars(clone)["_binding"] = Binding(node, binding, ".".join(part for part in (path, within) if part))
@@ -482,10 +547,10 @@ def with_values(origin: Module, values: Sequence[Any]) -> Module:
     found: dict[int, Any] = {}
     for (path, leaf), value in zip(declarations(origin).items(), values, strict=True):
         held = value
-        if isinstance(leaf, Buffer) and isinstance(value, Traced):
+        if not is_parameter(leaf) and isinstance(value, Traced):
             held = State(value, path, value.trace.name, "refused")
-        elif isinstance(leaf, Buffer) and isinstance(value, Array):
-            held = Held(value, path) if value.live is None else Kept.of(value)
+        elif not is_parameter(leaf) and isinstance(value, Array) and not is_leaf(value):
+            held = Held.of_path(value, path) if value.live is None else Kept.of(value)
         found[id(leaf)] = held
     return bind(origin, found)
 
@@ -507,16 +572,19 @@ def inference(model: T) -> T:
     """
     if not isinstance(model, Module):
         raise ParameterError(f"{user_line()}: inference: the model must be a tg.nn.Module, not {type(model).__name__}")
-    origin = model._opened()[0]
+    origin, values = model._opened()
 
     def made(clone: Module, node: Module, path: str) -> None:
         if isinstance(node.training, bool):  # not a parameter of that name
             vars(clone)["training"] = False
         if hasattr(type(node), "inference_call"):
             clone.__class__ = _inference_form(type(node))
+        if node._binding is not None:
+            vars(clone)["_binding"] = node._binding
 
     copied = copied_tree(origin, lambda node: node, made)
-    return cast(T, copied if model._binding is None else bind(copied, model._binding.values, model._binding.path))
+    binding = model._binding
+    return cast(T, copied if values is None or binding is None else bind(copied, values, binding.path))
 
 
 @functools.cache
@@ -536,7 +604,7 @@ def copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module
     copies: dict[int, Any] = {}
 
     def visit(node: Any, path: str) -> Any:
-        if isinstance(node, Parameter | Buffer):
+        if is_leaf(node):
             return leaf(node)
         if not is_container(node):
             return node
@@ -564,71 +632,3 @@ def copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module
                 clone[key] = visit(value, within + name)
 
     return visit(root, "")
-
-
-def check_bound(bound: Module, where: str) -> None:
-    """Checks that the parameters and buffers of a bound tree are still where they were bound.
-
-    Raises:
-        ParameterError: The traced function has replaced, moved, added or removed one.
-    """
-    assert bound._binding is not None
-    origin, values = bound._opened()
-    assert values is not None
-    expected = {path: values.get(id(declared), declared) for path, declared in declarations(origin).items()}
-    ids = {id(value) for value in values.values()}
-    found = dict(walk(bound, lambda value: isinstance(value, Parameter | Buffer) or id(value) in ids))
-    check_same(expected, found, where)
-
-
-def check_attributes(bound: Module, where: str) -> None:
-    """Checks that no tensor or number was assigned to an attribute of the declared module.
-
-    It would be lost with the copy, although the code looks as if it were kept from step to step.
-
-    Raises:
-        ParameterError: One was; names the attributes.
-    """
-
-    assert bound._binding is not None
-    origin, values = bound._opened()
-    assert values is not None
-    declared = {id(value) for value in values.values()}
-    lost: list[str] = []
-    seen: set[int] = set()
-
-    def visit(path: str, node: Any, origin: Any) -> None:
-        if id(node) in seen or not is_container(node) or type(node) is not type(origin):
-            return
-        seen.add(id(node))
-        before = dict(entries(origin))
-        for name, value in entries(node):
-            there = f"{path}.{name}" if path else name
-            is_new = name in before and value is not before[name] and id(value) not in declared
-            if is_new and isinstance(node, Module) and isinstance(value, Traced | numbers.Number):
-                lost.append(there)
-            elif name in before:
-                visit(there, value, before[name])
-
-    visit("", bound, origin)
-    if lost:
-        raise ParameterError(
-            f"{where} sets {', '.join(lost)} of the copy that it is given, where it is lost: tg.nn.buffer and assign "
-            "keep a value from step to step, and tg.capture shows one"
-        )
-
-
-def check_same(expected: Mapping[str, object], found: Mapping[str, object], where: str) -> None:
-    """Checks that two trees have the same parameters at the same paths.
-
-    Raises:
-        ParameterError: They don't; lists the paths.
-    """
-    changes = {
-        "added": [path for path in found if path not in expected],
-        "removed": [path for path in expected if path not in found],
-        "replaced": [path for path in expected if path in found and found[path] is not expected[path]],
-    }
-    if any(changes.values()):
-        listed = "; ".join(f"{kind} {', '.join(paths)}" for kind, paths in changes.items() if paths)
-        raise ParameterError(f"{where}: {listed}")

@@ -6,7 +6,7 @@ import numbers
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -37,6 +37,20 @@ class Parameter(Declared):
     dtype: DType
     initializer: Initializer
     trainable: bool = True
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether it is trained, under PyTorch's name; it can be set."""
+        return self.trainable
+
+    @requires_grad.setter
+    def requires_grad(self, required: bool) -> None:
+        self.trainable = bool(required)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Parameter:
+        """Sets whether it is trained; returns it."""
+        self.requires_grad = requires_grad
+        return self
 
     def __repr__(self) -> str:
         return f"{SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]{'' if self.trainable else ' frozen'}"
@@ -165,7 +179,26 @@ def parameter_of(values: object, where: str) -> Parameter:
     return Parameter(array.shape, dtype, as_initializer(array, array.shape))
 
 
-def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict[str, np.ndarray]:
+class Sampled(Protocol):
+    """What has an initial value: a declaration, or a leaf of an initialized model."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        ...
+
+    @property
+    def dtype(self) -> DType:
+        """The numpy dtype of the elements."""
+        ...
+
+    @property
+    def initializer(self) -> Initializer:
+        """Samples the values from a key."""
+        ...
+
+
+def drawn(parameters: Mapping[str, Sampled], key: random.Key) -> dict[str, np.ndarray]:
     """Returns the initial values of parameters and buffers; each depends only on the key and its path.
 
     Raises:
@@ -174,13 +207,13 @@ def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict
     return dict(drawing(parameters, key))
 
 
-def drawing(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> Iterator[tuple[str, np.ndarray]]:
+def drawing(parameters: Mapping[str, Sampled], key: random.Key) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the path and the initial value of parameters and buffers, one at a time; see `drawn`."""
     for path, parameter in parameters.items():
         yield path, _draw(path, parameter, key)
 
 
-def _draw(path: str, parameter: Parameter | Buffer, key: random.Key) -> np.ndarray:
+def _draw(path: str, parameter: Sampled, key: random.Key) -> np.ndarray:
     drawn = parameter.initializer(random.fold_in(key, zlib.crc32(path.encode())), parameter.shape, parameter.dtype)
     values = np.asarray(drawn)
     if values.shape != parameter.shape or values.dtype != parameter.dtype:

@@ -28,7 +28,7 @@ from tensorgrad.errors import InputError, OptionError, TensorgradError
 from tensorgrad.nn.attention import MultiHeadAttention
 from tensorgrad.nn.layers import Linear
 from tensorgrad.nn.module import Module, declarations, entries, is_container
-from tensorgrad.nn.parameters import Buffer, Parameter
+from tensorgrad.nn.weights import Leaf, is_leaf, is_parameter
 from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.tracing.arrays import as_numpy, slot_of
 from tensorgrad.tracing.dtypes import Spec
@@ -74,7 +74,7 @@ class _Tensor:
     """One of PyTorch's tensors, by its full name; its parts are declared parameters."""
 
     name: str
-    parts: tuple[Parameter | Buffer, ...]
+    parts: tuple[Leaf, ...]
     transposed: bool
 
     @property
@@ -205,7 +205,7 @@ def _mistake(message: str, kind: type[TensorgradError] = InputError) -> Tensorgr
     return kind(f"{user_line()}: {message}")
 
 
-def _checked(parameters: Mapping[str, Parameter | Buffer], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _checked(parameters: Mapping[str, Leaf], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns values in the parameters' shapes and dtypes."""
 
     slots = {path: slot_of(path, Spec(found.shape, found.dtype)) for path, found in parameters.items()}
@@ -251,9 +251,7 @@ def _renamed(name: str, names: Mapping[str, str]) -> str:
     return (names[longest] + name[len(longest) :]).removeprefix(".")
 
 
-def _visited(
-    path: str, node: Any, above: tuple[int, ...]
-) -> Iterator[tuple[str, Stored, tuple[Parameter | Buffer, ...]]]:
+def _visited(path: str, node: Any, above: tuple[int, ...]) -> Iterator[tuple[str, Stored, tuple[Leaf, ...]]]:
     """Yields a node's PyTorch tensors, with the path of the module and the parts; shared nodes each time."""
     if id(node) in above:
         return
@@ -262,12 +260,12 @@ def _visited(
     for stored in rule(node) if rule is not None else ():
         parts = tuple(_part(node, name) for name in stored.parts)
         taken.update(name.partition(".")[0] for name in stored.parts)
-        if all(isinstance(part, Parameter) for part in parts):
+        if all(is_parameter(part) for part in parts):
             yield path, stored, parts
     for name, value in entries(node):
         if name in taken:
             continue
-        if isinstance(value, Parameter | Buffer):
+        if is_leaf(value):
             yield path, Stored(name, (name,)), (value,)
         elif is_container(value):
             yield from _visited(f"{path}.{name}" if path else name, value, (*above, id(node)))

@@ -12,68 +12,12 @@ from tensorgrad.ops.elementwise.arithmetic import stop_gradient
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
-from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tensor import Array, Traced
 from tensorgrad.tracing.tracer import check_usable, current_trace, value_in
 
 Assigning: TypeAlias = Literal["kept", "dropped", "refused"]
 """What happens to assignments in a traced function: a step keeps them, an inspection drops them, and an attached
 function refuses them."""
-
-
-class Held(Array):
-    """A buffer of an initialized model: an immutable array."""
-
-    __slots__ = ("_path",)
-
-    def __init__(self, values: Array, path: str):
-        super().__init__(np.asarray(values))
-        self._path = path
-
-    def assign(self, value: Any) -> None:
-        """Raises, since buffers can only be assigned to in the loss of `tg.compile`.
-
-        Raises:
-            ParameterError: Always: an initialized model is immutable.
-        """
-        raise ParameterError(
-            f"{user_line()}: assign: buffer {self._path!r} is that of an initialized model, which stays as it is: only "
-            "the loss of tg.compile changes buffers; the form of a model that changes none is tg.nn.inference(model)"
-        )
-
-
-class Kept(Array):
-    """A buffer of a model on a device: an eager tensor, which the model assigns to."""
-
-    __slots__ = ()
-
-    @classmethod
-    def of(cls, values: Array) -> Kept:
-        """Returns a tensor as a buffer."""
-        assert values.live is not None
-        found = cls.eager(values.live.value, values.live.home)
-        assert isinstance(found, Kept)
-        return found
-
-    def assign(self, value: Any) -> None:
-        """Sets it to a value; derivatives don't propagate through it.
-
-        Args:
-            value: A tensor of the same shape and dtype, or a fill value.
-
-        Raises:
-            ShapeError: The value has a different shape.
-            DTypeError: It has a different dtype.
-        """
-        new = value if isinstance(value, Real) else stop_gradient(as_tensor(value))
-        if isinstance(new, Tensor):
-            if new.shape != self.shape:
-                raise ShapeError(f"{user_line()}: assign: the buffer has shape {self.shape}, the value {new.shape}")
-            if new.dtype != self.dtype:
-                raise DTypeError(
-                    f"{user_line()}: assign: the buffer is {SHORT[self.dtype]}, the value {SHORT[new.dtype]}; tg.cast "
-                    "converts it"
-                )
-        self.copy_(new)
 
 
 class State(Traced):

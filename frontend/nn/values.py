@@ -12,14 +12,14 @@ from tensorgrad.errors import ParameterError
 from tensorgrad.nn.module import (
     Module,
     Tree,
-    check_bound,
-    copied_tree,
     declarations,
     entries,
     is_container,
     with_values,
 )
-from tensorgrad.nn.parameters import Buffer, Parameter, is_float_array, is_float_number, parameter_of
+from tensorgrad.nn.parameters import is_float_array, is_float_number, parameter_of
+from tensorgrad.nn.unchanged import check_bound
+from tensorgrad.nn.weights import is_leaf
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
@@ -36,7 +36,7 @@ def declared_model(model: Any) -> Module:
         ParameterError: It is not a model.
     """
     if isinstance(model, Module):
-        return model if model._binding is None else _declared_again(model)
+        return _with_own_values(model)
     if not isinstance(model, dict | list | tuple):
         raise ParameterError(
             f"{user_line()}: the model must be a tg.nn.Module, or a dict, list or tuple of arrays and modules, not "
@@ -49,6 +49,8 @@ def declared_model(model: Any) -> Module:
             if id(node) not in known:
                 known[id(node)] = declared_model(node)
             return known[id(node)]
+        if is_leaf(node):
+            return node
         if is_float_number(node) or is_float_array(node):
             return parameter_of(node, f"{user_line()}: the model")
         if isinstance(node, dict):
@@ -62,23 +64,14 @@ def declared_model(model: Any) -> Module:
     return Tree(declared(model))
 
 
-def _declared_again(model: Module) -> Module:
-    """Returns a declared model that starts from the values of an initialized one."""
+def _with_own_values(model: Module) -> Module:
+    """Returns a module whose leaves declare its parameters: the module itself, or one that starts from its values."""
+    if model._opened()[1] is None:
+        return model
     assert model._binding is not None
-    origin, values = model._binding.origin, model._binding.values
-    if any(isinstance(value, Traced) for value in values.values()):
+    if any(isinstance(value, Traced) for value in model._binding.values.values()):
         raise ParameterError(f"{user_line()}: the model is one that a traced function was given; give the declared one")
-    known: dict[int, Parameter | Buffer] = {}
-
-    def leaf(node: Parameter | Buffer) -> Parameter | Buffer:
-        if id(node) not in known:
-            array = np.asarray(values[id(node)])
-            start: Any = lambda key, shape, dtype: array  # noqa: E731
-            trainable = {"trainable": node.trainable} if isinstance(node, Parameter) else {}
-            known[id(node)] = type(node)(node.shape, node.dtype, start, **trainable)
-        return known[id(node)]
-
-    return copied_tree(origin, leaf, lambda clone, node, path: None)
+    return model.initialized()
 
 
 @dataclass
@@ -166,7 +159,7 @@ def _fixed(node: Any, seen: dict[int, int]) -> Hashable:
     """Returns the structure of a module tree, without the values of its parameters, for comparison."""
     if id(node) in seen:
         return seen[id(node)]
-    if isinstance(node, Parameter | Buffer):
+    if is_leaf(node):
         seen[id(node)] = len(seen)
         return type(node), node.shape, node.dtype.str
     if is_container(node):

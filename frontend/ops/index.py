@@ -7,19 +7,16 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.dialects.tg import index as index_ops
-from tensorgrad.dialects.tg import shape
-from tensorgrad.dialects.tg.base import integer, ints
+from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
-from tensorgrad.ops.elementwise.arithmetic import equal, where
-from tensorgrad.ops.joining import concat, narrow, pad
-from tensorgrad.ops.keys import Selection, by_rows, index, selection
+from tensorgrad.ops.elementwise.arithmetic import equal
+from tensorgrad.ops.joining import narrow, pad
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast, in_dtype
 from tensorgrad.ops.shape import (
     arange,
     as_indices,
     counted_from_front,
     expand_dims,
-    full,
     normalized_axis,
     note_range,
     reshape,
@@ -27,11 +24,10 @@ from tensorgrad.ops.shape import (
     take_along_axis,
     take_rows,
 )
-from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.dtypes import SHORT, as_dtype
-from tensorgrad.tracing.location import user_line, user_location
-from tensorgrad.tracing.tensor import Array, Tensor, Traced
-from tensorgrad.tracing.tracer import current_trace, emit, value_in
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import emit
 
 
 def embedding(table: Any, indices: Any) -> Tensor:
@@ -168,101 +164,3 @@ def masked_select(x: Any, mask: Any) -> Tensor:
     extents = broadcast_shapes(tensor.shape, chosen.shape, what="masked_select")
     places = nonzero(reshape(broadcast_to(chosen, extents), -1))[0]
     return take_rows(reshape(broadcast_to(tensor, extents), -1), places, 0)
-
-
-class Changes:
-    """`x.at[key]`: returns copies of a tensor with the elements at a key changed."""
-
-    def __init__(self, tensor: Tensor):
-        self._tensor = tensor
-
-    def __getitem__(self, key: Any) -> Change:
-        return Change(self._tensor, key)
-
-
-class Change:
-    """The elements of a tensor at a key, as in `x[key]`."""
-
-    def __init__(self, tensor: Tensor, key: Any):
-        self._shape = tensor.shape
-        self._tensor, self._key = by_rows(tensor, key)
-        self._found = selection(self._tensor, self._key)
-
-    def get(self) -> Tensor:
-        """`x[key]`."""
-        return index(self._tensor, self._key)
-
-    def add(self, values: Any) -> Tensor:
-        """Returns the tensor with `values` added at the key.
-
-        Equal indices accumulate, and traced ones out of range are dropped.
-
-        Raises:
-            ShapeError: The values do not broadcast to the shape that the key selects.
-        """
-        found, given = self._found, self._given(values)
-        if found.gathered is not None:
-            place = found.gathered.place
-            bounds = {"axis": integer(place), "extent": integer(found.rows[place])}
-            given = found.from_rows(emit(index_ops.ScatterAddOp, [given, found.indices()], **bounds))
-        added = _placed(found, given, Array(np.zeros((), given.dtype)), self._tensor)
-        return reshape(self._tensor + added, self._shape)
-
-    def set(self, values: Any) -> Tensor:
-        """Returns the tensor with `values` at the key.
-
-        Of equal indices the last one wins, and traced ones out of range are dropped.
-
-        Raises:
-            ShapeError: The values do not broadcast to the shape that the key selects.
-        """
-        found, given = self._found, self._given(values)
-        changed: Tensor = full(found.shape, True, "bool")
-        if found.gathered is not None:
-            given, written = _last_of_equals(given, found)
-            given, changed = found.from_rows(given), found.from_rows(broadcast_to(written, found.rows))
-        nothing = Array(np.zeros((), given.dtype))
-        mask = _placed(found, changed, Array(np.zeros((), np.bool_)), self._tensor)
-        changed = where(mask, _placed(found, given, nothing, self._tensor), self._tensor)
-        return reshape(changed, self._shape)
-
-    def _given(self, values: Any) -> Tensor:
-        return broadcast_to(cast(as_tensor(values, self._tensor.dtype), self._tensor.dtype), self._found.result)
-
-
-def _last_of_equals(values: Tensor, found: Selection) -> tuple[Tensor, Tensor]:
-    """Returns for each row of a selection the values of the last index that names it, and whether there is one."""
-    assert found.gathered is not None
-    axis, rows = found.gathered.place, found.rows
-    extent, count = rows[axis], found.gathered.arrays[0].size
-    flat = reshape(found.indices(), (count,))
-    shape_ = (*rows[:axis], count, *rows[axis + 1 :])
-    trailing = (extent, *(1 for _ in rows[axis + 1 :]))
-    if not count:
-        return full(rows, 0, values.dtype), full(trailing, False, "bool")
-    order = argsort(flat)
-    ordered = take_rows(flat, order, 0)
-    last = concat([ordered[:-1] != ordered[1:], full((1,), True, "bool")])
-    places = where(last, ordered, full((), extent, ordered.dtype))
-    # One summand per position: the sum is its index plus one, so that 0 means none.
-    winner = emit(index_ops.ScatterAddOp, [order + 1, places], axis=integer(0), extent=integer(extent))
-    return take_rows(reshape(values, shape_), winner - 1, axis), reshape(winner > 0, trailing)
-
-
-def _placed(found: Selection, values: Tensor, around: Tensor, like: Tensor) -> Tensor:
-    """Returns a tensor of `like`'s shape with `values` where a key selects, and `around` elsewhere."""
-    result = reshape(values, found.extents)
-    if found.reverse:
-        result = emit(shape.ReverseOp, [result], axes=ints(found.reverse))
-    extents = found.extents
-    if tuple(extents) == like.shape:
-        return result
-    covered = [(n - 1) * step + 1 if n else 0 for n, step in zip(extents, found.step, strict=True)]
-    high = [n - a - c for n, a, c in zip(like.shape, found.start, covered, strict=True)]
-    bounds = {"low": ints(found.start), "high": ints(high), "interior": ints([step - 1 for step in found.step])}
-    trace = current_trace()
-    if trace is None:
-        return emit(shape.PadOp, [result, around], **bounds)
-    # Traced even if both are concrete: otherwise a constant of the whole shape would be stored.
-    trace.builder.location = user_location()
-    return Traced(trace, trace.builder.emit(shape.PadOp, [value_in(trace, result), value_in(trace, around)], **bounds))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.errors import OptionError, ParameterError
 from tensorgrad.nn.parameters import Parameter
+from tensorgrad.nn.weights import Weight
 from tensorgrad.optim.schedules import Schedule
 from tensorgrad.optim.settings import RATE, Setting
 from tensorgrad.optim.tracing import add_updates
@@ -68,7 +69,7 @@ class Parts:
         """Returns the settings of all optimizers, by their names in formulas."""
         return {name: one for part in self.all for name, one in part.host_settings().items()}
 
-    def add_updates(self, module: ModuleOp, parameters: Mapping[str, Parameter]) -> None:
+    def add_updates(self, module: ModuleOp, parameters: Mapping[str, Parameter | Weight]) -> None:
         """Adds the update functions of all optimizers to a module.
 
         Raises:
@@ -84,7 +85,7 @@ class Parts:
         return {part.name: (part.host + RATE, part.optimizer.schedule) for part in self.all}
 
 
-def parts_of(optimizer: Any, parameters: Mapping[str, Parameter]) -> Parts:
+def parts_of(optimizer: Any, parameters: Mapping[str, Parameter | Weight]) -> Parts:
     """Returns which optimizer updates which parameters.
 
     Args:
@@ -115,7 +116,11 @@ def parts_of(optimizer: Any, parameters: Mapping[str, Parameter]) -> Parts:
 
 
 def _part(
-    name: str | None, optimizer: Optimizer, paths: Sequence[str], parameters: Mapping[str, Parameter], host: str
+    name: str | None,
+    optimizer: Optimizer,
+    paths: Sequence[str],
+    parameters: Mapping[str, Parameter | Weight],
+    host: str,
 ) -> Part:
     optimizer.check_parameters({path: parameters[path].shape for path in paths})
     return Part(name, optimizer, tuple(paths), host)
@@ -129,7 +134,9 @@ def _check_optimizer(optimizer: object) -> None:
         )
 
 
-def _owners(names: Sequence[Any], trainable: Sequence[str], parameters: Mapping[str, Parameter]) -> dict[str, str]:
+def _owners(
+    names: Sequence[Any], trainable: Sequence[str], parameters: Mapping[str, Parameter | Weight]
+) -> dict[str, str]:
     """Returns the part of each trainable parameter."""
     owners: dict[str, str] = {}
     for name in names:

@@ -91,16 +91,13 @@ def _around(function: Any) -> Any:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if whole is not None:
-            found = whole(args, kwargs)
-            if found is not None:
-                return found
         try:
-            return function(*args, **kwargs)
+            found = None if whole is None else whole(args, kwargs)
+            return function(*args, **kwargs) if found is None else found
         except TypeError as error:
             if isinstance(error, UserError) or _binds(function, args, kwargs):
                 raise
-        return function(*args, **_renamed(function, args, kwargs))
+        return call(*args, **_renamed(function, args, kwargs))
 
     made: Any = call
     made.__public__ = True

@@ -146,6 +146,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "sub_": _IN_PLACE,
         "index_select": "x.take(indices, axis) does that",
         "is_cuda": "x.device says where a tensor lives, training.device where a program runs",
+        "nelement": "x.numel() is that",
         "new_ones": "tg.ones(shape, dtype=x.dtype) makes another",
         "new_zeros": "tg.zeros(shape, dtype=x.dtype) makes another",
         "normal_": "x.copy_(tg.random.normal(key, x.shape)) does that",
@@ -169,6 +170,20 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "type": "x.astype(dtype) changes the dtype",
         "view": "x.reshape does that",
         "zero_": _IN_PLACE,
+    },
+    "Change": {
+        "apply": "x.at[key].set(function(x[key])) does that",
+        "div": "x.at[key].divide(values) does that",
+        "maximum": "x.at[key].max(values) does that",
+        "minimum": "x.at[key].min(values) does that",
+        "mul": "x.at[key].multiply(values) does that",
+        "pow": "x.at[key].power(values) does that",
+        "sub": "x.at[key].subtract(values) does that",
+    },
+    "Parameter": {
+        "data": "model.initialized(seed) gives a model with values",
+        "grad": "training.gradients(...)[path] has it, and x.grad in a model of initialized(seed, device=...)",
+        "nelement": "p.numel() is that",
     },
     "Module": {
         "children": "attributes are the children, and repr(model) shows the tree",

@@ -28,8 +28,8 @@ class Methods:
 
     @property
     def at(self) -> Any:
-        """`x.at[key].set(values)` and `x.at[key].add(values)` return a changed copy."""
-        return import_module("tensorgrad.ops.index").Changes(self)
+        """`x.at[key].set(values)` and `x.at[key].add(values)` return a changed copy; see `tensorgrad.ops.changes`."""
+        return import_module("tensorgrad.ops.changes").Changes(self)
 
     @property
     def mT(self) -> Any:

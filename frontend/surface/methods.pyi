@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from tensorgrad.driver.device import DeviceName
-from tensorgrad.ops.index import Changes
+from tensorgrad.ops.changes import Changes
 from tensorgrad.tracing.eager import HookHandle
 from tensorgrad.tracing.tensor import Tensor
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NoReturn
+import math
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
-from tensorgrad.errors import ParameterError
+from tensorgrad.errors import ParameterError, UnknownNameError
+from tensorgrad.surface.foreign import NAMES, name_hint
+from tensorgrad.surface.methods import Methods
 from tensorgrad.tracing.dtypes import DType
 from tensorgrad.tracing.location import user_line
 
@@ -25,6 +28,31 @@ class Declared:
 
     shape: tuple[int, ...]
     dtype: DType
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def numel(self) -> int:
+        """Returns the number of elements."""
+        return self.size
+
+    if not TYPE_CHECKING:  # type checkers report such names themselves
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise UnknownNameError(f"the declared {self.kind} {self!r}", name, lambda: self._hint(name))
+
+    def _hint(self, name: str) -> str:
+        """Returns a suggestion for a name that it lacks, as the end of a message."""
+        if name in NAMES["Parameter"] or not hasattr(Methods, name):
+            return name_hint("Parameter", name, dir(self))
+        return "; it has no values: model.initialized(seed) gives a model with values"
 
     def refuse(self, *others: object) -> NoReturn:
         """Raises the error for computing with it.

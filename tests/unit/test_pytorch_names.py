@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tensorgrad as tg
-from tensorgrad.errors import InputError, OptionError
+from tensorgrad.errors import ArgumentError, InputError, OptionError, UnknownNameError
 
 
 def images(*shape: int) -> np.ndarray:
@@ -228,3 +228,40 @@ def test_what_is_not_strict_names_what_it_did_without():
     assert all(np.array_equal(value, values.get(name, before[name])) for name, value in after.items())
     with pytest.raises(InputError, match=r"of another shape: 1\.weight.*ignore= leaves names out"):
         tg.nn.from_torch(ours, {**state, "1.weight": torch.zeros(5)}, strict=False)
+
+
+REDUCTIONS = ["sum", "mean", "max", "min", "prod", "var", "std", "logsumexp", "softmax", "argmax"]
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_eager_tensors_take_the_names_that_traced_ones_take(name: str, device: tg.DeviceName) -> None:
+    x: Any = tg.tensor(np.arange(6, dtype=np.float32).reshape(2, 3), device=device)
+    function = getattr(tg, name)
+    expected = np.asarray(function(np.asarray(x), axis=1))
+    for found in (getattr(x, name)(dim=1), function(x, dim=1), function(x, dims=1)):
+        assert np.allclose(np.asarray(found), expected, rtol=1e-6) and found.device == device
+    for call in (lambda: getattr(x, name)(axes=1), lambda: function(x, axes=1)):
+        with pytest.raises(ArgumentError, match=rf"{name}\(\) has no argument 'axes'; it is axis here; it takes \("):
+            call()
+    with pytest.raises(ArgumentError, match=rf"{name}\(\) (takes|has)"):
+        getattr(x, name)(1, False, 2, 3, 4, 5, 6, 7)
+
+
+def test_declared_parameters_are_counted_and_frozen() -> None:
+    model: Any = tg.nn.MLP(4, 8, 1)
+    assert sum(p.numel() for p in model.parameters()) == sum(p.size for p in model.parameters()) == 49
+    assert [p.ndim for p in model.parameters()] == [2, 1, 2, 1]
+    for parameter in model.layers[0].parameters():
+        parameter.requires_grad = False
+    assert [p.requires_grad for p in model.parameters()] == [False, False, True, True]
+    model.layers[0].weight.requires_grad_()
+    assert model.layers[0].weight.trainable
+    values: Any = model.initialized(0)
+    values.layers[0].weight.requires_grad = False
+    assert not values.layers[0].weight.trainable and values.layers[1].weight.trainable
+    for name, advice in {"nelement": r"p\.numel\(\)", "mean": "it has no values", "nothing": ""}.items():
+        with pytest.raises(
+            UnknownNameError, match=rf"declared parameter f32\[4, 8\] has no attribute '{name}'.*{advice}"
+        ):
+            getattr(model.layers[0].weight, name)
