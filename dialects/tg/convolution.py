@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -41,6 +43,66 @@ def window_count(extent: int, size: int, stride: int) -> int:
     return (extent - size) // stride + 1 if extent >= size else 0
 
 
+@dataclass(frozen=True)
+class Phases:
+    """How an axis of a convolution whose left operand is dilated divides into dense convolutions.
+
+    Every `count`-th result meets the same elements of the window, and holes at all others. So the result at
+    `block * count + phase` is the sum, over `tap` from 0, of `x[block * advance + start[phase] + tap * step]` times
+    `w[first[phase] + tap * spacing]`, as long as the latter index is below `size`.
+
+    Attributes:
+        size: The extent of the window.
+        first: For each phase, the first element of the window that meets no hole; `size` if there is none.
+        start: For each phase, the position in the left operand that this element meets in block 0.
+        spacing: The distance between taps in the window.
+        step: The distance between taps in the left operand.
+        advance: The distance between blocks in the left operand.
+    """
+
+    size: int
+    first: tuple[int, ...]
+    start: tuple[int, ...]
+    spacing: int
+    step: int
+    advance: int
+
+    @property
+    def count(self) -> int:
+        """The number of phases."""
+        return len(self.first)
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """The number of window elements that each phase meets."""
+        return tuple(-(-(self.size - first) // self.spacing) for first in self.first)
+
+    @staticmethod
+    def of(extent: int, size: int, stride: int, low: int, lhs_dilation: int, rhs_dilation: int) -> Phases:
+        """Returns the phases of an axis; there is one if the left operand is not dilated.
+
+        Args:
+            extent: The extent of the result, at least 1; there are at most so many phases.
+            size: The extent of the window.
+            stride: The distance between windows.
+            low: The padding in front.
+            lhs_dilation: The dilation of the left operand.
+            rhs_dilation: The dilation of the window.
+        """
+        # A tap k of phase p meets an element where p * stride + k * rhs_dilation - low is a multiple of lhs_dilation.
+        common, shared = math.gcd(lhs_dilation, rhs_dilation), math.gcd(lhs_dilation, stride)
+        spacing, step = lhs_dilation // common, rhs_dilation // common
+        inverse = pow(step, -1, spacing)
+        first: list[int] = []
+        start: list[int] = []
+        for phase in range(min(lhs_dilation // shared, extent)):
+            distance = low - phase * stride
+            solvable = distance % common == 0
+            first.append(min(distance // common * inverse % spacing, size) if solvable else size)
+            start.append((first[-1] * rhs_dilation - distance) // lhs_dilation)
+        return Phases(size, tuple(first), tuple(start), spacing, step, stride // shared)
+
+
 def _sliding(
     x: NumpyArray,
     first: int,
@@ -73,8 +135,9 @@ class ConvOp(TensorOp):
         y[n, o, p...] = sum of x'[n, g * channels / groups + c, p * stride + k * rhs_dilation - low ...] * w[o, c, k...]
 
     over `c` and `k...`, where `g = o / (out / groups)` and `x'` is `x` with `lhs_dilation - 1` zeros between adjacent
-    elements and zeros outside. Negative `low` and `high` crop. Both derivatives are convolutions. The zeros in holes
-    and padding are ordinary factors: times an infinite weight they give NaN. The error of a float is at most n ulp of
+    elements and zeros outside. Negative `low` and `high` crop. Both derivatives are convolutions. Products with the
+    zeros in holes are left out; those in the padding are ordinary factors: times an infinite weight they give NaN. The
+    error of a float is at most n ulp of
     the sum of the magnitudes of its n products; f16 is summed in f32 and rounded once. Integers wrap.
 
     Example:
@@ -123,44 +186,68 @@ class ConvOp(TensorOp):
 
     @rounding_once
     def prepare(self) -> Evaluate:
-        stride, low, high, lhs_dilation, rhs_dilation = (
-            int_list(self.properties, name) for name in self.PROPERTIES[:-1]
-        )
+        stride, low, _, lhs_dilation, rhs_dilation = (int_list(self.properties, name) for name in self.PROPERTIES[:-1])
         groups, shape = int_value(self.properties, "groups"), self.shape
 
         def convolve(lhs: NumpyArray, rhs: NumpyArray) -> NumpyArray:
-            batch, counts, sizes = lhs.shape[0], shape[2:], rhs.shape[2:]
             result = np.zeros(shape, lhs.dtype)
             if not result.size or not rhs.size:
                 return result
-            padded = _padded(lhs, low, high, lhs_dilation)
-            grouped = padded.reshape(batch, groups, rhs.shape[1], *padded.shape[2:])
-            views = _sliding(grouped, 3, sizes, counts, stride, rhs_dilation)
-            rank, inner = len(counts), rhs.shape[1] * math.prod(sizes)
-            order = [1, 0, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank)]
-            weights = rhs.reshape(groups, -1, inner).swapaxes(1, 2)
-            step = max(1, GATHERED_ELEMENTS // (groups * inner * math.prod(counts)))
-            for first in range(0, batch, step):
-                part = views[first : first + step]
-                rows = part.transpose(order).reshape(groups, -1, inner)
-                sums = np.matmul(rows, weights).reshape(groups, len(part), *counts, -1)
-                moved = np.moveaxis(np.moveaxis(sums, -1, 1), 2, 0)
-                result[first : first + step] = moved.reshape(len(part), *shape[1:])
+            axes = [
+                Phases.of(*settings)
+                for settings in zip(shape[2:], rhs.shape[2:], stride, low, lhs_dilation, rhs_dilation, strict=True)
+            ]
+            for phase in itertools.product(*(range(axis.count) for axis in axes)):
+                places = (
+                    slice(None),
+                    slice(None),
+                    *(slice(at, None, axis.count) for at, axis in zip(phase, axes, strict=True)),
+                )
+                _convolve_phase(lhs, rhs, axes, phase, groups, result[places])
             return result
 
         return convolve
 
 
-def _padded(lhs: NumpyArray, low: Sequence[int], high: Sequence[int], dilation: Sequence[int]) -> NumpyArray:
-    """Returns the left operand of a convolution with zeros in its holes and padding."""
-    held = [spread(extent, d) for extent, d in zip(lhs.shape[2:], dilation, strict=True)]
-    full = np.zeros(
-        (*lhs.shape[:2], *(max(a, 0) + n + max(b, 0) for a, n, b in zip(low, held, high, strict=True))), lhs.dtype
-    )
-    inside = (slice(max(a, 0), max(a, 0) + n, d) for a, n, d in zip(low, held, dilation, strict=True))
-    full[(slice(None), slice(None), *inside)] = lhs
-    crop = (slice(max(-a, 0), extent - max(-b, 0)) for a, b, extent in zip(low, high, full.shape[2:], strict=True))
-    return full[(slice(None), slice(None), *crop)]
+def _convolve_phase(
+    lhs: NumpyArray, rhs: NumpyArray, axes: Sequence[Phases], phase: Sequence[int], groups: int, result: NumpyArray
+) -> None:
+    """Writes the results of one phase of each axis: a convolution without holes in its left operand."""
+    chosen = list(zip(phase, axes, strict=True))
+    window = rhs[(slice(None), slice(None), *(slice(axis.first[at], None, axis.spacing) for at, axis in chosen))]
+    batch, counts, sizes = lhs.shape[0], result.shape[2:], window.shape[2:]
+    if not window.size:
+        return
+    start = [axis.start[at] for at, axis in chosen]
+    stride, dilation = [axis.advance for axis in axes], [axis.step for axis in axes]
+    spans = [
+        (count - 1) * s + spread(size, d) for count, s, size, d in zip(counts, stride, sizes, dilation, strict=True)
+    ]
+    padded = _between(lhs, start, spans)
+    grouped = padded.reshape(batch, groups, rhs.shape[1], *spans)
+    views = _sliding(grouped, 3, sizes, counts, stride, dilation)
+    rank, inner = len(counts), rhs.shape[1] * math.prod(sizes)
+    order = [1, 0, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank)]
+    weights = window.reshape(groups, -1, inner).swapaxes(1, 2)
+    step = max(1, GATHERED_ELEMENTS // (groups * inner * math.prod(counts)))
+    for begin in range(0, batch, step):
+        part = views[begin : begin + step]
+        rows = part.transpose(order).reshape(groups, -1, inner)
+        sums = np.matmul(rows, weights).reshape(groups, len(part), *counts, -1)
+        moved = np.moveaxis(np.moveaxis(sums, -1, 1), 2, 0)
+        result[begin : begin + step] = moved.reshape(len(part), *result.shape[1:])
+
+
+def _between(x: NumpyArray, start: Sequence[int], spans: Sequence[int]) -> NumpyArray:
+    """Returns `spans` elements of the spatial axes from `start` on, with zeros outside of `x`."""
+    result = np.zeros((*x.shape[:2], *spans), x.dtype)
+    source, target = [slice(None), slice(None)], [slice(None), slice(None)]
+    for extent, begin, span in zip(x.shape[2:], start, spans, strict=True):
+        low, high = max(begin, 0), max(min(begin + span, extent), 0)
+        source.append(slice(low, max(high, low)))
+        target.append(slice(low - begin, max(high, low) - begin))
+    result[tuple(target)] = x[tuple(source)]
+    return result
 
 
 @irdl_op_definition

@@ -100,6 +100,8 @@ class KernelSpec:
         result: The element type of the result in buffers.
         compute: Builds the value to store or, in a reduction, to combine.
         combine: In a reduction, the op that folds a value into the accumulator.
+        shape: The shape of the result, if it is not the grid.
+        placed: The index of a grid point's result, as expressions of the grid's loops; by default the grid's loops.
     """
 
     grid: tuple[int, ...]
@@ -110,6 +112,13 @@ class KernelSpec:
     gathered: Sequence[SSAValue] = ()
     combine: type[Operation] | None = None
     location: LocationAttr | None = None
+    shape: tuple[int, ...] | None = None
+    placed: tuple[AffineExpr, ...] | None = None
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        return self.grid if self.shape is None else self.shape
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -141,7 +150,7 @@ def rounded(source: View, spec: KernelSpec) -> KernelSpec:
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
         return args[0].cast(arith.TruncFOp, f16)
 
-    return KernelSpec(spec.grid, [source], f16, compute, location=spec.location)
+    return KernelSpec(spec.written, [source], f16, compute, location=spec.location)
 
 
 def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
@@ -161,7 +170,10 @@ def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
         affine.partial(_substituted(read, loops, len(kept)), shape_of(buffer), [*grid, *own])
         for buffer, read in operands
     ]
-    out_map = AffineMap(len(kept), 0, tuple(loops[: len(spec.grid)]))
+    placed = tuple(affine.dims(len(spec.grid))) if spec.placed is None else spec.placed
+    out_map = _substituted(AffineMap(len(spec.extents), 0, placed), loops, len(kept))
+    if spec.placed is not None:
+        out_map = affine.simplified(out_map, [*grid, *own])
     extra = shape_only(block, [*maps, out_map], [*grid, *own])
 
     body_types = [*(element_of(buffer) for buffer, _ in operands), *(i1 for _ in extra), spec.result]

@@ -228,11 +228,11 @@ class _Lowering:
         self.made[op] = op
 
     def _append(self, spec: KernelSpec, op: TensorOp | CallOp) -> View:
-        buffer = alloc(spec.grid, spec.result, op.location)
+        buffer = alloc(spec.written, spec.result, op.location)
         buffer.memref.name_hint = op.results[0].name_hint
         self._add(buffer)
         self._add(make_kernel(spec, buffer.memref))
-        return View(buffer.memref, affine.identity(len(spec.grid)))
+        return View(buffer.memref, affine.identity(len(spec.written)))
 
     def _in_memory(self, value: SSAValue, lowered: Lowered, op: TensorOp | CallOp) -> View:
         """Returns a view of the operand in memory; a splat is materialized."""

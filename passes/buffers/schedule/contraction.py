@@ -131,8 +131,8 @@ def sides_of(kernel: KernelOp, stage: GenericOp) -> Sides:
     whole = [one for one in read if not any(one < other for other in read)]  # the others only scale or mask them
     pairs = _pairs(whole, len(grid)) or _pairs(read, len(grid)) or _pairs(loops.values(), len(grid))
     first, second = max(pairs, key=lambda pair: extent(pair[0]) * extent(pair[1]))
-    last = _last_loop(kernel)
-    if last in first or (last not in second and extent(first) > extent(second)):
+    last = _last_loops(kernel)
+    if last & first or (not last & second and extent(first) > extent(second)):
         first, second = second, first
     return tuple(sorted(first)), tuple(sorted(second))
 
@@ -144,12 +144,12 @@ def _pairs(loops: Iterable[frozenset[int]], rank: int) -> list[tuple[frozenset[i
     return [(a - b, b - a) for a, b in combinations(found, 2) if a - b and b - a]
 
 
-def _last_loop(kernel: KernelOp) -> int:
-    """Returns the grid loop along which the results are contiguous in memory."""
-    found, last = len(kernel.extents) - 1, kernel.stages[-1]
+def _last_loops(kernel: KernelOp) -> frozenset[int]:
+    """Returns the grid loops along which the results are contiguous in memory, or closest to it."""
+    found, last = frozenset((len(kernel.extents) - 1,)), kernel.stages[-1]
     for m in maps_of(last)[len(last.inputs) :]:
-        plain = [result.position for result in m.results if isinstance(result, AffineDimExpr)]
-        found = plain[-1] if plain else found
+        moving = [loops for result in m.results if (loops := frozenset(result.used_dims()))]
+        found = moving[-1] if moving else found
     return found
 
 

@@ -430,9 +430,10 @@ class Product:
             store_outputs(self.kernel, stage, code, loops, values)
 
     def _run_of_results(self) -> int:
-        """Returns for how many neighbouring columns everything that `_finish` reads and writes is contiguous.
+        """Returns for how many neighbouring columns everything that `_finish` reads and writes has constant strides.
 
-        If columns are one loop, no run is needed to see that. Within a run, an index may exceed its loop.
+        If columns are one loop, no run is needed to see that. Within a run, an index may exceed its loop if neighbours
+        are contiguous.
         """
         column, places = self.schedule.column, list[Place | None]()
         if not self.axes[1].is_looked_up:
@@ -450,7 +451,8 @@ class Product:
         found = [place for place in places if place is not None]
         if len(found) < len(places):
             return 1
-        return run_along(found, column, [self.kernel.extents[loop] for loop in column])
+        inmost = next(extent for loop in reversed(column) if (extent := self.kernel.extents[loop]) > 1)
+        return max(run_along(found, column, [self.kernel.extents[loop] for loop in column]), inmost)
 
 
 def _count(code: Code, start: Value, extent: int, most: int) -> Value:

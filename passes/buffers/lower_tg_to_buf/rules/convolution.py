@@ -1,19 +1,29 @@
 """The kernels of convolutions and of `tg.fold`: one `linalg.generic` each, which reads through index maps.
 
-Padding, and the holes of a dilated operand, are 0. There the index wraps around, so that the read is in bounds at every
-point, and the body discards the value.
+Padding is 0. There the index wraps around, so that the read is in bounds at every point, and the body discards the
+value.
+The holes of a dilated image are never read: its convolution divides by `Phases`, which are loops of the grid.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
 
 from tensorgrad.dialects.tg import convolution
 from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value
 from tensorgrad.dialects.tg.build import element_of, shape_of
-from tensorgrad.dialects.tg.convolution import spread
+from tensorgrad.dialects.tg.convolution import Phases, spread
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import rule, view
@@ -26,86 +36,138 @@ class Place:
     """A position on an axis of `extent` elements with `step - 1` holes between them, as a linear combination of loops.
 
     Attributes:
-        terms: The loops with their factors.
-        offset: The position where all loops are 0.
+        position: The position, with loop `i` running over `[0, loops[i])`.
         wraps: Whether some point lies outside the axis or in a hole.
     """
 
-    def __init__(self, terms: Sequence[tuple[int, int]], offset: int, extent: int, step: int, loops: Sequence[int]):
-        self.terms = [(loop, factor) for loop, factor in terms if loops[loop] > 1 and factor]
-        self.offset, self.extent, self.step = offset, extent, step
-        reach = [factor * (loops[loop] - 1) for loop, factor in self.terms]
-        self.low = offset + sum(r for r in reach if r < 0)
-        self.high = offset + sum(r for r in reach if r > 0)
-        self.leaves = self.low < 0 or self.high > spread(extent, step) - 1
-        self.holes = any(factor % step for _, factor in self.terms) or offset % step != 0
+    def __init__(self, position: AffineExpr, extent: int, loops: Sequence[int], step: int = 1):
+        self.position, self.extent, self.step = affine.linear(position, loops), extent, step
+        self.low, high = self.position.bounds(loops)
+        self.leaves = self.low < 0 or high > spread(extent, step) - 1
+        parts = (*self.position.terms.values(), self.position.constant)
+        self.holes = any(part % step for part in parts)
         self.wraps = self.leaves or self.holes
 
     def expression(self) -> AffineExpr:
         """Returns the index of the element, wrapped around so that it is in bounds."""
         period = self.extent * self.step
         shift = -(self.low // period) * period if self.low < 0 else 0
-        total: AffineExpr = AffineConstantExpr(self.offset + shift)
-        for loop, factor in self.terms:
-            total = total + AffineDimExpr(loop) * factor
-        return (total // self.step) % self.extent
+        return ((self.position.expression() + shift) // self.step) % self.extent
 
     def inside(self, b: StageBody) -> Value | None:
         """Emits whether the position has an element; returns `None` if it always has."""
         if not self.wraps:
             return None
-        total: Value | None = None
-        for loop, factor in sorted(self.terms, key=lambda term: -term[1]):
-            at = b.loop(loop) * abs(factor)
-            if factor < 0:
-                total = (b.constant(0, index) if total is None else total) - at
-            else:
-                total = at if total is None else total + at
-        if total is None:
-            total = b.constant(0, index)
-        total = total + self.offset if self.offset >= 0 else total - -self.offset
+        total = _emitted(b, self.position)
         # Unsigned: a position before the start is a huge number and fails the test as well.
         condition = total < spread(self.extent, self.step) if self.leaves else None
         return both(condition, (total % self.step).equals(0)) if self.holes else condition
 
 
-def _kept(b: StageBody, places: Sequence[Place], value: Value) -> Value:
-    """Emits `value` where every place has an element, else 0."""
+def _emitted(b: StageBody, position: affine.Linear) -> Value:
+    """Emits a position."""
+    total: Value | None = None
+    for atom, factor in sorted(position.terms.items(), key=lambda term: -term[1]):
+        at = _emitted_atom(b, atom) * abs(factor)
+        if factor < 0:
+            total = (b.constant(0, index) if total is None else total) - at
+        else:
+            total = at if total is None else total + at
+    if total is None:
+        total = b.constant(0, index)
+    return total + position.constant if position.constant >= 0 else total - -position.constant
+
+
+def _emitted_atom(b: StageBody, atom: AffineExpr) -> Value:
+    """Emits a loop's index, or a quotient."""
+    if isinstance(atom, AffineDimExpr):
+        return b.loop(atom.position)
+    assert isinstance(atom, AffineBinaryOpExpr) and atom.kind == AffineBinaryOpKind.FloorDiv
+    assert isinstance(atom.rhs, AffineConstantExpr)
+    return _emitted(b, affine.as_terms(atom.lhs)) // atom.rhs.value
+
+
+def _tabulated(loop: AffineExpr, values: Sequence[int]) -> AffineExpr:
+    """Returns the expression of a loop that has these values: a straight line, and a quotient for each jump from it."""
+    slopes = [after - before for before, after in pairwise(values)]
+    slope = Counter(slopes).most_common(1)[0][0] if slopes else 0
+    result = loop * slope + values[0]
+    for at, other in enumerate(slopes, 1):
+        if other != slope:
+            result = result + ((loop + (len(values) - at)) // len(values)) * (other - slope)
+    return result
+
+
+def _inside(b: StageBody, places: Sequence[Place]) -> Value | None:
+    """Emits whether every place has an element; returns `None` if they always have."""
     condition: Value | None = None
     for place in places:
         inside = place.inside(b)
         if inside is not None:
             condition = both(condition, inside)
+    return condition
+
+
+def _kept(b: StageBody, condition: Value | None, value: Value) -> Value:
+    """Emits `value` where a condition holds, else 0."""
     return value if condition is None else b.select(condition, value, 0)
 
 
 @rule(convolution.ConvOp)
 def _conv(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
-    """Returns a kernel that loops over batch, output channels and positions, and sums over channels and the window."""
+    """Returns a kernel that loops over batch, output channels and positions, and sums over channels and the window.
+
+    If the left operand is dilated, positions are loops over phases and blocks, and a phase sums only over the elements
+    of the window that meet no hole.
+    """
     stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
     outputs, channels, *sizes = shape_of(op.rhs)
-    extents = (*op.shape, channels, *sizes)
-    loops, rank, count = affine.dims(len(extents)), len(op.shape), len(sizes)
-    places = [
-        Place([(2 + i, stride[i]), (rank + 1 + i, rhs_dilation[i])], -low[i], n, lhs_dilation[i], extents)
-        for i, n in enumerate(shape_of(op.lhs)[2:])
-    ]
-    group = loops[1] // (outputs // int_value(op.properties, "groups"))
-    lhs = [loops[0], group * channels + loops[rank], *(place.expression() for place in places)]
-    rhs = [loops[1], loops[rank], *loops[rank + 1 : rank + 1 + count]]
+    axes = list(map(Phases.of, op.shape[2:], sizes, stride, low, lhs_dilation, rhs_dilation))
     element = element_of(op.results[0])
-    multiply = by_kind("mul", element)
+    if not all(max(axis.taps) for axis in axes):
+        return KernelSpec(op.shape, [], storage(element), lambda b, args: b.constant(0, storage(element)))
+    counts = [-(-extent // axis.count) for extent, axis in zip(op.shape[2:], axes, strict=True)]
+    grid = (*(axis.count for axis in axes), *op.shape[:2], *counts)
+    reduced = (channels, *(max(axis.taps) for axis in axes))
+    extents, n = (*grid, *reduced), len(axes)
+    loops = affine.dims(len(extents))
+    phases, (image, output), blocks = loops[:n], loops[n : n + 2], loops[n + 2 : 2 * n + 2]
+    channel, *taps = loops[2 * n + 2 :]
+    places = [
+        Place(_tabulated(phase, axis.start) + block * axis.advance + tap * axis.step, extent, extents)
+        for axis, phase, block, tap, extent in zip(axes, phases, blocks, taps, shape_of(op.lhs)[2:], strict=True)
+    ]
+    window = [
+        Place(_tabulated(phase, axis.first) + tap * axis.spacing, axis.size, extents)
+        for axis, phase, tap in zip(axes, phases, taps, strict=True)
+    ]
+    uneven = [place for axis, place in zip(axes, window, strict=True) if min(axis.taps) < max(axis.taps)]
+    group = output // (outputs // int_value(op.properties, "groups"))
+    lhs = [image, group * channels + channel, *(place.expression() for place in places)]
+    rhs = [output, channel, *(place.expression() for place in window)]
+
+    def compute(b: StageBody, args: Sequence[Value]) -> Value:
+        met, read = _inside(b, uneven), _inside(b, places)
+        at_element = met if read is None else both(met, read)
+        return b.apply(by_kind("mul", element), _kept(b, at_element, args[0]), _kept(b, met, args[1]))
+
     return KernelSpec(
-        grid=op.shape,
+        grid=grid,
         reads=[
             through(operand, AffineMap(len(extents), 0, tuple(m)), extents)
             for operand, m in zip(operands, (lhs, rhs), strict=True)
         ],
         result=storage(element),
-        compute=lambda b, args: b.apply(multiply, _kept(b, places, args[0]), args[1]),
-        reduced=(channels, *sizes),
+        compute=compute,
+        reduced=reduced,
         combine=by_kind("add", element),
         location=op.location,
+        shape=(*op.shape[:2], *(count * axis.count for count, axis in zip(counts, axes, strict=True))),
+        placed=(
+            image,
+            output,
+            *(block * axis.count + phase for block, axis, phase in zip(blocks, axes, phases, strict=True)),
+        ),
     )
 
 
@@ -129,13 +191,13 @@ def _fold(op: convolution.FoldOp, operands: Sequence[Lowered]) -> KernelSpec:
             results[axis] = (loops[axis] // s) % counts[axis]
             results[rank + i] = (loops[axis] % s) % size
         else:
-            place = Place([(axis, 1), (rank + i, -dilation[i])], 0, counts[axis], s, extents)
+            place = Place(loops[axis] - loops[rank + i] * dilation[i], counts[axis], extents, s)
             places.append(place)
             results[axis] = place.expression()
     element = element_of(op.results[0])
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
-        value = _kept(b, places, args[0])
+        value = _kept(b, _inside(b, places), args[0])
         for i, (axis, size, s) in enumerate(zip(axes, sizes, stride, strict=True)):
             if apart[i]:
                 value = _kept_apart(b, value, axis, op.shape[axis], counts[axis], size, s)
