@@ -22,7 +22,7 @@ from tensorgrad.passes.analyses.storage import Accesses, Bindings, is_private, m
 from tensorgrad.passes.buffers.fuse import cost, explain
 from tensorgrad.passes.buffers.fuse.derivative import as_one
 from tensorgrad.passes.buffers.fuse.inline import can_inline, inline, inlined_accesses
-from tensorgrad.passes.buffers.fuse.merge import aligned_loops, merge, merged_accesses
+from tensorgrad.passes.buffers.fuse.merge import aligned_loops, divided_loops, merge, merged_accesses
 from tensorgrad.passes.buffers.fuse.prologues import prologue_fits, prologue_pays, reads_in_sum
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
@@ -43,7 +43,8 @@ class FusePass(LevelPass):
     - `inline`: a pointwise kernel with a single reader is computed in the reader. Its result is never stored.
     - `recompute`: a pointwise kernel that several kernels read is computed in each, if that moves fewer bytes.
     - `epilogue`: a kernel that reads another's result at the same grid point runs after it in the same kernel: bias,
-      activation and optimizer after a contraction, further reductions over the same rows after the first.
+      activation and optimizer after a contraction, further reductions over the same rows after the first. A pointwise
+      kernel takes over the loops of a kernel that divide its own, such as the phases of a transposed convolution.
     - `prologue`: a pointwise kernel that contractions read in their sums is computed there, if `prologues` says that it
       pays.
     - `row`: pointwise work on whole rows runs in the kernel that reduces them.
@@ -264,7 +265,8 @@ class Fusion:
         """Returns the loops of `kernel` that form the grid of `producer`, or why it can't run after `producer`."""
         if single := kernel.single or producer.single:
             return f"{single.name} must be the only op of its kernel"
-        demoted = len(kernel.grid) - len(producer.grid)
+        is_divided = divided_loops(producer, kernel) is not None
+        demoted = 0 if is_divided else len(kernel.grid) - len(producer.grid)
         if demoted < 0 or (demoted > 0) != rows:
             return "the grids differ"
         if kernel.contraction is not None:
@@ -278,7 +280,7 @@ class Fusion:
             return TOO_MANY_OPS
         if not self.graph.can_merge(producer, kernel):
             return "another kernel runs between the two"
-        loops = aligned_loops(producer, kernel)
+        loops = list(range(len(producer.grid))) if is_divided else aligned_loops(producer, kernel)
         if loops is None:
             return "it is read at another grid point than the one that writes it"
         own = [extent for loop, extent in enumerate(kernel.grid) if loop not in loops]

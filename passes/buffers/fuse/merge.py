@@ -2,18 +2,79 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects.buf import element_of, parts_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.stages import Parts, Stage, new_local
 from tensorgrad.passes.analyses.storage import Accesses
 from tensorgrad.passes.buffers.fuse.inline import inverse
+
+
+def divided_loops(first: Parts, second: Parts) -> list[AffineExpr] | None:
+    """Returns, for each loop of `second`'s grid, the expression of `first`'s loops that divide it.
+
+    A convolution of a dilated image writes its results along an axis in blocks of several phases, each a loop. A
+    pointwise kernel that reads each result once can run over the same loops.
+
+    Returns:
+        The expressions; `None` if `second` isn't such a kernel, or if `first` has one loop for each axis.
+    """
+    written = {
+        buffer: m
+        for stage in first.stages
+        for buffer, m in stage.writes
+        if buffer in first.outputs and not _is_plain(m)
+    }
+    if not written or not second.is_pointwise or math.prod(first.grid) != math.prod(second.grid):
+        return None
+    found: set[tuple[AffineExpr, ...]] = set()
+    for stage in second.stages:
+        for buffer, m in stage.reads:
+            if buffer in first.outputs:
+                loops = _written_at(written[buffer], m) if buffer in written else None
+                if loops is None:
+                    return None
+                found.add(loops)
+        if any(load.memref in first.outputs for load in stage.loads()):
+            return None
+    if len(found) != 1:
+        return None
+    (loops,) = found
+    used = sorted(loop for one in loops for loop in one.used_dims())
+    divides = all(_covers(one, first.grid, extent) for one, extent in zip(loops, second.grid, strict=True))
+    return list(loops) if divides and used == list(range(len(first.grid))) else None
+
+
+def _written_at(written: AffineMap, read: AffineMap) -> tuple[AffineExpr, ...] | None:
+    """Returns each loop of a plain read as the expression by which the axis that it indexes is written."""
+    loops: dict[int, AffineExpr] = {}
+    for place, result in zip(read.results, written.results, strict=True):
+        if isinstance(place, AffineDimExpr) and place.position not in loops:
+            loops[place.position] = result
+        elif place != result:
+            return None
+    return tuple(loops[loop] for loop in range(read.num_dims)) if len(loops) == read.num_dims else None
+
+
+def _is_plain(m: AffineMap) -> bool:
+    return all(isinstance(result, AffineDimExpr | AffineConstantExpr) for result in m.results)
+
+
+def _covers(expression: AffineExpr, grid: Sequence[int], extent: int) -> bool:
+    """Returns whether an expression of a grid's loops takes each value below an extent once."""
+    form, step = affine.linear(expression, grid), 1
+    for atom, factor in sorted(form.terms.items(), key=lambda term: term[1]):
+        if not isinstance(atom, AffineDimExpr) or factor != step:
+            return False
+        step *= grid[atom.position]
+    return form.constant == 0 and step == extent
 
 
 def aligned_loops(first: Parts, second: Parts) -> list[int] | None:
@@ -74,10 +135,17 @@ def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[S
     Args:
         first: The kernel that runs first. The result takes its stages.
         second: The kernel that runs second. The result takes its stages and changes them.
-        loops: The result of `aligned_loops`. The other grid loops of `second` become its stages' own loops.
+        loops: The result of `aligned_loops`, or all loops of `first` if they divide those of `second`. The other grid
+            loops of `second` become its stages' own loops.
         private: Outputs of `first` that only `second` reads: they become locals.
     """
-    rank = len(second.grid)
+    location, local = first.location or UnknownLoc(), list(second.locals)
+    divided = divided_loops(first, second)
+    if divided is not None:
+        for stage in second.stages:
+            stage.reindexed(divided, first.grid, stage.own)
+        local = [_placed(value, second.stages, first, location) for value in local]
+    rank = len(second.grid) if divided is None else len(first.grid)
     rest = [loop for loop in range(rank) if loop not in loops]
     order = [*loops, *rest]
     for stage in second.stages:
@@ -85,8 +153,6 @@ def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[S
             extents = [*(stage.extents[loop] for loop in order), *stage.extents[rank:]]
             stage.reindexed(_permutation(order, len(stage.extents)), extents, stage.own)
         stage.own = (*(IteratorType.PARALLEL for _ in rest), *stage.own)
-    location = first.location or UnknownLoc()
-    local = list(second.locals)
     if list(loops) != list(range(len(loops))):
         local = [_placed(value, second.stages, first, location) for value in local]
     made: list[SSAValue] = []
@@ -101,14 +167,18 @@ def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[S
 
 def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[Accesses]:
     """Returns the accesses of both kernels' stages as they would be in one kernel."""
+    divided = divided_loops(first, second)
     rank = len(second.grid)
     order = [*loops, *(loop for loop in range(rank) if loop not in loops)]
     result = [stage.accesses() for stage in first.stages]
     for stage in second.stages:
         found = stage.accesses()
-        if order != list(range(rank)):
-            old = AffineMap(len(stage.extents), 0, tuple(_permutation(order, len(stage.extents))))
-            extents = [*(stage.extents[loop] for loop in order), *stage.extents[rank:]]
+        if divided is not None or order != list(range(rank)):
+            extents: list[int] = [*(stage.extents[loop] for loop in order), *stage.extents[rank:]]
+            new = _permutation(order, len(stage.extents))
+            if divided is not None:
+                extents, new = list(first.grid), divided
+            old = AffineMap(len(extents), 0, tuple(new))
             reads, writes = (
                 [(buffer, affine.composed(m, old, extents)) for buffer, m in places]
                 for places in (found.reads, found.writes)

@@ -124,8 +124,9 @@ def _conv(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
     outputs, channels, *sizes = shape_of(op.rhs)
     axes = list(map(Phases.of, op.shape[2:], sizes, stride, low, lhs_dilation, rhs_dilation))
     element = element_of(op.results[0])
+    kind = storage(element)
     if not all(max(axis.taps) for axis in axes):
-        return KernelSpec(op.shape, [], storage(element), lambda b, args: b.constant(0, storage(element)))
+        return KernelSpec(op.shape, [], kind, lambda b, args: b.constant(0, kind), location=op.location)
     counts = [-(-extent // axis.count) for extent, axis in zip(op.shape[2:], axes, strict=True)]
     grid = (*(axis.count for axis in axes), *op.shape[:2], *counts)
     reduced = (channels, *(max(axis.taps) for axis in axes))
@@ -157,7 +158,7 @@ def _conv(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
             through(operand, AffineMap(len(extents), 0, tuple(m)), extents)
             for operand, m in zip(operands, (lhs, rhs), strict=True)
         ],
-        result=storage(element),
+        result=kind,
         compute=compute,
         reduced=reduced,
         combine=by_kind("add", element),

@@ -127,3 +127,30 @@ func.func @sum_of_products(%x: tensor<4x3xf32>, %w: tensor<3x5xf32>) -> tensor<4
 // CHECK: linalg.yield %6 : f32
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
+
+// A transposed convolution writes its results in phases, over two loops for each axis. Bias and activation run over the
+// same loops.
+func.func @phases(%x: tensor<2x3x4xf32>, %w: tensor<4x3x4xf32>, %b: tensor<4xf32>) -> tensor<2x4x8xf32> {
+  %0 = tg.conv %x, %w stride = [1] low = [2] high = [2] lhs_dilation = [2] rhs_dilation = [1] groups = 1 : tensor<2x3x4xf32>, tensor<4x3x4xf32>
+  %1 = tg.broadcast %b shape = [2, 4, 8] dims = [1] : tensor<4xf32>
+  %2 = tg.add %0, %1 : tensor<2x4x8xf32>, tensor<2x4x8xf32>
+  %3 = tg.relu %2 : tensor<2x4x8xf32>
+  func.return %3 : tensor<2x4x8xf32>
+}
+// CHECK-LABEL: func.func @phases(
+// CHECK: buf.kernel grid = [2, 2, 4, 4] ins(%x, %w, %b : memref<2x3x4xf32>, memref<4x3x4xf32>, memref<4xf32>) outs(%0 : memref<2x4x8xf32>) {
+// CHECK: %5 = memref.alloca() : memref<2x2x4x4xf32>
+// CHECK: iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
+// CHECK: linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d2)>, affine_map<(d0, d1, d2, d3) -> (d1, d2, ((d3 * 2) + d0))>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%5, %3 : memref<2x2x4x4xf32>, memref<4xf32>) outs(%4 : memref<2x4x8xf32>) {
+// CHECK-NOT: buf.kernel
+// CHECK: func.return
+
+// The last block of phases is cut off, so the results lie apart from what is read.
+func.func @rest(%x: tensor<2x3x4xf32>, %w: tensor<4x3x4xf32>) -> tensor<2x4x7xf32> {
+  %0 = tg.conv %x, %w stride = [1] low = [2] high = [1] lhs_dilation = [2] rhs_dilation = [1] groups = 1 : tensor<2x3x4xf32>, tensor<4x3x4xf32>
+  %1 = tg.relu %0 : tensor<2x4x7xf32>
+  func.return %1 : tensor<2x4x7xf32>
+}
+// CHECK-LABEL: func.func @rest(
+// CHECK: buf.kernel grid = [2, 2, 4, 4] ins(%x, %w : memref<2x3x4xf32>, memref<4x3x4xf32>) outs(%1 : memref<2x4x8xf32>) {
+// CHECK: buf.kernel grid = [2, 4, 7] ins(%1 : memref<2x4x8xf32>) outs(%0 : memref<2x4x7xf32>) {
