@@ -7,14 +7,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32, f64
+from xdsl.dialects.builtin import FloatAttr, f32, f64
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import BlockArgument, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects.buf import element_of, loop_extents, maps_of, shape_of
 from tensorgrad.passes.analyses import affine
-from tensorgrad.passes.analyses.axes import axes_of_values, grid_of_sides, needed_for
+from tensorgrad.passes.analyses.axes import axes_of_values, grid_of_sides, loops_of_operands, needed_for
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,38 @@ def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) 
         if axes.get(x) == frozenset(("row",)) and axes.get(y) == frozenset(("column",)):
             return Factors(x, y)
     return None
+
+
+def step_conditions(stage: GenericOp, factors: Factors, sides: Collection[int]) -> list[SSAValue]:
+    """Returns the conditions under which an iteration has a product, in all rows and columns alike.
+
+    Where one of them does not hold, both factors are masked, so that the product is 0 whatever they are.
+
+    Args:
+        stage: A contraction.
+        factors: Its factors.
+        sides: The loops that make the rows, and those that make the columns.
+    """
+    loops = loops_of_operands(stage)
+    masks = [_conjuncts(mask) if (mask := _mask(factor)) else [] for factor in (factors.row, factors.column)]
+    return [one for one in masks[0] if one in masks[1] and one in loops and not loops[one] & set(sides)]
+
+
+def _mask(value: SSAValue) -> SSAValue | None:
+    """Returns the condition where a value is not 0, if an `arith.select` masks it."""
+    op = value.owner
+    if not isinstance(op, arith.SelectOp) or not isinstance(op.rhs.owner, arith.ConstantOp):
+        return None
+    number = op.rhs.owner.value
+    return op.cond if isinstance(number, FloatAttr) and number.value.data == 0 else None
+
+
+def _conjuncts(condition: SSAValue) -> list[SSAValue]:
+    """Returns the conditions that a conjunction consists of."""
+    op = condition.owner
+    if isinstance(op, arith.AndIOp):
+        return [*_conjuncts(op.lhs), *_conjuncts(op.rhs)]
+    return [condition]
 
 
 def lies_along_steps(stage: GenericOp, value: SSAValue, rank: int) -> bool:

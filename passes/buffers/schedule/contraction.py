@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import f32, i64
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
@@ -119,8 +119,9 @@ def is_blockable(kernel: KernelOp, stage: GenericOp) -> bool:
 def sides_of(kernel: KernelOp, stage: GenericOp) -> Sides:
     """Returns the grid loops that index only one of two operands: those of the rows and those of the columns.
 
-    Where operands are compared with indices instead, as in a product with one-hot rows, the result of the comparison
-    counts as an operand. The results of adjacent columns are contiguous in memory.
+    If each term of the sum is a product, its factors count, with the conditions that mask them. Where operands are
+    compared with indices instead, as in a product with one-hot rows, the result of the comparison counts as an operand.
+    The results of adjacent columns are contiguous in memory.
     """
     grid, loops = kernel.extents, loops_of_operands(stage)
 
@@ -129,12 +130,28 @@ def sides_of(kernel: KernelOp, stage: GenericOp) -> Sides:
 
     read = [found for value, found in loops.items() if isinstance(value, BlockArgument)]
     whole = [one for one in read if not any(one < other for other in read)]  # the others only scale or mask them
-    pairs = _pairs(whole, len(grid)) or _pairs(read, len(grid)) or _pairs(loops.values(), len(grid))
+    factors = [loops[factor] for factor in _factors(stage) if factor in loops]
+    pairs = (
+        _pairs(factors, len(grid))
+        or _pairs(whole, len(grid))
+        or _pairs(read, len(grid))
+        or _pairs(loops.values(), len(grid))
+    )
     first, second = max(pairs, key=lambda pair: extent(pair[0]) * extent(pair[1]))
     last = _last_loops(kernel)
     if last & first or (not last & second and extent(first) > extent(second)):
         first, second = second, first
     return tuple(sorted(first)), tuple(sorted(second))
+
+
+def _factors(stage: GenericOp) -> Sequence[SSAValue]:
+    """Returns the factors of the products that a contraction sums; none if its terms are no products."""
+    last = stage.body.block.last_op
+    assert isinstance(last, YieldOp)
+    for term in last.operands[0].owner.operands if isinstance(last.operands[0].owner, Operation) else ():
+        if isinstance(term.owner, arith.MulfOp | arith.MuliOp):
+            return term.owner.operands
+    return ()
 
 
 def _pairs(loops: Iterable[frozenset[int]], rank: int) -> list[tuple[frozenset[int], frozenset[int]]]:

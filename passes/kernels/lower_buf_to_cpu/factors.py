@@ -93,7 +93,14 @@ class Layout:
     moving: frozenset[BlockArgument] = frozenset()
 
     @staticmethod
-    def of(stage: GenericOp, value: SSAValue, grid: Sequence[int], row: Sequence[int], column: Sequence[int]) -> Layout:
+    def of(
+        stage: GenericOp,
+        value: SSAValue,
+        grid: Sequence[int],
+        row: Sequence[int],
+        column: Sequence[int],
+        skips: bool = False,
+    ) -> Layout:
         """Returns the memory layout of a contraction's factor.
 
         Args:
@@ -102,15 +109,17 @@ class Layout:
             grid: The extents of the kernel's loops.
             row: The loops of the rows.
             column: The loops of the columns.
+            skips: Whether iterations of the reduction are left out, so that neighbours are not contiguous.
         """
         rank, extents = len(grid), loop_extents(stage)
-        strides = strides_of(stage, value, grid, row, column)
+        strides = None if skips else strides_of(stage, value, grid, row, column)
         if strides is not None:
             return Layout({}, 1, lies_along_steps(stage, value, rank), strides)
         places = places_of(stage, value) or {}
         side = row if axes_of_values(stage, row, column)[value] == frozenset(("row",)) else column
         own = range(rank, len(extents))
         across, along = (run_along(places.values(), loops, [extents[i] for i in loops]) for loops in (side, own))
+        along = 1 if skips else along
         if max(across, along) < LEAST_RUN:
             return Layout({}, 1, lies_along_steps(stage, value, rank))
         axis = own if along > across else side
@@ -306,29 +315,57 @@ class Axis:
     The index of each loop is read from a table, since a division per element would take longer than a load.
     """
 
-    def __init__(self, extents: Sequence[int], room: int, array: Callable[[int], SSAValue]):
-        self.extents = extents
-        several = sum(extent > 1 for extent in extents) > 1
+    def __init__(
+        self,
+        extents: Sequence[int],
+        room: int,
+        array: Callable[[int], SSAValue],
+        kept: Callable[[Code, list[Value]], Value] | None = None,
+    ):
+        """Allocates the tables.
+
+        Args:
+            extents: The extents of the loops.
+            room: The most positions that are tabulated.
+            array: Allocates a table.
+            kept: Writes the condition on the loops' indices under which a position is not left out.
+        """
+        self.extents, self.kept = extents, kept
+        several = sum(extent > 1 for extent in extents) > 1 or kept is not None
         self.tables = [array(room) if several and extent > 1 else None for extent in extents]
         self.is_looked_up = several
 
-    def fill(self, code: Code, start: Value, count: Value) -> None:
-        """Fills the tables for `count` positions from `start` on."""
+    def fill(self, code: Code, start: Value, count: Value) -> Value:
+        """Fills the tables for `count` positions from `start` on; returns how many of them are not left out."""
         if not self.is_looked_up:
-            return
+            return count
         total = math.prod(self.extents)
         expressions = [
             affine.linear(one, [total]).expression() for one in affine.delinearized(AffineDimExpr(0), self.extents)
         ]
 
-        def entry(at: Value) -> None:
-            place = start + at
+        def entry(at: Value, place: Value) -> list[Value]:
+            numbers: list[Value] = []
             for table, expression in zip(self.tables, expressions, strict=True):
+                numbers.append(code.number(0) if table is None else code.expression(expression, [place], [total]))
                 if table is not None:
-                    number = code.expression(expression, [place], [total])
-                    code.put(number.cast(arith.IndexCastOp, i32), table, at)
+                    code.put(numbers[-1].cast(arith.IndexCastOp, i32), table, at)
+            return numbers
 
-        parallel(code, count, None, entry)
+        def plain(at: Value) -> None:
+            entry(at, start + at)
+
+        kept = self.kept
+        if kept is None:
+            parallel(code, count, None, plain)
+            return count
+
+        def selected(at: Value, held: Sequence[Value]) -> list[Value]:
+            # An entry that is left out is overwritten by the next one.
+            numbers = entry(held[0], start + at)
+            return [code.select(kept(code, numbers), held[0] + 1, held[0])]
+
+        return code.loop_to(count, [code.number(0)], selected)[0]
 
     def indices(self, code: Code, start: Value, at: Value) -> list[Value]:
         """Returns the index of each loop at a position."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from xdsl.dialects import vector
@@ -20,8 +20,8 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import PackedSchedule
-from tensorgrad.passes.analyses.axes import grid_of_sides
-from tensorgrad.passes.analyses.factors import factors_of, result_stride
+from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
+from tensorgrad.passes.analyses.factors import factors_of, result_stride, step_conditions
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.windows import Place, plain_place, run_along
 from tensorgrad.passes.kernels.lower_buf_to_cpu.factors import LEAST_RUN, Axis, Factor, Layout, Tile, Window, over_runs
@@ -119,8 +119,10 @@ class Product:
         self.depth = min(schedule.depth, self.steps)
         self.ranges = -(-self.steps // self.depth)
         self.extents, self.expressions = grid_of_sides(kernel.extents, schedule.row, schedule.column)
+        self.conditions = step_conditions(stage, factors, (*schedule.row, *schedule.column))
+        skips = bool(self.conditions)
         self.layouts = {
-            value: Layout.of(stage, value, grid, schedule.row, schedule.column)
+            value: Layout.of(stage, value, grid, schedule.row, schedule.column, skips)
             for value in (factors.row, factors.column)
         }
         columns = self.extents[2]
@@ -143,7 +145,7 @@ class Product:
             Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array),
             Axis([grid[loop] for loop in schedule.column], self.room, array),
         )
-        self.step_axis = Axis(own, self.depth, array)
+        self.step_axis = Axis(own, self.depth, array, self._has_product if skips else None)
         self.finish_run = self._run_of_results()
 
     def _array(self, top: Block, extent: int) -> SSAValue:
@@ -227,7 +229,7 @@ class Product:
     def _range(self, code: Code, part: _Range) -> None:
         """Packs a range of the reduction, and accumulates its products."""
         schedule = self.schedule
-        self.step_axis.fill(code, part.start, part.count)
+        part = replace(part, count=self.step_axis.fill(code, part.start, part.count))
         if self.columns is not None:
             self._pack_columns(code, part)
         blocks = (self.row_count + (schedule.rows - 1)) // schedule.rows
@@ -249,6 +251,18 @@ class Product:
         sequential(code, blocks, row_block)
 
     # Factors
+
+    def _has_product(self, code: Code, steps: list[Value]) -> Value:
+        """Returns whether the iteration at some indices of the reduction's loops has a product."""
+        known: dict[SSAValue, SSAValue] = {}
+        needed, loops = needed_for(self.conditions), self.tile.loops(code, [], []).with_own(steps, self.own)
+        for op in self.stage.body.block.ops:
+            if any(result in needed for result in op.results):
+                code.scalar_op(op, known, loops)
+        result = code.value(known[self.conditions[0]])
+        for condition in self.conditions[1:]:
+            result = result & code.value(known[condition])
+        return result
 
     def _factor(self, value: SSAValue, part: _Range, is_row: bool) -> Factor:
         layout = self.layouts[value]
