@@ -24,6 +24,7 @@ from tensorgrad.dialects.tg.base import (
     size_of,
     tensor,
 )
+from tensorgrad.dialects.tg.summation import MOST_INNER, multiplied
 from tensorgrad.dialects.tg.traits import KeepsNan
 
 
@@ -88,11 +89,12 @@ class DotGeneralOp(TensorOp):
         left = _arranged(ls, [*lb, *lf, *lc], [*batch, rows, inner])
         right = _arranged(rs, [*rb, *rc, *rf], [*batch, inner, columns])
         shape = self.shape
+        multiply = np.matmul if inner <= MOST_INNER else multiplied
         if shape == (*batch, rows, columns):
             if left is None and right is None:
-                return np.matmul
-            return lambda lhs, rhs: np.matmul(left(lhs) if left else lhs, right(rhs) if right else rhs)
-        return lambda lhs, rhs: np.matmul(left(lhs) if left else lhs, right(rhs) if right else rhs).reshape(shape)
+                return multiply
+            return lambda lhs, rhs: multiply(left(lhs) if left else lhs, right(rhs) if right else rhs)
+        return lambda lhs, rhs: multiply(left(lhs) if left else lhs, right(rhs) if right else rhs).reshape(shape)
 
 
 def _arranged(shape: Sequence[int], order: Sequence[int], wanted: Sequence[int]) -> UnaryEvaluate | None:

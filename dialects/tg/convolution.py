@@ -28,6 +28,7 @@ from tensorgrad.dialects.tg.base import (
     tensor,
 )
 from tensorgrad.dialects.tg.shape import ShapeOp
+from tensorgrad.dialects.tg.summation import multiplied
 
 GATHERED_ELEMENTS = 1 << 23
 """The approximate number of elements of the left operand that the reference gathers at a time."""
@@ -233,7 +234,7 @@ def _convolve_phase(
     for begin in range(0, batch, step):
         part = views[begin : begin + step]
         rows = part.transpose(order).reshape(groups, -1, inner)
-        sums = np.matmul(rows, weights).reshape(groups, len(part), *counts, -1)
+        sums = multiplied(rows, weights).reshape(groups, len(part), *counts, -1)
         moved = np.moveaxis(np.moveaxis(sums, -1, 1), 2, 0)
         result[begin : begin + step] = moved.reshape(len(part), *result.shape[1:])
 

@@ -24,6 +24,7 @@ from tensorgrad.dialects.tg.base import (
     size_of,
     tensor,
 )
+from tensorgrad.dialects.tg.summation import scattered
 from tensorgrad.dialects.tg.traits import NeverOverflows
 
 
@@ -132,10 +133,9 @@ class ScatterAddOp(TensorOp):
 
         def scatter(updates: NumpyArray, indices: NumpyArray) -> NumpyArray:
             moved = np.moveaxis(updates.reshape(flat), axis, 0)
-            result = np.zeros((extent, *lead, *trail), updates.dtype)
             inside = ((indices >= 0) & (indices < extent)).reshape(-1)
-            np.add.at(result, indices.reshape(-1)[inside].astype(np.int64), moved[inside])
-            return np.moveaxis(result, 0, axis)
+            position = indices.reshape(-1)[inside].astype(np.int64)
+            return np.moveaxis(scattered((extent, *lead, *trail), position, moved[inside]), 0, axis)
 
         return scatter
 
@@ -221,13 +221,11 @@ class ScatterAddAlongAxisOp(TensorOp):
         axis, shape = int_value(self.properties, "axis"), self.shape
 
         def scatter(updates: NumpyArray, indices: NumpyArray) -> NumpyArray:
-            result = np.zeros(shape, updates.dtype)
             inside = (indices >= 0) & (indices < shape[axis])
             # Row by row, as `updates[inside]` lists them.
             position: list[NumpyArray] = list(np.nonzero(inside))
             position[axis] = indices[inside].astype(np.int64)
-            np.add.at(result, tuple(position), updates[inside])
-            return result
+            return scattered(shape, tuple(position), updates[inside])
 
         return scatter
 

@@ -22,8 +22,10 @@ from tensorgrad.dialects.tg.base import (
     numpy_dtype,
     require,
     rounding_once,
+    size_of,
     tensor,
 )
+from tensorgrad.dialects.tg.summation import MOST_TERMS, summed
 from tensorgrad.dialects.tg.traits import KeepsNan, NeverOverflows
 
 
@@ -66,12 +68,22 @@ class ReduceOp(TensorOp):
 class SumOp(ReduceOp):
     """The sum along `axes`; 0 where they are empty. Integers wrap; f16 is summed in f32 and rounded once.
 
+    Floats are added in blocks, then in blocks of these: errors grow with the logarithm of the number of terms.
+
     Example:
         %1 = tg.sum %0 axes = [0] : tensor<4x3xf32>
     """
 
     name = "tg.sum"
     COMBINER: ClassVar = np.add
+
+    @rounding_once
+    def prepare(self) -> UnaryEvaluate:
+        kind, axes = cast(Tensor, self.operand.type), int_list(self.properties, "axes")
+        terms = size_of([kind.get_shape()[axis] for axis in axes])
+        if terms > MOST_TERMS and is_float(kind.get_element_type()):
+            return lambda x: summed(x, axes)
+        return ReduceOp.prepare(self)
 
 
 @irdl_op_definition
@@ -106,8 +118,9 @@ class MinOp(ReduceOp):
 class ProdOp(ReduceOp):
     """The product along `axes`; 1 where they are empty. Integers wrap; the derivative is exact where elements are 0.
 
-    A product of n floats is within n - 1 roundings of the exact one; their order is unspecified. f16 is multiplied in
-    f32 and rounded once. The result is NaN if any element is.
+    A product of n floats is within n - 1 roundings of the exact one. They are multiplied in row-major order, one after
+    another: in another order, factors of which some are large and some small could overflow on the way to a finite
+    product. f16 is multiplied in f32 and rounded once. The result is NaN if any element is.
 
     Example:
         %1 = tg.prod %0 axes = [0] : tensor<4x3xf32>

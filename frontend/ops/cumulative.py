@@ -79,9 +79,11 @@ def cumsum(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
 def cumprod(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
     """Running products along `axis` (of the flattened tensor if `None`); the derivative is exact where elements are 0.
 
-    It is blocked like `cumsum`, with the rounding errors of blocked products. The derivative involves no division: it
-    is the product of the preceding elements and a reversed linear recurrence, also blocked. Integers of 8 and 16 bits
-    are multiplied as i32 or u32; with `dtype` elements are converted to that first.
+    Floats are multiplied in their order, as by NumPy, so that a product is finite wherever all products before it are:
+    for each power of 32 in the extent, a kernel continues from every 32nd product of the one before. The first of them
+    reads the whole row in sequence. The derivative is the product of the preceding elements and a reversed linear
+    recurrence, or, where that overflows, the sum of the products behind an element, divided by it. Integers of 8 and
+    16 bits are multiplied as i32 or u32; with `dtype` elements are converted to that first.
 
     Raises:
         DTypeError: `dtype` is bool.
@@ -224,8 +226,32 @@ def _joined(apart: Tensor, count: int) -> Tensor:
 
 @custom_vjp
 def _products(rows: Tensor) -> Tensor:
-    """Running products along the last axis."""
-    return _folds(rows, 0, _multiplied, operator.mul, 1)
+    """Running products along the last axis, each in the order of the elements.
+
+    From the longest blocks to the shortest, the products before all blocks are continued to those before shorter ones.
+    """
+    *lead, count = rows.shape
+    stride = 1
+    while count > 2 * BLOCK * stride:
+        stride *= BLOCK
+    total = -(-count // stride) * stride
+    padded = pad(rows, [*([(0, 0)] * len(lead)), (0, total - count)], constant_values=1) if total > count else rows
+    blocks, before = reshape(padded, (*lead, 1, total)), full((*lead, 1), 1, rows.dtype)
+    while stride > 1:
+        inside = _continued(before, blocks, arange(blocks.shape[-1] // stride) * stride)
+        before, blocks = reshape(inside, (*lead, -1)), reshape(padded, (*lead, -1, stride))
+        stride //= BLOCK
+    return _joined(_continued(before, blocks, arange(blocks.shape[-1]) + 1), count)
+
+
+def _continued(before: Tensor, blocks: Tensor, lengths: Tensor) -> Tensor:
+    """Returns products that begin with the one before a block, and go on with its first elements: `lengths` of them."""
+    *lead, width = blocks.shape
+    start = expand_dims(before, -1)
+    line = expand_dims(where(equal(arange(width), 0), start * blocks, blocks), -2)
+    square = broadcast_to(line, (*lead, lengths.size, width))
+    products = _multiplied(where(arange(width) < expand_dims(lengths, 1), square, 1), -1)
+    return where(equal(lengths, 0), start, products)
 
 
 def _products_kept(rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -234,12 +260,18 @@ def _products_kept(rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
 
 
 def _products_cotangent(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
-    """Returns for x_i: (the product of all before it) times s_i, where s_i = g_i + x_{i+1} s_{i+1}."""
+    """Returns for x_i: (the product of all before it) times s_i, where s_i = g_i + x_{i+1} s_{i+1}.
+
+    Products that begin behind x_i may overflow where those from the first element on don't: there, the sum of
+    cotangents times products from x_i on is divided by it.
+    """
     rows, products = kept
     edge = full((*rows.shape[:-1], 1), 1, rows.dtype)
     before = concat([edge, products[..., :-1]], -1)
     behind = concat([rows[..., 1:], edge], -1)
-    return (before * flip(_recurrence(flip(behind, -1), flip(cotangent, -1))[1], -1),)
+    slopes = before * flip(_recurrence(flip(behind, -1), flip(cotangent, -1))[1], -1)
+    sums = flip(_folds(flip(cotangent * products, -1), 0, _sums, operator.add, 0), -1)
+    return (where(logical_or(isfinite(slopes), equal(rows, 0)), slopes, sums / where(equal(rows, 0), 1, rows)),)
 
 
 _products.defvjp(_products_kept, _products_cotangent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from xdsl.dialects import arith
 from xdsl.dialects.linalg.ops import GenericOp
 
 from tensorgrad.dialects.buf import KernelOp, is_reduction
@@ -38,3 +39,12 @@ def contracts(loops: Iterable[frozenset[int]], rank: int) -> bool:
 def is_pointwise(kernel: KernelOp) -> bool:
     """Returns whether no stage has loops of its own."""
     return all(len(stage.iterator_types) == len(kernel.extents) for stage in kernel.stages)
+
+
+def is_in_order(stage: GenericOp) -> bool:
+    """Returns whether a reduction takes its values in their order, since it multiplies floats.
+
+    A product of large and small factors may be finite, although that of some of them overflows.
+    """
+    accumulators = stage.body.block.args[len(stage.inputs) :]
+    return any(isinstance(use.operation, arith.MulfOp) for value in accumulators for use in value.uses)

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_reduction, iterators_of, loop_extents
+from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.stages import Parts, Stage, fold_of, put_together, take_apart
 from tensorgrad.passes.buffers.schedule.splits import split_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
@@ -49,11 +50,11 @@ class SplitReductionsPass(LevelPass):
 
 
 def is_splittable(kernel: KernelOp) -> bool:
-    """Returns whether only a kernel's first stage has loops besides the grid's, all of them reductions."""
+    """Returns whether only a kernel's first stage has loops besides the grid's, all of them reductions in any order."""
     rank, stages = len(kernel.extents), kernel.stages
     if kernel.single is not None or kernel.schedule is not None or not stages or not is_reduction(stages[0]):
         return False
-    if any(len(iterators_of(stage)) > rank for stage in stages[1:]):
+    if is_in_order(stages[0]) or any(len(iterators_of(stage)) > rank for stage in stages[1:]):
         return False
     return all(kind == IteratorType.REDUCTION for kind in iterators_of(stages[0])[rank:])
 

@@ -25,7 +25,7 @@ RECURRENCE = [(48, 9, 30.0), (200, 14, 38.2), (1024, 15, 31.4), (100_000, 30, 31
 
 VALUES = {
     "cumsum": FORWARD,
-    "cumprod": FORWARD,
+    "cumprod": [(48, 1, 2.0), (200, 3, 5.3), (1024, 3, 5.2), (100_000, 6, 11.0)],
     "cummax": [(48, 2, 5.0), (200, 5, 11.8), (1024, 5, 11.3), (100_000, 10, 11.4)],
     "logcumsumexp": [(48, 2, 5.0), (200, 5, 9.7), (1024, 5, 9.3), (100_000, 8, 9.3)],
 }
@@ -33,7 +33,7 @@ VALUES = {
 
 BACKWARD = {
     "cumsum": FORWARD,
-    "cumprod": [(48, 7, 24.0), (200, 10, 31.0), (1024, 11, 25.0), (100_000, 23, 25.0)],
+    "cumprod": [(48, 8, 28.7), (200, 11, 38.0), (1024, 12, 31.3), (100_000, 26, 37.0)],
     "cummax": RECURRENCE,
     "logcumsumexp": RECURRENCE,
 }
@@ -122,6 +122,42 @@ def test_a_hundred_thousand_logarithms_as_pytorch() -> None:
     slopes = wide.grad.numpy()
     gradient = tg.grad(lambda v: tg.sum(tg.logcumsumexp(v, 1) * weights))(x)
     np.testing.assert_allclose(gradient, slopes, rtol=0, atol=1e-5 * np.abs(slopes).max())
+
+
+def swinging(extent: int) -> NumpyArray:
+    """Returns factors between 1e-37 and 1e37 whose products, from the first on, are all between 1e-30 and 1e30."""
+    found, level = np.empty(extent, np.float32), 0.0
+    for place, exponent in enumerate(np.random.default_rng(extent).uniform(-30, 30, extent)):
+        found[place] = 10.0 ** np.clip(exponent - level, -37, 37)
+        level += float(np.log10(found[place]))
+    return found
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
+@pytest.mark.parametrize("extent", [8, 33, 64, 65, 200, 1100, 5000])
+def test_products_are_multiplied_in_order(extent: int, device: str) -> None:
+    """In another order, parts of these products would overflow. Both layouts of a row are tried."""
+    x = swinging(extent)[np.newaxis]
+    running, whole, column = tg.jit(
+        lambda x: (tg.cumprod(x, 1), tg.prod(x, 1), tg.prod(tg.reshape(x, (extent, 1)), 0)), device=device
+    )(x)
+    products = np.cumprod(x, 1)
+    assert np.isfinite(products).all() and products.min() > 0
+    assert np.array_equal(running, products)
+    assert np.array_equal(whole, products[:, -1]) and np.array_equal(column, products[0, -1:])
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
+def test_derivatives_of_products_of_which_parts_overflow(device: str) -> None:
+    x = np.array([1e-30, 3e38] * 4 + [0.5] * 4, np.float32)
+    wide = x.astype(np.float64)
+    products = np.cumprod(wide)
+    running, whole = tg.jit(
+        lambda x: (tg.grad(lambda x: tg.sum(tg.cumprod(x)))(x), tg.grad(tg.prod)(x)), device=device
+    )(x)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(running, (np.cumsum(products[::-1])[::-1] / wide).astype(np.float32), rtol=1e-5)
+        np.testing.assert_allclose(whole, (products[-1] / wide).astype(np.float32), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["cummax", "cummin"])

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_reduction, iterators_of
 from tensorgrad.dialects.schedule import GroupSchedule
+from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.machine import VECTOR, CpuModel, GpuModel, machine_of
 from tensorgrad.passes.buffers.schedule.archetype import (
     Archetype,
@@ -108,7 +109,7 @@ def can_group(kernel: KernelOp, lanes: int, target: Target) -> bool:
     """Returns whether a workgroup of `lanes` lanes can share each grid point."""
     if math.prod(kernel.extents) > target.max_compute_workgroups_per_dimension:
         return False
-    if any(_mixes_loops(stage, len(kernel.extents)) for stage in kernel.stages):
+    if any(_mixes_loops(stage, len(kernel.extents)) or is_in_order(stage) for stage in kernel.stages):
         return False
     folds = sum(len(stage.outputs) for stage in kernel.stages if is_reduction(stage))
     return folds * lanes * 8 <= target.max_compute_workgroup_storage_size

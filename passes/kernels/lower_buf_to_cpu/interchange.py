@@ -11,7 +11,7 @@ for c, parallel:                              for c, parallel: sums[c] = 0
 ```
 
 Rows of an embedding's gradient that no token selects thus become zeros written by vector stores. The terms of each
-element are added in the same order as before.
+element are added in the same order as before, long sums in blocks.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from xdsl.dialects import memref, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.cpu import PARALLEL
+from tensorgrad.passes.analyses.trips import most_trips
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import new_array
+from tensorgrad.passes.kernels.writing.blocked_sums import Accumulators, block_widths, fold_in_blocks, terms_of
+from tensorgrad.passes.kernels.writing.emission import Code, Frame
 from tensorgrad.passes.kernels.writing.hoisting import stands_in
-from tensorgrad.passes.scalars import constant_integer
+from tensorgrad.passes.scalars import Value, constant_integer
 from tensorgrad.passes.tensors.simplify import is_pure
 
 Values: TypeAlias = dict[SSAValue, SSAValue]
@@ -105,15 +108,57 @@ class _Interchange:
             around.insert_op_before(op, self.loop)
         sums = [new_array(top, value.type, self.extent) for value in self.fold.iter_args]
         initial = self._each(lambda block, at: self._start(block, at, sums))
-        terms = Block(arg_types=[self.fold.body.block.args[0].type])
-        terms.add_ops([self._each(lambda block, at: self._fold(block, at, terms.args[0], sums)), scf.YieldOp()])
-        fold = scf.ForOp(self.fold.lb, self.fold.ub, self.fold.step, [], terms)
+        folds = self._folds(top, sums)
         final = self._each(lambda block, at: self._finish(block, at, sums))
-        for op in (initial, fold, final):
+        for op in (initial, *folds, final):
             op.location = self.loop.location
             around.insert_op_before(op, self.loop)
         self.loop.detach()
         self.loop.erase()
+
+    def _folds(self, top: Block, sums: Sequence[SSAValue]) -> list[Operation]:
+        """Returns ops that fold all terms into the accumulators.
+
+        The first block of a long sum is added to them directly, as few sums have another one.
+        """
+        made = Block()
+        code = Code(made, {}, Frame((1, 1, 1)))
+
+        def fold(low: Value, high: Value, into: Sequence[SSAValue]) -> None:
+            terms = Block(arg_types=[self.fold.body.block.args[0].type])
+            terms.add_ops([self._each(lambda block, at: self._fold(block, at, terms.args[0], into)), scf.YieldOp()])
+            code.append(scf.ForOp(low.ssa, high.ssa, self.fold.step, [], terms))
+
+        low, high = code.values((self.fold.lb, self.fold.ub))
+        trips, is_sum = most_trips(self.fold), all(terms_of(self.fold, i) for i in range(len(sums)))
+        widths = block_widths(trips) if is_sum and constant_integer(self.fold.step) == 1 else ()
+        if not widths:
+            fold(low, high, sums)
+        else:
+            first = low + (high - low).at_most(widths[0])
+            memory = Accumulators(
+                lambda: [new_array(top, value.type, self.extent) for value in self.fold.iter_args],
+                lambda part: code.append(self._each(lambda block, at: self._clear(block, at, part))),
+                lambda into, part: code.append(self._each(lambda block, at: self._merge(block, at, into, part))),
+            )
+            fold(low, first, sums)
+            fold_in_blocks(code, first, high, widths, memory, sums, fold)
+        ops = list(made.ops)
+        for op in ops:
+            op.detach()
+        return ops
+
+    def _clear(self, block: Block, at: SSAValue, part: Sequence[SSAValue]) -> None:
+        """Sets the accumulators of a block of a sum to zero."""
+        code = Code(block, {}, Frame((1, 1, 1)))
+        for array, value in zip(part, self.fold.iter_args, strict=True):
+            code.put(code.constant(0.0, value.type), array, code.value(at))
+
+    def _merge(self, block: Block, at: SSAValue, into: Sequence[SSAValue], part: Sequence[SSAValue]) -> None:
+        """Adds the sums of a block to the accumulators."""
+        code = Code(block, {}, Frame((1, 1, 1)))
+        for array, other in zip(into, part, strict=True):
+            code.put(code.element(array, code.value(at)) + code.element(other, code.value(at)), array, code.value(at))
 
     def _each(self, body: Callable[[Block, SSAValue], None]) -> scf.ForOp:
         """Returns a parallel loop over the same iterations."""

@@ -22,6 +22,14 @@ from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.kernels.lower_buf_to_cpu.extremes import ORDERED, as_float, ordered
 from tensorgrad.passes.kernels.lower_buf_to_cpu.kept import Kept, kept_values
+from tensorgrad.passes.kernels.writing.blocked_sums import (
+    MOST_BLOCKS,
+    MOST_TERMS,
+    Accumulators,
+    block_widths,
+    fold_in_blocks,
+    is_summed,
+)
 from tensorgrad.passes.kernels.writing.emission import (
     Code,
     Loops,
@@ -42,8 +50,11 @@ REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.REASSOC])}
 SHORT = 16
 """Blocks of fewer points, which can't fill the widest vector, use masked vectors."""
 
-MOST_TERMS, MOST_UNROLLED = 16, 256
+UNROLLED_TERMS, UNROLLED_OPS = 16, 256
 """Reductions of at most this many terms, and this many ops in total, are fully unrolled."""
+
+Around: TypeAlias = tuple[Sequence[Value], Sequence[int]]
+"""The indices and the extents of a stage's own loops around some code."""
 
 AtPoint: TypeAlias = Callable[[Loops, Mapping[SSAValue, Value]], None]
 """Writes code at a point of a block, given its loops, and the values left by earlier stages."""
@@ -102,12 +113,12 @@ def parallel(
 
 
 def _folded(code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
-    """Returns the accumulators combined with one more value each; sums and products may be vectorized."""
+    """Returns the accumulators combined with one more value each; sums may be vectorized, products keep their order."""
     return [_combined(code, type(one.combine), x, y) for one, x, y in zip(reductions, held, new, strict=True)]
 
 
 def _combined(code: Code, kind: type[Operation], x: Value, y: Value) -> Value:
-    if kind in (arith.AddfOp, arith.MulfOp):
+    if kind is arith.AddfOp:
         return code.make(kind, (x.ssa, y.ssa), x.type, REASSOCIATED)
     return code.apply(kind, x, y)
 
@@ -345,33 +356,84 @@ class _Blocks:
         self, code: Code, stage: GenericOp, found: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
     ) -> list[Value]:
         """Writes a reduction at one point of its own parallel loops: accumulators are in an array over the block."""
-        reductions = reductions_of(stage)
-        if math.prod(reduced) <= MOST_TERMS and math.prod(reduced) * len(stage.body.block.ops) <= MOST_UNROLLED:
+        if math.prod(reduced) <= UNROLLED_TERMS and math.prod(reduced) * len(stage.body.block.ops) <= UNROLLED_OPS:
             return self._reduce_unrolled(code, stage, found, own, reduced)
-        sums = [self._array(one.element) for one in reductions]
-
-        def begin(loops: Loops, _: Mapping[SSAValue, Value]) -> None:
-            for array, one in zip(sums, reductions, strict=True):
-                code.put(code.constant(one.start(), one.element), array, self._place(loops.bases[1]))
-
-        def fold(loops: Loops, known: Mapping[SSAValue, Value]) -> None:
-            place = self._place(loops.bases[1])
-            new = reduced_values(code, stage, loops, known)
-            held = [code.element(array, place) for array in sums]
-            for array, value in zip(sums, _folded(code, reductions, held, new), strict=True):
-                code.put(value, array, place)
+        memory = self._accumulators(stage, found, own)
+        sums = memory.new()
 
         def finish(loops: Loops, _: Mapping[SSAValue, Value]) -> None:
             place = self._place(loops.bases[1])
             store_outputs(self.kernel, stage, code, loops, [code.element(array, place) for array in sums])
 
-        def iteration(at: list[Value], _: Sequence[Value]) -> list[Value]:
-            self._each(code, stage, [*found, *at], [*own, *reduced], fold)
-            return []
-
-        self._each(code, stage, found, own, begin)
-        code.nest(reduced, [], iteration)
+        memory.clear(sums)
+        self._fold(stage, memory, sums, (found, own), reduced)
         if not own:
             self.kept.update(zip(stage.outputs, sums, strict=True))
         self._each(code, stage, found, own, finish)
         return []
+
+    def _accumulators(self, stage: GenericOp, found: Sequence[Value], own: Sequence[int]) -> Accumulators:
+        """Returns how to write accumulators of a reduction, one for each point of the block."""
+        code, reductions = self.code, reductions_of(stage)
+
+        def clear(sums: Sequence[SSAValue]) -> None:
+            def begin(loops: Loops, _: Mapping[SSAValue, Value]) -> None:
+                for array, one in zip(sums, reductions, strict=True):
+                    code.put(code.constant(one.start(), one.element), array, self._place(loops.bases[1]))
+
+            self._each(code, stage, found, own, begin)
+
+        def merge(into: Sequence[SSAValue], part: Sequence[SSAValue]) -> None:
+            def add(loops: Loops, _: Mapping[SSAValue, Value]) -> None:
+                place = self._place(loops.bases[1])
+                self._combine(code, reductions, into, loops, [code.element(array, place) for array in part])
+
+            self._each(code, stage, found, own, add)
+
+        return Accumulators(lambda: [self._array(one.element) for one in reductions], clear, merge)
+
+    def _combine(
+        self, code: Code, reductions: Sequence[Reduction], sums: Sequence[SSAValue], loops: Loops, new: Sequence[Value]
+    ) -> None:
+        """Folds one more value into each accumulator of a point."""
+        place = self._place(loops.bases[1])
+        held = [code.element(array, place) for array in sums]
+        for array, value in zip(sums, _folded(code, reductions, held, new), strict=True):
+            code.put(value, array, place)
+
+    def _fold(
+        self, stage: GenericOp, memory: Accumulators, into: Sequence[SSAValue], around: Around, reduced: Sequence[int]
+    ) -> None:
+        """Writes the loops of a reduction over `reduced` extents, which fold into accumulators; long sums in blocks."""
+        code, reductions = self.code, reductions_of(stage)
+        found, extents = around
+        if not reduced:
+
+            def fold(loops: Loops, known: Mapping[SSAValue, Value]) -> None:
+                self._combine(code, reductions, into, loops, reduced_values(code, stage, loops, known))
+
+            self._each(code, stage, found, extents, fold)
+            return
+        extent, *rest = reduced
+        terms = math.prod(rest)
+        is_cut = is_summed(reductions) and extent * terms > MOST_TERMS
+        is_apart = is_cut and terms > MOST_TERMS // 4
+
+        def iterations(low: Value | None, high: Value, sums: Sequence[SSAValue]) -> None:
+            part = memory.new() if is_apart else sums
+
+            def iteration(at: Value, _: Sequence[Value]) -> list[Value]:
+                if is_apart:
+                    memory.clear(part)
+                self._fold(stage, memory, part, ([*found, at], [*extents, extent]), rest)
+                if is_apart:
+                    memory.merge(sums, part)
+                return []
+
+            code.loop_to(high, [], iteration, start=low)
+
+        widths = block_widths(extent, *((1, MOST_BLOCKS) if is_apart else (terms,))) if is_cut else ()
+        if widths:
+            fold_in_blocks(code, code.number(0), code.number(extent), widths, memory, into, iterations)
+        else:
+            iterations(None, code.number(extent), into)

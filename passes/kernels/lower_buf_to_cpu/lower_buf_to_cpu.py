@@ -19,6 +19,7 @@ from tensorgrad.passes.kernels.lower_buf_to_cpu.attention import write_tiles
 from tensorgrad.passes.kernels.lower_buf_to_cpu.interchange import interchange_folds
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import write_loops
 from tensorgrad.passes.kernels.lower_buf_to_cpu.packed import write_packed
+from tensorgrad.passes.kernels.writing.blocked_sums import MOST_TERMS_IN_LANES, block_sums
 from tensorgrad.passes.kernels.writing.control import Moves
 from tensorgrad.passes.kernels.writing.emission import Code, Frame
 from tensorgrad.passes.kernels.writing.hoisting import hoist_invariants
@@ -34,7 +35,8 @@ class LowerBufToCpuPass(LevelPass):
 
     Expects functions after `plan-memory`, with a native `schedule` on every kernel. Guarantees one `cpu.kernel` for
     each distinct kernel (equal ones are shared), linear indices only, and a `buf.dispatch` in place of each
-    `buf.kernel`, whose workgroups are the kernel's tasks. Loops whose iterations are independent are marked parallel.
+    `buf.kernel`, whose workgroups are the kernel's tasks. Loops whose iterations are independent are marked parallel;
+    those that sum many floats are cut into blocks (`blocked_sums`).
 
     Attributes:
         target: The target CPU.
@@ -89,6 +91,7 @@ class _Lowering(FunctionLowering):
                 )
         hoist_invariants(block)
         interchange_folds(block)
+        block_sums(block, MOST_TERMS_IN_LANES)
         simplify_block(block)
         return cpu.KernelOp(self.written.name(one.schedule.archetype), access, block)
 

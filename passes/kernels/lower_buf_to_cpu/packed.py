@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
-from xdsl.dialects import vector
-from xdsl.dialects.builtin import i32
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import VectorType, i32
 from xdsl.dialects.linalg.ops import IndexOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
@@ -27,6 +28,7 @@ from tensorgrad.passes.analyses.windows import Place, plain_place, run_along
 from tensorgrad.passes.kernels.lower_buf_to_cpu.factors import LEAST_RUN, Axis, Factor, Layout, Tile, Window, over_runs
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import new_array, parallel
 from tensorgrad.passes.kernels.lower_buf_to_cpu.packing import LEAST_LANES, Columns, Lines, Panels, sequential
+from tensorgrad.passes.kernels.writing.blocked_sums import MOST_BLOCKS, block_widths
 from tensorgrad.passes.kernels.writing.emission import (
     Code,
     Loops,
@@ -53,14 +55,33 @@ class _Range:
     Attributes:
         start: Its first iteration.
         count: The number of iterations.
-        is_first: Whether it is the first range; `None` if it is the only one.
-        is_last: Whether it is the last range; `None` if it is the only one.
+        blocks: Its place in the block of ranges that are added one after another, in the block of blocks, and so on;
+            none if it is the only range.
     """
 
     start: Value
     count: Value
-    is_first: Value | None = None
-    is_last: Value | None = None
+    blocks: tuple[_InBlock, ...] = ()
+
+    @property
+    def is_last(self) -> Value | None:
+        """Whether it is the last range; `None` if it is the only one."""
+        return self.blocks[-1].ends if self.blocks else None
+
+
+@dataclass(frozen=True)
+class _InBlock:
+    """The place of a range in a block of ranges, which consists of ranges or smaller blocks.
+
+    Attributes:
+        starts: Whether the range is in the first of them.
+        ends: Whether the range is the block's last one.
+        sums: The memory for the block's sums so far.
+    """
+
+    starts: Value
+    ends: Value
+    sums: SSAValue
 
 
 @dataclass(frozen=True)
@@ -101,7 +122,8 @@ class Product:
 
     For each range of the reduction, the tile's columns are packed; then, row block by row block, its rows, which are
     multiplied with all columns, one register block at a time. After the last range, the epilogue runs over each row
-    block. Until then sums are in scratch memory, unless they are the results: those are stored directly.
+    block. Until then sums are in scratch memory, unless they are the results: those are stored directly. The sums of
+    many ranges are added in blocks of ranges (see `blocked_sums`), each level of which has its own memory.
     """
 
     def __init__(self, kernel: KernelOp, schedule: PackedSchedule, top: Block):
@@ -140,6 +162,8 @@ class Product:
         self.columns = None if schedule.direct_columns else self._panels(top)
         held = schedule.rows if self.ranges == 1 else schedule.tile_rows
         self.sums = None if self.stores and self.ranges == 1 else self._array(top, held * self.room)
+        self.widths = block_widths(self.ranges, 1, MOST_BLOCKS)
+        self.sums_of_blocks = [self._array(top, held * self.room) for _ in self.widths]
         array = partial(new_array, top, i32)
         self.axes = (
             Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array),
@@ -223,8 +247,16 @@ class Product:
     def _numbered(self, code: Code, number: Value) -> None:
         """Writes the range with the given index."""
         start = number * self.depth
-        is_first, is_last = (number.equals(one) for one in (0, self.ranges - 1))
-        self._range(code, _Range(start, _count(code, start, self.steps, self.depth), is_first, is_last))
+        blocks, within = list[_InBlock](), 1
+        is_last = number.equals(self.ranges - 1)
+        for width, sums in zip(self.widths, (self.sums, *self.sums_of_blocks), strict=False):
+            place = number % width
+            ends = place.equals(width - 1) | is_last
+            blocks.append(_InBlock(place < within, ends, cast(SSAValue, sums)))
+            within = width
+        last = self.sums_of_blocks[-1] if self.widths else self.sums
+        blocks.append(_InBlock(number < within, is_last, cast(SSAValue, last)))
+        self._range(code, _Range(start, _count(code, start, self.steps, self.depth), tuple(blocks)))
 
     def _range(self, code: Code, part: _Range) -> None:
         """Packs a range of the reduction, and accumulates its products."""
@@ -304,38 +336,50 @@ class Product:
         """Multiplies a block of rows with all columns of the tile."""
 
         def block(columns: _ColumnBlock) -> None:
-            sums = self._summed(code, rows, columns, part, self._started(code, rows, columns, part))
-            if self.stores:
-                _when(
-                    code,
-                    part.is_last,
-                    lambda: self._store(code, rows, columns, sums),
-                    lambda: self._keep(code, rows, columns, columns.sums, sums),
-                )
+            sums = self._summed(code, rows, columns, part)
+            if not part.blocks:
+                self._complete(code, rows, columns, sums)
             else:
-                at = columns.first
-                if part.is_last is not None:
-                    at = code.select(part.is_last, columns.first, columns.sums)
-                self._keep(code, rows, columns, at, sums)
+                self._add(code, rows, columns, part.blocks, sums)
 
         self._each_block(code, block)
 
-    def _started(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, part: _Range) -> list[Value]:
-        """Returns the initial sums of a register block: those over earlier ranges."""
-        kinds = [kind for _ in range(self.schedule.rows) for _, kind in columns.columns.parts(self.element)]
+    def _complete(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, sums: Sequence[Value]) -> None:
+        """Stores the complete sums of a register block: as results, or for the epilogue."""
+        if self.stores:
+            self._store(code, rows, columns, sums)
+        else:
+            self._keep(code, cast(SSAValue, self.sums), self._places(rows, columns, columns.first), sums)
 
-        def zeros() -> list[Value]:
-            return [code.add(vector.BroadcastOp(code.constant(0.0, self.element).ssa, kind)) for kind in kinds]
+    def _add(
+        self,
+        code: Code,
+        rows: _RowBlock,
+        columns: _ColumnBlock,
+        blocks: Sequence[_InBlock],
+        sums: Sequence[Value],
+    ) -> None:
+        """Adds the sums of a range to those of its block; a complete block's to those of the block around it."""
+        block, *around = blocks
+        places, kinds = self._places(rows, columns, columns.sums), self._kinds(columns)
 
-        if part.is_first is None or self.sums is None:
-            return zeros()
-        memory = self.sums
+        def with_earlier() -> list[Value]:
+            earlier = [code.vector(block.sums, at, kind) for at, kind in zip(places, kinds, strict=True)]
+            return [code.apply(arith.AddfOp, *both) for both in zip(earlier, sums, strict=True)]
 
-        def earlier() -> list[Value]:
-            places = self._places(rows, columns, columns.sums)
-            return [code.vector(memory, at, kind) for at, kind in zip(places, kinds, strict=True)]
+        totals = code.choose(block.starts, kinds, lambda: sums, with_earlier)
 
-        return code.choose(part.is_first, kinds, zeros, earlier)
+        def ended() -> None:
+            if around:
+                self._add(code, rows, columns, around, totals)
+            else:
+                self._complete(code, rows, columns, totals)
+
+        code.when(block.ends, ended, lambda: self._keep(code, block.sums, places, totals))
+
+    def _kinds(self, columns: _ColumnBlock) -> list[VectorType[Attribute]]:
+        """Returns the types of a register block's vectors."""
+        return [kind for _ in range(self.schedule.rows) for _, kind in columns.columns.parts(self.element)]
 
     def _places(self, rows: _RowBlock, columns: _ColumnBlock, first: Value) -> list[Value]:
         """Returns the positions of a register block's vectors in the memory for sums, its columns from `first` on."""
@@ -346,11 +390,11 @@ class Product:
             for at, _ in columns.columns.parts(self.element)
         ]
 
-    def _keep(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, first: Value, sums: Sequence[Value]) -> None:
+    @staticmethod
+    def _keep(code: Code, memory: SSAValue, places: Sequence[Value], sums: Sequence[Value]) -> None:
         """Stores sums in scratch memory."""
-        assert self.sums is not None
-        for at, value in zip(self._places(rows, columns, first), sums, strict=True):
-            code.put_vector(value, self.sums, at)
+        for at, value in zip(places, sums, strict=True):
+            code.put_vector(value, memory, at)
 
     def _store(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, sums: Sequence[Value]) -> None:
         """Stores sums as results, except in rows that another block computes."""
@@ -372,11 +416,11 @@ class Product:
             else:
                 code.when(code.number(i) >= rows.computed, line)
 
-    def _summed(
-        self, code: Code, rows: _RowBlock, columns: _ColumnBlock, part: _Range, held: Sequence[Value]
-    ) -> list[Value]:
-        """Returns the sums of a register block with a range of the reduction added."""
+    def _summed(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, part: _Range) -> list[Value]:
+        """Returns the sums of a register block over a range of the reduction."""
         parts = columns.columns.parts(self.element)
+        zero = code.constant(0.0, self.element).ssa
+        zeros = [code.add(vector.BroadcastOp(zero, kind)) for kind in self._kinds(columns)]
         row_factor = self._factor(self.factors.row, part, is_row=True)
         column_factor = self._factor(self.factors.column, part, is_row=False)
         indices = [row_factor.at_row(code, rows.first + i) for i in range(self.schedule.rows)]
@@ -399,7 +443,7 @@ class Product:
                     found.append(code.add(vector.FMAOp(spread, value.ssa, sums[len(found)].ssa)))
             return found
 
-        return code.loop_to(part.count, held, step)
+        return code.loop_to(part.count, zeros, step)
 
     # Epilogue
 

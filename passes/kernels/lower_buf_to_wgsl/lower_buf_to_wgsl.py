@@ -58,6 +58,7 @@ from tensorgrad.passes.kernels.lower_buf_to_wgsl.group import write_group
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import Unrolling, vector_arguments
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.thread import write_thread
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.vectors import vector_memory
+from tensorgrad.passes.kernels.writing.blocked_sums import block_sums
 from tensorgrad.passes.kernels.writing.control import Moves, view_of
 from tensorgrad.passes.kernels.writing.emission import Arrays, Code, Frame
 from tensorgrad.passes.kernels.writing.hoisting import carry_addresses, hoist_invariants
@@ -75,7 +76,8 @@ class LowerBufToWgslPass(LevelPass):
     Expects functions after `plan-memory`, with a `schedule` on every kernel. Guarantees one `wgsl.kernel` for each
     distinct kernel (equal ones are shared, wherever their buffers lie), linear indices only, and a `buf.dispatch` in
     place of each `buf.kernel`. A buffer of an arena that the kernel writes anywhere is bound `read_write`; all scalars
-    share one binding. Kernels that exceed the target's limits are rejected, with the tensor's name and line.
+    share one binding. Loops that sum many floats are cut into blocks (`blocked_sums`). Kernels that exceed the target's
+    limits are rejected, with the tensor's name and line.
 
     Attributes:
         target: The target device: its limits and features.
@@ -138,6 +140,7 @@ class _Lowering(FunctionLowering):
         else:
             name = "shared"
             self._write_side_by_side(teams, block)
+        block_sums(block)
         fold_guards(block, thread_numbers(self.groups(teams), first.schedule.workgroup))
         hoist_invariants(block)
         simplify_block(block)

@@ -28,6 +28,7 @@ from tensorgrad.dialects.buf import (
 from tensorgrad.dialects.schedule import GroupSchedule, ThreadSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import Linear
+from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.machine import VECTOR
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.vectors import (
     are_whole,
@@ -170,7 +171,8 @@ class StageWriter:
         """Returns the reduced values at each point."""
         reductions = reductions_of(stage)
         each = len(reductions) * len(points)
-        sums = min(self.unrolling.unrolled(self.unrolling.loops(reduced)[1])[0].steps, ACCUMULATORS)
+        steps = self.unrolling.unrolled(self.unrolling.loops(reduced)[1])[0].steps
+        sums = 1 if is_in_order(stage) else min(steps, ACCUMULATORS)
         start = [code.constant(one.start(), one.element) for one in reductions] * (len(points) * sums)
 
         def body(sites: Sites, held: Sequence[Value]) -> Sequence[Value]:

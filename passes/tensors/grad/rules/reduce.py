@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from tensorgrad.dialects.tg import reduce
 from tensorgrad.dialects.tg.base import int_list, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
-from tensorgrad.dialects.tg.elementwise import arithmetic
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
 
 
@@ -40,7 +40,10 @@ def _min(b: TensorBuilder, op: reduce.MinOp, g: SSAValue) -> Cotangents:
 
 @rule(reduce.ProdOp)
 def _prod(b: TensorBuilder, op: reduce.ProdOp, g: SSAValue) -> Cotangents:
-    """Returns the product of all other elements by a tree of products, without division, so that zeros are exact."""
+    """Returns the product of all other elements by a tree of products, without division, so that zeros are exact.
+
+    Where that overflows, as products of a part of the elements may, it is the product of all divided by the element.
+    """
     axes, extents = int_list(op.properties, "axes"), shape_of(op.operand)
     kept = [axis for axis in range(len(extents)) if axis not in axes]
     order = [*kept, *(axis for axis in range(len(extents)) if axis in axes)]
@@ -65,7 +68,12 @@ def _prod(b: TensorBuilder, op: reduce.ProdOp, g: SSAValue) -> Cotangents:
         cotangent = b.concat([b.mul(cotangent, right), b.mul(cotangent, left)], len(lead))
     cotangent = _part(b, cotangent, 0, count)
     moved = b.reshape(cotangent, [extents[axis] for axis in order])
-    return [b.transpose(moved, [order.index(axis) for axis in range(len(order))])]
+    others, x = b.transpose(moved, [order.index(axis) for axis in range(len(order))]), op.operand
+    is_zero = b.compare("eq", x, b.full_like(x, 0))
+    whole = b.broadcast_like(b.mul(g, op.result), x, axes)
+    quotient = b.div(whole, b.select(is_zero, b.full_like(x, 1), x))
+    is_exact = b.binary(arithmetic.OrOp, is_zero, b.unary(functions.IsFiniteOp, others))
+    return [b.select(is_exact, others, quotient)]
 
 
 def _part(b: TensorBuilder, x: SSAValue, start: int, stop: int) -> SSAValue:

@@ -18,7 +18,8 @@ func.func @concat(%x: tensor<2xf32>, %y: tensor<3xf32>, %w: tensor<5xf32>) -> te
 
 // -----
 
-// Each element's derivative is the product of the others, computed as a tree: no division, so elements may be 0.
+// Each element's derivative is the product of the others, computed as a tree: no division, so elements may be 0. Where the
+// tree overflows, it is the product of all divided by the element.
 func.func @prod(%x: tensor<4xf32>) -> tensor<f32> {
   %0 = tg.prod %x axes = [0] : tensor<4xf32>
   func.return %0 : tensor<f32>
@@ -35,5 +36,14 @@ func.func @prod(%x: tensor<4xf32>) -> tensor<f32> {
 // CHECK-NEXT:   %7 = tg.mul %6, %2 : tensor<2xf32>, tensor<2xf32>
 // CHECK-NEXT:   %8 = tg.mul %6, %1 : tensor<2xf32>, tensor<2xf32>
 // CHECK-NEXT:   %9 = tg.concat %7, %8 axis = 0 : tensor<2xf32>, tensor<2xf32>
-// CHECK-NEXT:   func.return %0, %9 : tensor<f32>, tensor<4xf32>
+// CHECK-NEXT:   %10 = tg.constant value = dense<0.000000e+00> : tensor<4xf32>
+// CHECK-NEXT:   %11 = tg.compare %x, %10 predicate = "eq" : tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %12 = tg.broadcast %0 shape = [4] dims = [] : tensor<f32>
+// CHECK-NEXT:   %13 = tg.constant value = dense<1.000000e+00> : tensor<4xf32>
+// CHECK-NEXT:   %14 = tg.select %11, %13, %x : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %15 = tg.div %12, %14 : tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %16 = tg.is_finite %9 : tensor<4xf32>
+// CHECK-NEXT:   %17 = tg.or %11, %16 : tensor<4xi1>, tensor<4xi1>
+// CHECK-NEXT:   %18 = tg.select %17, %9, %15 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   func.return %0, %18 : tensor<f32>, tensor<4xf32>
 // CHECK-NEXT: }
