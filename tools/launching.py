@@ -12,18 +12,19 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, Any
 
 from rich.console import Console
 
 from tensorgrad.errors import GroupError, OptionError
 from tensorgrad.runtime.cpu.threads import THREADS_VARIABLE, thread_count
 from tensorgrad.runtime.group.group import TIMEOUT_VARIABLE
+from tensorgrad.tools.orphans import ending_with_this
 
 LAUNCHERS = ("mpiexec", "mpirun")
 
@@ -51,8 +52,14 @@ KEPT_LINES = 400
 GRACE = 10.0
 """Seconds that a launcher gets to end all processes after it is told to, or after a rank reports that it ends all."""
 
-POLLING = 1.0
-"""The interval, in seconds, of checks whether `GRACE` has passed since a rank reported that it ends all."""
+POLLING = 0.1
+"""The interval, in seconds, of checks whether the launcher is to be ended."""
+
+ENDING = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGALRM", "SIGXCPU")
+"""The signals that end all processes, of those that the system has. Closing a terminal sends SIGHUP."""
+
+PASSED_ON = ("SIGUSR1", "SIGUSR2")
+"""The signals that the processes may handle themselves; otherwise these end them too."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +158,11 @@ class Log:
     _ended_at: float = float("inf")
 
     def read(self, stream: IO[str], name: str) -> None:
-        """Prints the lines of one of the launcher's streams, "stdout" or "stderr"."""
-        with stream:
+        """Prints the lines of one of the launcher's streams, "stdout" or "stderr".
+
+        If our own output is closed, so is the stream, which ends the launcher.
+        """
+        with stream, suppress(OSError):
             for line in stream:
                 with self._lock:
                     self._take(line, name)
@@ -258,15 +268,16 @@ class Launch:
         """
         self._check()
         launcher = find_launcher()
-        ending, processes = self._run_once(launcher, self.processes), self.processes
-        for number in range(1, self.restarts + 1):
-            if ending.status in (0, INTERRUPTED):
-                break
-            self._report(ending)
-            processes = self.restart_with or processes
-            several = "1 process" if processes == 1 else f"{processes} processes"
-            self._say(f"restart {number} of {self.restarts}, with {several}")
-            ending = self._run_once(launcher, processes)
+        with Signals() as signals:
+            ending, processes = self._run_once(launcher, self.processes, signals), self.processes
+            for number in range(1, self.restarts + 1):
+                if ending.status in (0, INTERRUPTED):
+                    break
+                self._report(ending)
+                processes = self.restart_with or processes
+                several = "1 process" if processes == 1 else f"{processes} processes"
+                self._say(f"restart {number} of {self.restarts}, with {several}")
+                ending = self._run_once(launcher, processes, signals)
         if ending.status:
             self._report(ending)
         return ending.status
@@ -280,23 +291,22 @@ class Launch:
         if self.restart_with is not None and not self.restarts:
             raise OptionError("launch: --restart-with needs --restarts")
 
-    def _run_once(self, launcher: Launcher, processes: int) -> Ending:
+    def _run_once(self, launcher: Launcher, processes: int, signals: Signals) -> Ending:
         variables = self._variables(processes)
         names = sorted(name for name in variables if FORWARDED.fullmatch(name))
-        command = [*launcher.command(processes, self.hostfile, names), sys.executable, "-m", "tensorgrad.tools.rank"]
-        log = Log(launcher.kind, self.json)
-        with _terminations_interrupt():
-            process = subprocess.Popen(
-                [*command, self.script, *self.arguments],
-                env=variables,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                start_new_session=True,  # Ctrl-C reaches this process alone, which ends the others
-            )
-            return _followed(process, log)
+        rank = [sys.executable, "-m", "tensorgrad.tools.rank", self.script, *self.arguments]
+        command = [*launcher.command(processes, self.hostfile, names), *rank]
+        process = subprocess.Popen(
+            ending_with_this(command),
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # Ctrl-C reaches this process alone, which ends the others
+        )
+        return _followed(process, Log(launcher.kind, self.json), signals)
 
     def _variables(self, processes: int) -> Mapping[str, str]:
         """Returns the environment of the processes."""
@@ -332,24 +342,47 @@ def _hosts(path: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-@contextmanager
-def _terminations_interrupt() -> Iterator[None]:
-    """Makes SIGTERM, as a batch system sends it, end all processes as Ctrl-C does."""
+class Signals:
+    """Records the signals sent to this process while entered, except those ignored before, as `nohup` arranges.
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    Raises nothing when a signal arrives, so however many do, no launcher is left behind.
 
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    Attributes:
+        ended: Whether a signal of `ENDING` arrived.
+        received: The signals of `PASSED_ON` that are yet to be passed on.
+    """
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.received: list[signal.Signals] = []
+        self._handlers: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Signals:
+        if threading.current_thread() is threading.main_thread():  # only the main thread may set handlers
+            for name in (*ENDING, *PASSED_ON):
+                number = getattr(signal, name, None)
+                if number is not None and signal.getsignal(number) != signal.SIG_IGN:
+                    self._handlers[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        received = signal.Signals(number)
+        if received.name in PASSED_ON:
+            self.received.append(received)
+        else:
+            self.ended = True
+
+    def pass_on(self, process: subprocess.Popen[str]) -> None:
+        """Sends the recorded signals to a launcher, which sends them to its processes."""
+        while self.received:
+            process.send_signal(self.received.pop(0))
 
 
-def _followed(process: subprocess.Popen[str], log: Log) -> Ending:
+def _followed(process: subprocess.Popen[str], log: Log, signals: Signals) -> Ending:
     """Prints a launcher's output until it exits, and returns how the run ended."""
     streams = (("stdout", process.stdout), ("stderr", process.stderr))
     readers = [threading.Thread(target=log.read, args=(one, name), daemon=True) for name, one in streams]
@@ -357,17 +390,15 @@ def _followed(process: subprocess.Popen[str], log: Log) -> Ending:
         reader.start()
     try:
         while process.poll() is None:
-            if log.ends(GRACE):  # but the launcher still waits for the others
+            signals.pass_on(process)
+            if signals.ended or log.ends(GRACE):  # in the latter case the launcher still waits for the others
                 _end(process)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(POLLING)
-    except KeyboardInterrupt:
-        _end(process)
-        return Ending(INTERRUPTED, "it was interrupted")
     finally:
         for reader in readers:
             reader.join(GRACE)
-    return log.ending(process.returncode)
+    return Ending(INTERRUPTED, "it was interrupted") if signals.ended else log.ending(process.returncode)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import os
 import runpy
+import signal
 import sys
 from typing import NoReturn
 
 from tensorgrad.runtime.group.launched import launched_as
 from tensorgrad.runtime.group.mpi import end_all
+from tensorgrad.tools.orphans import end_with_parent
 
 
 def run(script: str, arguments: list[str]) -> None:
@@ -47,4 +49,6 @@ def _end(reason: str, status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
+    # A launcher that is killed can't end its processes. A process orphaned even before this can't initialize MPI.
+    end_with_parent(os.getppid(), signal.SIGKILL)
     run(sys.argv[1], sys.argv[2:])

@@ -9,7 +9,6 @@ import runpy
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -165,35 +164,3 @@ def test_a_launcher_alone_will_do() -> None:
     assert done.returncode != 0
     assert "ValueError: a mistake of rank 1\n" in done.stderr
     assert "rank 1 of 2 ended by ValueError with status 1; it ends all\n" in done.stderr
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_ends_all(number: signal.Signals) -> None:
-    command = [sys.executable, "-m", "tensorgrad.tools.tg", "launch", "-n", "2", str(SCRIPT), "hanging"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + LIMIT
-        while len(children := _descendants(process.pid)) < 3 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.send_signal(number)
-        _, errors = process.communicate(timeout=LIMIT)
-        while any(map(_is_running, children)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-    assert process.returncode == 130 and last_report(errors) == "tg launch: it was interrupted\n"
-    assert len(children) >= 3 and not any(map(_is_running, children))
-
-
-def _descendants(process: int) -> list[int]:
-    """Returns the processes that a process started, directly or indirectly."""
-    found: list[int] = []
-    for task in Path(f"/proc/{process}/task").glob("*"):
-        for child in map(int, (task / "children").read_text(encoding="ascii").split()):
-            found += [child, *_descendants(child)]
-    return found
-
-
-def _is_running(process: int) -> bool:
-    """Returns whether a process exists and has not ended; zombies count as ended."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
