@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.runtime.errors import MALFORMED, FormulaError, InputError, ProgramError, TargetError
-from tensorgrad.runtime.files import parsed_json, read_safetensors, write_safetensors
+from tensorgrad.runtime.files import check_shape, json_text, parsed_json, read_safetensors, write_safetensors
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.notebooks import html_table
 from tensorgrad.runtime.plan import (
@@ -75,6 +74,8 @@ FORMAT = "tensorgrad-program"
 FORMAT_VERSION = 2
 MOST_COMMANDS = 1 << 22
 """The most dispatches and copies in a step, as each is encoded anew in every step."""
+MOST_LOOPS = 32
+"""The most loops inside each other."""
 DISPATCH_COSTS = "dispatch_costs"
 """The statistic with the cost of each dispatch and copy of the plan, in order: bytes moved, floating-point ops."""
 LOOP_ITERATIONS = "loop_iterations"
@@ -219,7 +220,7 @@ class Program:
             state: The values of all parameters and state by name, as `Executable.read` returns them.
 
         Raises:
-            ProgramError: The program is malformed, or its statistics are not JSON.
+            ProgramError: The program is malformed, or its statistics or names can't be stored as JSON.
             InputError: The state doesn't match the program.
             OSError: The file can't be written.
         """
@@ -310,6 +311,10 @@ def _check_tensors(tensors: Sequence[TensorSlot], buffers: Sequence[Buffer]) -> 
         stored = (None, WIDENED.get(slot.dtype))
         _require(slot.stored in stored, f"{where}: {slot.dtype} is not stored as {slot.stored!r}")
         _require(_is_whole(*slot.shape), f"{where}: bad shape {slot.shape}")
+        try:
+            check_shape(where, slot.shape)
+        except ValueError as error:
+            raise ProgramError(str(error)) from None
         _check_range(where, slot.buffer, slot.offset, slot.size, buffers)
         role, needed = buffers[slot.buffer].role, TENSOR_BUFFERS[slot.role]
         _require(role == needed, f"{where} lies in a buffer of role {role!r}, not {needed!r}")
@@ -357,14 +362,15 @@ def _check_range(where: str, buffer: int, offset: int, size: int, buffers: Seque
     )
 
 
-def _check_loops(steps: Sequence[Step]) -> int:
+def _check_loops(steps: Sequence[Step], depth: int = 0) -> int:
     """Returns the number of dispatches and copies that run, over all loop iterations."""
+    _require(depth <= MOST_LOOPS, f"more than {MOST_LOOPS} loops are nested")
     count = 0
     for step in steps:
         if isinstance(step, Repeat):
             _require(_is_whole(step.count) and step.count > 0, f"a loop runs {step.count} times")
             _require(len(step.steps) > 0, "a loop has no steps")
-            count += step.count * _check_loops(step.steps)
+            count += step.count * _check_loops(step.steps, depth + 1)
         else:
             count += 1
     return count
@@ -576,16 +582,16 @@ def program_to_json(program: Program) -> str:
     """Serializes a program to JSON, without the bytes of its constants.
 
     Raises:
-        ProgramError: It is malformed, or its statistics are not JSON.
+        ProgramError: It is malformed, or its statistics or names can't be stored as JSON.
     """
     program.validate()
     slim = replace(program, buffers=tuple(replace(buffer, data=None) for buffer in program.buffers))
     content = asdict(slim)
     content["plan"] = [_step_entry(step) for step in program.plan]
     try:
-        return json.dumps(content, allow_nan=False)
+        return json_text(content)
     except (TypeError, ValueError) as error:
-        raise ProgramError(f"program {program.name!r} has statistics that are not JSON: {error}") from error
+        raise ProgramError(f"program {program.name!r} has names or statistics that are not JSON: {error}") from error
 
 
 def _step_entry(step: Step) -> dict[str, Any]:

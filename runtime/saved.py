@@ -7,7 +7,6 @@ parameters and state, and may reuse its inputs and temporaries.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from tensorgrad.runtime.errors import MALFORMED, ProgramError
-from tensorgrad.runtime.files import parsed_json, write_safetensors
+from tensorgrad.runtime.files import json_text, parsed_json, write_safetensors
 from tensorgrad.runtime.program import (
     HEADER,
     PERSISTENT_ROLES,
@@ -95,7 +94,10 @@ class Saved:
         metadata = {**HEADER, "program": program_to_json(self.program)}
         tensors = {**constants_of(self.program), **checked_state(self.program, self.state)}
         if self.host is not None:
-            metadata["host"] = json.dumps(asdict(self.host), allow_nan=False)
+            try:
+                metadata["host"] = json_text(asdict(self.host))
+            except (TypeError, ValueError) as error:
+                raise ProgramError(f"results or settings are not JSON: {error}") from error
         if self.others is not None:
             metadata[OTHERS] = program_to_json(self.others)
             tensors |= constants_of(self.others, f"{OTHERS}/")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorgrad.runtime.errors import TargetError
+from tensorgrad.runtime.files import parsed_json
 
 MEBIBYTE = 1 << 20
 SHADER_DIALECTS = ("naga", "standard")
@@ -173,8 +174,8 @@ FIELD_RULES: dict[str, tuple[str, Any]] = {
 
 def _from_json(text: str, name: str, source: str) -> Target:
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        values = parsed_json(text)
+    except ValueError as error:
         raise TargetError(f"{source} is not valid JSON: {error}") from error
     if not isinstance(values, dict):
         raise TargetError(f"{source} must be a JSON object, it is a {type(values).__name__}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -20,11 +21,8 @@ def named_array(text: str) -> tuple[str, np.ndarray]:
     name, _, path = text.partition("=")
     if not name or not path:
         raise InputError(f"--input takes name=file.npy, got {text!r}")
-    try:
-        with Path(path).open("rb") as file:  # NumPy leaves a damaged file open that it opened itself
-            return name, np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, BadZipFile) as error:
-        raise InputError(f"--input {name}: {path} is not an .npy file of numbers") from error
+    with _reading(f"--input {name}: {path} is not an .npy file of numbers"), Path(path).open("rb") as file:
+        return name, np.asarray(np.load(file, allow_pickle=False))
 
 
 def named_arrays(path: str | None) -> dict[str, np.ndarray]:
@@ -36,14 +34,22 @@ def named_arrays(path: str | None) -> dict[str, np.ndarray]:
     """
     if path is None:
         return {}
-    try:
-        with Path(path).open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.lib.npyio.NpzFile):
-                return {name: found[name] for name in found.files}
-    except (ValueError, EOFError, BadZipFile) as error:
-        raise InputError(f"{path} is not an .npz file of numbers") from error
+    with _reading(f"{path} is not an .npz file of numbers"), Path(path).open("rb") as file:
+        found = np.load(file, allow_pickle=False)
+        if isinstance(found, np.lib.npyio.NpzFile):
+            return {name: found[name] for name in found.files}
     raise InputError(f"{path} holds one array without a name; expected an .npz file, whose arrays have names")
+
+
+@contextmanager
+def _reading(problem: str) -> Iterator[None]:
+    """Raises an `InputError` for whatever NumPy raises if a file, which it must not open itself, is damaged."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # of NumPy, of its archives, of its parser of headers
+        raise InputError(problem) from error
 
 
 def check_saved(path: str) -> None:

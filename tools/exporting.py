@@ -5,18 +5,17 @@ from __future__ import annotations
 import functools
 import http.server
 import threading
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.text import Text
 
 from tensorgrad.driver.web_export import MANIFEST, export_files
-from tensorgrad.errors import InputError, OptionError
+from tensorgrad.errors import OptionError
+from tensorgrad.tools.arrays import named_arrays
 from tensorgrad.tools.printing import print_json
 
 
@@ -48,19 +47,11 @@ class Export:
         paths = {Path(file).stem: file for file in self.files}
         if len(paths) < len(self.files):
             raise OptionError(f"export: two of these files have the same name: {', '.join(self.files)}")
-        export_files(self.folder, paths, None if self.example is None else _arrays(self.example))
+        export_files(self.folder, paths, None if self.example is None else named_arrays(self.example))
         if self.json:
             print_json(console, {"folder": self.folder, "programs": sorted(paths)})
         else:
             console.print(Text(f"{self.folder} is written: `tg serve {self.folder}` serves it"), soft_wrap=True)
-
-
-def _arrays(path: str) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file)
-    except (ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise InputError(f"--example: {path} holds no arrays by name: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from rich.console import Console
 
 from tensorgrad.errors import GroupError, OptionError
 from tensorgrad.runtime.cpu.threads import THREADS_VARIABLE, thread_count
+from tensorgrad.runtime.files import read_text
 from tensorgrad.runtime.group.group import TIMEOUT_VARIABLE
 from tensorgrad.tools.orphans import ending_with_this
 
@@ -338,7 +339,7 @@ INTERRUPTED = 130
 
 def _hosts(path: Path) -> list[str]:
     """Returns the lines of a hostfile that name a host."""
-    lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    lines = (line.partition("#")[0].strip() for line in read_text(path, OptionError).splitlines())
     return [line for line in lines if line]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 from xdsl.context import Context
@@ -20,6 +19,7 @@ from tensorgrad.dialects.functions import find_function
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.errors import MALFORMED
+from tensorgrad.runtime.files import read_text
 
 MOST_ELEMENTS = 1 << 24
 """The most elements of a constant, as the parser materializes every element even if all are equal."""
@@ -105,7 +105,7 @@ def parsed_tensors(path: str) -> ModuleOp:
     """
     from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
-    text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    text = sys.stdin.read() if path == "-" else read_text(path, ProgramError)
     name = "<stdin>" if path == "-" else path
     if not text.strip():
         raise ProgramError(f"{name} is empty")

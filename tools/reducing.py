@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tensorgrad.errors import ProgramError
+from tensorgrad.runtime.files import read_text
 from tensorgrad.tools.extensions import load_extension
 from tensorgrad.tools.printing import print_json
 from tensorgrad.tools.reduction.checks import Checker, Command, reason
@@ -50,7 +51,7 @@ class Reduce:
             TensorgradError: The file is not IR, the command can't be run, or it doesn't fail on the file.
             OSError: A file can't be read or written.
         """
-        name, text = Path(self.path).name, Path(self.path).read_text(encoding="utf-8")
+        name, text = Path(self.path).name, read_text(self.path, ProgramError)
         command = Command.in_file(text, name) if self.check is None else Command.of(self.check)
         pattern = None if self.match is None else _pattern(self.match)
         extensions = [load_extension(path) for path in command.loaded]

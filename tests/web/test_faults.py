@@ -184,6 +184,36 @@ def test_a_loop_without_steps_is_refused(file: Path, evaluate: Evaluate) -> None
         Saved.load(file)
 
 
+def repeats(depth: int, plan: list[Any]) -> list[Any]:
+    for _ in range(depth):
+        plan = [{"op": "repeat", "count": 1, "steps": plan}]
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda program: {"plan": repeats(400, program["plan"])}, "its program is nested too deeply"),
+        (lambda program: {"plan": repeats(33, program["plan"])}, "more than 32 loops are nested"),
+        (lambda program: {"name": "\ud800"}, "its program has text that is not Unicode"),
+        (lambda program: {"statistics": {"\udfff": 1}}, "its program has text that is not Unicode"),
+        (
+            lambda program: {"tensors": [{**program["tensors"][0], "shape": [0] * 70}]},
+            "program.tensors[0].shape has 70 axes, at most 64",
+        ),
+    ],
+)
+def test_what_python_refuses_is_refused(
+    change: Callable[[Any], Any], message: str, file: Path, evaluate: Evaluate
+) -> None:
+    metadata, tensors = contents(file)
+    program = json.loads(metadata["program"])
+    save_file(tensors, file, metadata={**metadata, "program": json.dumps({**program, **change(program)})})
+    assert message_of_load(evaluate) == f"ProgramError: training.tg holds a malformed program: {message}"
+    with pytest.raises(ProgramError, match="holds a malformed program"):
+        Saved.load(file)
+
+
 def test_pages_of_results_are_given_back(file: Path, evaluate: Evaluate) -> None:
     """Unawaited steps, and a training destroyed with results in flight, leak no buffer."""
     values, made, left = evaluate(

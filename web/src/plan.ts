@@ -12,6 +12,7 @@ import {
   type Read,
   type Reader,
   record,
+  require,
   text,
   whole,
 } from "./schema.js";
@@ -35,11 +36,18 @@ export type Kernel = Read<typeof kernel>;
 export const buffer = record({ name, size: positive, role: oneOf(BUFFER_ROLES) });
 export type Buffer = Read<typeof buffer>;
 
+/** Reads a shape, with no more axes than NumPy's arrays have. */
+const axes: Reader<readonly number[]> = (value, where) => {
+  const shape = list(whole)(value, where);
+  require(shape.length <= 64, `${where} has ${shape.length} axes, at most 64`);
+  return shape;
+};
+
 /** The location of a named tensor: row-major, in the buffer of index `buffer`, from byte `offset`. */
 export const tensorSlot = record({
   name,
   role: oneOf(TENSOR_ROLES),
-  shape: list(whole),
+  shape: axes,
   dtype: oneOf(DTYPES),
   buffer: whole,
   offset: whole,

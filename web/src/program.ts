@@ -27,6 +27,7 @@ import { checkShader } from "./shaders.js";
 export const FORMAT_VERSION = 2;
 /** The most dispatches and copies in a step, as each is encoded anew in every step. */
 const MOST_COMMANDS = 1 << 22;
+const MOST_LOOPS = 32;
 /** The role of the buffer that holds tensors of each role. */
 const TENSOR_BUFFERS = { parameter: "parameter", state: "state", input: "input", scalar: "input", output: "output" };
 
@@ -172,11 +173,12 @@ function checkRange(where: string, index: number, offset: number, size: number, 
 }
 
 /** Returns the number of dispatches and copies that run, over all loop iterations. */
-function countCommands(steps: readonly Step[]): number {
+function countCommands(steps: readonly Step[], depth = 0): number {
+  require(depth <= MOST_LOOPS, `more than ${MOST_LOOPS} loops are nested`);
   let count = 0;
   for (const one of steps) {
     require(one.op !== "repeat" || one.steps.length > 0, "a loop has no steps");
-    count += one.op === "repeat" ? one.count * countCommands(one.steps) : 1;
+    count += one.op === "repeat" ? one.count * countCommands(one.steps, depth + 1) : 1;
   }
   return count;
 }

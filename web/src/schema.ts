@@ -98,11 +98,28 @@ export function object(value: unknown, where: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-/** Parses JSON. @throws {ProgramError} The text is not JSON. */
+/** The most arrays and objects inside each other. */
+const MOST_NESTED = 100;
+
+/** Parses JSON. @throws {ProgramError} The text is not JSON, nests too deeply, or has text that is not Unicode. */
 export function parsedJson(content: string, where: string): unknown {
+  let value: unknown;
   try {
-    return JSON.parse(content);
+    value = JSON.parse(content);
   } catch (error) {
     throw new ProgramError(`${where} is not JSON: ${messageOf(error)}`);
   }
+  let level = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    require(depth <= MOST_NESTED, `${where} is nested too deeply`);
+    level = level.flatMap((part) => (typeof part === "object" && part !== null ? entriesOf(part) : []));
+    require(!level.some(isBroken), `${where} has text that is not Unicode`);
+  }
+  require(!isBroken(value), `${where} has text that is not Unicode`);
+  return value;
 }
+
+const entriesOf = (part: object): unknown[] => (Array.isArray(part) ? part : Object.entries(part).flat());
+
+/** Returns whether a value is a text with a half of a surrogate pair. */
+const isBroken = (value: unknown): boolean => typeof value === "string" && /\p{Surrogate}/u.test(value);

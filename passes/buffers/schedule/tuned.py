@@ -12,6 +12,8 @@ from typing import Any
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.schedule import Schedule, fields_of, schedule_of
+from tensorgrad.runtime.errors import MALFORMED
+from tensorgrad.runtime.files import parsed_json
 
 FORMAT = 5
 """The version of the format, which changes with the meaning of schedules or kernel keys; other files are ignored."""
@@ -48,14 +50,14 @@ def read_file(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
         DiagnosticException: The file is malformed.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parsed_json(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
             return {}, {}
         table = {key: _schedule(found) for key, found in data["kernels"].items()}
         return table, {key: _search(found) for key, found in data.get("searches", {}).items()}
     except FileNotFoundError:
         return {}, {}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except MALFORMED as error:
         raise DiagnosticException(f"{path} is not a table of tuned schedules; delete it ({error!r})") from error
 
 
