@@ -34,11 +34,13 @@ def _axis(properties: Properties, rank: int) -> int:
     return axis
 
 
-def _require_indices(indices: Tensor) -> None:
-    """Requires integers of at least 32 bits, since narrower ones can't index every axis."""
+def _require_indices(indices: Tensor, extent: int) -> None:
+    """Requires integers of at least 32 bits that can represent an axis's extent, the first index out of range."""
     element = indices.get_element_type()
     fits = is_integer(element) and numpy_dtype(element).itemsize >= 4
     require(fits, lambda: f"indices must be integers of 32 or 64 bits, got {indices}")
+    largest = int(np.iinfo(numpy_dtype(element)).max)
+    require(extent <= largest, lambda: f"an axis of {extent} positions needs indices of 64 bits, got {indices}")
 
 
 def _fill(dtype: np.dtype[Any]) -> float | int:
@@ -68,7 +70,7 @@ class TakeOp(TensorOp):
         operand, indices = operands
         shape = operand.get_shape()
         axis = _axis(properties, len(shape))
-        _require_indices(indices)
+        _require_indices(indices, shape[axis])
         return tensor([*shape[:axis], *indices.get_shape(), *shape[axis + 1 :]], operand.get_element_type())
 
     def prepare(self) -> BinaryEvaluate:
@@ -115,7 +117,7 @@ class ScatterAddOp(TensorOp):
         shape, index_shape = updates.get_shape(), indices.get_shape()
         axis, extent = int_value(properties, "axis"), int_value(properties, "extent")
         element = updates.get_element_type()
-        _require_indices(indices)
+        _require_indices(indices, extent)
         require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
         require(extent >= 0, f"extent {extent} is negative")
         require(
@@ -163,7 +165,7 @@ class TakeAlongAxisOp(TensorOp):
         operand, indices = operands
         shape, index_shape = operand.get_shape(), indices.get_shape()
         axis = _axis(properties, len(shape))
-        _require_indices(indices)
+        _require_indices(indices, shape[axis])
         require(
             len(shape) == len(index_shape)
             and all(a == b for i, (a, b) in enumerate(zip(shape, index_shape, strict=True)) if i != axis),
@@ -210,7 +212,7 @@ class ScatterAddAlongAxisOp(TensorOp):
         shape = updates.get_shape()
         axis, extent = _axis(properties, len(shape)), int_value(properties, "extent")
         element = updates.get_element_type()
-        _require_indices(indices)
+        _require_indices(indices, extent)
         require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
         require(extent >= 0, f"extent {extent} is negative")
         require(shape == indices.get_shape(), f"updates {updates} and indices {indices} must have the same shape")

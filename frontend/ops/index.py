@@ -17,6 +17,7 @@ from tensorgrad.ops.shape import (
     as_indices,
     counted_from_front,
     expand_dims,
+    index_dtype,
     normalized_axis,
     note_range,
     reshape,
@@ -123,7 +124,7 @@ def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
         DTypeError: The indices are not integers.
         OptionError: `count` is not a positive integer.
     """
-    tensor = as_indices(indices, "one_hot")
+    tensor = as_indices(indices, "one_hot", count if isinstance(count, int | np.integer) else 0)
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise OptionError(f"{user_line()}: one_hot: the number of classes must be a positive integer, got {count!r}")
     note_range(tensor, 0, int(count) - 1, "one_hot")
@@ -147,7 +148,8 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
             f"{user_line()}: nonzero: how many elements the result has is known only when the program runs; choose "
             "values by where"
         )
-    return tuple(Array(places.astype(np.int32)) for places in np.nonzero(np.asarray(tensor)))
+    found = zip(np.nonzero(np.asarray(tensor)), tensor.shape, strict=True)
+    return tuple(Array(places.astype(index_dtype(extent))) for places, extent in found)
 
 
 def masked_select(x: Any, mask: Any) -> Tensor:

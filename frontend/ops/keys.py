@@ -14,7 +14,7 @@ from tensorgrad.dialects.tg.base import ints
 from tensorgrad.errors import DTypeError, IndexingError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import add, less, logical_and, multiply, where
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
-from tensorgrad.ops.shape import counted_from_front, counts_below, reshape, take_rows, transpose
+from tensorgrad.ops.shape import counted_from_front, counts_below, index_dtype, reshape, take_rows, transpose
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
@@ -312,7 +312,8 @@ def _places(mask: Tensor, axis: int, extents: tuple[int, ...]) -> list[Tensor]:
             f"{user_line()}: a mask of shape {mask.shape} for the axes of {extents} from {axis} on; it covers as many "
             "axes as it has, each in full"
         )
-    return [Array(places.astype(np.int32)) for places in np.nonzero(np.asarray(mask))]
+    found = zip(np.nonzero(np.asarray(mask)), covered, strict=True)
+    return [Array(places.astype(index_dtype(extent))) for places, extent in found]
 
 
 def _bounds(entry: slice, extent: int) -> tuple[int, int, int, bool]:

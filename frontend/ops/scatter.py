@@ -26,7 +26,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 from tensorgrad.ops.index import axis_of_indices, updates_at
 from tensorgrad.ops.joining import concat, moveaxis, narrow, pad
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, in_dtype
-from tensorgrad.ops.shape import counted_from_front, full, positions, take_along_axis
+from tensorgrad.ops.shape import counted_from_front, full, index_dtype, positions, take_along_axis
 from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.dtypes import NAMES, DType, is_float
 from tensorgrad.tracing.location import user_line
@@ -47,7 +47,7 @@ class _Lines:
     Attributes:
         into: The tensor written to, of the same extents on other axes as the updates.
         updates: The updates.
-        places: Nonnegative positions along the last axis, as i32; the extent if they are out of range.
+        places: Nonnegative positions along the last axis, as `index_dtype`; the extent if they are out of range.
     """
 
     into: Tensor
@@ -145,7 +145,7 @@ def _lines(x: Tensor, axis: int, indices: Any, updates: Any, what: str) -> tuple
     inside = less(counted, extent)
     if counted.dtype.kind == "i":
         inside = logical_and(inside, less(-1, counted))
-    places = where(inside, cast(counted, NAMES["i32"]), extent)
+    places = where(inside, cast(counted, index_dtype(extent)), extent)
     into = x
     for other, size in enumerate(given.shape):
         if other != place:

@@ -350,15 +350,15 @@ def counted_from_front(indices: Any, extent: int, what: str) -> Tensor:
         ShapeError: A known index is out of range.
     """
     given = as_tensor(indices)
-    places, unsigned = as_indices(given, what), given.dtype.kind == "u"
+    places, unsigned = as_indices(given, what, extent), given.dtype.kind == "u"
     check_range(given, 0 if unsigned else -extent, extent - 1, what)
     if unsigned or counts_below(given) is not None:
         return places
     return where(less(places, 0), add(places, extent), places)
 
 
-def as_indices(indices: Any, what: str) -> Tensor:
-    """Returns indices as integers of 32 bits or more: narrower ones can't address every position of an axis.
+def as_indices(indices: Any, what: str, extent: int = 0) -> Tensor:
+    """Returns indices of an axis as integers of 32 bits or more that can represent its extent.
 
     Raises:
         DTypeError: They are not integers.
@@ -366,7 +366,13 @@ def as_indices(indices: Any, what: str) -> Tensor:
     tensor = as_tensor(indices)
     if tensor.dtype.kind not in "iu":
         raise DTypeError(f"{user_line()}: {what}: indices must be integers, got {SHORT[tensor.dtype]}")
-    return tensor if tensor.dtype.itemsize >= 4 else promotion.cast(tensor, NAMES["i32"])
+    fits = tensor.dtype.itemsize >= 4 and extent <= np.iinfo(tensor.dtype).max
+    return tensor if fits else promotion.cast(tensor, index_dtype(extent))
+
+
+def index_dtype(extent: int) -> DType:
+    """Returns the dtype of positions on an axis: i32, or i64 if that can't represent the extent."""
+    return NAMES["i32" if extent <= np.iinfo(np.int32).max else "i64"]
 
 
 def counts_below(x: Tensor) -> int | None:

@@ -20,28 +20,56 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstan
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.tg.base import ui32
+from tensorgrad.passes.analyses.trips import constant
 
 Range: TypeAlias = tuple[int, int]
-"""The minimum and the maximum of an unsigned 32-bit integer, or of a condition (0 and 1)."""
+"""The minimum and the maximum of an unsigned integer, or of a condition (0 and 1)."""
 Leaf: TypeAlias = Callable[[Operation], "Range | None"]
 """Returns the range of an op's result that doesn't follow from operands: a loop index, a thread index."""
 
 WORD = 1 << 32
 ANY: Range = (0, WORD - 1)
+LONG: Range = (0, (1 << 64) - 1)
+"""The range of an index, which has 32 bits on a GPU and 64 on a CPU: what is known of it holds on both."""
 EITHER: Range = (0, 1)
 DEEPEST = 64
 """The depth to which operands are followed; deeper values have the full range."""
 
 
-def _is_word(type_: Attribute) -> bool:
-    """Returns whether a type has 32 bits; others, such as the i64 that an f64 is read as, have no known range."""
-    return isinstance(type_, IndexType) or type_ in (i32, ui32)
+def _is_followed(type_: Attribute) -> bool:
+    """Returns whether ranges of a type are computed; others, such as the i64 that an f64 is read as, have none."""
+    return isinstance(type_, IndexType) or type_ in (i1, i32, ui32)
 
 
-def _wrapped(low: int, high: int) -> Range:
-    """Returns a range modulo 2^32; the full range if it crosses a multiple of 2^32."""
+def _whole(type_: Attribute) -> Range:
+    """Returns the range of all numbers of a type, as an index if it has more than 32 bits."""
+    return EITHER if type_ == i1 else ANY if type_ in (i32, ui32) else LONG
+
+
+def _wrapped(low: int, high: int, type_: Attribute) -> Range:
+    """Returns the range of an op's results of a type, given that of the exact numbers.
+
+    A 32-bit integer wraps around at 2^32, an index there or at 2^64.
+    """
+    if isinstance(type_, IndexType):
+        if low >= 0 and high <= LONG[1]:
+            return low if high < WORD else 0, high
+        return (low + WORD, LONG[1]) if low >= -WORD and high < 0 else LONG
     turns = low // WORD
     return (low - turns * WORD, high - turns * WORD) if high // WORD == turns else ANY
+
+
+def _of_constant(number: int, type_: Attribute) -> Range:
+    if type_ == i1:
+        return _only(int(number != 0))
+    return _only(number) if isinstance(type_, IndexType) and number >= 0 else _wrapped(number, number, type_)
+
+
+def _resized(x: Range, to: Attribute) -> Range:
+    """Returns the range of an integer converted to or from an index, which extends the sign on a CPU."""
+    if isinstance(to, IndexType):
+        return x if x[1] < WORD >> 1 else (x[0], LONG[1]) if x[0] >= WORD >> 1 else LONG
+    return x if x[1] < WORD else ANY
 
 
 def _only(number: int) -> Range:
@@ -49,35 +77,40 @@ def _only(number: int) -> Range:
 
 
 def _product(x: Range, y: Range) -> Range:
-    return _wrapped(x[0] * y[0], x[1] * y[1])
+    ends = [a * b for a in x for b in y]
+    return min(ends), max(ends)
 
 
-def _quotient(x: Range, y: Range) -> Range:
-    return (x[0] // y[1], x[1] // y[0]) if y[0] else ANY
+def _quotient(x: Range, y: Range) -> Range | None:
+    return (x[0] // y[1], x[1] // y[0]) if y[0] else None
 
 
-def _remainder(x: Range, y: Range) -> Range:
+def _remainder(x: Range, y: Range) -> Range | None:
     if y[0] == y[1] and y[0] and x[0] // y[0] == x[1] // y[0]:
         return x[0] % y[0], x[1] % y[0]
-    return (0, min(x[1], y[1] - 1)) if y[0] else ANY
+    return (0, min(x[1], y[1] - 1)) if y[0] else None
 
 
 def _and(x: Range, y: Range) -> Range:
     return _only(x[0] & y[0]) if x[0] == x[1] and y[0] == y[1] else (0, min(x[1], y[1]))
 
 
-def _shifted_left(x: Range, y: Range) -> Range:
-    return _wrapped(x[0] << y[0], x[1] << y[1]) if y[1] < 32 else ANY
+def _shifted_left(x: Range, y: Range) -> Range | None:
+    return (x[0] << y[0], x[1] << y[1]) if y[1] < 32 else None
 
 
-def _shifted_right(x: Range, y: Range) -> Range:
-    return (x[0] >> y[1], x[1] >> y[0]) if y[1] < 32 else ANY
+def _shifted_right(x: Range, y: Range) -> Range | None:
+    return (x[0] >> y[1], x[1] >> y[0]) if y[1] < 32 else None
 
 
-INTEGERS: dict[type[Operation], Callable[[Range, Range], Range]] = {
-    arith.AddiOp: lambda x, y: _wrapped(x[0] + y[0], x[1] + y[1]),
-    arith.SubiOp: lambda x, y: _wrapped(x[0] - y[1], x[1] - y[0]),
+SIGNED: dict[type[Operation], Callable[[Range, Range], Range]] = {
+    arith.AddiOp: lambda x, y: (x[0] + y[0], x[1] + y[1]),
+    arith.SubiOp: lambda x, y: (x[0] - y[1], x[1] - y[0]),
     arith.MuliOp: _product,
+}
+"""The range of the numbers that an op computes, of which one may be a negative constant, before they wrap around."""
+
+INTEGERS: dict[type[Operation], Callable[[Range, Range], Range | None]] = {
     arith.DivUIOp: _quotient,
     arith.RemUIOp: _remainder,
     arith.MinUIOp: lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
@@ -86,7 +119,7 @@ INTEGERS: dict[type[Operation], Callable[[Range, Range], Range]] = {
     arith.ShLIOp: _shifted_left,
     arith.ShRUIOp: _shifted_right,
 }
-"""The range of an op's result from those of its operands, on 32-bit integers."""
+"""The range of an op's numbers from those of its operands, if it is known, before they wrap around."""
 
 
 def _as_signed(x: Range) -> Range:
@@ -125,6 +158,7 @@ PREDICATES: tuple[Callable[[Range, Range], bool | None], ...] = (
 """The result of a comparison of ranges, indexed by `arith.cmpi`'s predicate."""
 
 EQUAL, NOT_EQUAL, ULT, ULE, UGT, UGE = 0, 1, 6, 7, 8, 9
+SIGNED_ORDERS = range(2, 6)
 OPPOSITE = {EQUAL: NOT_EQUAL, NOT_EQUAL: EQUAL, ULT: UGE, UGE: ULT, ULE: UGT, UGT: ULE}
 MIRRORED = {EQUAL: EQUAL, NOT_EQUAL: NOT_EQUAL, ULT: UGT, UGT: ULT, ULE: UGE, UGE: ULE}
 
@@ -187,18 +221,16 @@ class Ranges:
         return found
 
     def _computed(self, value: SSAValue, depth: int) -> Range:
-        whole = EITHER if value.type == i1 else ANY
-        if depth > DEEPEST or not (value.type == i1 or _is_word(value.type)):
+        whole = _whole(value.type)
+        if depth > DEEPEST or not _is_followed(value.type):
             return whole
         if isinstance(value, BlockArgument):
             return self._counter(value, depth)
         op = cast(Operation, value.owner)
         if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-            number = op.value.value.data
-            return _only(int(number != 0)) if value.type == i1 else _wrapped(number, number)
+            return _of_constant(op.value.value.data, value.type)
         if isinstance(op, arith.CmpiOp):
-            known = PREDICATES[op.predicate.value.data](*(self.of(operand, depth + 1) for operand in op.operands))
-            return EITHER if known is None or op.lhs.type == i1 else _only(known)
+            return self._comparison(op, depth)
         if isinstance(op, arith.SelectOp):
             chosen = self.decided(op.cond)
             either = [self.of(x, depth + 1) for x in (op.lhs, op.rhs)]
@@ -206,21 +238,40 @@ class Ranges:
                 return either[not chosen]
             return min(low for low, _ in either), max(high for _, high in either)
         if isinstance(op, arith.IndexCastOp) and i1 not in (op.input.type, value.type):
-            return self.of(op.input, depth + 1)
+            return _resized(self.of(op.input, depth + 1), value.type)
         if isinstance(op, affine_ops.ApplyOp):
-            return _wrapped(*range_of_expression(op.map.data.results[0], [self.of(x, depth + 1) for x in op.operands]))
+            operands = [self.of(x, depth + 1) for x in op.operands]
+            return _wrapped(*range_of_expression(op.map.data.results[0], operands), value.type)
         if value.type == i1:
             return self._logic(op, depth)
-        rule = INTEGERS.get(type(op))
-        if rule is not None:
-            return rule(*(self.of(operand, depth + 1) for operand in op.operands))
+        if type(op) in SIGNED:
+            operands = [self._signed(operand, depth) for operand in op.operands]
+            return _wrapped(*SIGNED[type(op)](*operands), value.type)
+        if type(op) in INTEGERS:
+            known = INTEGERS[type(op)](*(self.of(operand, depth + 1) for operand in op.operands))
+            return whole if known is None else _wrapped(*known, value.type)
         return self.leaf(op) or whole
+
+    def _signed(self, value: SSAValue, depth: int) -> Range:
+        """Returns the range of an operand; that of a constant with its sign."""
+        number = constant(value)
+        return self.of(value, depth + 1) if number is None else (number, number)
+
+    def _comparison(self, op: arith.CmpiOp, depth: int) -> Range:
+        predicate, type_ = op.predicate.value.data, op.lhs.type
+        x, y = (self.of(operand, depth + 1) for operand in op.operands)
+        if type_ == i1 or (
+            isinstance(type_, IndexType) and predicate in SIGNED_ORDERS and max(x[1], y[1]) >= WORD >> 1
+        ):
+            return EITHER
+        known = PREDICATES[predicate](x, y)
+        return EITHER if known is None else _only(known)
 
     def _counter(self, value: BlockArgument, depth: int) -> Range:
         """Returns the range of an induction variable; other arguments have the full range."""
         loop = value.owner.parent_op()
         if not isinstance(loop, scf.ForOp) or value.index != 0:
-            return EITHER if value.type == i1 else ANY
+            return _whole(value.type)
         low, high = self.of(loop.lb, depth + 1)[0], self.of(loop.ub, depth + 1)[1]
         return low, max(high - 1, low)
 
@@ -237,7 +288,7 @@ class Ranges:
         found: list[tuple[SSAValue, Range]] = [(condition, _only(holds))]
         if isinstance(op, arith.AndIOp if holds else arith.OrIOp) and condition.type == i1:
             return [*found, *(fact for operand in op.operands for fact in self._implied(operand, holds))]
-        if isinstance(op, arith.CmpiOp) and _is_word(op.lhs.type):
+        if isinstance(op, arith.CmpiOp) and op.lhs.type != i1 and _is_followed(op.lhs.type):
             predicate = op.predicate.value.data
             if predicate in OPPOSITE:
                 predicate = predicate if holds else OPPOSITE[predicate]

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar, cast
 
-from xdsl.dialects.builtin import i1, i32
+import numpy as np
+from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.tg import collective, contract, convolution, index, reduce, shape, sort
-from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, int_value, integer, ints, tensor
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, int_value, integer, ints, numpy_dtype, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.contract import free_axes
@@ -259,8 +260,10 @@ def _to_front(b: TensorBuilder, x: SSAValue, axis: int) -> SSAValue:
 def _apart(b: TensorBuilder, indices: SSAValue, count: int, extent: int) -> SSAValue:
     """Returns indices into `count` axes of `extent`, one after another, from indices into each of them.
 
-    Indices out of range remain out of range.
+    Indices out of range remain out of range. They are widened to 64 bits if they can't represent `count * extent`.
     """
+    if count * extent > np.iinfo(numpy_dtype(element_of(indices))).max:
+        indices = b.cast(indices, i64)
     whole, kind = b.full_like(indices, extent), element_of(indices)
     start = b.mul(b.iota(shape_of(indices), 0, kind), whole)
     inside = b.binary(

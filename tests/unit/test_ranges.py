@@ -1,7 +1,11 @@
-"""Integer range analysis: ranges contain all computed values, and decided conditions hold at every point."""
+"""Integer range analysis: ranges contain all computed values, and decided conditions hold at every point.
+
+An index has 32 bits on a GPU and 64 on a CPU: what the analysis says holds for both.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from itertools import product
 
@@ -9,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, f32, f64, i64
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, f32, f64, i32, i64
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -33,22 +37,15 @@ OPS: dict[type[Operation], Callable[[int, int], int]] = {
 }
 
 
-def signed(x: int) -> int:
-    return x - WORD if x >= WORD // 2 else x
+ORDERS: tuple[Callable[[int, int], bool], ...] = (operator.lt, operator.le, operator.gt, operator.ge)
 
 
-COMPARISONS: tuple[Callable[[int, int], bool], ...] = (
-    lambda x, y: x == y,
-    lambda x, y: x != y,
-    lambda x, y: signed(x) < signed(y),
-    lambda x, y: signed(x) <= signed(y),
-    lambda x, y: signed(x) > signed(y),
-    lambda x, y: signed(x) >= signed(y),
-    lambda x, y: x < y,
-    lambda x, y: x <= y,
-    lambda x, y: x > y,
-    lambda x, y: x >= y,
-)
+def compare(predicate: int, bits: int, x: int, y: int) -> bool:
+    """Evaluates a predicate of `arith.cmpi` on unsigned integers of some bits."""
+    if predicate < 2:
+        return (x == y) == (predicate == 0)
+    half = 1 << bits - 1
+    return ORDERS[(predicate - 2) % 4](*(x - 2 * half * (predicate < 6 and x >= half) for x in (x, y)))
 
 
 def number(block: Block, value: int) -> SSAValue:
@@ -61,26 +58,27 @@ def add(block: Block, op: Operation) -> SSAValue:
 
 
 Point = tuple[int, ...]
+"""The indices of the loops, and the bits of an index."""
 Evaluated = tuple[SSAValue, Callable[[Point], int]]
 
 
 @st.composite
 def expressions(draw: st.DrawFn) -> tuple[Block, list[Evaluated]]:
-    """Draws a block of index arithmetic, and each value as a function of the loops."""
+    """Draws a block of index arithmetic, and each value as a function of the loops and of the bits of an index."""
     block = Block()
     known: list[Evaluated] = [(add(block, IndexOp(0)), lambda p: p[0]), (add(block, IndexOp(1)), lambda p: p[1])]
-    constants = draw(st.lists(st.sampled_from((0, 1, 2, 3, 4, 7, 31, WORD - 2)), min_size=1, max_size=3))
-    known += [(number(block, value), lambda p, v=value: v) for value in constants]
+    constants = draw(st.lists(st.sampled_from((0, 1, 2, 3, 4, 7, 31, -3, WORD // 2, WORD - 2)), min_size=1, max_size=3))
+    known += [(number(block, value), lambda p, v=value: v % (1 << p[-1])) for value in constants]
     for _ in range(draw(st.integers(1, 6))):
         kind = draw(st.sampled_from(list(OPS)))
         (x, f), (y, g) = draw(st.sampled_from(known)), draw(st.sampled_from(known))
         op = kind.create(operands=[x, y], result_types=[index])
-        known.append((add(block, op), lambda p, k=kind, f=f, g=g: OPS[k](f(p), g(p)) % WORD))
+        known.append((add(block, op), lambda p, k=kind, f=f, g=g: OPS[k](f(p), g(p)) % (1 << p[-1])))
     return block, known
 
 
 def points() -> Iterator[Point]:
-    return product(*map(range, EXTENTS))
+    return product(*map(range, EXTENTS), (32, 64))
 
 
 def divides_by_zero(known: list[Evaluated], block: Block) -> bool:
@@ -111,15 +109,14 @@ def test_conditions_are_decided_rightly(
     if divides_by_zero(known, block):
         return
     first, second = add(block, arith.CmpiOp(x, y, predicate)), add(block, arith.CmpiOp(z, w, predicate))
-    compare = COMPARISONS[predicate]
     outside = Ranges(loop_numbers(EXTENTS))
     decided = outside.decided(first)
-    assert decided is None or all(compare(f(p), g(p)) == decided for p in points())
+    assert decided is None or all(compare(predicate, p[-1], f(p), g(p)) == decided for p in points())
     # Under the first condition, or its negation, the second one has its value at the remaining points.
-    left = [p for p in points() if compare(f(p), g(p)) == holds]
+    left = [p for p in points() if compare(predicate, p[-1], f(p), g(p)) == holds]
     inner = outside.inside(first, holds)
     decided = inner.decided(second)
-    assert decided is None or all(compare(h(p), i(p)) == decided for p in left)
+    assert decided is None or all(compare(predicate, p[-1], h(p), i(p)) == decided for p in left)
     for value, evaluate in known:
         low, high = inner.of(value)
         assert all(low <= evaluate(p) <= high for p in left)
@@ -199,4 +196,20 @@ def test_threads_past_an_early_end_are_fewer() -> None:
     ranges.learn(add(block, arith.CmpiOp(thread, number(block, 100), "uge")), False)
     assert ranges.of(thread) == (0, 99)
     assert ranges.of(add(block, wgsl.LocalIndexOp())) == (0, 63)
-    assert ranges.of(add(block, wgsl.SubgroupLaneOp())) == (0, WORD - 1)
+    assert ranges.of(add(block, wgsl.SubgroupLaneOp())) == (0, WORD**2 - 1)
+
+
+def test_indices_beyond_32_bits_do_not_wrap() -> None:
+    """The part of a long `concat` that an element comes from, and the places of unsigned indices."""
+    block = Block(arg_types=[i32])
+    ranges = Ranges(loop_numbers((10, 5 * WORD)))
+    further = add(block, arith.AddiOp(add(block, IndexOp(0)), number(block, WORD + 3)))
+    long = add(block, IndexOp(1))
+    for bound in (number(block, 100), number(block, WORD // 2)):
+        assert ranges.decided(add(block, arith.CmpiOp(further, bound, "ult"))) is not True
+        assert ranges.decided(add(block, arith.CmpiOp(long, bound, "ult"))) is None
+    assert ranges.decided(add(block, arith.CmpiOp(long, number(block, 5 * WORD), "ult"))) is True
+    below = add(block, arith.CmpiOp(block.args[0], add(block, arith.ConstantOp(IntegerAttr(-9, i32))), "ult"))
+    place = add(block, arith.IndexCastOp(block.args[0], index))
+    inside = ranges.inside(below)
+    assert inside.decided(add(block, arith.CmpiOp(place, number(block, WORD), "ult"))) is None

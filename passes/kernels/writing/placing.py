@@ -247,7 +247,8 @@ class Placing:
             self._starts = arena
             view = ViewOp.of(arena.result, start, buffer_type([len(numbers)], i32))
             view.location = self.function.location
-            values = dense(np.asarray(numbers, np.int32))
+            # An index of a GPU has the same 32 bits. Starts from 2^31 on wrap around here.
+            values = dense(np.asarray(numbers, np.uint32).view(np.int32))
             view.attributes.update(Slot(f"{STARTS}{len(self._tables)}", "constant", value=values).attributes())
             block.insert_op_after(view, arena)
             self._tables[numbers] = view.result

@@ -298,6 +298,54 @@ func.func @f(%x: tensor<3xf32>, %i: tensor<2xf32>) {
 
 // -----
 
+func.func @f(%x: tensor<4294967296xi8>, %i: tensor<2xui32>) {
+  // CHECK: tg.take: an axis of 4294967296 positions needs indices of 64 bits, got tensor<2xui32>
+  %0 = tg.take %x, %i axis = 0 : tensor<4294967296xi8>, tensor<2xui32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x2147483648xi8>, %i: tensor<2x3xi32>) {
+  // CHECK: tg.take_along_axis: an axis of 2147483648 positions needs indices of 64 bits, got tensor<2x3xi32>
+  %0 = tg.take_along_axis %x, %i axis = 1 : tensor<2x2147483648xi8>, tensor<2x3xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xi8>, %i: tensor<3xi32>) {
+  // CHECK: tg.scatter_add: an axis of 2147483648 positions needs indices of 64 bits, got tensor<3xi32>
+  %0 = tg.scatter_add %x, %i axis = 0 extent = 2147483648 : tensor<3xi8>, tensor<3xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xi8>, %i: tensor<3xi32>) {
+  // CHECK: tg.scatter_add_along_axis: an axis of 2147483648 positions needs indices of 64 bits, got tensor<3xi32>
+  %0 = tg.scatter_add_along_axis %x, %i axis = 0 extent = 2147483648 : tensor<3xi8>, tensor<3xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2147483649xi8>) {
+  // CHECK: tg.argsort: positions on an axis of 2147483649 elements don't fit i32
+  %0 = tg.argsort %x descending = 0 : tensor<2147483649xi8>
+  func.return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: tg.iota: positions on an axis of 129 don't fit i8
+  %0 = tg.iota shape = [129] axis = 0 element = i8
+  func.return
+}
+
+// -----
+
 func.func @f(%x: tensor<3xf32>, %i: tensor<2xi32>) {
   // CHECK: tg.take: axis 1 is out of range for rank 1
   %0 = tg.take %x, %i axis = 1 : tensor<3xf32>, tensor<2xi32>

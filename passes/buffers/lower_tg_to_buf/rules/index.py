@@ -18,8 +18,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineMap
+from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import element_bytes
+from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg import index as indexing
 from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float
 from tensorgrad.dialects.tg.build import element_of, shape_of
@@ -55,7 +57,7 @@ def _gather(
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
         inside = args[0] < extent
         fill = b.constant(float("nan") if is_float(element) else 0, element)
-        return b.guarded(inside, lambda: b.load_at(source, position(b, args[0].as_index())), fill)
+        return b.guarded(inside, lambda: b.load_at(source, position(b, _below(extent, args[0]))), fill)
 
     return KernelSpec(
         grid=op.shape,
@@ -65,6 +67,17 @@ def _gather(
         compute=compute,
         location=op.location,
     )
+
+
+def _below(extent: int, number: Value) -> Value:
+    """Returns an integer in `[0, extent)` as an index.
+
+    A conversion to an index extends the sign, which is set in unsigned numbers from 2^31 on: those are converted in two
+    parts. So long an axis takes no signed indices of 32 bits. GPUs may lack integers of 64 bits to convert through.
+    """
+    if number.type == i32 and extent > 1 << 31:
+        return (number >> 1).as_index() * 2 + (number & 1).as_index()
+    return number.as_index()
 
 
 def _axes_map(rank: int, axes: Sequence[int]) -> AffineMap:
@@ -290,8 +303,16 @@ def _summed(
         rows: The axes of the result along which the keys differ.
         element: The type of the keys.
         emit: Emits kernels.
+
+    Raises:
+        DiagnosticException: There are more updates than positions of 32 bits can count.
     """
     extent, count = op.shape[axis], shape[-1]
+    if count >= 1 << 31:
+        raise DiagnosticException(
+            f"{op.name} sorts {count} indices, more than positions of 32 bits can count; it was made at "
+            f"{line_of(op.location)}"
+        )
     whole = whole_rows(keys, shape, element, emit, op)
     if whole is not None:
         order = sorted_positions(whole, shape, element, False, emit, op)

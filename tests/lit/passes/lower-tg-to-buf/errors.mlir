@@ -14,3 +14,11 @@ func.func @f(%x: tensor<f32>) -> tensor<f32> {
 ^bb0:
   func.return %x : tensor<f32>
 }
+
+// -----
+
+// CHECK: tg.scatter_add sorts 2147483648 indices, more than positions of 32 bits can count
+func.func @f(%x: tensor<2147483648xi8>, %i: tensor<2147483648xi64>) -> tensor<3xi8> {
+  %0 = tg.scatter_add %x, %i axis = 0 extent = 3 : tensor<2147483648xi8>, tensor<2147483648xi64>
+  func.return %0 : tensor<3xi8>
+}

@@ -28,6 +28,44 @@ func.func @take(%table: tensor<65x8xf32>, %i: tensor<2x3xi32>) -> tensor<2x3x8xf
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
+// An index from 2^31 on is unsigned. A conversion to an index would extend its sign: it is converted in two parts.
+func.func @take_from_many(%x: tensor<2147483649xi8>, %i: tensor<5xui32>) -> tensor<5xi8> {
+  %0 = tg.take %x, %i axis = 0 : tensor<2147483649xi8>, tensor<5xui32>
+  func.return %0 : tensor<5xi8>
+}
+// CHECK-LABEL: func.func @take_from_many(
+// CHECK:       ^bb0(%[[I:.*]]: i32, %{{.*}}: i8):
+// CHECK-NEXT:    %[[EXTENT:.*]] = arith.constant -2147483647 : i32
+// CHECK-NEXT:    arith.cmpi ult, %[[I]], %[[EXTENT]] : i32
+// CHECK:         %[[HALF:.*]] = arith.shrui %[[I]], %{{.*}} : i32
+// CHECK-NEXT:    %[[PAIR:.*]] = arith.index_cast %[[HALF]] : i32 to index
+// CHECK:         %[[EVEN:.*]] = arith.muli %[[PAIR]], %{{.*}} : index
+// CHECK:         %[[BIT:.*]] = arith.andi %[[I]], %{{.*}} : i32
+// CHECK-NEXT:    %[[ODD:.*]] = arith.index_cast %[[BIT]] : i32 to index
+// CHECK-NEXT:    %[[AT:.*]] = arith.addi %[[EVEN]], %[[ODD]] : index
+// CHECK-NEXT:    memref.load %{{.*}}[%[[AT]]] : memref<2147483649xi8>
+
+// Up to that extent, and with indices of 64 bits, a number that is in range has no sign.
+func.func @take_from_fewer(%x: tensor<2147483648xi8>, %i: tensor<5xui32>) -> tensor<5xi8> {
+  %0 = tg.take %x, %i axis = 0 : tensor<2147483648xi8>, tensor<5xui32>
+  func.return %0 : tensor<5xi8>
+}
+// CHECK-LABEL: func.func @take_from_fewer(
+// CHECK:       ^bb0(%[[I:.*]]: i32, %{{.*}}: i8):
+// CHECK:         %[[AT:.*]] = arith.index_cast %[[I]] : i32 to index
+// CHECK-NEXT:    memref.load %{{.*}}[%[[AT]]] : memref<2147483648xi8>
+
+func.func @take_long(%x: tensor<4x5000000000xi8>, %i: tensor<4x5xi64>) -> tensor<4x5xi8> {
+  %0 = tg.take_along_axis %x, %i axis = 1 : tensor<4x5000000000xi8>, tensor<4x5xi64>
+  func.return %0 : tensor<4x5xi8>
+}
+// CHECK-LABEL: func.func @take_long(
+// CHECK:       ^bb0(%[[I:.*]]: i64, %{{.*}}: i8):
+// CHECK-NEXT:    %[[EXTENT:.*]] = arith.constant 5000000000 : i64
+// CHECK-NEXT:    arith.cmpi ult, %[[I]], %[[EXTENT]] : i64
+// CHECK:         %[[AT:.*]] = arith.index_cast %[[I]] : i64 to index
+// CHECK-NEXT:    memref.load %{{.*}}[%{{.*}}, %[[AT]]] : memref<4x5000000000xi8>
+
 func.func @take_along_axis(%x: tensor<4x10xi32>, %i: tensor<4x2xi32>) -> tensor<4x2xi32> {
   %0 = tg.take_along_axis %x, %i axis = 1 : tensor<4x10xi32>, tensor<4x2xi32>
   func.return %0 : tensor<4x2xi32>
