@@ -7,7 +7,8 @@ from importlib.util import find_spec
 if find_spec("onnx") is None:
     raise ImportError("tensorgrad.onnx needs the package onnx: pip install 'tensorgrad-xdsl[onnx]'")
 
-from tensorgrad.onnx.model import Input, OnnxModel, constant_inputs, load
+from tensorgrad.onnx.model import OnnxModel, constant_inputs, load
+from tensorgrad.onnx.reading import Input
 from tensorgrad.onnx.rules import FAMILIES, RULES
 from tensorgrad.surface.calls import publish
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import Node, Role, rule
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -44,8 +44,9 @@ def _celu(node: Node) -> Tensor:
 
 @rule("Selu", "alpha gamma")
 def _selu(node: Node) -> Tensor:
-    alpha = node.attribute("alpha", 1.67326319217681884765625)
-    return tg.elu(node.tensor(0), alpha) * node.attribute("gamma", 1.05070102214813232421875)
+    rounded = node.version < 6
+    alpha = node.attribute("alpha", 1.6732 if rounded else 1.67326319217681884765625)
+    return tg.elu(node.tensor(0), alpha) * node.attribute("gamma", 1.0507 if rounded else 1.05070102214813232421875)
 
 
 @rule("LeakyRelu", "alpha")
@@ -53,9 +54,11 @@ def _leaky_relu(node: Node) -> Tensor:
     return tg.leaky_relu(node.tensor(0), node.attribute("alpha", 0.01))
 
 
-@rule("PRelu")
+@rule("PRelu", roles={1: Role.WEIGHT})
 def _prelu(node: Node) -> Tensor:
     x, slope = node.tensor(0), node.tensor(1)
+    if node.version < 7 and slope.ndim == 1 and x.ndim > 1:  # one slope, or one per channel
+        slope = tg.reshape(slope, (-1, *[1] * (x.ndim - 2)))
     return tg.where(tg.less(x, 0), x * slope, x)
 
 

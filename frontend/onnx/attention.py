@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import Node, Role, rule
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Tensor
 
@@ -60,6 +60,7 @@ def _padded(mask: Tensor, keys: int) -> Tensor:
     "Attention",
     "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode=0|1|2|3 right_window_size scale softcap "
     "softmax_precision",
+    roles={0: Role.TABLE, 1: Role.TABLE, 2: Role.TABLE},
 )
 def _attention(node: Node) -> Any:
     """Computes attention; the result of a query whose keys are all masked is 0."""

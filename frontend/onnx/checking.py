@@ -10,7 +10,7 @@ from onnx import AttributeProto, TensorProto, defs, helper, inliner
 
 from tensorgrad.errors import OptionError
 from tensorgrad.onnx import rules
-from tensorgrad.onnx.elements import DTYPES, element_name
+from tensorgrad.onnx.elements import DTYPES, element_name, element_named
 from tensorgrad.onnx.table import Rule
 from tensorgrad.tracing.location import user_line
 
@@ -124,12 +124,16 @@ def element_of(kind: onnx.TypeProto) -> int | None:
 
 
 def _attribute_problem(known: Rule, attribute: onnx.AttributeProto) -> str:
+    if attribute.name == "consumed_inputs":  # version 1 of many ops: which inputs may be overwritten
+        return ""
     if attribute.name not in known.attributes:
         return f"attribute {attribute.name!r} is not supported"
     if attribute.type == AttributeProto.TENSOR and attribute.t.data_type not in DTYPES:
         return f"there are no tensors of {element_name(attribute.t.data_type)}"
-    if attribute.name in ELEMENT_ATTRIBUTES and attribute.i not in DTYPES and attribute.i != TensorProto.UNDEFINED:
-        return f"there are no tensors of {element_name(attribute.i)}"
+    if attribute.name in ELEMENT_ATTRIBUTES:
+        element = element_named(helper.get_attribute_value(attribute))
+        if element not in DTYPES and element != TensorProto.UNDEFINED:
+            return f"there are no tensors of {element_name(element)}"
     allowed = known.attributes[attribute.name]
     if allowed is None:
         return ""

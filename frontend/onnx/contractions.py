@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import Node, Role, rule
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.tensor import Tensor
 
 
-@rule("MatMul")
+@rule("MatMul", roles={-1: Role.WEIGHT})
 def _matmul(node: Node) -> Tensor:
     return tg.matmul(node.tensor(0), node.tensor(1))
 
 
-@rule("Gemm", "alpha beta transA transB broadcast")
+@rule("Gemm", "alpha beta transA transB broadcast", roles={-1: Role.WEIGHT})
 def _gemm(node: Node) -> Tensor:
     x, y = node.tensor(0), node.tensor(1)
     x = tg.transpose(x) if node.attribute("transA", 0) else x
@@ -28,10 +28,12 @@ def _gemm(node: Node) -> Tensor:
     if not node.has(2):
         return result
     term = node.tensor(2)
+    if node.version < 7 and not node.attribute("broadcast", 0) and term.shape != result.shape:
+        node.refuse(f"before version 7 a term of shape {term.shape} needs the attribute 'broadcast'")
     return result + (term if beta == 1 else term * beta)
 
 
-@rule("Einsum", "equation")
+@rule("Einsum", "equation", roles={-1: Role.WEIGHT})
 def _einsum(node: Node) -> Tensor:
     equation: str = node.attribute("equation").replace(" ", "")
     if "->" not in equation:

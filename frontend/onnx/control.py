@@ -133,7 +133,7 @@ def _sequence(node: Node, position: int) -> list[Any]:
     return found
 
 
-@rule("SequenceConstruct")
+@rule("SequenceConstruct", carries=(-1,))
 def _sequence_construct(node: Node) -> list[Value]:
     return list(node.inputs)
 
@@ -143,7 +143,7 @@ def _sequence_empty(node: Node) -> list[Value]:
     return []
 
 
-@rule("SequenceInsert", constants=(2,))
+@rule("SequenceInsert", constants=(2,), carries=(0, 1))
 def _sequence_insert(node: Node) -> list[Value]:
     found = list(_sequence(node, 0))
     place = int(node.scalar(2, len(found)))
@@ -151,14 +151,14 @@ def _sequence_insert(node: Node) -> list[Value]:
     return found
 
 
-@rule("SequenceErase", constants=(1,))
+@rule("SequenceErase", constants=(1,), carries=(0,))
 def _sequence_erase(node: Node) -> list[Value]:
     found = list(_sequence(node, 0))
     del found[int(node.scalar(1, -1))]
     return found
 
 
-@rule("SequenceAt", constants=(1,))
+@rule("SequenceAt", constants=(1,), carries=(0,))
 def _sequence_at(node: Node) -> Value:
     return _sequence(node, 0)[int(node.scalar(1))]
 
@@ -168,14 +168,14 @@ def _sequence_length(node: Node) -> np.ndarray[Any, Any]:
     return np.array(len(_sequence(node, 0)), np.int64)
 
 
-@rule("ConcatFromSequence", "axis new_axis")
+@rule("ConcatFromSequence", "axis new_axis", carries=(0,))
 def _concat_from_sequence(node: Node) -> Tensor:
     found = [node.as_tensor(part) for part in _sequence(node, 0)]
     axis = node.attribute("axis")
     return tg.stack(found, axis) if node.attribute("new_axis", 0) else tg.concat(found, axis)
 
 
-@rule("SplitToSequence", "axis keepdims", constants=(1,))
+@rule("SplitToSequence", "axis keepdims", constants=(1,), carries=(0,))
 def _split_to_sequence(node: Node) -> list[Tensor]:
     x, axis = node.tensor(0), node.attribute("axis", 0)
     extent = x.shape[axis]
@@ -193,7 +193,7 @@ def _chunks(extent: int, size: int) -> list[int]:
     return [min(size, extent - start) for start in range(0, extent, size)]
 
 
-@rule("Optional", "type")
+@rule("Optional", "type", carries=(0,))
 def _optional(node: Node) -> Value:
     return node.inputs[0] if node.inputs else None
 
@@ -203,6 +203,6 @@ def _optional_has_element(node: Node) -> np.ndarray[Any, Any]:
     return np.array(bool(node.inputs) and node.inputs[0] is not None)
 
 
-@rule("OptionalGetElement")
+@rule("OptionalGetElement", carries=(0,))
 def _optional_get_element(node: Node) -> Value:
     return node.value(0)

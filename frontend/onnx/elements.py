@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,24 @@ _SHORT = {
 DTYPES: dict[int, DType] = {TensorProto.DataType.Value(name): NAMES[short] for name, short in _SHORT.items()}
 """The dtype of tensors of each element type; `DOUBLE` may also stay f64."""
 
+FLOATS = frozenset(element for element, dtype in DTYPES.items() if dtype.kind == "f")
+"""The element types of floats."""
+
 _NAMES = {int(value): name for name, value in TensorProto.DataType.items()}
 
 
 def element_name(element: int) -> str:
     """Returns ONNX's name of an element type."""
     return _NAMES.get(element, f"element type {element}")
+
+
+def element_named(value: int | bytes) -> int:
+    """Returns an element type from an attribute: a number, or before version 6 of `Cast` a name.
+
+    Raises:
+        ValueError: There is no element type of the name.
+    """
+    return TensorProto.DataType.Value(value.decode()) if isinstance(value, bytes) else value
 
 
 def numpy_dtype(element: int) -> DType:
@@ -50,6 +63,12 @@ def dtype_of(element: int, float64: bool) -> DType:
         KeyError: There is none.
     """
     return NAMES["f64"] if float64 and element == TensorProto.DOUBLE else DTYPES[element]
+
+
+def constant_of(attributes: Mapping[str, Any]) -> NumpyArray:
+    """Returns the values of a node `Constant`, from its attribute."""
+    name, value = next(iter(attributes.items()))
+    return value if name == "value" else np.asarray(value, np.float32 if "float" in name else np.int64)
 
 
 def array_of(tensor: onnx.TensorProto, base_dir: str = "") -> NumpyArray:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import AttributeProto, helper
 
 from tensorgrad.errors import ShapeError, TensorgradError
-from tensorgrad.onnx.checking import graphs_of, label, rule_of
-from tensorgrad.onnx.elements import NumpyArray, array_of
+from tensorgrad.onnx.checking import ELEMENT_ATTRIBUTES, domain_of, graphs_of, label, rule_of
+from tensorgrad.onnx.elements import NumpyArray, array_of, constant_of, element_named
 from tensorgrad.onnx.table import Node, Setting, Value
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array
+from tensorgrad.tracing.tracer import suspended
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,16 @@ class Graph:
         steps: The nodes that its outputs need, in order.
         inputs: The names of its inputs.
         outputs: The names of its outputs.
-        constants: Its initializers, and inputs with fixed values.
+        constants: The arrays of the file, its initializers and those of its nodes `Constant`, and inputs with fixed
+            values.
+        parameters: The paths of those arrays that a call has other values for.
     """
 
     steps: tuple[Step, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: dict[str, NumpyArray]
+    parameters: dict[str, str] = field(default_factory=dict[str, str])
 
     @staticmethod
     def of(model: onnx.ModelProto, folder: str, fixed: Mapping[str, NumpyArray]) -> Graph:
@@ -51,11 +58,17 @@ class Graph:
 def _graph(graph: onnx.GraphProto, folder: str, fixed: Mapping[str, NumpyArray]) -> Graph:
     needed = {value.name for value in graph.output}
     steps: list[Step] = []
+    held: dict[str, NumpyArray] = {}
     for node in reversed(graph.node):
         if needed.intersection(name for name in node.output if name):
             needed.update(_read_names(node))
-            steps.append(_step(node, folder))
+            step = _step(node, folder)
+            if (domain_of(node), node.op_type) == ("", "Constant"):
+                held[node.output[0]] = constant_of(step.attributes)
+            else:
+                steps.append(step)
     constants = {tensor.name: array_of(tensor, folder) for tensor in graph.initializer}
+    constants |= dict(reversed(held.items()))
     names = tuple(value.name for value in graph.input)
     return Graph(tuple(reversed(steps)), names, tuple(value.name for value in graph.output), {**constants, **fixed})
 
@@ -78,21 +91,37 @@ def _step(node: onnx.NodeProto, folder: str) -> Step:
             value = array_of(value, folder)
         elif attribute.type == AttributeProto.GRAPH:
             value = _graph(value, folder, {})
+        elif attribute.name in ELEMENT_ATTRIBUTES:
+            value = element_named(value)
         elif isinstance(value, bytes):
             value = value.decode()
         attributes[attribute.name] = value
     return Step(node, attributes)
 
 
+def _is_known(value: Any) -> bool:
+    """Returns whether a value is computed from the file and the shapes of inputs alone."""
+    if isinstance(value, list):
+        return all(map(_is_known, value))
+    return value is None or isinstance(value, np.ndarray)
+
+
+def _known(value: Any) -> Any:
+    """Returns a result of known values as one, in its own dtype."""
+    if isinstance(value, list):
+        return [_known(part) for part in value]
+    return np.asarray(value) if isinstance(value, Array) else value
+
+
 class Evaluation:
     """One call of a model."""
 
-    def __init__(self, setting: Setting):
-        self._setting = setting
+    def __init__(self, setting: Setting, parameters: Mapping[str, Value]):
+        self._setting, self._parameters = setting, parameters
 
     def outputs(self, graph: Graph, values: Mapping[str, Value]) -> list[Any]:
         """Returns the outputs of a graph as tensors (or lists of them)."""
-        results = self._run(graph, {**graph.constants, **values})
+        results = self._run(graph, {**self._held(graph), **values})
         node = Node("output", "", [], {}, [], self._setting, self._nothing)
         return [
             [node.as_tensor(part) for part in one] if isinstance(one, list) else node.as_tensor(one) for one in results
@@ -107,17 +136,20 @@ class Evaluation:
             proto = step.proto
             known = rule_of(proto)
             assert known is not None
+            inputs = [values[name] if name else None for name in proto.input]
             node = Node(
                 proto.op_type,
                 proto.name or next((name for name in proto.output if name), ""),
-                [values[name] if name else None for name in proto.input],
+                inputs,
                 step.attributes,
                 list(proto.output),
                 self._setting,
                 lambda inner, given: self._inner(inner, given, values),
+                _is_known(inputs) and not any(isinstance(value, Graph) for value in step.attributes.values()),
             )
             try:
-                found = known.function(node)
+                with suspended() if node.wide else nullcontext():
+                    found = known.function(node)
             except TensorgradError as error:
                 if "in ONNX node" in str(error):
                     raise
@@ -126,11 +158,16 @@ class Evaluation:
                 reason = f"{user_line()}: the node does not fit its operands: {error}"
                 raise ShapeError(f"{reason} (in ONNX node {label(proto)})") from error
             results = found if isinstance(found, tuple) else (found,)
+            results = [_known(result) for result in results] if node.wide else results
             values.update(zip(proto.output, results, strict=False))
         return [values[name] for name in graph.outputs]
 
+    def _held(self, graph: Graph) -> dict[str, Value]:
+        """Returns the values of the arrays of a graph, those of parameters as this call has them."""
+        return {**graph.constants, **{name: self._parameters[path] for name, path in graph.parameters.items()}}
+
     def _inner(self, graph: Graph, given: Sequence[Value], outer: MutableMapping[str, Value]) -> list[Value]:
         values: MutableMapping[str, Value] = ChainMap({}, outer)
-        values.update(graph.constants)
+        values.update(self._held(graph))
         values.update(zip(graph.inputs, given, strict=True))
         return self._run(graph, values)

@@ -10,7 +10,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import Node, Role, rule
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
@@ -26,11 +26,11 @@ def _counted(indices: Tensor, extent: int) -> Tensor:
     return tg.where(tg.less(indices, 0), indices + extent, indices)
 
 
-@rule("Gather", "axis")
+@rule("Gather", "axis", roles={0: Role.TABLE}, carries=(0,))
 def _gather(node: Node) -> Any:
     table, indices, axis = node.value(0), node.value(1), node.attribute("axis", 0)
-    if isinstance(table, np.ndarray) and isinstance(indices, (np.ndarray, Array)):
-        return np.take(table, np.asarray(indices).astype(np.int64), axis)
+    if isinstance(table, np.ndarray) and isinstance(indices, np.ndarray):
+        return np.take(table, indices, axis)
     x, at = node.tensor(0), node.tensor(1)
     if isinstance(at, Array) and not at.shape:  # a slice costs nothing
         position = int(at)
@@ -38,7 +38,7 @@ def _gather(node: Node) -> Any:
     return tg.take(x, at, axis)
 
 
-@rule("GatherElements", "axis")
+@rule("GatherElements", "axis", carries=(0,))
 def _gather_elements(node: Node) -> Tensor:
     return tg.gather(node.tensor(0), node.attribute("axis", 0), node.tensor(1))
 
@@ -54,7 +54,7 @@ def _rows(extents: tuple[int, ...], indices: Tensor) -> Tensor:
     return tg.where(valid, flat, math.prod(extents))
 
 
-@rule("GatherND", "batch_dims")
+@rule("GatherND", "batch_dims", carries=(0,))
 def _gather_nd(node: Node) -> Tensor:
     x, indices, batch = node.tensor(0), node.tensor(1), node.attribute("batch_dims", 0)
     depth = indices.shape[-1]

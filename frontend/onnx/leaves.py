@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper
 
 import tensorgrad as tg
-from tensorgrad.onnx.elements import NumpyArray
+from tensorgrad.onnx.elements import NumpyArray, constant_of
 from tensorgrad.onnx.table import Node, rule
 from tensorgrad.tracing.tensor import Tensor
 
 
 @rule("Constant", "value value_float value_floats value_int value_ints")
 def _constant(node: Node) -> NumpyArray:
-    found = dict(node.attributes)
-    if "value" in found:
-        return found["value"]
-    name, value = next(iter(found.items()))
-    return np.asarray(value, np.float32 if "float" in name else np.int64)
+    return constant_of(node.attributes)
 
 
 @rule("ConstantOfShape", "value", constants=(0,))
-def _constant_of_shape(node: Node) -> Any:
-    value = np.asarray(node.attribute("value", np.zeros(1, np.float32))).reshape(-1)[0]
-    extents = tuple(node.integers(0))
-    if value.dtype.kind in "iu" and math.prod(extents) < 64:
-        return np.full(extents, value)  # likely a shape
-    return tg.broadcast_to(node.as_tensor(np.asarray(value)), extents)
+def _constant_of_shape(node: Node) -> Tensor:
+    value = np.asarray(node.attribute("value", np.zeros(1, np.float32)))
+    return tg.broadcast_to(node.as_tensor(value.reshape(())), node.integers(0))
 
 
 @rule("Range", "stash_type", constants=(0, 1, 2))
 def _range(node: Node) -> NumpyArray:
     start, limit, delta = (node.constant(i).reshape(-1)[0] for i in range(3))
-    count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
+    if start.dtype.kind in "iu":
+        count = len(range(int(start), int(limit), int(delta)))
+    else:
+        count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
     return (start + np.arange(count) * delta).astype(start.dtype)
 
 

@@ -1,68 +1,50 @@
-"""`load`: an ONNX model as a module whose float initializers are parameters."""
+"""`load`: an ONNX model as a module whose weights are parameters."""
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
-from onnx import checker
+from onnx import helper
 
-import tensorgrad as tg
-from tensorgrad.errors import InputError, OptionError, ParameterError, TensorgradError
+from tensorgrad.errors import InputError, OptionError
 from tensorgrad.nn.module import Module
-from tensorgrad.nn.parameters import Parameter, param
-from tensorgrad.onnx.checking import all_nodes, check, element_of, graphs_of, inlined, opset, rule_of
-from tensorgrad.onnx.elements import NumpyArray, dtype_of, element_name, numpy_dtype
+from tensorgrad.nn.parameters import Buffer, Parameter, buffer, param
+from tensorgrad.onnx.checking import check, element_of, inlined, opset
+from tensorgrad.onnx.elements import FLOATS, NumpyArray, dtype_of, element_name
 from tensorgrad.onnx.evaluation import Evaluation, Graph
-from tensorgrad.onnx.table import Rule, Setting
+from tensorgrad.onnx.reading import Input, fixed_inputs, input_of, read, reading
+from tensorgrad.onnx.table import Role, Setting
+from tensorgrad.onnx.weights import Flow, Value, is_statistic, is_trainable, is_weight
 from tensorgrad.runtime.conversion import converted, to_numpy
-from tensorgrad.runtime.errors import MALFORMED
-from tensorgrad.tracing import trees
-from tensorgrad.tracing.dtypes import SHORT, DType
+from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import as_array, current_trace
 
-_SHAPE_READERS = {"Shape", "Size", "SequenceLength"}
-
-
-@dataclass(frozen=True)
-class Input:
-    """An input of a model.
-
-    Attributes:
-        name: Its name in the file.
-        shape: The extents: numbers, names of extents that may vary but agree everywhere, or None for any; None where
-            the number of axes is unknown too.
-        dtype: The dtype it is converted to.
-        element: ONNX's element type.
-        kind: "tensor", "sequence" or "optional".
-    """
-
-    name: str
-    shape: tuple[int | str | None, ...] | None
-    dtype: DType
-    element: int
-    kind: str = "tensor"
-
 
 @dataclass(frozen=True)
 class _Source:
-    """The parts of a model, except the values of its parameters in a program."""
+    """The parts of a model, except the values of its parameters in a program.
+
+    Attributes:
+        graph: The graph.
+        inputs: The inputs that a call takes.
+        parameters: The file's values of parameters, by path.
+        statistics: The file's values of buffers, by path.
+        setting: How values are read.
+    """
 
     graph: Graph
     inputs: tuple[Input, ...]
-    paths: Mapping[str, str]
-    initial: Mapping[str, NumpyArray] = field(repr=False)
+    parameters: Mapping[str, NumpyArray] = field(repr=False)
+    statistics: Mapping[str, NumpyArray] = field(repr=False)
     setting: Setting
 
 
@@ -80,12 +62,13 @@ class OnnxModel(Module):
 
     def __init__(self, source: _Source):
         self._source = source
-        for path, values in source.initial.items():
-            *scopes, name = path.split(".")
-            holder: Module = self
-            for scope in scopes:
-                holder = vars(holder).setdefault(scope, Scope())
-            vars(holder)[name] = param(values.shape, values, values.dtype)
+        for declare, arrays in ((param, source.parameters), (buffer, source.statistics)):
+            for path, values in arrays.items():
+                *scopes, name = path.split(".")
+                holder: Module = self
+                for scope in scopes:
+                    holder = vars(holder).setdefault(scope, Scope())
+                vars(holder)[name] = declare(values.shape, values, values.dtype)
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -96,32 +79,6 @@ class OnnxModel(Module):
     def outputs(self) -> tuple[str, ...]:
         """The names of the results, in order."""
         return self._source.graph.outputs
-
-    def initialized(
-        self, seed: int = 0, values: Mapping[str, Any] | None = None, device: tg.DeviceName | None = None
-    ) -> OnnxModel:
-        """Returns a copy with the file's values for parameters: a tree of arrays, which `tg.grad` and others take.
-
-        Args:
-            seed: Has no effect: every parameter has a value in the file.
-            values: Other values for some parameters, by path.
-            device: Where parameters are to live and to gather gradients; `None` makes constants of them.
-
-        Raises:
-            ParameterError: There is no parameter of such a path.
-            OptionError: There is no such device.
-        """
-        del seed
-        given = {} if values is None else values
-        names = self.named_parameters()
-        unknown = sorted(given.keys() - names.keys())
-        if unknown:
-            raise ParameterError(f"initialized: the model has no parameter {', '.join(map(repr, unknown))}")
-        _, rebuild = trees.flatten(self)
-        arrays = [np.asarray(given.get(path, self._source.initial[path])) for path in names]
-        if device is None:
-            return rebuild([Array(array) for array in arrays])
-        return rebuild([tg.tensor(array, array.dtype, device=device, requires_grad=True) for array in arrays])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the graph.
@@ -143,12 +100,12 @@ class OnnxModel(Module):
         given = self._bound_inputs(args, kwargs)
         sizes: dict[str, int] = {}
         values = {one.name: _checked(one, given[one.name], sizes) for one in source.inputs}
-        for name, path in source.paths.items():
+        parameters: dict[str, Any] = {}
+        for path, array in {**source.parameters, **source.statistics}.items():
             leaf = _at(self, path)
-            values[name] = (
-                Array(source.initial[path]) if isinstance(leaf, Parameter) and current_trace() is None else leaf
-            )
-        results = Evaluation(source.setting).outputs(source.graph, values)
+            is_declared = isinstance(leaf, Parameter | Buffer) and current_trace() is None
+            parameters[path] = Array(array) if is_declared else leaf
+        results = Evaluation(source.setting, parameters).outputs(source.graph, values)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _bound_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,28 +175,39 @@ def _checked_tensor(one: Input, value: Any, sizes: dict[str, int]) -> Tensor:
 # Loading
 
 
+Trainable: TypeAlias = bool | str | Sequence[str] | Callable[[str], bool | None]
+"""Which arrays of a file are parameters: all, none, those with some names, or what a function of a name says."""
+
+
 def load(
     source: str | os.PathLike[str] | onnx.ModelProto,
     *,
     constants: Mapping[str, Any] | None = None,
+    trainable: Trainable | None = None,
     frozen: str | Sequence[str] = (),
     float64: bool = False,
 ) -> OnnxModel:
     """Loads an ONNX model, to run, differentiate and fine-tune it.
 
-    Float initializers become trainable parameters, named as in the file, with characters that no path has replaced by
-    `_` and `/` by `.`. Constants they stay where the graph needs their numbers while it is traced (a shape, a scale of
-    `Resize`), and where they are statistics (the running mean and variance of `BatchNormalization`). Other initializers
-    are constants.
+    The arrays of floats that are weights become parameters, whether the file has them as initializers or in `Constant`
+    nodes. What is a weight is decided by the ops that use an array, however rearranged: the operands of products, the
+    filters of convolutions, the scales of normalizations, tables that are looked up, and so on; docs/how-to/onnx.md has
+    the rule. Running statistics are buffers. All other arrays are constants: numbers, masks, exponents, shapes.
 
-    Integers of 64 bits become those of 32, which all of the file's and the inputs' must fit, because not every device
-    has them. `DOUBLE` rounds to f32.
+    Parameters are named as in the file, with characters that no path has replaced by `_` and `/` by `.`; where graphs
+    inside the graph have arrays of the same name, they are prefixed by the node and its attribute.
+
+    Integers of 64 bits become those of 32, which all of the inputs' and of the file's that the program computes with
+    must fit, because not every device has them. `DOUBLE` rounds to f32.
 
     Args:
         source: A path, or a model of the `onnx` library.
         constants: Numbers for inputs of the graph that decide what is traced, such as the shape of a `Reshape`; they
             are no longer inputs.
-        frozen: Names of initializers, or patterns such as `encoder.*`, that become constants too.
+        trainable: The arrays that are parameters, instead of those which the rule finds: names in the file, paths, or
+            patterns such as `encoder.*`; True for every array of floats but running statistics and what is needed while
+            tracing, False for none; or a function of a path, which returns None where the rule is to decide.
+        frozen: Names, paths or patterns of arrays that are constants in any case.
         float64: Whether `DOUBLE` stays f64, which numpy supports and devices reject.
 
     Returns:
@@ -247,100 +215,85 @@ def load(
 
     Raises:
         OptionError: The file is not a valid ONNX model, or has unsupported ops, attributes or types, which are all
-            listed; or `frozen` names nothing.
+            listed; or `trainable` or `frozen` names nothing that could be a parameter.
         InputError: `constants` names no input, or its numbers don't fit.
         DTypeError: A number doesn't fit the narrower dtype.
         OSError: The file can't be read.
     """
-    with _reading():
-        model, folder = _read(source)
+    with reading():
+        model, folder = read(source)
         model = inlined(model)
         check(model)
         setting = Setting(opset(model), float64)
-    frozen = [frozen] if isinstance(frozen, str) else list(frozen)
-    fixed = _fixed_inputs(model, constants or {})
-    _check_frozen(model, frozen)
-    with _reading():
+    fixed = fixed_inputs(model, constants or {})
+    with reading():
         graph = Graph.of(model, folder, fixed)
-        trainable = _trainable(model, graph, fixed, frozen)
-        paths = _paths(trainable)
-        wanted = {name: dtype_of(tensor.data_type, float64) for name, tensor in trainable.items()}
-        initial = {paths[name]: as_array(graph.constants.pop(name), wanted[name]) for name in trainable}
-        inputs = tuple(
-            _input(value, float64) for value in model.graph.input if value.name not in {*graph.constants, *trainable}
-        )
-    return OnnxModel(_Source(graph, inputs, paths, initial, setting))
+        declared = [value for value in model.graph.input if value.name not in graph.constants]
+        arrays = [value for value in _flow(model, graph).arrays if value.graph is not graph or value.name not in fixed]
+        inputs = tuple(input_of(value, float64) for value in declared)
+        floats = [value for value in arrays if is_trainable(value) or is_statistic(value)]
+        paths = dict(zip(_paths([value.name for value in floats]), floats, strict=True))
+    chosen = _parameters(paths, trainable, frozen)
+    statistics = {path: value for path, value in paths.items() if is_statistic(value)}
+    held = [{path: _taken(value, path, float64) for path, value in part.items()} for part in (chosen, statistics)]
+    return OnnxModel(_Source(graph, inputs, *held, setting))
 
 
-@contextmanager
-def _reading() -> Iterator[None]:
-    """Converts any error caused by a damaged model to one; the library's checker doesn't find all damage.
+def _flow(model: onnx.ModelProto, graph: Graph) -> Flow:
+    floats = [value.name for value in model.graph.input if element_of(value.type) in FLOATS]
+    return Flow(graph, floats, opset(model))
+
+
+def _taken(value: Value, path: str, float64: bool) -> NumpyArray:
+    """Takes an array out of its graph, which gets it from the model from now on; returns it in its dtype."""
+    assert value.graph is not None and value.array is not None
+    del value.graph.constants[value.key]
+    value.graph.parameters[value.key] = path
+    element = helper.np_dtype_to_tensor_dtype(value.array.dtype)
+    return as_array(value.array, dtype_of(element, float64))
+
+
+def _parameters(
+    arrays: Mapping[str, Value], trainable: Trainable | None, frozen: str | Sequence[str]
+) -> dict[str, Value]:
+    """Returns the arrays that are parameters, by path.
 
     Raises:
-        OptionError: The model is damaged.
+        OptionError: A name or pattern matches no array.
     """
-    try:
-        yield
-    except (*MALFORMED, RuntimeError, StopIteration, checker.ValidationError, DecodeError) as error:
-        if isinstance(error, TensorgradError):
-            raise
-        raise OptionError(f"{user_line()}: tg.onnx.load: this is not a valid ONNX model: {error!r}") from None
+    floats = {path: value for path, value in arrays.items() if is_trainable(value)}
+    excluded = _matching("frozen", frozen, arrays)
+    if callable(trainable):
+        answers = {path: trainable(path) for path in floats}
+    elif trainable is None or isinstance(trainable, bool):
+        answers = dict.fromkeys(floats, trainable)
+    else:
+        named = _matching("trainable", trainable, floats)
+        answers = {path: path in named for path in floats}
+    found = {path for path, answer in answers.items() if (is_weight(floats[path]) if answer is None else answer)}
+    return {path: value for path, value in floats.items() if path in found - excluded}
 
 
-def _read(source: Any) -> tuple[onnx.ModelProto, str]:
-    try:
-        if isinstance(source, onnx.ModelProto):
-            checker.check_model(source)
-            return source, ""
-        if not isinstance(source, (str, os.PathLike)):
+def _matching(option: str, patterns: str | Sequence[str], arrays: Mapping[str, Value]) -> set[str]:
+    """Returns the paths of the arrays whose name in the file or path matches a pattern."""
+    listed = [patterns] if isinstance(patterns, str) else patterns
+    if not isinstance(listed, Sequence) or not all(isinstance(pattern, str) for pattern in listed):
+        raise OptionError(f"{user_line()}: tg.onnx.load: {option} must be names or patterns, got {patterns!r}")
+    found: set[str] = set()
+    for pattern in listed:
+        own = {
+            path
+            for path, value in arrays.items()
+            if fnmatch.fnmatchcase(path, pattern) or fnmatch.fnmatchcase(value.name, pattern)
+        }
+        if not own:
+            near = ", ".join(difflib.get_close_matches(pattern, arrays, cutoff=0)) or "none"
             raise OptionError(
-                f"{user_line()}: tg.onnx.load takes a path or an onnx.ModelProto, not {type(source).__name__}"
+                f"{user_line()}: tg.onnx.load: {option}: no initializer is called {pattern!r}; the nearest that can be "
+                f"parameters are {near}"
             )
-        path = Path(source)
-        model = onnx.load(path, load_external_data=True)
-        checker.check_model(os.fspath(path))  # a large model can't be checked in memory
-        return model, str(path.parent)
-    except (checker.ValidationError, DecodeError) as error:
-        raise OptionError(f"{user_line()}: tg.onnx.load: this is not a valid ONNX model: {error}") from None
-
-
-def _fixed_inputs(model: onnx.ModelProto, constants: Mapping[str, Any]) -> dict[str, NumpyArray]:
-    declared = {value.name: value for value in model.graph.input}
-    unknown = sorted(set(constants) - set(declared))
-    if unknown:
-        raise InputError(f"{user_line()}: constants: the graph has no inputs {', '.join(unknown)}")
-    found: dict[str, NumpyArray] = {}
-    for name, value in constants.items():
-        wanted = numpy_dtype(element_of(declared[name].type) or onnx.TensorProto.FLOAT)
-        where = f"{user_line()}: constant {name!r}"
-        array = to_numpy(value, where)
-        if array.dtype.kind != wanted.kind and not (array.dtype.kind in "iu" and wanted.kind in "iuf"):
-            raise InputError(f"{where} is {array.dtype}, expected {wanted}")
-        found[name] = converted(array, wanted, str(wanted), where)
+        found |= own
     return found
-
-
-def _check_frozen(model: onnx.ModelProto, frozen: Sequence[str]) -> None:
-    names = [tensor.name for tensor in model.graph.initializer]
-    vain = [pattern for pattern in frozen if not fnmatch.filter(names, pattern)]
-    if vain:
-        raise OptionError(f"{user_line()}: frozen: no initializer is called {', '.join(map(repr, vain))}")
-
-
-def _trainable(
-    model: onnx.ModelProto, graph: Graph, fixed: Mapping[str, NumpyArray], frozen: Sequence[str]
-) -> dict[str, onnx.TensorProto]:
-    """Returns the initializers that are parameters."""
-    needed = _needed_while_tracing(model) | _statistics(model)
-    floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
-    return {
-        tensor.name: tensor
-        for tensor in model.graph.initializer
-        if tensor.data_type in floats
-        and tensor.name not in needed
-        and tensor.name not in fixed
-        and not any(fnmatch.fnmatchcase(tensor.name, pattern) for pattern in frozen)
-    }
 
 
 def constant_inputs(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, ...]:
@@ -349,51 +302,23 @@ def constant_inputs(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[s
     Raises:
         OptionError, OSError: As `load`.
     """
-    with _reading():
-        model = inlined(_read(source)[0])
-        needed = _needed_while_tracing(model)
-    initialized = {tensor.name for tensor in model.graph.initializer}
-    return tuple(value.name for value in model.graph.input if value.name in needed - initialized)
+    with reading():
+        model, folder = read(source)
+        model = inlined(model)
+        flow = _flow(model, Graph.of(model, folder, {}))
+    return tuple(value.name for value in flow.inputs if value.array is None and Role.CONSTANT in value.roles)
 
 
-def _needed_while_tracing(model: onnx.ModelProto) -> set[str]:
-    """Returns the values whose numbers decide what is traced, and those they are computed from."""
-    nodes = list(all_nodes(model.graph))
-    makers = {name: node for node in nodes for name in node.output}
-    found = set(_operands(nodes, lambda known, position: known.needs_constant(position)))
-    waiting = list(found)
-    while waiting:
-        node = makers.get(waiting.pop())
-        if node is not None and node.op_type not in _SHAPE_READERS:
-            inner = {value.name for graph in graphs_of(node) for value in graph.output}
-            new = (set(node.input) | inner) - found
-            found |= new
-            waiting += new
-    return found
-
-
-def _statistics(model: onnx.ModelProto) -> set[str]:
-    """Returns the values that are running statistics, not trained."""
-    return set(_operands(all_nodes(model.graph), lambda known, position: position in known.statistics))
-
-
-def _operands(nodes: Iterable[onnx.NodeProto], wanted: Callable[[Rule, int], bool]) -> Iterator[str]:
-    for node in nodes:
-        known = rule_of(node)
-        if known is not None:
-            yield from (name for position, name in enumerate(node.input) if wanted(known, position))
-
-
-def _paths(names: Mapping[str, Any]) -> dict[str, str]:
+def _paths(names: Sequence[str]) -> list[str]:
     """Returns an attribute path for each name, all distinct, none a prefix of another."""
-    split = {name: [_part(part) for part in re.split(r"[./]", name) if part] or ["parameter"] for name in names}
-    scopes = {tuple(parts[:end]) for parts in split.values() for end in range(1, len(parts))}
+    split = [[_part(part) for part in re.split(r"[./]", name) if part] or ["parameter"] for name in names]
+    scopes = {tuple(parts[:end]) for parts in split for end in range(1, len(parts))}
     taken: set[tuple[str, ...]] = set()
-    for parts in split.values():
+    for parts in split:
         while tuple(parts) in taken or tuple(parts) in scopes:
             parts[-1] += "_"
         taken.add(tuple(parts))
-    return {name: ".".join(parts) for name, parts in split.items()}
+    return [".".join(parts) for parts in split]
 
 
 def _part(text: str) -> str:
@@ -402,22 +327,3 @@ def _part(text: str) -> str:
 
 
 _RESERVED = {"_source", "_binding"}
-
-
-def _input(value: onnx.ValueInfoProto, float64: bool) -> Input:
-    kind, which = value.type, "tensor"
-    while kind.WhichOneof("value") != "tensor_type":
-        outer = kind.WhichOneof("value")
-        if outer == "optional_type":
-            kind, which = kind.optional_type.elem_type, "optional"
-        elif outer == "sequence_type":
-            kind, which = kind.sequence_type.elem_type, which if which == "optional" else "sequence"
-        else:
-            raise OptionError(f"{user_line()}: tg.onnx.load: input {value.name!r} is no tensor, sequence or optional")
-    tensor, dtype = kind.tensor_type, dtype_of(kind.tensor_type.elem_type, float64)
-    if not tensor.HasField("shape"):
-        return Input(value.name, None, dtype, tensor.elem_type, which)
-    extents = [
-        extent.dim_value if extent.HasField("dim_value") else extent.dim_param or None for extent in tensor.shape.dim
-    ]
-    return Input(value.name, tuple(extents), dtype, tensor.elem_type, which)

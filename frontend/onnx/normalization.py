@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import Node, Role, rule
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Tensor
 
@@ -23,10 +23,16 @@ def _standardized(x: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
     return centred * tg.rsqrt(tg.mean(centred * centred, axes, keepdims=True) + epsilon)
 
 
-@rule("BatchNormalization", "epsilon momentum training_mode spatial=1 is_test=1 consumed_inputs", statistics=(3, 4))
+_DATA_AND_SCALE = {0: Role.TABLE, 1: Role.WEIGHT, 2: Role.WEIGHT}
+_BATCH = {**_DATA_AND_SCALE, 3: Role.STATISTIC, 4: Role.STATISTIC}
+
+
+@rule("BatchNormalization", "epsilon momentum training_mode spatial is_test=1", roles=_BATCH)
 def _batch_normalization(node: Node) -> Any:
     if node.version < 7 and not node.attribute("is_test", 0):
         node.refuse("before version 7, only with is_test = 1")
+    if node.version < 14 and any(node.wants(i) for i in range(1, 5)):
+        node.refuse("before version 14, only with one output: more of them ask for training")
     x, scale, bias, mean, variance = (node.tensor(i) for i in range(5))
     epsilon, momentum = node.attribute("epsilon", 1e-5), node.attribute("momentum", 0.9)
     outputs: tuple[Tensor, ...] = ()
@@ -39,19 +45,20 @@ def _batch_normalization(node: Node) -> Any:
         )
         mean, variance = own_mean, own_variance
     factor = scale * tg.rsqrt(variance + epsilon)
-    shape = [_channelwise(part, x.ndim) for part in (mean, factor, bias)]
-    result = tg.cast((x - shape[0]) * shape[1] + shape[2], x.dtype)
+    if node.attribute("spatial", 1):
+        mean, factor, bias = (_channelwise(part, x.ndim) for part in (mean, factor, bias))
+    result = tg.cast((x - mean) * factor + bias, x.dtype)
     return (result, *outputs) if outputs else result
 
 
-@rule("InstanceNormalization", "epsilon consumed_inputs")
+@rule("InstanceNormalization", "epsilon", roles=_DATA_AND_SCALE)
 def _instance_normalization(node: Node) -> Tensor:
     x = node.tensor(0)
     scale, bias = (_channelwise(node.tensor(i), x.ndim) for i in (1, 2))
     return _standardized(x, tuple(range(2, x.ndim)), node.attribute("epsilon", 1e-5)) * scale + bias
 
 
-@rule("GroupNormalization", "epsilon num_groups stash_type")
+@rule("GroupNormalization", "epsilon num_groups stash_type", roles=_DATA_AND_SCALE)
 def _group_normalization(node: Node) -> Tensor:
     x, scale, bias = node.tensor(0), node.tensor(1), node.tensor(2)
     groups = node.attribute("num_groups")
@@ -67,7 +74,7 @@ def _stashed(node: Node, x: Tensor) -> Tensor:
     return tg.cast(x, NAMES["f32"]) if x.dtype == NAMES["f16"] and node.attribute("stash_type", 1) == 1 else x
 
 
-@rule("LayerNormalization", "axis epsilon stash_type=1")
+@rule("LayerNormalization", "axis epsilon stash_type=1", roles=_DATA_AND_SCALE)
 def _layer_normalization(node: Node) -> Any:
     given = node.tensor(0)
     x = _stashed(node, given)
@@ -79,7 +86,7 @@ def _layer_normalization(node: Node) -> Any:
     return result + node.tensor(2) if node.has(2) else result, mean, inverse
 
 
-@rule("RMSNormalization", "axis epsilon stash_type=1")
+@rule("RMSNormalization", "axis epsilon stash_type=1", roles=_DATA_AND_SCALE)
 def _rms_normalization(node: Node) -> Tensor:
     given = node.tensor(0)
     x = _stashed(node, given)

@@ -10,7 +10,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.onnx.elements import element_name, numpy_dtype
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import Node, Role, Roles, rule
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.tensor import Array, Tensor
 
@@ -63,17 +63,50 @@ _BINARY: dict[str, Callable[[Any, Any], Tensor]] = {
 
 _VARIADIC: dict[str, Callable[[Any, Any], Tensor]] = {"Max": tg.maximum, "Min": tg.minimum, "Sum": tg.add}
 
+_ROLES: dict[str, Roles] = {
+    "Add": {-1: Role.TERM},
+    "Mul": {-1: Role.GAIN},
+    "Sub": {1: Role.OFFSET},
+    "Sum": {-1: Role.TERM},
+}
+
+_ARITHMETIC = {"Add", "Exp", "Mul", "Neg", "Reciprocal", "Sigmoid", "Sqrt", "Sub", "Sum", "Tanh"}
+
+_ALIGNMENT = "axis broadcast"
+"""The attributes of ops on two operands before version 7."""
+
+
+def aligned(node: Node) -> tuple[Tensor, Tensor]:
+    """Returns the two operands of an op, the second so that it broadcasts as NumPy does.
+
+    Before version 7 shapes had to be equal, or with `broadcast` the second had to be a contiguous part of the first's,
+    from `axis` on, by default at its end.
+    """
+    x, y = node.tensor(0), node.tensor(1)
+    if node.version >= 7 or x.shape == y.shape:
+        return x, y
+    if not node.attribute("broadcast", 0):
+        node.refuse(f"before version 7 shapes as different as {x.shape} and {y.shape} need the attribute 'broadcast'")
+    axis = node.attribute("axis", x.ndim - y.ndim)
+    axis = axis + x.ndim if axis < 0 else axis
+    part = x.shape[axis : axis + y.ndim]
+    if len(part) != y.ndim or any(extent not in (1, own) for extent, own in zip(y.shape, part, strict=True)):
+        node.refuse(f"the shape {y.shape} is no part of {x.shape} at axis {axis}")
+    return x, tg.reshape(y, (*[1] * axis, *y.shape, *[1] * (x.ndim - axis - y.ndim)))
+
 
 def _enter_unary(name: str, function: Callable[[Any], Tensor]) -> None:
-    rule(name)(lambda node: function(node.tensor(0)))
+    rule(name, is_arithmetic=name in _ARITHMETIC)(lambda node: function(node.tensor(0)))
 
 
 def _enter_binary(name: str, function: Callable[[Any, Any], Tensor]) -> None:
-    rule(name)(lambda node: function(node.tensor(0), node.tensor(1)))
+    rule(name, _ALIGNMENT, roles=_ROLES.get(name), is_arithmetic=name in _ARITHMETIC)(
+        lambda node: function(*aligned(node))
+    )
 
 
 def _enter_variadic(name: str, function: Callable[[Any, Any], Tensor]) -> None:
-    rule(name)(lambda node: reduce(function, node.tensors))
+    rule(name, roles=_ROLES.get(name), is_arithmetic=name in _ARITHMETIC)(lambda node: reduce(function, node.tensors))
 
 
 for _name, _unary in _UNARY.items():
@@ -98,9 +131,9 @@ def truncated_quotient(x: Tensor, y: Tensor) -> Tensor:
     return tg.where(tg.less(quotient, 0) & inexact, quotient + 1, quotient)
 
 
-@rule("Div")
+@rule("Div", _ALIGNMENT, is_arithmetic=True)
 def _div(node: Node) -> Tensor:
-    x, y = node.tensor(0), node.tensor(1)
+    x, y = aligned(node)
     return tg.divide(x, y) if is_float(x.dtype) else truncated_quotient(x, y)
 
 
@@ -110,12 +143,12 @@ def _mod(node: Node) -> Tensor:
     return tg.fmod(x, y) if node.attribute("fmod", 0) else tg.remainder(x, y)
 
 
-@rule("Pow")
+@rule("Pow", _ALIGNMENT)
 def _pow(node: Node) -> Tensor:
-    base, exponent = node.tensor(0), node.tensor(1)
+    base, exponent = aligned(node)
     if is_float(base.dtype):
-        if isinstance(exponent, Array) and not exponent.shape:
-            return tg.power(base, float(exponent))
+        if isinstance(exponent, Array) and exponent.size == 1 and exponent.ndim <= base.ndim:
+            return tg.power(base, float(tg.reshape(exponent, ())))
         return tg.power(base, tg.cast(exponent, base.dtype))
     if is_float(exponent.dtype):
         return tg.cast(tg.power(tg.cast(base, exponent.dtype), exponent), base.dtype)
@@ -156,12 +189,12 @@ def _is_inf(node: Node) -> Tensor:
     return found
 
 
-@rule("Where")
+@rule("Where", carries=(1, 2))
 def _where(node: Node) -> Tensor:
     return tg.where(node.tensor(0), node.tensor(1), node.tensor(2))
 
 
-@rule("Clip", "min max")
+@rule("Clip", "min max", carries=(0,))
 def _clip(node: Node) -> Tensor:
     x = node.tensor(0)
     low = node.optional(1) if node.has(1) else node.attribute("min")
@@ -169,7 +202,7 @@ def _clip(node: Node) -> Tensor:
     return tg.clip(x, low, high)
 
 
-@rule("Cast", "to saturate round_mode")
+@rule("Cast", "to saturate round_mode", carries=(0,))
 def _cast(node: Node) -> Tensor:
     return tg.cast(node.tensor(0), node.dtype(node.attribute("to")))
 
@@ -184,24 +217,25 @@ def _bit_cast(node: Node) -> Tensor:
     return tg.cast(byte, dtype) if dtype == NAMES["bool"] else tg.bitcast(byte, dtype)
 
 
-@rule("CastLike", "saturate round_mode")
+@rule("CastLike", "saturate round_mode", carries=(0,))
 def _cast_like(node: Node) -> Tensor:
     return tg.cast(node.tensor(0), node.tensor(1).dtype)
 
 
-@rule("Identity")
+@rule("Identity", carries=(0,))
 def _identity(node: Node) -> Any:
     return node.inputs[0]
 
 
-@rule("Dropout", "ratio is_test=1 seed consumed_inputs", constants=(1, 2))
+@rule("Dropout", "ratio is_test=1 seed", constants=(1, 2), carries=(0,))
 def _dropout(node: Node) -> Any:
     x = node.tensor(0)
     if node.version < 7 and not node.attribute("is_test", 0):
         node.refuse("before version 7, only with is_test = 1")
     if node.scalar(2, False) and node.scalar(1, 0.5) > 0:
         node.refuse("its random numbers are the runtime's own: apply tg.nn.Dropout around the model")
-    return x, tg.broadcast_to(tg.full((), True, NAMES["bool"]), x.shape)
+    kept = tg.full((), 1, NAMES["bool"] if node.version >= 10 else x.dtype)
+    return x, tg.broadcast_to(kept, x.shape)
 
 
 @rule("Binarizer", "threshold", domain="ai.onnx.ml")

@@ -47,7 +47,7 @@ def _quantize_linear(node: Node) -> Tensor:
     return quantized(x, _along(x, tg.cast(node.tensor(1), NAMES["f32"]), node), zero, dtype)
 
 
-@rule("DequantizeLinear", "axis block_size output_dtype")
+@rule("DequantizeLinear", "axis block_size output_dtype", carries=(0,))
 def _dequantize_linear(node: Node) -> Tensor:
     x = node.tensor(0)
     scale = _along(x, node.tensor(1), node)

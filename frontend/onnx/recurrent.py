@@ -7,11 +7,12 @@ from typing import Any
 
 import tensorgrad as tg
 from tensorgrad.onnx.activations import ACTIVATIONS, PARAMETERS
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import Node, Role, rule
 from tensorgrad.tracing.tensor import Tensor
 
 _ATTRIBUTES = (
-    "activations activation_alpha activation_beta clip direction=forward|reverse|bidirectional hidden_size layout"
+    "activations activation_alpha activation_beta clip direction=forward|reverse|bidirectional hidden_size layout "
+    "output_sequence"
 )
 
 Cell = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
@@ -95,7 +96,10 @@ def _steps(
     return tg.stack(outputs[::-1] if backwards else outputs, 0), state
 
 
-@rule("RNN", _ATTRIBUTES)
+_WEIGHTS = {1: Role.WEIGHT, 2: Role.WEIGHT, 3: Role.WEIGHT}
+
+
+@rule("RNN", _ATTRIBUTES, roles=_WEIGHTS)
 def _rnn(node: Node) -> Any:
     def cell(node: Node, direction: int, r: Tensor, wb: Tensor, rb: Tensor) -> Cell:
         (f,) = _activations(node, direction, ["Tanh"])
@@ -105,7 +109,7 @@ def _rnn(node: Node) -> Any:
     return _layer(node, 1, 1, cell)
 
 
-@rule("GRU", f"{_ATTRIBUTES} linear_before_reset")
+@rule("GRU", f"{_ATTRIBUTES} linear_before_reset", roles=_WEIGHTS)
 def _gru(node: Node) -> Any:
     def cell(node: Node, direction: int, r: Tensor, wb: Tensor, rb: Tensor) -> Cell:
         f, g = _activations(node, direction, ["Sigmoid", "Tanh"])
@@ -129,7 +133,7 @@ def _gru(node: Node) -> Any:
     return _layer(node, 3, 1, cell)
 
 
-@rule("LSTM", f"{_ATTRIBUTES} input_forget=0")
+@rule("LSTM", f"{_ATTRIBUTES} input_forget=0", roles={**_WEIGHTS, 7: Role.WEIGHT})
 def _lstm(node: Node) -> Any:
     def cell(node: Node, direction: int, r: Tensor, wb: Tensor, rb: Tensor) -> Cell:
         f, g, h = _activations(node, direction, ["Sigmoid", "Tanh", "Tanh"])

@@ -40,6 +40,7 @@ class _Axis:
     f"{_COORDINATES} {_NEAREST} antialias axes cubic_coeff_a exclude_outside extrapolation_value "
     "keep_aspect_ratio_policy=stretch|not_larger|not_smaller mode=nearest|linear|cubic",
     constants=(1, 2, 3),
+    carries=(0,),
 )
 def _resize(node: Node) -> Tensor:
     x = node.tensor(0)
@@ -59,10 +60,15 @@ def _resize(node: Node) -> Tensor:
     return _along_all(node, x, changed, transformation)
 
 
-@rule("Upsample", "mode=nearest|linear scales", constants=(1,))
+@rule("Upsample", "height_scale mode=nearest|linear|bilinear scales width_scale", constants=(1,), carries=(0,))
 def _upsample(node: Node) -> Tensor:
     x = node.tensor(0)
-    scales = node.constant(1).reshape(-1) if node.has(1) else np.asarray(node.attribute("scales"))
+    if node.has(1):
+        scales = node.constant(1).reshape(-1)
+    elif node.version >= 7:
+        scales = np.asarray(node.attribute("scales"))
+    else:
+        scales = np.array([1.0, 1.0, node.attribute("height_scale"), node.attribute("width_scale")])
     chosen = enumerate(_chosen(node, list(x.shape), scales, None, np.zeros(0)))
     return _along_all(node, x, [(axis, one) for axis, one in chosen if one.wanted != one.extent], "asymmetric")
 
@@ -167,7 +173,7 @@ def _along(node: Node, x: Tensor, axis: int, one: _Axis, transformation: str) ->
             places = np.floor(origins)
         result = taken(x, axis, np.clip(places, 0, one.extent - 1).astype(np.int64))
     else:
-        reach, kernel = (1, _triangle) if mode == "linear" else (2, _cubic(node.attribute("cubic_coeff_a", -0.75)))
+        reach, kernel = (2, _cubic(node.attribute("cubic_coeff_a", -0.75))) if mode == "cubic" else (1, _triangle)
         places, weights = _taps(node, one, origins, reach, kernel)
         result = _weighted(x, axis, places, weights)
     if transformation != "tf_crop_and_resize":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import Node, Role, rule
 from tensorgrad.onnx.windows import listed, pairs
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -146,7 +146,7 @@ def _grid_sample(node: Node) -> Tensor:
     return tg.reshape(_total(read(x, taps)), (*x.shape[:2], *grid.shape[1:-1]))
 
 
-@rule("DeformConv", "dilations group kernel_shape offset_group pads strides")
+@rule("DeformConv", "dilations group kernel_shape offset_group pads strides", roles={1: Role.WEIGHT, 3: Role.WEIGHT})
 def _deformable_convolution(node: Node) -> Tensor:
     """Samples the elements of every window at their offsets, and contracts them with the weights."""
     x, w, offset = node.tensor(0), node.tensor(1), node.tensor(2)

@@ -29,7 +29,7 @@ def _size(node: Node) -> np.ndarray[Any, Any]:
     return np.array(math.prod(_shape_of(node.value(0))), np.int64)
 
 
-@rule("Reshape", "allowzero shape", constants=(1,))
+@rule("Reshape", "allowzero shape", constants=(1,), carries=(0,))
 def _reshape(node: Node) -> Tensor:
     x = node.tensor(0)
     wanted = node.integers(1) if node.has(1) else list(node.attribute("shape", []))
@@ -38,31 +38,31 @@ def _reshape(node: Node) -> Tensor:
     return tg.reshape(x, wanted)
 
 
-@rule("Flatten", "axis")
+@rule("Flatten", "axis", carries=(0,))
 def _flatten(node: Node) -> Tensor:
     x, axis = node.tensor(0), node.attribute("axis", 1)
     axis = axis + x.ndim if axis < 0 else axis
     return tg.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
-@rule("Transpose", "perm")
+@rule("Transpose", "perm", carries=(0,))
 def _transpose(node: Node) -> Tensor:
     x = node.tensor(0)
     order = node.attribute("perm")
     return tg.transpose(x) if order is None or not x.ndim else tg.transpose(x, list(order))
 
 
-@rule("Squeeze", "axes", constants=(1,))
+@rule("Squeeze", "axes", constants=(1,), carries=(0,))
 def _squeeze(node: Node) -> Tensor:
     return tg.squeeze(node.tensor(0), node.axes(1))
 
 
-@rule("Unsqueeze", "axes", constants=(1,))
+@rule("Unsqueeze", "axes", constants=(1,), carries=(0,))
 def _unsqueeze(node: Node) -> Tensor:
     return tg.expand_dims(node.tensor(0), node.axes(1))
 
 
-@rule("Expand", constants=(1,))
+@rule("Expand", constants=(1,), carries=(0,))
 def _expand(node: Node) -> Tensor:
     x, wanted = node.tensor(0), tuple(node.integers(1))
     rank = max(len(wanted), x.ndim)
@@ -71,7 +71,7 @@ def _expand(node: Node) -> Tensor:
     return tg.broadcast_to(x, [m if w == 1 else w for m, w in zip(mine, padded, strict=True)])
 
 
-@rule("Tile", constants=(1, 2))
+@rule("Tile", constants=(1, 2), carries=(0,))
 def _tile(node: Node) -> Tensor:
     x = node.tensor(0)
     if node.has(2):  # version 1: a number of tiles along one axis
@@ -81,7 +81,7 @@ def _tile(node: Node) -> Tensor:
     return tg.tile(x, node.integers(1))
 
 
-@rule("Concat", "axis")
+@rule("Concat", "axis", carries=(-1,))
 def _concat(node: Node) -> Tensor:
     return tg.concat(node.tensors, node.attribute("axis", 1))
 
@@ -96,7 +96,7 @@ def split_sizes(node: Node, extent: int, sizes: Sequence[int] | None, count: int
     return [max(min(size, extent - i * size), 0) for i in range(count)]
 
 
-@rule("Split", "axis split num_outputs", constants=(1,))
+@rule("Split", "axis split num_outputs", constants=(1,), carries=(0,))
 def _split(node: Node) -> Any:
     x, axis = node.tensor(0), node.attribute("axis", 0)
     sizes = split_sizes(node, x.shape[axis], node.axes(1, "split"), node.attribute("num_outputs", len(node.outputs)))
@@ -109,7 +109,7 @@ def parts(x: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
     return [tg.narrow(x, axis, int(start), size) for start, size in zip(starts, sizes, strict=True)]
 
 
-@rule("Slice", "starts ends axes", constants=(1, 2, 3, 4))
+@rule("Slice", "starts ends axes", constants=(1, 2, 3, 4), carries=(0,))
 def _slice(node: Node) -> Tensor:
     x = node.tensor(0)
     starts, ends = node.axes(1, "starts"), node.axes(2, "ends")
@@ -133,7 +133,7 @@ def _bounds(start: int, end: int, step: int, extent: int) -> slice:
     return slice(start, None if end < 0 else end, step)
 
 
-@rule("Pad", "mode=constant|edge|reflect|wrap pads paddings value", constants=(1, 3))
+@rule("Pad", "mode=constant|edge|reflect|wrap pads paddings value", constants=(1, 3), carries=(0,))
 def _pad(node: Node) -> Tensor:
     x = node.tensor(0)
     widths = node.integers(1) if node.has(1) else list(node.attribute("pads", node.attribute("paddings", [])))
@@ -150,7 +150,7 @@ def _pad(node: Node) -> Tensor:
     return tg.pad(x, grown, mode, value) if mode == "constant" else tg.pad(x, grown, mode)
 
 
-@rule("DepthToSpace", "blocksize mode=DCR|CRD")
+@rule("DepthToSpace", "blocksize mode=DCR|CRD", carries=(0,))
 def _depth_to_space(node: Node) -> Tensor:
     x, size = node.tensor(0), node.attribute("blocksize")
     n, c, h, w = x.shape
@@ -161,7 +161,7 @@ def _depth_to_space(node: Node) -> Tensor:
     return tg.reshape(apart, (n, c // size**2, h * size, w * size))
 
 
-@rule("SpaceToDepth", "blocksize mode=DCR|CRD")
+@rule("SpaceToDepth", "blocksize mode=DCR|CRD", carries=(0,))
 def _space_to_depth(node: Node) -> Tensor:
     x, size = node.tensor(0), node.attribute("blocksize")
     n, c, h, w = x.shape
@@ -170,13 +170,13 @@ def _space_to_depth(node: Node) -> Tensor:
     return tg.reshape(tg.transpose(apart, order), (n, c * size**2, h // size, w // size))
 
 
-@rule("Trilu", "upper", constants=(1,))
+@rule("Trilu", "upper", constants=(1,), carries=(0,))
 def _trilu(node: Node) -> Tensor:
     x, k = node.tensor(0), int(node.scalar(1, 0))
     return tg.triu(x, k) if node.attribute("upper", 1) else tg.tril(x, k)
 
 
-@rule("CenterCropPad", "axes", constants=(1,))
+@rule("CenterCropPad", "axes", constants=(1,), carries=(0,))
 def _center_crop_pad(node: Node) -> Tensor:
     x, wanted = node.tensor(0), node.integers(1)
     axes = node.attribute("axes", range(x.ndim))
@@ -192,7 +192,7 @@ def _center_crop_pad(node: Node) -> Tensor:
     return x
 
 
-@rule("ReverseSequence", "batch_axis time_axis")
+@rule("ReverseSequence", "batch_axis time_axis", carries=(0,))
 def _reverse_sequence(node: Node) -> Tensor:
     x, lengths = node.tensor(0), node.tensor(1)
     batch, time = node.attribute("batch_axis", 1), node.attribute("time_axis", 0)

@@ -1,16 +1,17 @@
-"""The table of ONNX ops: how each is traced, its attributes, and which inputs must be constant."""
+"""The table of ONNX ops: how each is traced, its attributes, and what its inputs are: data, weights, constants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from tensorgrad.errors import OptionError, ShapeError, TraceError
-from tensorgrad.onnx.elements import NumpyArray, dtype_of
-from tensorgrad.tracing.dtypes import NAMES, DType
+from tensorgrad.onnx.elements import NumpyArray, dtype_of, numpy_dtype
+from tensorgrad.tracing.dtypes import DType
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import as_array
@@ -21,6 +22,23 @@ Value: TypeAlias = "NumpyArray | Tensor | list[Any] | None"
 Results: TypeAlias = "Value | tuple[Value, ...]"
 
 
+class Role(Enum):
+    """What an op uses an array of the file for; see `tensorgrad.onnx.weights`."""
+
+    CONSTANT = "its numbers decide what is traced"
+    STATISTIC = "a running mean or variance"
+    WEIGHT = "learned: the weights of a product, a convolution, a normalization, a recurrence"
+    TABLE = "learned: rows that are looked up, or an array that a layer takes as its data"
+    TERM = "learned if it is an array and no mask: added to floats"
+    OFFSET = "learned as a term: subtracted from features, unless the difference is divided, which standardizes it"
+    BIAS = "learned, also a single number: added to a product with a single result"
+    GAIN = "learned if it is a vector: multiplies features"
+
+
+Roles: TypeAlias = Mapping[int, Role]
+"""The roles of inputs by position; those at -1 are of all inputs."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """How an op is traced.
@@ -29,17 +47,29 @@ class Rule:
         function: Returns the outputs of a node: one value, or a tuple.
         attributes: The supported attributes, each with its allowed values (None for any).
         constants: The positions of inputs whose numbers it needs while tracing, such as shapes and axes; -1 for all.
-        statistics: The positions of inputs that are statistics, not trained, such as a running mean.
+        roles: What inputs are used for, unless they are mere data or constants.
+        carries: The positions of inputs whose elements it passes on: rearranged, selected, converted; -1 for all.
+        is_arithmetic: Whether it is arithmetic by which a weight may be computed from other arrays of the file.
     """
 
     function: Callable[[Node], Any]
     attributes: Mapping[str, tuple[str, ...] | None]
     constants: tuple[int, ...] = ()
-    statistics: tuple[int, ...] = ()
+    roles: Roles = field(default_factory=dict[int, Role])
+    carries: tuple[int, ...] = ()
+    is_arithmetic: bool = False
 
     def needs_constant(self, position: int) -> bool:
         """Returns whether the numbers of an input must be known."""
         return position in self.constants or -1 in self.constants
+
+    def role(self, position: int) -> Role | None:
+        """Returns what an input is used for; None for data."""
+        return self.roles.get(position, self.roles.get(-1))
+
+    def carried(self, position: int) -> bool:
+        """Returns whether the elements of an input are passed on."""
+        return position in self.carries or -1 in self.carries
 
 
 RULES: dict[tuple[str, str], Rule] = {}
@@ -50,7 +80,9 @@ def rule(
     names: str,
     attributes: str = "",
     constants: tuple[int, ...] = (),
-    statistics: tuple[int, ...] = (),
+    roles: Roles | None = None,
+    carries: tuple[int, ...] = (),
+    is_arithmetic: bool = False,
     domain: str = "",
 ) -> Callable[[Callable[[Node], Any]], Callable[[Node], Any]]:
     """Registers a function in the table.
@@ -59,7 +91,9 @@ def rule(
         names: The op, or several, with spaces between.
         attributes: Names with spaces between; `mode=linear|nearest` allows only these values.
         constants: See `Rule`.
-        statistics: See `Rule`.
+        roles: See `Rule`.
+        carries: See `Rule`.
+        is_arithmetic: See `Rule`.
         domain: The domain of the op; the default one unless said otherwise.
     """
     known: dict[str, tuple[str, ...] | None] = {}
@@ -70,7 +104,7 @@ def rule(
     def enter(function: Callable[[Node], Any]) -> Callable[[Node], Any]:
         for name in names.split():
             assert (domain, name) not in RULES, name
-            RULES[domain, name] = Rule(function, known, constants, statistics)
+            RULES[domain, name] = Rule(function, known, constants, roles or {}, carries, is_arithmetic)
         return function
 
     return enter
@@ -96,6 +130,8 @@ class Node:
         outputs: The names of its outputs; empty for unused ones.
         setting: The model's settings.
         run: Traces one of the node's graphs on values for its inputs.
+        wide: Whether 64 bits stay 64: where every input is known while tracing, as in the arithmetic of shapes, whose
+            numbers go up to 2**63 - 1.
     """
 
     op: str
@@ -105,6 +141,7 @@ class Node:
     outputs: Sequence[str]
     setting: Setting
     run: Callable[[Any, Sequence[Value]], list[Value]]
+    wide: bool = False
 
     @property
     def version(self) -> int:
@@ -138,7 +175,7 @@ class Node:
         return self.inputs[position]
 
     def tensor(self, position: int) -> Tensor:
-        """Returns an input as a tensor; integers of 64 bits narrow when every one fits.
+        """Returns an input as a tensor; 64 bits narrow to 32 unless the node is `wide`, if every integer fits.
 
         Raises:
             ShapeError: It is left out.
@@ -152,8 +189,8 @@ class Node:
             return value
         if isinstance(value, list):
             self.refuse("takes a tensor, not a sequence")
-        wide = self.setting.float64 and isinstance(value, np.ndarray) and value.dtype == np.float64
-        return Array(as_array(value, NAMES["f64"] if wide else None))
+        stays = self.wide or (self.setting.float64 and value.dtype == np.float64)
+        return Array(as_array(value, value.dtype if stays else None))
 
     def optional(self, position: int) -> Tensor | None:
         """Returns an input as a tensor, or None where it is left out."""
@@ -200,6 +237,7 @@ class Node:
             OptionError: There is none.
         """
         try:
-            return dtype_of(element, self.setting.float64)
+            dtype = dtype_of(element, self.setting.float64)
+            return numpy_dtype(element) if self.wide else dtype
         except KeyError:
             self.refuse(f"there are no tensors of {element}")

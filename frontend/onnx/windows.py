@@ -12,7 +12,7 @@ import tensorgrad as tg
 from tensorgrad.dialects.tg.convolution import spread
 from tensorgrad.onnx.contractions import shifted
 from tensorgrad.onnx.quantization import quantized
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import Node, Role, rule
 from tensorgrad.ops.pooling import Pool
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -65,7 +65,10 @@ def _convolution(node: Node, x: Tensor, w: Tensor, bias: Tensor | None) -> Tenso
     )
 
 
-@rule("Conv", f"{_WINDOW} group")
+_CONVOLUTION = {0: Role.TABLE, 1: Role.WEIGHT, 2: Role.WEIGHT}
+
+
+@rule("Conv", f"{_WINDOW} group", roles=_CONVOLUTION)
 def _conv(node: Node) -> Tensor:
     return _convolution(node, node.tensor(0), node.tensor(1), node.optional(2))
 
@@ -77,7 +80,7 @@ def _conv_integer(node: Node) -> Tensor:
     )
 
 
-@rule("ConvTranspose", f"{_WINDOW} group output_padding output_shape")
+@rule("ConvTranspose", f"{_WINDOW} group output_padding output_shape", roles=_CONVOLUTION)
 def _conv_transpose(node: Node) -> Tensor:
     x, w = node.tensor(0), node.tensor(1)
     count = x.ndim - 2
@@ -192,7 +195,7 @@ def _qlinear_conv(node: Node) -> Tensor:
     return quantized(tg.cast(total, NAMES["f32"]) * scale, node.tensor(6), node.tensor(7), node.tensor(7).dtype)
 
 
-@rule("CausalConvWithState", "activation=none|silu|swish")
+@rule("CausalConvWithState", "activation=none|silu|swish", roles=_CONVOLUTION)
 def _causal_convolution(node: Node) -> Any:
     """Convolves each channel, prefixed by the previous part's last elements; this part's are the new state."""
     x, w = node.tensor(0), node.tensor(1)

@@ -65,6 +65,16 @@ def tracing(name: str) -> Iterator[Trace]:
 
 
 @contextmanager
+def suspended() -> Iterator[None]:
+    """Suspends the current trace: ops on concrete tensors inside the context compute immediately, with any operands."""
+    before, _current.trace = _current.trace, None
+    try:
+        yield
+    finally:
+        _current.trace = before
+
+
+@contextmanager
 def refusing_derivatives(reason: str) -> Iterator[None]:
     """Makes `note_derivative` raise with a reason inside the context."""
     before, _current.refusal = _current.refusal, reason

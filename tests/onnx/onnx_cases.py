@@ -67,7 +67,7 @@ class Run:
         fixed = set(constant_inputs(case.model))
         constants = {name: given[name] for name in names if name in fixed}
         self.case = case
-        self.model: OnnxModel = tg.onnx.load(case.model, constants=constants, float64=float64)
+        self.model: OnnxModel = tg.onnx.load(case.model, constants=constants, trainable=False, float64=float64)
         self.inputs = [given[value.name] for value in self.model.inputs]
         self.expected = [plain(value) for value in outputs]
 

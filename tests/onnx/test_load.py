@@ -192,6 +192,40 @@ def test_inputs_that_decide_what_is_traced():
         tg.trace(lambda x, shape: free(x, shape), (6,), tg.spec(2, "i32"))
 
 
+def test_extents_that_are_not_numbers():
+    """Placeholders that exporters write for any extent; other names agree."""
+    made = model_of([node("Add", ["a", "b"], ["y"])], {"a": [-1, 3], "b": [0, "?"]}, ["y"])
+    model = tg.onnx.load(made)
+    assert [one.shape for one in model.inputs] == [(None, 3), (None, None)]
+    assert model(np.ones((2, 3)), np.ones((1, 3))).shape == (2, 3)
+    with pytest.raises(InputError, match=r"'a' has shape \(2, 2\), expected \(None, 3\)"):
+        model(np.ones((2, 2)), np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_values_without_a_shape(on_disk: bool, tmp_path: Path):
+    """Inputs and outputs of unknown rank, which the library's checker refuses, also in sequences."""
+    made = model_of([node("Relu", ["x"], ["y"])], {"x": ["n"]}, ["y"])
+    for value in (*made.graph.input, *made.graph.output):
+        value.type.tensor_type.ClearField("shape")
+    model = tg.onnx.load(_saved(made, tmp_path) if on_disk else made)
+    assert model.inputs[0].shape is None
+    for shape in ((), (2,), (2, 3)):
+        x = weights(*shape)
+        np.testing.assert_array_equal(model(x), np.maximum(x, 0))
+    assert not made.graph.input[0].type.tensor_type.HasField("shape")
+    listed = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node("ConcatFromSequence", ["s"], ["y"], axis=0)], "g", [listed], made.graph.output)
+    joined = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    result = tg.onnx.load(_saved(joined, tmp_path) if on_disk else joined)([np.ones(2), np.zeros(3)])
+    np.testing.assert_array_equal(result, [1, 1, 0, 0, 0])
+
+
+def _saved(made: onnx.ModelProto, folder: Path) -> Path:
+    onnx.save(made, folder / "model.onnx")
+    return folder / "model.onnx"
+
+
 def test_several_outputs_are_a_tuple():
     made = model_of([node("Split", ["x"], ["a", "b"], num_outputs=2)], {"x": [4]}, ["b", "a"])
     b, a = tg.onnx.load(made)(np.arange(4, dtype=np.float32))
