@@ -235,8 +235,7 @@ def load(
         paths = dict(zip(_paths([value.name for value in floats]), floats, strict=True))
     chosen = _parameters(paths, trainable, frozen)
     statistics = {path: value for path, value in paths.items() if is_statistic(value)}
-    held = [{path: _taken(value, path, float64) for path, value in part.items()} for part in (chosen, statistics)]
-    return OnnxModel(_Source(graph, inputs, *held, setting))
+    return OnnxModel(_Source(graph, inputs, _taken(chosen, float64), _taken(statistics, float64), setting))
 
 
 def _flow(model: onnx.ModelProto, graph: Graph) -> Flow:
@@ -244,13 +243,16 @@ def _flow(model: onnx.ModelProto, graph: Graph) -> Flow:
     return Flow(graph, floats, opset(model))
 
 
-def _taken(value: Value, path: str, float64: bool) -> NumpyArray:
-    """Takes an array out of its graph, which gets it from the model from now on; returns it in its dtype."""
-    assert value.graph is not None and value.array is not None
-    del value.graph.constants[value.key]
-    value.graph.parameters[value.key] = path
-    element = helper.np_dtype_to_tensor_dtype(value.array.dtype)
-    return as_array(value.array, dtype_of(element, float64))
+def _taken(arrays: Mapping[str, Value], float64: bool) -> dict[str, NumpyArray]:
+    """Takes arrays out of their graphs, which get them from the model from now on; returns them by path."""
+    taken: dict[str, NumpyArray] = {}
+    for path, value in arrays.items():
+        assert value.graph is not None and value.array is not None
+        del value.graph.constants[value.key]
+        value.graph.parameters[value.key] = path
+        element = helper.np_dtype_to_tensor_dtype(value.array.dtype)
+        taken[path] = as_array(value.array, dtype_of(element, float64))
+    return taken
 
 
 def _parameters(

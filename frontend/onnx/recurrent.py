@@ -1,4 +1,4 @@
-"""Recurrent layers, unrolled over steps."""
+"""Recurrent layers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _layer(node: Node, gates: int, states: int, cell: Callable[[Node, int, Tenso
     layout = node.attribute("layout", 0)
     x, w, r = node.tensor(0), node.tensor(1), node.tensor(2)
     x = tg.swapaxes(x, 0, 1) if layout else x
-    _count, batch, _ = x.shape
+    batch = x.shape[1]
     hidden = r.shape[-1]
     outputs: list[Tensor] = []
     finals: list[list[Tensor]] = [[] for _ in range(states)]
@@ -59,7 +59,7 @@ def _layer(node: Node, gates: int, states: int, cell: Callable[[Node, int, Tenso
         given = tg.matmul(x, tg.transpose(w[direction]))
         state = tuple(_initial(node, 5 + i, direction, (batch, hidden), x, layout) for i in range(states))
         backwards = direction == 1 or node.attribute("direction", "forward") == "reverse"
-        sequence, state = _steps(node, step, given, state, backwards)
+        sequence, state = _scanned(node, step, given, state, backwards)
         outputs.append(sequence)
         for i, part in enumerate(state):
             finals[i].append(part)
@@ -77,23 +77,24 @@ def _initial(node: Node, position: int, direction: int, extents: tuple[int, int]
     return given[:, direction] if layout else given[direction]
 
 
-def _steps(
+def _scanned(
     node: Node, step: Cell, given: Tensor, state: tuple[Tensor, ...], backwards: bool
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Runs all steps; past the end of a shorter sequence the state is kept, and the output is 0."""
-    count = given.shape[0]
-    lengths = tg.reshape(node.tensor(4), (-1, 1)) if node.has(4) else None
-    outputs: list[Tensor] = []
-    for i in reversed(range(count)) if backwards else range(count):
-        new = step(given[i], state)
-        output = new[0]
-        if lengths is not None:
-            inside = tg.less(i, lengths)
-            new = tuple(tg.where(inside, part, old) for part, old in zip(new, state, strict=True))
-            output = tg.where(inside, output, 0)
-        state = new
-        outputs.append(output)
-    return tg.stack(outputs[::-1] if backwards else outputs, 0), state
+    inside = None
+    if node.has(4):
+        inside = tg.less(tg.reshape(tg.arange(given.shape[0]), (-1, 1, 1)), tg.reshape(node.tensor(4), (-1, 1)))
+
+    def body(state: tuple[Tensor, ...], row: tuple[Tensor, Tensor | None]) -> tuple[tuple[Tensor, ...], Tensor]:
+        here, counts = row
+        new = step(here, state)
+        if counts is None:
+            return new, new[0]
+        kept = tuple(tg.where(counts, part, old) for part, old in zip(new, state, strict=True))
+        return kept, tg.where(counts, new[0], 0)
+
+    last, outputs = tg.scan(body, state, (given, inside), reverse=backwards)
+    return outputs, last
 
 
 _WEIGHTS = {1: Role.WEIGHT, 2: Role.WEIGHT, 3: Role.WEIGHT}
@@ -133,12 +134,13 @@ def _gru(node: Node) -> Any:
     return _layer(node, 3, 1, cell)
 
 
-@rule("LSTM", f"{_ATTRIBUTES} input_forget=0", roles={**_WEIGHTS, 7: Role.WEIGHT})
+@rule("LSTM", f"{_ATTRIBUTES} input_forget", roles={**_WEIGHTS, 7: Role.WEIGHT})
 def _lstm(node: Node) -> Any:
     def cell(node: Node, direction: int, r: Tensor, wb: Tensor, rb: Tensor) -> Cell:
         f, g, h = _activations(node, direction, ["Sigmoid", "Tanh", "Tanh"])
         size, weights, bias = r.shape[-1], tg.transpose(r), wb + rb
         peep = node.tensor(7)[direction] if node.has(7) else None
+        coupled = node.attribute("input_forget", 0)
 
         def gate(both: Tensor, position: int, cell: Tensor, peephole: int | None) -> Tensor:
             part = both[:, position * size : (position + 1) * size]
@@ -149,7 +151,8 @@ def _lstm(node: Node) -> Any:
         def step(x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             hidden, cell = state
             both = x + tg.matmul(hidden, weights) + bias
-            entering, forgetting = f(gate(both, 0, cell, 0)), f(gate(both, 2, cell, 2))
+            entering = f(gate(both, 0, cell, 0))
+            forgetting = 1.0 - entering if coupled else f(gate(both, 2, cell, 2))
             new = forgetting * cell + entering * g(gate(both, 3, cell, None))
             return f(gate(both, 1, new, 1)) * h(new), new
 

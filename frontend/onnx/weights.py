@@ -234,10 +234,10 @@ def _is_learned(operation: Operation, position: int) -> bool:
 
 def _role(operation: Operation, position: int, role: Role) -> Role | None:
     """Returns what an operation uses an input for, given what the others are; None for data and constants."""
-    others, result = operation.others(position), operation.outputs[0]
+    given, others, result = operation.inputs[position], operation.others(position), operation.outputs[0]
     if role is Role.WEIGHT:
         is_angle = others <= Kind.INTEGERS and _is_used_by(result, _ANGLES)
-        return None if is_angle else role
+        return None if is_angle or _is_identity(operation) else role
     if role is Role.TABLE:
         return None if operation.rule.carried(position) and _is_used_by(result, _UNLEARNED) else role
     if role is Role.GAIN:
@@ -246,10 +246,25 @@ def _role(operation: Operation, position: int, role: Role) -> Role | None:
         return Role.TERM if others is Kind.FEATURE and not _is_divided(result) else None
     if role is not Role.TERM:
         return role
-    if others < Kind.INPUT and operation.inputs[position].kind < Kind.INPUT:
+    if max(others, given.kind if given else Kind.FILE) < Kind.INPUT:
         return None
     products = (value for i, value in enumerate(operation.inputs) if value is not None and i != position)
     return Role.BIAS if any(map(_has_single_result, products)) else role
+
+
+def _is_identity(operation: Operation) -> bool:
+    """Returns whether a normalization's own scale is 1, and another follows: a normalization of groups."""
+    if operation.proto.op_type != "InstanceNormalization" or operation.inputs[1] is None:
+        return False
+    scales = list(_arrays(operation.inputs[1]))
+    normal = [operation.outputs[0]]
+    normal += [user.outputs[0] for user, position in normal[0].uses if user.rule.carried(position)]
+    is_scaled = any(
+        user.proto.op_type == "Mul" and user.others(position) is Kind.FILE
+        for value in normal
+        for user, position in value.uses
+    )
+    return is_scaled and all(np.all(scale == 1) for scale in scales)
 
 
 def _is_divided(result: Value) -> bool:

@@ -118,7 +118,7 @@ def gpt2() -> tuple[onnx.ModelProto, list[str]]:
     y = _layer_norm(to, x, "h.0.ln_1")
     q, k, v = (to.heads(_linear(to, y, f"h.0.attn.{name}", WIDTH, WIDTH), HEADS) for name in ("q", "k", "v"))
     scores = to.op("MatMul", q, to.op("Transpose", k, perm=[0, 1, 3, 2]))
-    scores = to.op("Div", scores, to.array("h.0.attn.scale", np.float32([math.sqrt(SIZE)])))
+    scores = to.op("Div", scores, to.array("h.0.attn.scale", np.array([math.sqrt(SIZE)], np.float32)))
     mask = to.array("h.0.attn.mask", np.triu(np.full((1, 1, 8, 8), -np.inf, np.float32), 1))
     ends = to.square(length)
     scores = to.op("Add", scores, to.op("Slice", mask, to.integers(0, 0), ends, to.integers(2, 3)))
@@ -133,7 +133,7 @@ def gpt2() -> tuple[onnx.ModelProto, list[str]]:
 def _rms_norm(to: Exporter, x: str, name: str) -> str:
     wide = to.op("Cast", x, to=TensorProto.FLOAT)
     mean = to.op("ReduceMean", to.op("Pow", wide, to.array(f"{name}.two", np.float32(2.0))), axes=[-1])
-    deviation = to.op("Sqrt", to.op("Add", mean, to.array(f"{name}.epsilon", np.float32([1e-6]))))
+    deviation = to.op("Sqrt", to.op("Add", mean, to.array(f"{name}.epsilon", np.array([1e-6], np.float32))))
     normal = to.op("Mul", wide, to.op("Div", to.constant(1.0), deviation))
     return to.op("Mul", to.weight(f"{name}.weight", WIDTH, start=1.0), normal)
 

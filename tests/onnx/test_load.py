@@ -328,12 +328,13 @@ def test_everything_that_is_missing_is_listed_at_once():
     made = model_of(
         [
             node("NonMaxSuppression", ["x", "x"], ["a"], name="first"),
-            node("LSTM", ["x", "x", "x"], ["b"], name="second", hidden_size=2, input_forget=1),
+            node("QuantizeLinear", ["x", "x"], ["b"], name="second", precision=TensorProto.FLOAT16),
             node("Cast", ["x"], ["c"], name="third", to=TensorProto.BFLOAT16),
             node("StringNormalizer", ["x"], ["d"]),
         ],
         {"x": [1, 1, 1]},
         ["a", "b", "c", "d"],
+        opset=23,
     )
     with pytest.raises(OptionError) as caught:
         tg.onnx.load(made)
@@ -341,7 +342,7 @@ def test_everything_that_is_missing_is_listed_at_once():
     for part in (
         "test_load.py",
         "NonMaxSuppression 'first': there is no op",
-        "LSTM 'second': attribute 'input_forget' is '1'",
+        "QuantizeLinear 'second': attribute 'precision' is '10'",
         "Cast 'third': there are no tensors of BFLOAT16",
         "StringNormalizer 'd'",
     ):

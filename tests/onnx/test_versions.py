@@ -88,7 +88,8 @@ def _softmax(x: Array, axes: tuple[int, ...]) -> Array:
     return shares / shares.sum(axes, keepdims=True)
 
 
-def _standard(x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
+def _standard(x: Array, *vectors: Array) -> Array:
+    scale, bias, mean, variance = vectors
     return (x - mean) / np.sqrt(variance + 1e-5) * scale + bias
 
 

@@ -170,6 +170,22 @@ def test_tables() -> None:
     assert parameters(nodes, arrays, [2], element=TensorProto.INT64) == ["words", "places"]
 
 
+def test_normalizations_of_groups() -> None:
+    """They are written as those of instances whose own scale and bias are 1 and 0, which are no weights."""
+    arrays = {"one": np.ones(2, np.float32), "zero": np.zeros(2, np.float32), "g": weights(4, 1), "b": weights(4, 1)}
+    arrays |= {"groups": np.array([0, 2, -1]), "channels": np.array([0, 4, -1])}
+    nodes = [
+        node("Reshape", "x groups", "r"),
+        node("InstanceNormalization", "r one zero", "n"),
+        node("Reshape", "n channels", "m"),
+        node("Mul", "m g", "s"),
+        node("Add", "s b", "y"),
+    ]
+    assert parameters(nodes, arrays, (2, 4, 3)) == ["g", "b"]
+    alone = [*nodes[:2], node("Identity", "n", "y")]
+    assert parameters(alone, arrays, (2, 4, 3)) == ["one", "zero"]
+
+
 def test_statistics_are_buffers() -> None:
     vectors = {name: np.full(3, value, np.float32) for name, value in zip("gbmv", (1, 0, 0.5, 2), strict=True)}
     nodes = [constant("v", vectors.pop("v")), node("BatchNormalization", "x g b m v", "y")]
@@ -270,7 +286,7 @@ def test_weights_chosen_by_branches() -> None:
         node("If", "positive", "w", **branches),
         node("MatMul", "x w", "y"),
     ]
-    arrays = {"zero": np.float32(0), "p": W, "q": weights(4, 4, seed=2)}
+    arrays: dict[str, Any] = {"zero": np.float32(0), "p": W, "q": weights(4, 4, seed=2)}
     assert parameters(nodes, arrays) == ["p", "q"]
 
 
