@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES
-from tensorgrad.driver.compiled import Specialization, Specializations
+from tensorgrad.driver.compiled import MOST_SPECIALIZATIONS, Specialization, Specializations
 from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.device_loss import OnDeviceLost, check_may_be_lost, snapshots
 from tensorgrad.driver.model_tracing import checked_results
@@ -30,7 +31,7 @@ from tensorgrad.tracing.grad_mode import is_grad_enabled
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
-from tensorgrad.transforms.grad import computed
+from tensorgrad.transforms.grad import Computation
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
@@ -66,6 +67,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         self._precision = precision
         self._snapshot_every = snapshot_every
         self._signature = _signature(function, static)
+        self._differentiated: OrderedDict[Key, Computation] = OrderedDict()
 
     @functools.cached_property
     def _device(self) -> ProgramDevice | None:
@@ -88,7 +90,7 @@ class Jitted(Specializations[Key], Generic[Result]):
             *args: Pytrees of arrays and numbers: whatever `tg.array` accepts, in dicts, lists, tuples, dataclasses and
                 initialized modules. A Python number becomes a scalar of i32, f32 or bool. Static arguments are passed
                 as is. A `tg.Array` that is passed again in the next call, alone or in a module, is still on the device.
-                If one requires a gradient, the function is traced in each call, and the gradient propagates through it.
+                If one requires a gradient, the function is an op on its device, through which the gradient propagates.
             **kwargs: The same, by name.
 
         Returns:
@@ -105,16 +107,34 @@ class Jitted(Specializations[Key], Generic[Result]):
         bound = self._bound(args, kwargs)
         given = opened({name: value for name, value in bound.arguments.items() if name not in self._static})
         leaves, rebuild = trees.flatten(given)
-        if is_grad_enabled() and any(isinstance(leaf, Array) and leaf.requires_grad for leaf in leaves):
-            tensors = [as_tensor(leaf) for leaf in leaves]
-            return computed(self._name, lambda *new: self._applied(bound, rebuild(new)), tensors)
-        arrays = [self._array(leaf, given, place) for place, leaf in enumerate(leaves)]
-        specs = tuple(Spec(array.shape, array.dtype) for array in arrays)
-        key = (self._static_key(bound), trees.structure(given), specs)
-        compiled = self._compiled(key, lambda: self._traced(bound, rebuild(specs)))
+        known = self._static_key(bound), trees.structure(given)
+        if is_grad_enabled() and any(map(_requires_gradient, leaves)):
+            return self._differentiable(bound, leaves, rebuild, known)
+        host = map(_host_array, leaves)
+        arrays = [self._array(leaves[at], given, at) if one is None else one for at, one in enumerate(host)]
+        key = (*known, tuple([(array.shape, array.dtype) for array in arrays]))
+        compiled = self._compiled(
+            key, lambda: self._traced(bound, rebuild([Spec(array.shape, array.dtype) for array in arrays]))
+        )
         names = compiled.inputs
         constant = {name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Array)}
         return closed(compiled.run(dict(zip(names, arrays, strict=True)), constant))
+
+    def _differentiable(
+        self, bound: inspect.BoundArguments, leaves: Sequence[Any], rebuild: trees.Rebuild, known: Key
+    ) -> Any:
+        """Returns the function's result for leaves some of which require gradients, with the graph behind it."""
+        tensors = [leaf if type(leaf) is Array else as_tensor(leaf) for leaf in leaves]
+        key = (*known, tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
+        found = self._differentiated.get(key)
+        if found is not None:
+            self._differentiated.move_to_end(key)
+            return found.again(tensors)
+        made = Computation(self._name, lambda *new: self._applied(bound, rebuild(new)), tensors)
+        self._differentiated[key] = made
+        if len(self._differentiated) > MOST_SPECIALIZATIONS:
+            self._differentiated.popitem(last=False)
+        return made(tensors)
 
     def _applied(self, bound: inspect.BoundArguments, given: Mapping[str, Any]) -> Any:
         """Returns the function's result for the arguments that are not static."""
@@ -177,6 +197,15 @@ class Jitted(Specializations[Key], Generic[Result]):
         )
         results = rebuild([outputs[i].name for i in order])
         return Specialization(compilation, compilation.load(None), results, inputs=[slot.name for slot in slots])
+
+
+def _requires_gradient(leaf: Any) -> bool:
+    return type(leaf) is Array and leaf.live is not None and leaf.requires_grad
+
+
+def _host_array(leaf: Any) -> np.ndarray | None:
+    """Returns the array of a tensor on the host, which never changes, or `None` for anything else."""
+    return leaf.host_array if type(leaf) is Array else None
 
 
 def _names(given: Mapping[str, Any]) -> list[str]:

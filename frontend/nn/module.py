@@ -9,7 +9,7 @@ import functools
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -274,11 +274,16 @@ class Binding:
         origin: The module that declares them; `None` in an initialized model, whose leaves are values themselves.
         values: The values of parameters and buffers, by the identity of their declarations.
         path: The path of the module in the model; empty for the model itself.
+        kept: What functions of the module keep for their next call, by its class.
     """
 
     origin: Module | None
     values: dict[int, Any]
     path: str
+    kept: dict[type, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.origin, self.values, self.path)  # copies and unpickled modules are of other objects
 
 
 def _is_computed(value: object) -> bool:

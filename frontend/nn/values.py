@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from tensorgrad.nn.module import (
 from tensorgrad.nn.parameters import is_float_array, is_float_number, parameter_of
 from tensorgrad.nn.unchanged import check_bound
 from tensorgrad.nn.weights import is_leaf
+from tensorgrad.nn.watch import Watch
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
@@ -74,33 +75,69 @@ def _with_own_values(model: Module) -> Module:
     return model.initialized()
 
 
-@dataclass
+class Layout:
+    """What a declared module consists of, collected once for as long as it stays the same.
+
+    Attributes:
+        leaves: The parameters and buffers.
+        ids: Their identities.
+        paths: Their paths.
+        key: Equal for modules with the same structure and the same other attributes.
+    """
+
+    def __init__(self, origin: Module):
+        self._watch = Watch(origin)
+        declared = declarations(origin)
+        self.leaves, self.ids = list(declared.values()), list(map(id, declared.values()))
+        self.paths = list(declared)
+        arrays: list[np.ndarray] = []
+        self.key: Hashable = _Hashed(_fixed(origin, {}, arrays))
+        self._arrays = [(array, array.tobytes()) for array in arrays]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the module, and the arrays that are its constants, are the same."""
+        return self._watch.is_unchanged() and all(array.tobytes() == before for array, before in self._arrays)
+
+    @staticmethod
+    def of(module: Module) -> Layout:
+        """Returns the layout of a module, which an initialized one keeps."""
+        binding, (origin, _) = module._binding, module._opened()
+        if binding is None:
+            return Layout(origin)
+        layout: Layout | None = binding.kept.get(Layout)
+        if layout is None or not layout.is_current:
+            layout = binding.kept[Layout] = Layout(origin)
+        return layout
+
+
 class Opened:
     """A module as an argument or a result of a compiled function: a pytree of parameters and buffers.
 
-    Attributes:
+    Args:
         module: The module, with any values.
     """
 
-    module: Module
+    tree_flat: ClassVar[bool] = True
+
+    def __init__(self, module: Module):
+        self.module = module
+        self._layout = Layout.of(module)
 
     def tree_children(self) -> tuple[list[Any], trees.Rebuild]:
         """Returns the values of parameters and buffers."""
         origin, values = self.module._opened()
-        leaves = [(values or {}).get(id(leaf), leaf) for leaf in declarations(origin).values()]
+        layout = self._layout
+        leaves = layout.leaves if values is None else list(map(values.get, layout.ids, layout.leaves))
         return leaves, lambda new: Opened(with_values(origin, new))
 
     def tree_names(self) -> list[str]:
         """Returns their paths."""
-        return list(declarations(self._origin))
+        return self._layout.paths
 
     def tree_key(self) -> Hashable:
         """Returns a key that is equal for modules with the same structure and the same other attributes."""
-        return _fixed(self._origin, {})
-
-    @property
-    def _origin(self) -> Module:
-        return self.module._opened()[0]
+        return self._layout.key
 
 
 def opened(tree: Any) -> Any:
@@ -142,6 +179,21 @@ def _mapped(tree: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     return rebuild([_mapped(part, kind, change) for part in parts])
 
 
+class _Hashed:
+    """A key that is hashed once."""
+
+    __slots__ = ("_hash", "value")
+
+    def __init__(self, value: Hashable):
+        self.value, self._hash = value, hash(value)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Hashed) and other.value == self.value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
 @dataclass(frozen=True, eq=False)
 class _Same:
     """A key that is equal only to itself."""
@@ -155,8 +207,14 @@ class _Same:
         return id(self.value)
 
 
-def _fixed(node: Any, seen: dict[int, int]) -> Hashable:
-    """Returns the structure of a module tree, without the values of its parameters, for comparison."""
+def _fixed(node: Any, seen: dict[int, int], arrays: list[np.ndarray]) -> Hashable:
+    """Returns the structure of a module tree, without the values of its parameters, for comparison.
+
+    Args:
+        node: The tree.
+        seen: The numbers of the nodes that occurred before.
+        arrays: Receives the arrays that are constants.
+    """
     if id(node) in seen:
         return seen[id(node)]
     if is_leaf(node):
@@ -164,8 +222,9 @@ def _fixed(node: Any, seen: dict[int, int]) -> Hashable:
         return type(node), node.shape, node.dtype.str
     if is_container(node):
         seen[id(node)] = len(seen)
-        return type(node), tuple((name, _fixed(value, seen)) for name, value in entries(node))
+        return type(node), tuple((name, _fixed(value, seen, arrays)) for name, value in entries(node))
     if isinstance(node, np.ndarray):
+        arrays.append(node)
         return node.shape, node.dtype.str, node.tobytes()
     try:
         hash(node)

@@ -379,6 +379,12 @@ class Array(Eager, Tensor):
         return self._source if self.live is None else self.live.home.computed(self)
 
     @property
+    def host_array(self) -> NumpyArray | None:
+        """The values as a read-only array, if they are on the host and can't change; else `None`."""
+        source = self._source
+        return source if self.live is None and type(source) is np.ndarray else None
+
+    @property
     def _array(self) -> NumpyArray:
         source = self.source
         return source if isinstance(source, np.ndarray) else source.numpy()

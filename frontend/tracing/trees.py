@@ -12,7 +12,8 @@ Rebuild: TypeAlias = Callable[[Sequence[Any]], Any]
 class TreeNode(Protocol):
     """A class that defines its own flattening.
 
-    It may set the role of its leaves as arguments of a traced function, by a class attribute `leaf_role`.
+    It may set the role of its leaves as arguments of a traced function, by a class attribute `leaf_role`. If
+    `tree_flat` is true, all of its children are leaves, whatever they are.
     """
 
     def tree_children(self) -> tuple[list[Any], Rebuild]:
@@ -81,6 +82,8 @@ def structure(tree: Any) -> Hashable:
     if found is None:
         return None
     key = tree.tree_key() if hasattr(type(tree), "tree_key") else None
+    if getattr(type(tree), "tree_flat", False):
+        return type(tree), key, len(found[0])
     return type(tree), key, tuple(names(tree)), tuple(structure(child) for child in found[0])
 
 
@@ -106,6 +109,8 @@ def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
     found = children(tree)
     if found is None:
         return [tree], lambda leaves: leaves[0]
+    if getattr(type(tree), "tree_flat", False):
+        return found
     parts = [flatten(child) for child in found[0]]
     counts = [len(leaves) for leaves, _ in parts]
 

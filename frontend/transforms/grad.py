@@ -21,6 +21,7 @@ from tensorgrad.passes.tensors.outline_attention import outlined
 from tensorgrad.passes.tensors.simplify import SimplifyPass
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, Spec, is_float
+from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line, user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Lifting
@@ -180,21 +181,55 @@ def computed(name: str, program: Callable[..., Any], arguments: Sequence[Tensor]
     It runs on the device of the first tensor that lives on one, including captured eager tensors, and can be
     differentiated; if there is none, the reference runs it.
     """
-    slots = [Slot(f"arg{i}", "input") for i in range(len(arguments))]
-    specs = [Spec(argument.shape, argument.dtype) for argument in arguments]
-    given = {slot.name: argument for slot, argument in zip(slots, arguments, strict=True)}
-    lifting = Lifting(arrays=home_of(arguments) is not None)
-    made, positions = trace_call(
-        sanitized(name), program, specs, slots, lambda ranges: ranges.check_known(given), lifting
-    )
-    order, rebuild = trees.flatten(positions)
-    operands = [*cast("Sequence[Array]", arguments), *lifting.tensors]
-    home = home_of(operands)
-    if home is not None:
-        found = home.call(made, operands, sha256(str(made).encode()).digest())
-        return rebuild([found[position] for position in order])
-    module = ModuleOp([made])
-    for one in (InlineCallsPass(), SimplifyPass()):
-        one.apply(Context(), module)
-    results = TensorExecutor(module).call([np.asarray(argument) for argument in arguments])
-    return rebuild([Array(results[position]) for position in order])
+    return Computation(name, program, arguments)(arguments)
+
+
+class Computation:
+    """A program of concrete tensors, traced for the shapes and dtypes of the first ones; see `computed`."""
+
+    def __init__(self, name: str, program: Callable[..., Any], arguments: Sequence[Tensor]):
+        self._slots = [Slot(f"arg{i}", "input") for i in range(len(arguments))]
+        specs = [Spec(argument.shape, argument.dtype) for argument in arguments]
+        self._ranges: list[IndexRanges] = []
+        lifting = Lifting(arrays=home_of(arguments) is not None)
+        self._function, positions = trace_call(
+            sanitized(name), program, specs, self._slots, self._checking(arguments), lifting
+        )
+        self._order, self._rebuild = trees.flatten(positions)
+        self._captured = lifting.tensors
+        self._key = sha256(str(self._function).encode()).digest()
+
+    def _checking(self, arguments: Sequence[Tensor]) -> Callable[[IndexRanges], None]:
+        """Returns what keeps the required ranges of indices, and checks them for these arguments at once."""
+
+        def check(ranges: IndexRanges) -> None:
+            self._ranges.append(ranges)
+            self._check(arguments)
+
+        return check
+
+    def _check(self, arguments: Sequence[Tensor]) -> None:
+        for ranges in self._ranges:
+            ranges.check_known({slot.name: one for slot, one in zip(self._slots, arguments, strict=True)})
+
+    def again(self, arguments: Sequence[Tensor]) -> Any:
+        """Runs it on other arguments of the same shapes and dtypes, and returns its results.
+
+        Raises:
+            InputError: An index is out of range.
+        """
+        self._check(arguments)
+        return self(arguments)
+
+    def __call__(self, arguments: Sequence[Tensor]) -> Any:
+        """Runs it, and returns its results."""
+        operands = [*cast("Sequence[Array]", arguments), *self._captured]
+        home = home_of(operands)
+        if home is not None:
+            found = home.call(self._function, operands, self._key)
+            return self._rebuild([found[position] for position in self._order])
+        module = ModuleOp([self._function.clone()])
+        for one in (InlineCallsPass(), SimplifyPass()):
+            one.apply(Context(), module)
+        results = TensorExecutor(module).call([np.asarray(argument) for argument in arguments])
+        return self._rebuild([Array(results[position]) for position in self._order])
