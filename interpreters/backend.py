@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from itertools import groupby
+from threading import RLock
 from typing import Any, cast
 
 import numpy as np
@@ -14,13 +16,14 @@ from tensorgrad.dialects.tg.base import NumpyArray, Tensor, numpy_dtype
 from tensorgrad.interpreters.kernels import KernelExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor, ordered
 from tensorgrad.runtime.backend import DTYPES, ArraySlot, OutputHandle, ScalarInputs, check_inputs
+from tensorgrad.runtime.counting import RunCount
 from tensorgrad.runtime.errors import ProgramError
 
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class NumpyExecutable:
-    """A `tg` function with parameters and state initialized to zero. It is not thread-safe.
+    """A `tg` function with parameters and state initialized to zero.
 
     Args:
         module: The module that holds the function.
@@ -56,10 +59,12 @@ class NumpyExecutable:
         self._outputs = [_array_slot(_output(slot), cast(Tensor, kind)) for slot, kind in returned]
         if share is not None and share._parameter_slots != self._parameter_slots:
             raise ProgramError("the parameters differ from those of the program to share them with")
-        self._parameters = _zeros(self._parameter_slots) if share is None else share._parameters
         if share is not None and any(share._state_slots.get(name) != slot for name, slot in self._state_slots.items()):
             raise ProgramError("the state is not a subset of that of the program to share it with")
-        self._state = _zeros(self._state_slots) if share is None else share._state
+        self._values = _zeros(self.persistent) if share is None else share._values
+        """Parameters and state by name, with those of executables that share them; updated by one call."""
+        self.lock = RLock() if share is None else share.lock
+        self.runs = RunCount()
         self._given = [
             (role, [slot.name for slot in run])
             for role, run in groupby(self._executor.arguments, key=lambda slot: slot.role)
@@ -69,12 +74,8 @@ class NumpyExecutable:
         updates = [place for place in places if self._executor.results[place].role == "update"]
         self._handed = [place for place in places if self._executor.results[place].role != "update"]
         self._unordered = [place for place in updates if not self._executor.row_major[place]]
-        self._updates = [
-            (group, [self._outputs[place].name for place in mine], mine)
-            for group in (self._parameters, self._state)
-            if (mine := [place for place in updates if self._group(self._outputs[place].name) is group])
-        ]
-        """For parameters and state: the names of the updated ones, and the indices of the results that update them."""
+        self._updates = {self._outputs[place].name: place for place in updates}
+        """The names of updated parameters and state, and the indices of the results that update them."""
 
     def step(
         self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
@@ -92,9 +93,13 @@ class NumpyExecutable:
         Raises:
             InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
         """
+        with self.lock:
+            return self._step(inputs, scalars)
+
+    def _step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> dict[str, OutputHandle]:
         known: dict[str, Mapping[str, NumpyArray]] = {
-            "parameter": self._parameters,
-            "state": self._state,
+            "parameter": self._values,
+            "state": self._values,
             "input": {name: ordered(one) for name, one in check_inputs(self.program_inputs, inputs).items()},
             "scalar": self._scalars.evaluate(scalars),
         }
@@ -104,8 +109,8 @@ class NumpyExecutable:
         values = self._executor.call(given, row_major=True)
         for place in self._unordered:
             values[place] = ordered(values[place])
-        for group, names, places in self._updates:
-            group.update(zip(names, map(values.__getitem__, places), strict=True))
+        updates = {name: values[place] for name, place in self._updates.items()}
+        self.runs.count_with(partial(self._values.update, updates))
         handles: dict[str, OutputHandle] = {}
         for place in self._handed:
             slot, value = self._outputs[place], values[place]
@@ -113,12 +118,9 @@ class NumpyExecutable:
             handle.deliver(value)
         return handles
 
-    def _group(self, name: str) -> dict[str, NumpyArray]:
-        return self._parameters if name in self._parameters else self._state
-
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
         """Returns copies of the current values of these parameters and state, or of all of them."""
-        values = {**self._parameters, **self._state}
+        values = dict(self._values)
         return {name: values[name].copy() for name in (self.persistent if names is None else names)}
 
     def write(self, values: Mapping[str, Any]) -> None:
@@ -128,8 +130,8 @@ class NumpyExecutable:
             InputError: A name is unknown, or a shape or dtype differs.
         """
         checked = check_inputs(self.persistent, values, what="parameter or state", partial=True)
-        for name, value in checked.items():
-            self._group(name)[name] = np.array(value, order="C")
+        with self.lock:
+            self._values.update({name: np.array(value, order="C") for name, value in checked.items()})
 
     def statistics(self) -> dict[str, Any]:
         """Returns counts of what a step runs and of the memory that it takes; nothing is dispatched."""

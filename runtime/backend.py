@@ -8,11 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from threading import RLock
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from tensorgrad.runtime.conversion import converted, to_numpy
+from tensorgrad.runtime.counting import RunCount
 from tensorgrad.runtime.errors import FormulaError, InputError
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.program import HOST_DTYPES, Program, TensorSlot
@@ -62,7 +64,18 @@ class ScalarSlot(Slot, Protocol):
 
 
 class Executable(Protocol):
-    """A program loaded on a device, with its parameters and state."""
+    """A program loaded on a device, with its parameters and state.
+
+    Each call is made as a whole, or has not been made if it raises an exception: also if that comes from outside, as
+    `KeyboardInterrupt` does, and if another thread calls meanwhile.
+
+    Attributes:
+        lock: Held during each call; executables that share parameters and state share it.
+        runs: Counts the steps that have run, each together with what it changes.
+    """
+
+    lock: RLock
+    runs: RunCount
 
     @property
     def program_inputs(self) -> Mapping[str, Slot]:
@@ -172,8 +185,11 @@ class OutputHandle:
         Raises:
             DeviceError: The device reported an error.
         """
-        if self._value is None and self._fetch is not None:
-            self.deliver(self._fetch())
+        fetch = self._fetch
+        if self._value is None and fetch is not None:
+            value = fetch()
+            if self._value is None:  # another thread may have read it meanwhile
+                self.deliver(value)
         assert self._value is not None
         return self._value
 
@@ -275,10 +291,16 @@ Waiting: TypeAlias = tuple[RingSlot[BufferT], OutputHandle, TensorSlot]
 
 
 class OutputRing(Generic[BufferT]):
-    """Rotates the outputs of steps over several buffers, so that handles keep their values without a copy per step."""
+    """Rotates the outputs of steps over several buffers, so that handles keep their values without a copy per step.
 
-    def __init__(self, program: Program, device: BufferDevice[BufferT]):
-        self._device = device
+    Args:
+        program: The program.
+        device: Where the buffers are.
+        lock: Held while an output is read.
+    """
+
+    def __init__(self, program: Program, device: BufferDevice[BufferT], lock: RLock):
+        self._device, self._lock = device, lock
         self._tensors = program.slots("output")
         self._buffers = {i: b for i, b in enumerate(program.buffers) if b.role == "output"}
         self._slot_bytes = sum(buffer.size for buffer in self._buffers.values())
@@ -346,7 +368,7 @@ class OutputRing(Generic[BufferT]):
             if view is not None:
                 handles[tensor.name] = OutputHandle.of(tensor, tensor.copied(view))
                 continue
-            fetch, fetch_async = partial(self._fetch, slot, tensor), partial(self._fetch_async, slot, tensor)
+            fetch, fetch_async = partial(self._fetch_alone, slot, tensor), partial(self._fetch_async, slot, tensor)
             handles[tensor.name] = handle = OutputHandle(tensor, fetch, fetch_async)
             slot.handles.append((weakref.ref(handle), tensor))
         return handles
@@ -355,6 +377,10 @@ class OutputRing(Generic[BufferT]):
         """Returns the small pending outputs, which are read along with this one at almost no cost."""
         small = [entry for entry in self._waiting() if entry[2].size <= SMALL_BYTES]
         return [entry for entry in small if entry[0] is not slot or entry[2] is not tensor]
+
+    def _fetch_alone(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:
+        with self._lock:
+            return self._fetch(slot, tensor)
 
     def _fetch(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:
         if self._device.is_host and tensor.size >= LEAST_GIVEN and not tensor.is_converted:
@@ -445,9 +471,8 @@ class ScalarInputs:
         for name in self._slots:
             for used in self._formulas[name].names if name in self._formulas else (name,):
                 self._used_by.setdefault(used, []).append(name)
-        self._given: dict[str, float] = {}
-        self._numbers: dict[str, float] = {}
-        self._values: dict[str, np.ndarray] = {}
+        self._last: tuple[dict[str, float], dict[str, float], dict[str, np.ndarray]] = {}, {}, {}
+        """What the caller passed last, the same as numbers, and the values; replaced as one."""
         self._affected: dict[tuple[str, ...], Sequence[tuple[ScalarSlot, Formula | None]]] = {}
         given = self._slots.keys() - self._formulas.keys()
         self.names: frozenset[str] = frozenset(given).union(*(f.names for f in self._formulas.values()))
@@ -465,20 +490,21 @@ class ScalarInputs:
             unknown, missing = sorted(scalars.keys() - self.names), sorted(self.names - scalars.keys())
             raise InputError(_name_error("scalar", unknown, missing, self.names))
         # Most settings are the same object in every step, and Python numbers are immutable.
-        given = self._given
+        given, numbers, values = self._last
         changed = [name for name, one in scalars.items() if given.get(name) is not one or type(one) not in (float, int)]
-        if changed or len(self._values) < len(self._slots):
-            numbers, values = dict(self._numbers), dict(self._values)
+        if changed or len(values) < len(self._slots):
+            affected = self._computed_from(tuple(changed), bool(values))
+            numbers, values = dict(numbers), dict(values)
             for name in changed:
                 numbers[name] = _check_number(name, scalars[name])
-            for slot, formula in self._computed_from(tuple(changed)):
+            for slot, formula in affected:
                 values[slot.name] = _scalar_value(slot, formula, numbers)
-            self._values, self._given, self._numbers = values, dict(scalars), numbers
-        return self._values
+            self._last = dict(scalars), numbers, values
+        return values
 
-    def _computed_from(self, changed: tuple[str, ...]) -> Sequence[tuple[ScalarSlot, Formula | None]]:
+    def _computed_from(self, changed: tuple[str, ...], has_values: bool) -> Sequence[tuple[ScalarSlot, Formula | None]]:
         """Returns the scalars to recompute when these numbers have changed, with their formulas."""
-        if not self._values:
+        if not has_values:
             return [(slot, self._formulas.get(name)) for name, slot in self._slots.items()]
         found = self._affected.get(changed)
         if found is None:  # usually the same ones change in every step

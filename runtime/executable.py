@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from threading import RLock
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from tensorgrad.runtime.backend import BufferT, OutputHandle, OutputRing, ScalarInputs, check_inputs
+from tensorgrad.runtime.counting import RunCount, completed
 from tensorgrad.runtime.errors import InputError, ProgramError
 from tensorgrad.runtime.program import (
     DISPATCH_COSTS,
@@ -30,7 +32,7 @@ DeviceT = TypeVar("DeviceT")
 
 
 class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
-    """A program on a device, with parameters and state initialized to zero. It is not thread-safe.
+    """A program on a device, with parameters and state initialized to zero.
 
     A subclass allocates `_buffers`, `_ring`, `_input_views` and `_scalar_views`.
 
@@ -38,8 +40,11 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         program: The program to run.
         device: The device to run it on.
         target: The device's limits and features.
+        lock: Held during each call.
 
     Attributes:
+        lock: Held during each call; see `Executable`.
+        runs: Counts the steps; see `Executable`.
         program_inputs: The inputs that `step` takes, by name.
         persistent: Parameters and state, by name.
         scalar_names: The scalars that `step` takes, including those that formulas read.
@@ -57,11 +62,13 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
     """The host memory that each input is written to."""
     _scalar_views: Mapping[str, np.ndarray]
 
-    def __init__(self, program: Program, device: DeviceT, target: Target):
+    def __init__(self, program: Program, device: DeviceT, target: Target, lock: RLock):
         program.validate()
         program.check_fits(target)
         self.program = program
         self.device = device
+        self.lock = lock
+        self.runs = RunCount()
         self.program_inputs: Mapping[str, TensorSlot] = program.slots("input")
         self.persistent: Mapping[str, TensorSlot] = program.slots(*PERSISTENT_ROLES)
         self._scalar_slots = program.slots("scalar")
@@ -136,6 +143,8 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
     ) -> Collection[str]:
         """Validates the arguments of a step, and writes those that changed to the views.
 
+        The caller sets `_given` to these constant inputs once they are where the step reads them.
+
         Returns:
             The constant inputs that are the same as in the last step, which were not written again.
 
@@ -144,13 +153,13 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         """
         arrays = check_inputs(self.program_inputs, inputs)
         numbers = self._scalars.evaluate(scalars)
-        kept = {name for name in constant if self._given.get(name) is inputs[name]} if constant else constant
+        given, self._given = self._given, {}
+        kept = {name for name in constant if given.get(name) is inputs[name]} if constant else constant
         for name, array in arrays.items():
             if name not in kept:
                 self._write_input(name, array)
         for name, number in numbers.items():
             self._scalar_views[name][()] = number
-        self._given = {name: inputs[name] for name in constant}
         return kept
 
     def _write_input(self, name: str, array: np.ndarray) -> None:
@@ -170,7 +179,8 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
             known = ", ".join(sorted(self.persistent))
             raise InputError(f"no parameter or state {', '.join(map(repr, unknown))} (there are: {known})")
         slots = [self.persistent[name] for name in chosen]
-        raws = self._read_ranges([(self._buffers[slot.buffer], slot.offset, slot.size) for slot in slots])
+        with self.lock:
+            raws = self._read_ranges([(self._buffers[slot.buffer], slot.offset, slot.size) for slot in slots])
         return {name: slot.decode(raw) for name, slot, raw in zip(chosen, slots, raws, strict=True)}
 
     def write(self, values: Mapping[str, Any]) -> None:
@@ -182,9 +192,12 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         """
         arrays = check_inputs(self.persistent, values, what="parameter or state", partial=True)
         slots = [(self.persistent[name], array) for name, array in arrays.items()]
-        self._write_ranges(
-            (self._buffers[slot.buffer], slot.offset, slot.encode(array)) for slot, array in slots if slot.size
-        )
+        with self.lock:
+            completed(
+                lambda: self._write_ranges(
+                    (self._buffers[slot.buffer], slot.offset, slot.encode(array)) for slot, array in slots if slot.size
+                )
+            )
 
     def statistics(self) -> dict[str, Any]:
         """Returns the program's statistics, such as the planned `peak_bytes`, and what a step runs.

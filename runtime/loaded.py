@@ -21,7 +21,7 @@ PLACE = ("step", "micro_step")
 
 
 class Loaded:
-    """A program from a file, on a device, with its own parameters and state. It is not thread-safe.
+    """A program from a file, on a device, with its own parameters and state.
 
     A file holds a function or a training; running it as the other one raises an error that says so.
 
@@ -36,6 +36,7 @@ class Loaded:
         self._saved = saved
         self._host: Host = saved.host
         self._executable = executable
+        self._lock = executable.lock
         self.device = device
         executable.write(saved.state)
 
@@ -91,8 +92,14 @@ class Loaded:
         Raises:
             OSError: The file can't be written; the old file is unchanged.
         """
-        state = self._executable.read(self.program.slots(*PERSISTENT_ROLES))
-        replace(self._saved, state=state, host=self._host).save(path)
+        with self._lock:
+            state = self._executable.read(self.program.slots(*PERSISTENT_ROLES))
+            host = self._current_host()
+        replace(self._saved, state=state, host=host).save(path)
+
+    def _current_host(self) -> Host:
+        """Returns what the host keeps, as it is now."""
+        return self._host
 
     def _refuse_positional(self, what: str, positional: Sequence[Any]) -> None:
         """Rejects positional inputs.
@@ -142,6 +149,8 @@ class LoadedTraining(Loaded):
     def __init__(self, saved: Saved, executable: Executable, device: str, others: Executable | None = None):
         super().__init__(saved, executable, device)
         self._others = others
+        self._counts = [one.runs for one in (executable, others) if one is not None]
+        self._start = self._host.step_count * self.accumulate + self._host.accumulated
         self._names = {one: one.scalar_names for one in (executable, others) if one is not None}
         missing = set[str]().union(*self._names.values()) - {*PLACE, *self._host.settings}
         if missing:
@@ -150,7 +159,7 @@ class LoadedTraining(Loaded):
     @property
     def step_count(self) -> int:
         """The number of steps that have run."""
-        return self._host.step_count
+        return self._calls // self.accumulate
 
     @property
     def accumulate(self) -> int:
@@ -160,7 +169,15 @@ class LoadedTraining(Loaded):
     @property
     def accumulated(self) -> int:
         """The number of micro-batches of the current step that have run."""
-        return self._host.accumulated
+        return self._calls % self.accumulate
+
+    @property
+    def _calls(self) -> int:
+        """The number of micro-batches that have run, including those before the file was saved."""
+        return self._start + sum(count.number for count in self._counts)
+
+    def _current_host(self) -> Host:
+        return replace(self._host, step_count=self.step_count, accumulated=self.accumulated)
 
     @property
     def settings(self) -> dict[str, float]:
@@ -217,15 +234,15 @@ class LoadedTraining(Loaded):
             DeviceError: The device reported an error.
         """
         self._refuse_positional("step", positional)
-        host = self._host
-        last = host.accumulated == host.accumulate - 1
-        executable = self._executable if last or self._others is None else self._others
-        call = host.step_count * host.accumulate + host.accumulated + 1
-        for name in host.made:
-            if name in inputs:
-                raise InputError(f"step makes the input {name!r} itself")
-            inputs[name] = np.array(keys.fold_in(host.key, call), np.uint32)
-        known = {**host.settings, "step": host.step_count + 1.0, "micro_step": host.accumulated + 1.0}
-        outputs = executable.step(inputs, {name: known[name] for name in self._names[executable]})
-        self._host = replace(host, step_count=host.step_count + last, accumulated=0 if last else host.accumulated + 1)
-        return self._results(outputs)
+        with self._lock:
+            host, calls = self._host, self._calls
+            step_count, accumulated = divmod(calls, host.accumulate)
+            last = accumulated == host.accumulate - 1
+            executable = self._executable if last or self._others is None else self._others
+            for name in host.made:
+                if name in inputs:
+                    raise InputError(f"step makes the input {name!r} itself")
+                inputs[name] = np.array(keys.fold_in(host.key, calls + 1), np.uint32)
+            known = {**host.settings, "step": step_count + 1.0, "micro_step": accumulated + 1.0}
+            outputs = executable.step(inputs, {name: known[name] for name in self._names[executable]})
+            return self._results(outputs)

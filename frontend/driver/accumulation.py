@@ -1,4 +1,4 @@
-"""Gradient accumulation: the program for all micro-batches of a step but the last, and the progress of a step."""
+"""Gradient accumulation: the program for all micro-batches of a step but the last."""
 
 from __future__ import annotations
 
@@ -30,30 +30,19 @@ ALIGNMENT = 256
 """The largest buffer offset alignment that a WebGPU device may require."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Accumulation:
-    """Runs all micro-batches of a step but the last, whose program also applies the update.
+    """The program of all micro-batches of a step but the last, whose own program also applies the update.
 
     Attributes:
         steps: How many micro-batches a step has.
         compilation: Where the program comes from.
         executable: The program, which shares parameters and state with that of the last micro-batch.
-        done: How many micro-batches of the current step have run.
     """
 
     steps: int
     compilation: Compilation
     executable: Executable
-    done: int = 0
-
-    @property
-    def is_last(self) -> bool:
-        """Whether the next micro-batch is a step's last."""
-        return self.done == self.steps - 1
-
-    def advance(self) -> None:
-        """Counts a micro-batch."""
-        self.done = (self.done + 1) % self.steps
 
     def program(self, target: str | None) -> Program:
         """Returns the program in its serializable form; see `Compiled.program_for`."""

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.signature import arguments_of
-from tensorgrad.driver.accumulation import bytes_of_outputs, compiled_accumulation
+from tensorgrad.driver.accumulation import compiled_accumulation
 from tensorgrad.driver.device import DeviceName, find_device
 from tensorgrad.driver.device_loss import SNAPSHOT_EVERY, OnDeviceLost
-from tensorgrad.driver.distribution import Distribution, checked_distribution, passes_of
+from tensorgrad.driver.distribution import checked_distribution
 from tensorgrad.driver.model_tracing import checked_loss, input_specs, parameters_of, takes_key, trace_model, unreached
-from tensorgrad.driver.pipeline import Compilation, EditPasses
+from tensorgrad.driver.pipeline import EditPasses
 from tensorgrad.driver.precision import Precision, while_tracing
 from tensorgrad.driver.running import Phases
 from tensorgrad.driver.step_options import StepOptions
+from tensorgrad.driver.step_programs import step_compilation
 from tensorgrad.driver.training import Training
 from tensorgrad.driver.training_state import Source
 from tensorgrad.errors import OptionError, UnusedParameterWarning
@@ -30,19 +30,14 @@ from tensorgrad.nn.parameters import Buffer, Parameter, drawing, drawn
 from tensorgrad.nn.values import declared_model
 from tensorgrad.ops import random
 from tensorgrad.optim import Optimizer
-from tensorgrad.optim.parts import Losses, Parts, losses_of, parts_of, wrt_of
-from tensorgrad.passes.pipelines import tensor_passes
-from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
-from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
-from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
+from tensorgrad.optim.parts import Losses, Parts, losses_of, parts_of
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.heap import return_freed_memory
-from tensorgrad.runtime.target import Target
 from tensorgrad.tracing.dtypes import spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
-from tensorgrad.tracing.tracer import checked_module, function_name, refuse_inside_trace
+from tensorgrad.tracing.tracer import function_name, refuse_inside_trace
 
 if TYPE_CHECKING:
     pass
@@ -259,37 +254,15 @@ def _built(traced: _Traced, options: StepOptions, phases: Phases) -> Training[An
     with phases.measure("load"):
         found = find_device(options.device)
     options.check_device(found)
-    name, micro, distribution = function.sym_name.data, options.micro_batches, source.distribution
-    wrt = wrt_of(function, source.losses)
-
-    def passes(segments: int, target: Target | None) -> Sequence[ModulePass]:
-        mean = [AccumulateGradientsPass(steps=micro, function=name)] if micro > 1 else []
-        updates = [*mean, *_updating(name, target, distribution)] if parts.all else []
-        return [*tensor_passes(name, updates, segments, wrt, target), *passes_of(distribution, name)]
-
-    module = checked_module(function)
-    with phases.measure("trace"):
-        parts.add_updates(module, traced.parameters)
-    compilation = Compilation(
-        name,
-        module,
-        passes,
-        found,
-        phases,
-        options.memory_limit,
-        0 if micro == 1 else bytes_of_outputs(function),
-        options.tuning_seconds,
-        precision=options.rounding,
-        timeout=options.timeout,
-        snapshot_every=options.snapshot_every if options.restarts else None,
-        edit_passes=options.edit_passes,
-        verify=options.verify,
+    micro, distribution = options.micro_batches, source.distribution
+    compilation = step_compilation(
+        function, source.losses, parts, traced.parameters, options, found, distribution, phases
     )
     executable = compilation.load(share=None)
     with phases.measure("initialize"):
         agree = None
         if distribution is not None:
-            agree = partial(distribution.agree, module, executable, _agreed(options, parts))
+            agree = partial(distribution.agree, compilation.traced, executable, _agreed(options, parts))
         _initialize(executable, declarations(source.model), traced.key, agree)
     accumulation = (
         None if micro == 1 else compiled_accumulation(compilation, executable, source.losses, micro, distribution)
@@ -341,14 +314,3 @@ def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
         for path in unreached(function, places, result):
             message = f"{name}() does not depend on the parameter {path!r}, which is to be trained"
             warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=5)
-
-
-def _updating(function: str, target: Target | None, distribution: Distribution | None) -> list[ModulePass]:
-    """Returns the passes that append the updates, in rows that a kernel of the target can bind."""
-    if distribution is not None and distribution.shard is not None:
-        return [AppendUpdatesPass(function, by_axes=True)]  # a part of a row is no part of each of its parameters
-    appending = AppendUpdatesPass(function)
-    if target is None:
-        return [PackUpdatesPass(function), appending]
-    limits = target.max_storage_buffer_binding_size, target.max_buffer_size
-    return [PackUpdatesPass(function, row_bytes=min(limits)), appending]

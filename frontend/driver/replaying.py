@@ -15,11 +15,13 @@ from tensorgrad.driver.distribution import DISTRIBUTING
 from tensorgrad.driver.inspection import Inspected, Inspector
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.reference_step import ReferenceStep
+from tensorgrad.driver.step_programs import StepProgram
 from tensorgrad.driver.training_state import Source, TrainingState
 from tensorgrad.errors import DivergenceError
 from tensorgrad.nn.module import first_path
 from tensorgrad.optim.parts import Parts
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
+from tensorgrad.runtime.counting import completed
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.location import user_line
@@ -102,7 +104,8 @@ class ReplayedTraining(TrainingState, Generic[Result]):
     def _replay(self, look: Callable[[Inspected], object], where: str | None, inputs: dict[str, Any], what: str) -> Any:
         refuse_inside_trace(what)
         self._check_model()
-        executable, compilation = self._next()
+        program = self._program_for(inputs, what)
+        executable, compilation = self._next(program)
         if where is not None:
             path, number, call = where.partition("#")
             where = first_path(self._model, path) + number + call
@@ -140,10 +143,11 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         """
         refuse_inside_trace("blame")
         self._check_model()
-        return self._blame(self._with_key(inputs, "blame"), self._state.read())
+        program = self._program_for(inputs, "blame")
+        return self._blame(program, self._with_key(inputs, "blame"), self._state.read())
 
-    def _blame(self, inputs: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> Blame | None:
-        executable, compilation = self._next()
+    def _blame(self, program: StepProgram, inputs: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> Blame | None:
+        executable, compilation = self._next(program)
         arrays = self._whole_inputs(executable, inputs)
         if compilation not in self._blamers:
             self._blamers[compilation] = Blamer(self._on_reference(compilation))
@@ -160,14 +164,26 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         return self._references[compilation]
 
     def _check_finite(
-        self, outputs: Mapping[str, OutputHandle], before: Mapping[str, np.ndarray], inputs: Mapping[str, Any]
+        self,
+        program: StepProgram,
+        outputs: Mapping[str, OutputHandle],
+        before: Mapping[str, np.ndarray],
+        calls: int,
+        inputs: Mapping[str, Any],
     ) -> None:
         """Rolls back a step whose loss, parameters or state are not finite.
+
+        Args:
+            program: The program that ran.
+            outputs: Its results.
+            before: Parameters and state before the step.
+            calls: The number of micro-batches that had run before it.
+            inputs: The step's inputs.
 
         Raises:
             DivergenceError: They are not; names the cause.
         """
-        executable, _ = self._next()
+        executable = program.executable
         # Values that were non-finite before are not this step's fault: a mask of infinities, say.
         is_finite = all(np.isfinite(outputs[name].numpy()).all() for name in self._losses) and all(
             (np.isfinite(value) | ~np.isfinite(before[name])).all() for name, value in executable.read().items()
@@ -176,7 +192,12 @@ class ReplayedTraining(TrainingState, Generic[Result]):
             is_finite = all(self.group.gather_objects(is_finite, label="check_numerics"))
         if is_finite:
             return
-        executable.write(before)
-        found = self._blame(inputs, before if self._group_state is None else self._group_state.whole(before))
+
+        def take_back() -> None:
+            executable.write(before)
+            self._set_calls(calls)
+
+        completed(take_back)
+        found = self._blame(program, inputs, before if self._group_state is None else self._group_state.whole(before))
         reason = "a value is NaN or infinite on the device, but none is on the reference" if found is None else found
         raise DivergenceError(f"{user_line()}: step {self.step_count + 1}, which has been taken back: {reason}")

@@ -38,6 +38,7 @@ from tensorgrad.driver.precision import Precision, check_device, checked_precisi
 from tensorgrad.driver.profiling import StepProfile
 from tensorgrad.driver.replaying import ReplayedTraining, Result
 from tensorgrad.driver.running import Phases
+from tensorgrad.driver.step_programs import StepProgram
 from tensorgrad.driver.summary import table
 from tensorgrad.driver.training_state import Source
 from tensorgrad.driver.web_export import TRAINING, export_programs
@@ -57,6 +58,7 @@ from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import check_function, checked_module, function_name, refuse_inside_trace
@@ -72,10 +74,11 @@ MOST_EVALUATED = 8
 
 @public
 class Training(ReplayedTraining[Result]):
-    """A training step with its parameters. It is not thread-safe.
+    """A training step with its parameters.
 
-    Attributes:
-        step_count: The number of steps run; with `accumulate`, the number of updates.
+    A step is whole or has not been, also if it ends by an exception from outside, such as `KeyboardInterrupt`: the
+    parameters, the optimizer's state, `step_count` and the random key are always those after the same step. Several
+    threads may call it; their steps run one after the other.
     """
 
     def __init__(
@@ -94,7 +97,7 @@ class Training(ReplayedTraining[Result]):
         self._check_numerics = source.options["check_numerics"]
         self._trained = frozenset(parts.trained)
         self._variants: dict[Any, Specialization] = {}
-        self._gradients: Specialization | None = None
+        self._gradients: dict[Compilation, Specialization] = {}
         self._profile: StepProfile | None = None
         self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
 
@@ -134,7 +137,10 @@ class Training(ReplayedTraining[Result]):
 
         Args:
             **inputs: An array for each input: numbers, or anything with `__array__` or `__dlpack__`, such as CPU
-                tensors of other libraries. The key of a loss that takes one is generated here.
+                tensors of other libraries. The key of a loss that takes one is generated here. The batch size may
+                differ from that of `tg.compile`: the leading extent of the inputs that were declared with the same
+                one. The step is compiled for each size when it first occurs, unless it runs in a group of processes,
+                and continues with the same parameters and state.
 
         Returns:
             The loss's result: its value before the update, a `tg.Array`, or a dict of those of the parts; or a pair of
@@ -147,23 +153,26 @@ class Training(ReplayedTraining[Result]):
             DeviceError: What the device reported.
         """
         refuse_inside_trace("step")
-        self._check_model()
-        inputs = self._own(inputs, "step")
-        executable, compilation = self._next()
-        before = executable.read() if self._check_numerics else {}
-        settings = self._host_values()
-        run = executable.step if self._profile is None else partial(self._profile.step, executable)
-        outputs = run(inputs, {name: settings[name] for name in compilation.settings})
-        if self._check_numerics:
-            self._check_finite(outputs, before, inputs)
-        adding = self._accumulation
-        if adding is not None:
-            adding.advance()
-        self.step_count += self.accumulated == 0
-        return self._results.of(outputs)
+        with self._lock:
+            self._check_model()
+            program = self._program_for(inputs, "step")
+            inputs = self._own(inputs, "step", program.ranges)
+            executable, compilation = self._next(program)
+            before, calls = program.executable.read() if self._check_numerics else {}, self._calls
+            settings = self._host_values()
+            run = executable.step if self._profile is None else partial(self._profile.step, executable)
+            outputs = run(inputs, {name: settings[name] for name in compilation.settings})
+            if self._check_numerics:
+                self._check_finite(program, outputs, before, calls, inputs)
+            return self._results.of(outputs)
 
-    def _own(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
+    def _own(self, inputs: dict[str, Any], what: str, ranges: IndexRanges) -> dict[str, Any]:
         """Returns the inputs of this process's program, the step's key included.
+
+        Args:
+            inputs: The inputs of the call.
+            what: The method's name in error messages.
+            ranges: The ranges that the loss requires of indices.
 
         Raises:
             InputError: An input is neither the whole nor a part; or, with `checks`, a value is out of range in any
@@ -173,7 +182,7 @@ class Training(ReplayedTraining[Result]):
         own = self._with_key(inputs if distribution is None else distribution.own(inputs), what)
         if self._checks:  # on the whole batch, since the loss may index by it
             whole = own if distribution is None else distribution.whole(inputs)
-            together(self.group, lambda: check_values(whole, self._source.ranges), what)
+            together(self.group, lambda: check_values(whole, ranges), what)
         return own
 
     @contextmanager
@@ -280,19 +289,21 @@ class Training(ReplayedTraining[Result]):
         patterns = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else ()
         if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
             raise InputError(f"{user_line()}: capture: takes a name or several, got {names!r}")
-        if patterns not in self._variants:
+        program = self._program_for(inputs, "capture")
+        key = patterns, program.compilation
+        if key not in self._variants:
             check = chosen_captures(patterns)
             precision = self._compilation.precision
-            self._variants[patterns] = self._specialized(
+            self._variants[key] = self._specialized(
                 self._source.loss,
-                self._source.inputs,
+                program.inputs,
                 check,
                 "dropped",
                 "capture",
                 precision,
                 self._source.distribution,
             )
-        return self._variants[patterns].run(self._own(inputs, "capture"))
+        return self._variants[key].run(self._own(inputs, "capture", program.ranges))
 
     def gradients(self, /, **inputs: Any) -> dict[str, Array]:
         """Returns the gradients of the loss with respect to the current parameters, without changing the state.
@@ -316,10 +327,11 @@ class Training(ReplayedTraining[Result]):
         self._check_model()
         if not self._source.losses:
             raise OptionError(f"{user_line()}: gradients: this program trains nothing")
-        inputs = self._own(inputs, "gradients")
-        if self._gradients is None:
-            self._gradients = self._differentiated()
-        found = self._gradients.run(inputs)
+        program = self._program_for(inputs, "gradients")
+        inputs = self._own(inputs, "gradients", program.ranges)
+        if program.compilation not in self._gradients:
+            self._gradients[program.compilation] = self._differentiated(program)
+        found = self._gradients[program.compilation].run(inputs)
         return {path: found[path] for path in self._parameters if path in found}
 
     def model(self) -> Any:
@@ -456,12 +468,12 @@ class Training(ReplayedTraining[Result]):
         executable = compilation.load(share=self._executable)
         return Specialization(compilation, executable, traced.results, traced.ranges, distribution)
 
-    def _differentiated(self) -> Specialization:
-        """Returns the loss with its gradients, which are results named `gradient/<path>`."""
-        step, source, phases = self._compilation, self._source, Phases()
+    def _differentiated(self, program: StepProgram) -> Specialization:
+        """Returns the loss with its gradients, which are results named `gradient/<path>`, for a batch size."""
+        step, source, phases = program.compilation, self._source, Phases()
         with phases.measure("trace"), while_tracing("gradients", step.precision):
-            traced = trace_model(self._model, source.loss, source.inputs, checked_loss, "dropped", source.untrained)
-        order_parameters(traced.function, step.parameters)
+            traced = trace_model(self._model, source.loss, program.inputs, checked_loss, "dropped", source.untrained)
+        order_parameters(traced.function, self._compilation.parameters)
         name, wrt = traced.function.sym_name.data, wrt_of(traced.function, source.losses)
         compilation = Compilation(
             name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorgrad.driver import checkpoints
-from tensorgrad.driver.accumulation import Accumulation
+from tensorgrad.driver.accumulation import Accumulation, compiled_accumulation
 from tensorgrad.driver.compiled import Compiled
 from tensorgrad.driver.distribution import Distribution
 from tensorgrad.driver.group_state import GroupState, Persistent
+from tensorgrad.driver.model_tracing import checked_loss, trace_model
 from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.driver.precision import while_tracing
+from tensorgrad.driver.running import Phases
+from tensorgrad.driver.step_options import StepOptions
+from tensorgrad.driver.step_programs import StepProgram, resized, step_compilation
 from tensorgrad.errors import FrozenWarning, InputError, OptionError, PartialStateWarning
 from tensorgrad.nn.module import Module, declarations
 from tensorgrad.nn.parameters import drawn
@@ -26,6 +32,7 @@ from tensorgrad.ops import random
 from tensorgrad.optim.parts import Losses, Parts
 from tensorgrad.optim.settings import HostSettings
 from tensorgrad.runtime.backend import Executable, check_inputs
+from tensorgrad.runtime.counting import completed
 from tensorgrad.runtime.group.agreement import by_first, together
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.tracing.arrays import slot_of
@@ -33,6 +40,8 @@ from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import refuse_inside_trace
+
+log = logging.getLogger("tensorgrad")
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,6 @@ class TrainingState(Compiled):
     """The part of a `Training` that holds its state.
 
     Attributes:
-        step_count: The number of steps run; with `accumulate`, the number of updates.
         replaced: After `replace_model`, how the previous parameters and buffers carried over.
     """
 
@@ -118,9 +126,26 @@ class TrainingState(Compiled):
         self._seed = seed
         self._key = random.key(seed) if with_key else None
         self._accumulation = accumulation
+        self._parts = parts
+        self._declared_program = StepProgram(source.inputs, source.ranges, compilation, executable, accumulation)
+        self._resized: dict[tuple[tuple[int, ...], ...], StepProgram] = {}
+        self._given_inputs = {name: one for name, one in source.inputs.items() if not with_key or name != "key"}
         self._trainable = self._trained_now()
         self.replaced: Replaced | None = None
-        self.step_count = 0
+        self._lock = executable.lock
+        self._counts = [executable.runs] + ([] if accumulation is None else [accumulation.executable.runs])
+        self._origin = 0
+        self._set_place(0, 0)
+
+    @property
+    def step_count(self) -> int:
+        """The number of steps run; with `accumulate`, the number of updates."""
+        return self._calls // self.accumulate
+
+    @property
+    def _calls(self) -> int:
+        """The number of micro-batches run, which is counted where the state changes, as one with its change."""
+        return self._origin + sum(count.number for count in self._counts)
 
     @property
     def learning_rate(self) -> float:
@@ -153,7 +178,7 @@ class TrainingState(Compiled):
     @property
     def accumulated(self) -> int:
         """The number of micro-batches of the current step that have run."""
-        return 0 if self._accumulation is None else self._accumulation.done
+        return self._calls % self.accumulate
 
     def stats(self) -> dict[str, Any]:
         """Returns the cost of a step.
@@ -211,11 +236,17 @@ class TrainingState(Compiled):
         refuse_inside_trace("reset")
         seed = self._seed if seed is None else seed
         key = random.key(seed)
-        zeros = {name: np.zeros_like(value) for name, value in self._executable.read().items()}
-        self._executable.write({**zeros, **drawn(self._declared, key), **self._start})
-        self._seed, self._key = seed, None if self._key is None else key
-        self._settings.reset()
-        self._set_place(0, 0)
+        with self._lock:
+            zeros = {name: np.zeros_like(value) for name, value in self._executable.read().items()}
+            values = {**zeros, **drawn(self._declared, key), **self._start}
+
+            def restore() -> None:
+                self._executable.write(values)
+                self._seed, self._key = seed, None if self._key is None else key
+                self._settings.reset()
+                self._set_place(0, 0)
+
+            completed(restore)
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Returns copies of the current parameters, by path."""
@@ -286,7 +317,8 @@ class TrainingState(Compiled):
         Raises:
             OptionError: There is no such part.
         """
-        return checkpoints.state_of(self._state, self._kept(), checkpoints.checked_parts(parts))
+        with self._lock:
+            return checkpoints.state_of(self._state, self._kept(), checkpoints.checked_parts(parts))
 
     @property
     def _state(self) -> Persistent:
@@ -296,7 +328,8 @@ class TrainingState(Compiled):
     def _state_to_write(self) -> dict[str, np.ndarray]:
         """Returns `state_dict()` for writing a file; processes that don't write get no sharded values."""
         found = self._state if self._group_state is None else self._group_state.to_write()
-        return checkpoints.state_of(found, self._kept())
+        with self._lock:
+            return checkpoints.state_of(found, self._kept())
 
     def load_state_dict(
         self, values: Mapping[str, Any], strict: bool = True, parts: str | Sequence[str] | None = None
@@ -322,6 +355,10 @@ class TrainingState(Compiled):
             TraceError: This is inside a trace.
         """
         refuse_inside_trace("load_state_dict")
+        with self._lock:
+            return self._load(values, strict, parts)
+
+    def _load(self, values: Mapping[str, Any], strict: bool, parts: str | Sequence[str] | None) -> checkpoints.Loaded:
         chosen = checkpoints.checked_parts("model" if parts is None and not strict else parts)
         state, kept, loaded = checkpoints.checked_state(self._state, self._kept(), values, strict, chosen)
         own = {**self._kept(), **kept}
@@ -331,11 +368,16 @@ class TrainingState(Compiled):
             (done,) = checkpoints.whole("accumulated", own["accumulated"], most=self._accumulation.steps - 1)
         high, low = checkpoints.whole("key", own["key"], most=0xFFFFFFFF)
         settings = self._settings.load({name: own[name].item() for name in self._settings.labeled()})
-        self._state.write(state)
-        self._settings.values = settings
-        self._set_place(step_count, done)
-        self._seed = high << 32 | low
-        self._key = None if self._key is None else random.key(self._seed)
+        seed = high << 32 | low
+        key = None if self._key is None else random.key(seed)
+
+        def take() -> None:
+            self._state.write(state)
+            self._settings.values = settings
+            self._seed, self._key = seed, key
+            self._set_place(step_count, done)
+
+        completed(take)
         return loaded
 
     def _kept(self) -> dict[str, np.ndarray]:
@@ -410,17 +452,50 @@ class TrainingState(Compiled):
         is_changed = moved or self._model is other._model
         return moved if is_changed else {path: path for path in self._declared if path in other._declared}
 
-    def _next(self) -> tuple[Executable, Compilation]:
-        """Returns the executable and compilation that the next call of `step` runs."""
-        adding = self._accumulation
-        if adding is None or adding.is_last:
-            return self._executable, self._compilation
-        return adding.executable, adding.compilation
+    def _program_for(self, inputs: Mapping[str, Any], what: str) -> StepProgram:
+        """Returns the step's program for the batch size of inputs, which is compiled when it first occurs.
+
+        Raises:
+            InputError: Inputs have different batch sizes, or an empty batch.
+            ShapeError, ProgramError, …: The loss can't be compiled for it; see `tg.compile`.
+        """
+        source = self._source
+        if source.distribution is not None:
+            return self._declared_program
+        specs = resized(self._given_inputs, inputs, what)
+        if specs is self._given_inputs:
+            return self._declared_program
+        key = tuple(one.shape for one in specs.values())
+        if key not in self._resized:
+            self._resized[key] = self._compiled_for({**source.inputs, **specs})
+        return self._resized[key]
+
+    def _compiled_for(self, specs: Mapping[str, Spec]) -> StepProgram:
+        """Returns the step's program for other inputs, loaded with the same parameters and state."""
+        source, step, phases = self._source, self._compilation, Phases()
+        options = StepOptions(**source.options)
+        with phases.measure("trace"), while_tracing("step", options.rounding):
+            traced = trace_model(source.model, source.loss, specs, checked_loss, "kept", source.untrained)
+        compilation = step_compilation(
+            traced.function, source.losses, self._parts, self._parameters, options, step.device, None, phases, step
+        )
+        executable = compilation.load(share=self._executable, in_turn=True)
+        steps = self.accumulate
+        adding = None if steps == 1 else compiled_accumulation(compilation, executable, source.losses, steps)
+        self._counts += [executable.runs] + ([] if adding is None else [adding.executable.runs])
+        shapes = ", ".join(f"{name} {one.shape}" for name, one in specs.items())
+        log.info("%s: compiled for another batch size: %s", compilation.name, shapes)
+        return StepProgram(specs, traced.ranges, compilation, executable, adding)
+
+    def _next(self, program: StepProgram) -> tuple[Executable, Compilation]:
+        """Returns the executable and compilation that the next call of `step` runs for a batch size."""
+        return program.at(self.accumulated)
 
     def _host_values(self) -> dict[str, float]:
         """Returns the step and settings that the next call of `step` passes to the program."""
-        found = self._settings.at(self.step_count + 1)
-        found["step"], found["micro_step"] = float(self.step_count + 1), float(self.accumulated + 1)
+        step_count, accumulated = divmod(self._calls, self.accumulate)
+        found = self._settings.at(step_count + 1)
+        found["step"], found["micro_step"] = float(step_count + 1), float(accumulated + 1)
         return found
 
     def _with_key(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
@@ -431,8 +506,7 @@ class TrainingState(Compiled):
             raise InputError(
                 f"{user_line()}: {what} makes the input 'key' itself; add it to tg.compile's inputs to give it"
             )
-        call = self.step_count * self.accumulate + self.accumulated + 1
-        return {**inputs, "key": np.asarray(random.fold_in(self._key, call))}
+        return {**inputs, "key": np.asarray(random.fold_in(self._key, self._calls + 1))}
 
     def _trained_now(self) -> list[bool]:
         """Returns whether the model says that each parameter is trained, in order."""
@@ -465,6 +539,7 @@ class TrainingState(Compiled):
             )
 
     def _set_place(self, step_count: int, done: int) -> None:
-        self.step_count = step_count
-        if self._accumulation is not None:
-            self._accumulation.done = done
+        self._set_calls(step_count * self.accumulate + done)
+
+    def _set_calls(self, calls: int) -> None:
+        self._origin += calls - self._calls

@@ -99,7 +99,8 @@ class Places:
     ):
         self._program, self._device = program, device
         self._inputs = [(view, view.ctypes.data, slot) for view, slot in inputs]
-        self._last: Sequence[Source | None] = [None] * len(inputs)
+        self._nothing: Sequence[Source | None] = [None] * len(inputs)
+        self._last = self._nothing
         self._words, self._plan = np.zeros(size, np.uint64), plan
         self._view = self._words.data  # faster than the array for single elements, by half
         self.frame: int = self._words.ctypes.data
@@ -114,7 +115,8 @@ class Places:
     def fill(self, inputs: Sequence[Source]) -> None:
         """Sets the inputs of a call. Inputs of the last call, and outputs of earlier calls, are not copied."""
         words = self._view
-        for (view, address, slot), given, last in zip(self._inputs, inputs, self._last, strict=True):
+        before, self._last = self._last, self._nothing  # until all are where the step reads them
+        for (view, address, slot), given, last in zip(self._inputs, inputs, before, strict=True):
             if given is last:
                 continue
             if slot is not None and type(given) is tuple and type(outputs := given[0]) is CallOutputs:

@@ -6,6 +6,8 @@ import ctypes
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from tensorgrad.runtime.cpu.calling import Places
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
 from tensorgrad.runtime.cpu.exchanges import Exchanges
+from tensorgrad.runtime.cpu.pool import Turn
 from tensorgrad.runtime.cpu.stepping import STEP, Layout, instructions, native_kernels, native_runtime, table
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
@@ -38,7 +41,7 @@ class Frame:
 
 
 class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
-    """A program on the CPU, with parameters and state initialized to zero. It is not thread-safe.
+    """A program on the CPU, with parameters and state initialized to zero.
 
     A step is one call of native code, which releases the GIL.
 
@@ -56,7 +59,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
     """
 
     def __init__(self, program: Program, device: CpuDevice, share: CpuExecutable | None = None, in_turn: bool = False):
-        super().__init__(program, device, device.target)
+        super().__init__(program, device, device.target, RLock() if share is None else share.lock)
         kernels = native_kernels(program)
         self._code = NativeCode(*dict.fromkeys(kernel.text for kernel in kernels))
         self._kernels = [self._code.address(kernel.caller) for kernel in kernels]
@@ -69,7 +72,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         self._plan_address: int = self._plan.ctypes.data
         self._step = native_runtime().function(STEP, *[ctypes.c_void_p] * 4)
         self._buffers = self._allocate(share, in_turn)
-        self._ring = OutputRing(program, device)
+        self._ring = OutputRing(program, device, self.lock)
         self._scratch_bytes = max((kernel.workgroup_storage for kernel in program.kernels), default=0)
         self._scratch_memory = device.create_buffer("scratch memory", max(self._scratch_bytes, ALIGNMENT))
         self._scratch: int = self._scratch_memory.ctypes.data
@@ -77,11 +80,15 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         self._is_parallel = any(isinstance(step, Dispatch) and step.workgroups[0] > 1 for step, _ in steps)
         self._frames: dict[int, Frame] = {}
         self._borrowed: dict[str, np.ndarray] = {}
-        self._slots = {tensor.name: slot for slot, tensor in self._layout.inputs.items()}
+        self._places = {tensor.name: place for place, tensor in enumerate(self._layout.inputs.values())}
+        """The inputs that may be read in place, each with its place in `_addresses`."""
         self._input_views, self._scalar_views = (
             {name: slot.view(self._buffers[slot.buffer], slot.offset) for name, slot in slots.items()}
             for slots in (self.program_inputs, self._scalar_slots)
         )
+        self._view_addresses = np.array([self._input_views[name].ctypes.data for name in self._places], np.uint64)
+        self._addresses = self._view_addresses.copy()
+        """Where the step reads each of them."""
 
     def _new_buffer(self, index: int) -> np.ndarray:
         """Returns a new buffer for the program's buffer of this index, with its initial data."""
@@ -118,24 +125,37 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             DeviceError: A bounds-checked kernel had an out-of-bounds index.
             GroupError: Another process of the group did not join, or ended; the step's results are lost.
         """
-        self._fill(inputs, scalars, constant)
-        pool = 0
+        with self.lock:
+            self._fill(inputs, scalars, constant)
+            turn = Turn(self.device.pool)
+            try:
+                index = self._ring.acquire()
+                frame = self._frame(index)
+                # Like `pool`, without the overhead of a context manager, which matters for small steps.
+                pool = turn.begin(self._scratch_bytes) if self._is_parallel else 0
+                self.runs.count_with(partial(self._step, self._plan_address, frame.address, pool, self._scratch))
+                self._given = {name: inputs[name] for name in constant}
+            finally:
+                turn.end()
+                if self._borrowed:
+                    self._borrowed = {name: array for name, array in self._borrowed.items() if name in constant}
+            if self._is_shared:
+                self._check_exchanges()
+            if self._faults:
+                self.check_faults()
+            return self._ring.handles(index)
+
+    def _check_exchanges(self) -> None:
+        """Takes back the count of a step that ended at a failed collective, and raises what failed.
+
+        Raises:
+            GroupError: Another process did not join, or ended.
+        """
         try:
-            index = self._ring.acquire()
-            frame = self._frame(index)
-            # Like `pool`, without the overhead of a context manager, which matters for small steps.
-            pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
-            self._step(self._plan_address, frame.address, pool, self._scratch)
-        finally:
-            if pool:
-                self.device.pool.release()
-            if self._borrowed:
-                self._borrowed = {name: array for name, array in self._borrowed.items() if name in constant}
-        if self._is_shared:
             self._exchanges.check()
-        if self._faults:
-            self.check_faults()
-        return self._ring.handles(index)
+        except BaseException:
+            self.runs.number -= 1
+            raise
 
     def caller(self, inputs: Sequence[str], outputs: Sequence[str]) -> Callable[[Sequence[Source]], Outputs]:
         """Returns a function that runs the program, without scalars, on inputs by position; it replaces `step`.
@@ -156,12 +176,12 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         def call(given: Sequence[Source]) -> Outputs:
             places.fill(given)
             found = places.outputs()
-            pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
+            turn = Turn(self.device.pool)
             try:
+                pool = turn.begin(self._scratch_bytes) if self._is_parallel else 0
                 self._step(places.plan, places.frame, pool, self._scratch)
             finally:
-                if pool:
-                    self.device.pool.release()
+                turn.end()
             if self._is_shared:
                 self._exchanges.check()
             if self._faults:
@@ -191,11 +211,15 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
 
     def _write_input(self, name: str, array: np.ndarray) -> None:
         """Stores an input: a large one is read in place, and a constant one is kept alive."""
-        if name in self._slots and array.flags.c_contiguous and array.flags.aligned:
+        place = self._places.get(name)
+        if place is not None and array.flags.c_contiguous and array.flags.aligned:
             self._borrowed[name] = array
-        else:
+            self._addresses[place] = array.ctypes.data
+            return
+        if place is not None:
             self._borrowed.pop(name, None)
-            super()._write_input(name, array)
+            self._addresses[place] = self._view_addresses[place]
+        super()._write_input(name, array)
 
     def table(self, steps: Sequence[Step]) -> np.ndarray:
         """Encodes steps of the plan as an instruction table, for `run`."""
@@ -220,6 +244,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         for name, array in self._borrowed.items():
             self._input_views[name][...] = array
         self._borrowed = {}
+        self._addresses[:] = self._view_addresses
         index = self._ring.acquire()
         frame = self._frame(index)
 
@@ -236,7 +261,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         Raises:
             DeviceError: A bounds-checked kernel had an out-of-bounds index.
         """
-        self._borrowed = {}
+        self.runs.count_with(self._borrowed.clear)
         self.check_faults()
         return self._ring.handles(index)
 
@@ -262,17 +287,15 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             for number, buffer in {**self._buffers, **buffers}.items():
                 words[number] = buffer.ctypes.data
             found = self._frames[index] = Frame(words, words.ctypes.data, buffers)
-        for name, slot in self._slots.items():
-            array = self._borrowed.get(name)
-            found.words[slot] = (self._input_views[name] if array is None else array).ctypes.data
+        first = len(self.program.buffers)
+        found.words[first : first + len(self._addresses)] = self._addresses
         return found
 
     @contextmanager
     def pool(self) -> Iterator[int]:
         """Acquires the thread pool for a step; yields its address, or 0 if the caller's thread runs all tasks."""
-        pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
+        turn = Turn(self.device.pool)
         try:
-            yield pool
+            yield turn.begin(self._scratch_bytes) if self._is_parallel else 0
         finally:
-            if pool:
-                self.device.pool.release()
+            turn.end()

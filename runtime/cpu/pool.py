@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -29,7 +30,8 @@ class Pool:
 
     def forget_threads(self) -> None:
         """Forgets all threads, for the child of a fork, which has none."""
-        self._taken = threading.Lock()
+        self._taking = threading.Lock()
+        self._user: weakref.ref[Turn] | None = None
         self._workers: list[threading.Thread] = []
         self._wake_all: Callable[[int], None] | None = None
         self._core: int | None = None
@@ -50,37 +52,39 @@ class Pool:
             self._threads = thread_count()
         return self._threads
 
-    def acquire(self, scratch_bytes: int) -> int:
-        """Acquires the pool for a step, and wakes its threads.
+    def is_taken_by(self, turn: Turn) -> bool:
+        """Takes the pool for a step, until `release`, if no other step has it. Returns whether it is taken."""
+        with self._taking:
+            if self._user is not None and self._user() is not None:
+                return False
+            self._user = weakref.ref(turn)
+        return True
+
+    def wake(self, scratch_bytes: int) -> int:
+        """Wakes the threads for a step that has taken the pool.
 
         Args:
             scratch_bytes: The scratch memory that each thread needs.
 
         Returns:
-            The address of the pool's memory; 0 if the step has to run on the caller's thread alone.
+            The address of the pool's memory.
 
         Raises:
-            DeviceError: `TG_NUM_THREADS` is not a positive integer, or the threads' code can't be compiled.
+            DeviceError: The threads' code can't be compiled.
         """
-        if self.threads == 1 or not self._taken.acquire(blocking=False):
-            return 0
-        try:
-            if scratch_bytes > self._scratch_bytes:
-                self._scratch_bytes = scratch_bytes
-                self.end_threads()
-            self._start()
-            self._memory[ACTIVE] = 1
-            if self._memory[ASLEEP]:  # A thread that is about to sleep is not woken, and misses this step.
-                self._wake()
-        except BaseException:
-            self.release()
-            raise
+        if scratch_bytes > self._scratch_bytes:
+            self._scratch_bytes = scratch_bytes
+            self.end_threads()
+        self._start()
+        self._memory[ACTIVE] = 1
+        if self._memory[ASLEEP]:  # A thread that is about to sleep is not woken, and misses this step.
+            self._wake()
         return self._address
 
     def release(self) -> None:
         """Releases the pool; its threads wait for another step for a while, then sleep."""
         self._memory[ACTIVE] = 0
-        self._taken.release()
+        self._user = None
 
     def end_threads(self) -> None:
         """Ends the threads, which must have no task; the next step starts new ones."""
@@ -116,6 +120,38 @@ class Pool:
             self._core = core
         assert self._wake_all is not None
         self._wake_all(self._address)
+
+
+class Turn:
+    """A step's use of a pool, from `begin` to `end`.
+
+    If an exception, which may arrive at any bytecode, prevents the end, the pool is free once the turn is garbage.
+    """
+
+    __slots__ = ("__weakref__", "_pool", "_taken")
+
+    def __init__(self, pool: Pool):
+        self._pool = pool
+        self._taken = False
+
+    def begin(self, scratch_bytes: int) -> int:
+        """Takes the pool, and wakes its threads; see `Pool.wake`.
+
+        Returns:
+            The address of the pool's memory; 0 if the step has to run on the caller's thread alone.
+
+        Raises:
+            DeviceError: `TG_NUM_THREADS` is not a positive integer, or the threads' code can't be compiled.
+        """
+        if self._pool.threads == 1:
+            return 0
+        self._taken = self._pool.is_taken_by(self)
+        return self._pool.wake(scratch_bytes) if self._taken else 0
+
+    def end(self) -> None:
+        """Releases the pool, if it was taken."""
+        if self._taken:
+            self._pool.release()
 
 
 def _run(work: Callable[[int, int], None], memory: np.ndarray, scratch: np.ndarray) -> None:

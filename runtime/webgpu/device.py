@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from threading import RLock
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -79,8 +80,12 @@ Batch: TypeAlias = Sequence[tuple[Range, np.ndarray]]
 """Ranges, each with the host memory to read it into."""
 
 
+LOCK = RLock()
+"""Held while a program uses a device: neither the devices nor the staging memory are safe to use in several threads."""
+
+
 class WebGPUDevice:
-    """A device, shared by all users of the same adapter in this process. It is not thread-safe.
+    """A device, shared by all users of the same adapter in this process. It is not thread-safe; see `LOCK`.
 
     After a device loss, the next request for the adapter creates a new device.
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import wgpu
 from wgpu.backends import wgpu_native
+
+from tensorgrad.runtime.counting import RunCount
 
 SIGNATURES = {
     "wgpuDeviceCreateCommandEncoder": (
@@ -80,8 +82,11 @@ Segment: TypeAlias = list[Command] | CopyCommand
 class Recording(Protocol):
     """A plan that is prepared for repeated submits."""
 
-    def submit(self) -> None:
+    def submit(self, runs: RunCount | None = None) -> None:
         """Encodes the plan and submits it once.
+
+        Args:
+            runs: Counts the submit, as one with it.
 
         Raises:
             wgpu.GPUError: The device reported an error.
@@ -98,6 +103,10 @@ def recorded(device: wgpu.GPUDevice, segments: Sequence[Segment]) -> Recording:
         except NoHandleError:
             pass
     return MethodRecording(device, segments)
+
+
+def _counted(submit: Callable[[], object], runs: RunCount | None) -> Callable[[], object]:
+    return submit if runs is None else partial(runs.count_with, submit)
 
 
 Change: TypeAlias = tuple[wgpu.GPUComputePipeline | None, wgpu.GPUBindGroup | None, Command]
@@ -124,11 +133,12 @@ class MethodRecording:
             list(_changes(segment)) if isinstance(segment, list) else segment for segment in segments
         ]
 
-    def submit(self) -> None:
-        """See `Recording`."""
+    def submit(self, runs: RunCount | None = None) -> None:
+        """See `Recording`; the method that submits is in Python, so it is not quite one with the count."""
         encoder = self._device.create_command_encoder()
         self.encode(encoder)
-        self._device.queue.submit([encoder.finish()])
+        submit = partial(self._device.queue.submit, [encoder.finish()])
+        _counted(submit, runs)()
 
     def encode(self, encoder: wgpu.GPUCommandEncoder) -> None:
         """Encodes the plan without submitting it."""
@@ -277,9 +287,9 @@ class NativeRecording:
         ends = self._library.handle(source), source_offset, self._library.handle(destination)
         return *ends, destination_offset, size
 
-    def submit(self) -> None:
+    def submit(self, runs: RunCount | None = None) -> None:
         """See `Recording`."""
-        library = self._library
+        library, before = self._library, 0 if runs is None else runs.number
         encoder = library.checked(library.create_encoder, self._device, library.null)
         try:
             library.checked(self.encode, encoder)
@@ -287,7 +297,11 @@ class NativeRecording:
         finally:
             library.release_encoder(encoder)
         try:
-            library.checked(library.queue_submit, self._queue, 1, self._submitted)
+            library.checked(_counted(partial(library.queue_submit, self._queue, 1, self._submitted), runs))
+        except wgpu.GPUError:  # nothing was submitted
+            if runs is not None:
+                runs.number = before
+            raise
         finally:
             library.release_commands(commands)
 

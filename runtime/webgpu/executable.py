@@ -16,7 +16,7 @@ from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import busiest, named
 from tensorgrad.runtime.program import Collective, Copy, Dispatch, Leaf, Program, Wait, runs, unrolled
 from tensorgrad.runtime.stepwise import Stepwise
-from tensorgrad.runtime.webgpu.device import MOST_STAGING, WebGPUDevice
+from tensorgrad.runtime.webgpu.device import LOCK, MOST_STAGING, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Command, CopyCommand, Recording, Segment
 from tensorgrad.runtime.webgpu.exchanging import Exchanging, UnderWay, Waiting
 from tensorgrad.runtime.webgpu.patient_device import PatientDevice
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
-    """A program on a device, with parameters and state initialized to zero. It is not thread-safe.
+    """A program on a device, with parameters and state initialized to zero.
 
     Args:
         program: The program to run.
@@ -56,7 +56,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         in_turn: bool = False,
         timeout: float | None = None,
     ):
-        super().__init__(program, device, device.target)
+        super().__init__(program, device, device.target, LOCK)
         self._indirect = _indirect_buffers(program)
         self.timeout = timeout
         most = busiest(program)
@@ -70,7 +70,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         self._buffers = self._within("allocating", lambda: self._allocated(share, in_turn))
         self._ring = self._new_ring(PatientDevice(self.device, self.timeout, self._described))
         self._groups: dict[tuple[object, ...], wgpu.GPUBindGroup] = {}
-        self._recordings: dict[int, list[Recording | Exchanging | Waiting]] = {}
+        self._recordings: dict[int, tuple[list[Recording | Exchanging | Waiting], Recording]] = {}
         self._under_way: UnderWay = {}
         self._prepare_inputs()
 
@@ -92,7 +92,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
             ) from error
 
     def _new_ring(self, device: PatientDevice) -> OutputRing[wgpu.GPUBuffer]:
-        return OutputRing(self.program, device)
+        return OutputRing(self.program, device, self.lock)
 
     def _within(self, doing: str, call: Callable[[], Result]) -> Result:
         """Makes a device call with the executable's timeout.
@@ -160,8 +160,11 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
             InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
             DeviceError: The device reported an error.
         """
-        self._new_ranges = self._ranges_without(self._fill(inputs, scalars, constant))
-        return self._ring.handles(self._within("running", self._submit))
+        with self.lock:
+            self._new_ranges = self._ranges_without(self._fill(inputs, scalars, constant))
+            index = self._within("running", self._submit)
+            self._given = {name: inputs[name] for name in constant}
+            return self._ring.handles(index)
 
     def _submit(self) -> int:
         """Submits a step with the filled-in inputs; returns the ring slot of its outputs."""
@@ -169,15 +172,17 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
             index = self._next()
             if index not in self._recordings:
                 self._recordings[index] = self._recorded(index)
+            parts, last = self._recordings[index]
             try:
-                for part in self._recordings[index]:
+                for part in parts:
                     part.submit()
+                last.submit(self.runs)
             finally:
                 self._under_way.clear()  # left over from a step that failed
         return index
 
-    def _recorded(self, index: int) -> list[Recording | Exchanging | Waiting]:
-        """Returns the plan with this ring slot's buffers: submits, with group exchanges in between."""
+    def _recorded(self, index: int) -> tuple[list[Recording | Exchanging | Waiting], Recording]:
+        """Returns the plan with this ring slot's buffers: submits, with group exchanges in between; and the last."""
         buffers = {**self._buffers, **self._ring.buffers(index)}
         parts: list[Recording | Exchanging | Waiting] = []
         submitted: list[Segment] = []
@@ -192,9 +197,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
                 parts.append(Waiting(segment, self._under_way))
             else:
                 parts.append(Exchanging(self.device, segment, buffers, self._under_way))
-        if submitted or not parts:
-            parts.append(self.device.recorded(submitted))
-        return parts
+        return parts, self.device.recorded(submitted)
 
     def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> tuple[list[Segment], int]:
         """Prepares a step without running it.
@@ -238,6 +241,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
 
     def outputs(self, index: int) -> dict[str, OutputHandle]:
         """Returns the outputs of a prepared step that has run."""
+        self.runs.count_with(int)
         return self._ring.handles(index)
 
     def _ranges_without(self, uploaded: Collection[str]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from tensorgrad.runtime.webgpu.reporting import check_usable, give_up
@@ -34,6 +34,7 @@ class Worker:
 
         Raises:
             DeviceError: The call timed out; the device can't be used any more.
+            BaseException: What arrived from outside, such as `KeyboardInterrupt`, once the call has ended if it began.
         """
         if seconds is None or threading.current_thread() is self._thread:
             return call()
@@ -43,8 +44,8 @@ class Worker:
             self._thread = threading.Thread(target=self._work, name="tensorgrad device", daemon=True)
             self._thread.start()
         future: Future[Result] = Future()
-        self._calls.put((future, call))
         try:
+            self._calls.put((future, call))
             return future.result(seconds)
         except TimeoutError as error:
             if future.done():  # a TimeoutError of the call itself
@@ -53,12 +54,17 @@ class Worker:
                 f"{doing}: the device has not answered within timeout={seconds:g} seconds. What it runs can't be "
                 "stopped: this process can't use it any more; start another, with a longer timeout if the work is sound"
             ) from error
+        except BaseException:
+            if not future.cancel():
+                wait([future], seconds)
+            raise
 
     def _work(self) -> None:
         while True:
             future, call = self._calls.get()
-            try:
-                future.set_result(call())
-            except BaseException as error:
-                future.set_exception(error)
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)
             del future, call

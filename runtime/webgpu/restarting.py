@@ -16,9 +16,10 @@ import numpy as np
 import wgpu
 
 from tensorgrad.runtime.backend import OutputHandle, OutputRing, RingSlot, check_inputs
+from tensorgrad.runtime.counting import RunCount, completed
 from tensorgrad.runtime.errors import DeviceLostError, DeviceLostWarning, user_frame
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Collective, Copy, Dispatch, Program, TensorSlot, Wait, runs
-from tensorgrad.runtime.webgpu.device import LOST, WebGPUDevice
+from tensorgrad.runtime.webgpu.device import LOCK, LOST, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Segment
 from tensorgrad.runtime.webgpu.executable import WebGPUExecutable
 from tensorgrad.runtime.webgpu.patient_device import PatientDevice
@@ -53,16 +54,28 @@ class Call(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class Step:
-    """A step that has run. It holds no strong reference to its executable, whose journal it is in."""
+    """A step, recorded before it runs. It holds no strong reference to its executable, whose journal it is in.
+
+    Attributes:
+        number: The executable's count of runs once it has run.
+        outputs: Its outputs, once the caller has them.
+    """
 
     executable: weakref.ref[RestartingExecutable]
     inputs: Mapping[str, np.ndarray]
     scalars: Mapping[str, float]
-    outputs: Sequence[weakref.ref[OutputHandle]]
     changes: bool
     bytes: int
+    number: int
+    outputs: Sequence[weakref.ref[OutputHandle]] = ()
+
+    @property
+    def has_run(self) -> bool:
+        """Whether it has run: the last one may have ended before."""
+        executable = self.executable()
+        return executable is not None and executable.runs.number >= self.number
 
     def pending(self) -> list[OutputHandle]:
         """See `Call`."""
@@ -72,9 +85,13 @@ class Step:
     def again(self) -> Redone:
         """See `Call`."""
         executable, waiting = self.executable(), self.pending()
-        if executable is None or not (self.changes or waiting):
+        if executable is None or not (self.changes or waiting) or not self.has_run:
             return []
-        outputs = WebGPUExecutable.step(executable, self.inputs, self.scalars)
+        count = executable.runs.number
+        try:
+            outputs = WebGPUExecutable.step(executable, self.inputs, self.scalars)
+        finally:
+            executable.runs.number = count
         return [(handle, outputs[handle.name]) for handle in waiting]
 
 
@@ -113,6 +130,7 @@ class Journal:
         most_passing: If there are more of those than this, they are searched for calls without pending outputs.
         bytes: The bytes of host memory that the calls take.
         restarting: Whether a replay is in progress.
+        loss: Why the executables have to be restored, until they are.
     """
 
     every: int
@@ -124,6 +142,7 @@ class Journal:
     most_passing: int = 0
     bytes: int = 0
     restarting: bool = False
+    loss: DeviceLostError | None = None
 
     @property
     def is_due(self) -> bool:
@@ -149,6 +168,17 @@ class Journal:
         self.passing += not call.changes
         self.bytes += call.bytes
 
+    @property
+    def repeated(self) -> int:
+        """The number of steps that a replay repeats."""
+        return sum(isinstance(call, Step) and call.changes and call.has_run for call in self.calls)
+
+    def drop(self, call: Step) -> None:
+        """Removes a step that has not run, if it is recorded."""
+        others = [one for one in self.calls if one is not call]
+        self.steps -= call.changes and len(others) < len(self.calls)
+        self.calls = others
+
     def deliver(self) -> None:
         """Reads every pending output."""
         for call in self.calls:
@@ -172,18 +202,20 @@ class Journal:
         """
         if self.restarting:
             raise loss
-        self.restarting = True
+        self.restarting, self.loss = True, loss
         try:
             name = self._restarted()
+            self.loss = None
         except DeviceLostError as again:
             raise DeviceLostError(
-                f"{again}\nThat was while the {self.steps} steps since the last snapshot were repeated, because {loss}"
+                f"{again}\nThat was while the {self.repeated} steps since the last snapshot were repeated, because "
+                f"{loss}"
             ) from loss
         finally:
             self.restarting = False
         reason, frame = " ".join(str(loss).removesuffix(LOST).split()), user_frame()
         message = (
-            f"the device was lost: {reason}. The program continues on {name}: from its last snapshot {self.steps} "
+            f"the device was lost: {reason}. The program continues on {name}: from its last snapshot {self.repeated} "
             "steps were repeated, and none is lost"
         )
         file, line = ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
@@ -208,7 +240,7 @@ class RestartingRing(OutputRing[wgpu.GPUBuffer]):
     """A ring whose outputs remain available if the device is lost before they are read."""
 
     def __init__(self, program: Program, device: PatientDevice, journal: Journal):
-        super().__init__(program, device)
+        super().__init__(program, device, LOCK)
         self._journal = journal
 
     def _fetch(self, slot: RingSlot[wgpu.GPUBuffer], tensor: TensorSlot) -> np.ndarray:
@@ -256,9 +288,11 @@ class RestartingExecutable(WebGPUExecutable):
         snapshot_every: int = 1,
     ):
         self._share, self._in_turn = share, in_turn
+        self.runs = RunCount()  # loading may already restart the others
         self._journal = Journal(snapshot_every) if share is None else share._journal
         self._changes = _changes_state(program)
         self._prepared: tuple[dict[str, np.ndarray], dict[str, float]] | None = None
+        self._last_step: Step | None = None
         load = super().__init__
         if share is not None:
             self._surviving(lambda: load(program, share.device, share, in_turn, timeout))
@@ -283,10 +317,14 @@ class RestartingExecutable(WebGPUExecutable):
         self._within("waiting for", self.device.wait)
 
     def _surviving(self, call: Callable[[], Result]) -> Result:
-        """Makes a device call, and repeats it if the device was lost."""
+        """Makes a device call, and repeats it if the device was lost: what it has counted by then is not counted."""
+        count = self.runs.number
+        if self._journal.loss is not None:  # an exception from outside has interrupted a restart
+            self._journal.restart(self._journal.loss)
         try:
             return call()
         except DeviceLostError as loss:
+            self.runs.number = count
             self._journal.restart(loss)
         return call()
 
@@ -302,11 +340,13 @@ class RestartingExecutable(WebGPUExecutable):
         Warns:
             DeviceLostWarning: The device was lost, and the program continues on another.
         """
-        given = self._given_to(inputs, constant)
         run = super().step
-        outputs = self._surviving(lambda: run(given, scalars, constant))
-        self._remember(given, scalars, outputs)
-        return outputs
+        with self.lock:
+            given = self._given_to(inputs, constant)
+            step = self._record(given, scalars)
+            outputs = self._surviving(lambda: run(given, scalars, constant))
+            step.outputs = [weakref.ref(handle) for handle in outputs.values()]
+            return outputs
 
     def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> tuple[list[Segment], int]:
         """Prepares a step without running it; see `WebGPUExecutable.prepare`."""
@@ -318,9 +358,10 @@ class RestartingExecutable(WebGPUExecutable):
 
     def outputs(self, index: int) -> dict[str, OutputHandle]:
         """Returns the outputs of a prepared step that has run."""
-        outputs = super().outputs(index)
         assert self._prepared is not None
-        self._remember(*self._prepared, outputs)
+        step = self._record(*self._prepared)
+        outputs = super().outputs(index)
+        step.outputs = [weakref.ref(handle) for handle in outputs.values()]
         return outputs
 
     def _given_to(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> dict[str, np.ndarray]:
@@ -333,22 +374,27 @@ class RestartingExecutable(WebGPUExecutable):
             first.read()
         return given
 
-    def _remember(
-        self, given: Mapping[str, np.ndarray], scalars: Mapping[str, float], outputs: Mapping[str, OutputHandle]
-    ) -> None:
-        handles = [weakref.ref(handle) for handle in outputs.values()]
-        self._journal.add(Step(weakref.ref(self), given, dict(scalars), handles, self._changes, _bytes(given)))
+    def _record(self, given: Mapping[str, np.ndarray], scalars: Mapping[str, float]) -> Step:
+        """Records the step that is about to run, in place of one that has not run since."""
+        last, number = self._last_step, self.runs.number + 1
+        if last is not None and last.number >= number:
+            self._journal.drop(last)
+        step = Step(weakref.ref(self), given, dict(scalars), self._changes, _bytes(given), number)
+        self._last_step = step
+        self._journal.add(step)
+        return step
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
         """Returns the current values; see `ProgramExecutable.read`. A read of all of them is used as a snapshot."""
         chosen = list(self.persistent if names is None else names)
         read = super().read
         is_snapshot = self._share is None and self.persistent.keys() == {*chosen}
-        if is_snapshot:
-            self._journal.deliver()
-        values = self._surviving(lambda: read(chosen))
-        if is_snapshot:
-            self._journal.renew({name: value.copy() for name, value in values.items()})
+        with self.lock:
+            if is_snapshot:
+                self._journal.deliver()
+            values = self._surviving(lambda: read(chosen))
+            if is_snapshot:
+                self._journal.renew({name: value.copy() for name, value in values.items()})
         return values
 
     def write(self, values: Mapping[str, Any]) -> None:
@@ -356,8 +402,13 @@ class RestartingExecutable(WebGPUExecutable):
         arrays = check_inputs(self.persistent, values, what="parameter or state", partial=True)
         given = {name: np.array(value) for name, value in arrays.items()}
         write = super().write
-        self._surviving(lambda: write(given))
-        self._journal.add(Write(weakref.ref(self), given, _bytes(given)))
+
+        def act() -> None:
+            self._surviving(lambda: write(given))
+            self._journal.add(Write(weakref.ref(self), given, _bytes(given)))
+
+        with self.lock:
+            completed(act)
 
 
 def _bytes(arrays: Mapping[str, np.ndarray]) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorgrad.runtime.cpu.pool import Pool
+from tensorgrad.runtime.cpu.pool import Pool, Turn
 from tensorgrad.runtime.cpu.threads import THREADS_VARIABLE, bar_from, current_core
 
 LINUX = sys.platform == "linux"
@@ -42,8 +42,9 @@ def _wait_until(states: set[str], thread: threading.Thread) -> str:
 
 
 def _step(pool: Pool, scratch_bytes: int = 0) -> None:
-    assert pool.acquire(scratch_bytes)
-    pool.release()
+    turn = Turn(pool)
+    assert turn.begin(scratch_bytes)
+    turn.end()
 
 
 def test_threads_sleep_when_there_is_no_step(pool: Pool) -> None:
@@ -54,9 +55,10 @@ def test_threads_sleep_when_there_is_no_step(pool: Pool) -> None:
     assert len(workers) == 2
     for _ in range(3 if LINUX else 0):
         assert [_wait_until({"S"}, worker) for worker in workers] == ["S", "S"]
-        assert pool.acquire(0)
+        turn = Turn(pool)
+        assert turn.begin(0)
         assert {_wait_until({"R"}, worker) for worker in workers} == {"R"}
-        pool.release()
+        turn.end()
 
 
 def test_larger_scratch_memory_takes_new_threads(pool: Pool) -> None:
@@ -75,9 +77,18 @@ def test_larger_scratch_memory_takes_new_threads(pool: Pool) -> None:
 
 def test_a_pool_in_use_gives_nothing(pool: Pool) -> None:
     """A concurrent step runs on its caller's thread."""
-    assert pool.acquire(0)
-    assert pool.acquire(0) == 0
-    pool.release()
+    turn, other = Turn(pool), Turn(pool)
+    assert turn.begin(0)
+    assert other.begin(0) == 0
+    other.end()
+    assert other.begin(0) == 0
+    turn.end()
+    _step(pool)
+
+
+def test_a_pool_whose_user_is_garbage_is_free(pool: Pool) -> None:
+    """An exception may come between any two bytecodes, so a step that it ends may not get to release the pool."""
+    assert Turn(pool).begin(0)
     _step(pool)
 
 

@@ -1,0 +1,248 @@
+"""A step is whole or has not been, wherever an exception from outside ends it, and whichever thread runs it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+from models import MLP, batch, compiled
+
+import tensorgrad as tg
+from tensorgrad.errors import DivergenceError
+from tensorgrad.runtime.counting import RunCount, completed
+
+DEVICES = ["numpy", "cpu", "wgpu"]
+STEPS = 3
+POINTS, NEAR = 15, 25
+"""At how many bytecodes an exception is raised: all over a step, and on each side of the one that changes the state."""
+
+
+class Interrupt(BaseException):
+    """What a signal handler might raise."""
+
+
+def noisy(model: Any, x: Any, y: Any, key: Any) -> Any:
+    return tg.mse(model(x) + 0.1 * tg.random.normal(key, y.shape), y)
+
+
+def training(device: str, **options: Any) -> Any:
+    rate = tg.optim.schedules.cosine(1e-2, 6, warmup=2)
+    return compiled(loss=noisy, optimizer=tg.optim.adam(rate), device=device, **options)
+
+
+def bits(values: dict[str, np.ndarray]) -> dict[str, bytes]:
+    return {name: value.tobytes() for name, value in values.items()}
+
+
+@contextlib.contextmanager
+def interrupted(at: int, look: Callable[[], object] = lambda: None) -> Iterator[list[int]]:
+    """Raises `Interrupt` at one of the package's bytecodes that run in the block.
+
+    Yields a list with how many have run, and how many had when what `look` returns first changed.
+    """
+    count, first = [0, 0], look()
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if f"{os.sep}tensorgrad{os.sep}" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            count[0] += 1
+            if not count[1] and look() != first:
+                count[1] = count[0]
+            if count[0] == at:
+                raise Interrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield count
+    finally:
+        sys.settrace(before)
+
+
+def points(count: list[int]) -> list[int]:
+    """Returns at which bytecodes to raise an exception."""
+    total, changed = count
+    return sorted({*range(1, total, max(1, total // POINTS)), *range(max(1, changed - NEAR), changed + NEAR)})
+
+
+def released(made: Any) -> None:
+    """Releases the lock of a training: tracing raises at places where Python doesn't, such as the end of `with`."""
+    with contextlib.suppress(RuntimeError):
+        while True:
+            made._lock.release()
+
+
+def check_interrupted(made: Any, calls: int = 1) -> None:
+    """Interrupts a step, after `calls` - 1 others, everywhere, and compares the state with that of whole steps."""
+    start, reference = made.state_dict(), []
+    losses = []
+    for number in range(calls + 1):
+        reference.append(bits(made.state_dict()))
+        losses.append(np.asarray(made.step(**batch(number))).tobytes())
+    reference.append(bits(made.state_dict()))
+    made.load_state_dict(start)
+    for number in range(calls - 1):
+        made.step(**batch(number))
+    before = made.state_dict()
+    with interrupted(0, lambda: [one.number for one in made._counts]) as count:
+        made.step(**batch(calls - 1))
+    seen = set()
+    for at in points(count):
+        made.load_state_dict(before)
+        with contextlib.suppress(Interrupt), interrupted(at):
+            made.step(**batch(calls - 1))
+        released(made)
+        done = made.step_count * made.accumulate + made.accumulated
+        seen.add(done)
+        assert bits(made.state_dict()) == reference[done], at
+        for number in range(done, calls + 1):
+            assert np.asarray(made.step(**batch(number))).tobytes() == losses[number], at
+        assert bits(made.state_dict()) == reference[calls + 1], at
+    assert seen == {calls - 1, calls}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_step_is_whole_or_has_not_been(device: str) -> None:
+    """Parameters, the optimizer's state, the key and the schedule agree, and the next steps give the same bits."""
+    check_interrupted(training(device))
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_so_is_a_micro_batch(calls: int) -> None:
+    check_interrupted(training("cpu", accumulate=2), calls)
+
+
+def test_so_is_a_step_that_can_be_repeated_on_another_device() -> None:
+    check_interrupted(training("wgpu", on_device_lost="restart", snapshot_every=2))
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+def test_so_is_a_step_that_is_rolled_back(device: str) -> None:
+    """An exception while a divergent step is taken back leaves the state before or after it, not a mixture."""
+    made = compiled(device=device, check_numerics=True)
+    made.step(**batch())
+    before = made.state_dict()
+    bad = {**batch(), "y": np.full((4, 2), 1e30, np.float32)}
+    with interrupted(0, lambda: made._origin) as count, pytest.raises(DivergenceError):
+        made.step(**bad)
+    states = {False: bits(before)}
+    for at in points(count):
+        made.load_state_dict(before)
+        with contextlib.suppress(Interrupt, DivergenceError), interrupted(at):
+            made.step(**bad)
+        released(made)
+        is_done = made.step_count > 1
+        assert bits(made.state_dict()) == states.setdefault(is_done, bits(made.state_dict())), at
+
+
+def test_a_state_is_loaded_wholly_or_not_at_all() -> None:
+    made = training("cpu")
+    before = made.state_dict()
+    made.step(**batch())
+    after = made.state_dict()
+    with interrupted(0, lambda: made._origin) as count:
+        made.load_state_dict(before)
+    for at in points(count):
+        made.load_state_dict(after)
+        with contextlib.suppress(Interrupt), interrupted(at):
+            made.load_state_dict(before)
+        released(made)
+        assert bits(made.state_dict()) in (bits(before), bits(after)), at
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_steps_of_several_threads_run_one_after_the_other(device: str) -> None:
+    """No update is lost: with the same batch in every step, it is as if one thread had run all."""
+    made = training(device)
+    for _ in range(2 * STEPS):
+        made.step(**batch())
+    expected = bits(made.state_dict())
+    made.reset()
+    sizes = [STEPS, STEPS]
+    threads = [threading.Thread(target=lambda size=size: [made.step(**batch()) for _ in range(size)]) for size in sizes]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert made.step_count == 2 * STEPS
+    assert bits(made.state_dict()) == expected
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+def test_a_constant_argument_is_written_again_after_an_exception(device: str) -> None:
+    """A call that ends early may have overwritten an argument that was there."""
+    double, (one, other) = tg.jit(lambda x, y: x * 2 + y, device=device), (tg.array([1.0, 2.0]), tg.array([3.0, 4.0]))
+    double(one, one)
+    with interrupted(0) as count:
+        double(other, other)
+    for at in range(1, count[0], 13):
+        double(one, one)
+        with contextlib.suppress(Interrupt), interrupted(at):
+            double(other, other)
+        found = np.asarray(double(one, one))
+        assert found.tolist() == [3.0, 6.0], at
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_a_loaded_training_counts_as_one_with_the_step(device: str, tmp_path: Any) -> None:
+    made = training(device)
+    made.save(tmp_path / "step.tgp")
+    loaded: Any = tg.load(tmp_path / "step.tgp", device=device)
+    with interrupted(0, lambda: loaded.step_count) as count:
+        loaded.step(**batch(0))
+    states = {1: bits(loaded._executable.read())}
+    for at in points(count):
+        loaded = tg.load(tmp_path / "step.tgp", device=device) if loaded.step_count else loaded
+        with contextlib.suppress(Interrupt), interrupted(at):
+            loaded.step(**batch(0))
+        released(loaded)
+        found = bits(loaded._executable.read())
+        assert found == states.setdefault(loaded.step_count, found), at
+    assert states.keys() == {0, 1}
+
+
+def test_a_change_that_fails_is_not_counted() -> None:
+    runs, changed = RunCount(), []
+    runs.count_with(lambda: changed.append(1))
+    with pytest.raises(ZeroDivisionError):
+        runs.count_with(lambda: 1 // 0)
+    assert (runs.number, changed) == (1, [1])
+
+
+def test_what_has_to_be_completed_is() -> None:
+    attempts = []
+
+    def act() -> None:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise Interrupt
+
+    with pytest.raises(Interrupt):
+        completed(act)
+    assert len(attempts) == 2
+
+
+def test_an_exception_between_reads_keeps_the_loss() -> None:
+    """A result whose read was interrupted can still be read."""
+    made = compiled(device="cpu", model=MLP(3, 5, 2))
+    expected = float(made.step(**batch()))
+    made.reset()
+    loss = made.step(**batch())
+    with contextlib.suppress(Interrupt), interrupted(20):
+        float(loss)
+    assert float(loss) == expected
