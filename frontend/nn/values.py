@@ -19,8 +19,8 @@ from tensorgrad.nn.module import (
 )
 from tensorgrad.nn.parameters import is_float_array, is_float_number, parameter_of
 from tensorgrad.nn.unchanged import check_bound
-from tensorgrad.nn.weights import is_leaf
 from tensorgrad.nn.watch import Watch
+from tensorgrad.nn.weights import is_leaf
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
