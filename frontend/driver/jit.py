@@ -124,7 +124,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         self, bound: inspect.BoundArguments, leaves: Sequence[Any], rebuild: trees.Rebuild, known: Key
     ) -> Any:
         """Returns the function's result for leaves some of which require gradients, with the graph behind it."""
-        tensors = [leaf if type(leaf) is Array else as_tensor(leaf) for leaf in leaves]
+        tensors = [leaf if isinstance(leaf, Array) else as_tensor(leaf) for leaf in leaves]
         key = (*known, tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         found = self._differentiated.get(key)
         if found is not None:
@@ -200,12 +200,12 @@ class Jitted(Specializations[Key], Generic[Result]):
 
 
 def _requires_gradient(leaf: Any) -> bool:
-    return type(leaf) is Array and leaf.live is not None and leaf.requires_grad
+    return isinstance(leaf, Array) and leaf.live is not None and leaf.requires_grad
 
 
 def _host_array(leaf: Any) -> np.ndarray | None:
     """Returns the array of a tensor on the host, which never changes, or `None` for anything else."""
-    return leaf.host_array if type(leaf) is Array else None
+    return leaf.host_array if isinstance(leaf, Array) else None
 
 
 def _names(given: Mapping[str, Any]) -> list[str]:
