@@ -85,14 +85,14 @@ def alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return left, right
 
 
-def counted(shares: Any, x: Tensor) -> Tensor:
-    """Returns `x`, but 0 where it is infinite and its share is 0: such a term of a loss contributes nothing."""
+def without_dropped(shares: Any, x: Tensor) -> Tensor:
+    """Returns `x`, but 0 where it is infinite and its share is 0, so that its term of a loss contributes nothing."""
     return where(logical_and(equal(shares, 0), isinf(x)), 0, x)
 
 
 def weighed(shares: Any, x: Tensor) -> Tensor:
     """`shares * x`, and 0 where a share is 0, even if `x` is infinite."""
-    return multiply(shares, counted(shares, x))
+    return multiply(shares, without_dropped(shares, x))
 
 
 # Classes
@@ -453,7 +453,7 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", *, log_target: bool
         raise ShapeError(f"{user_line()}: kl_div: batchmean needs a first axis")
     if log_target:
         share = exp(right)
-        losses = multiply(share, subtract(counted(share, right), counted(share, left)))
+        losses = multiply(share, subtract(without_dropped(share, right), without_dropped(share, left)))
     else:
         losses = subtract(xlogy(right, right), weighed(right, left))
     if reduction == "batchmean":

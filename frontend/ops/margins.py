@@ -167,7 +167,7 @@ def multilabel_soft_margin(logits: Any, target: Any, reduction: str = "mean", *,
         raise ShapeError(f"{user_line()}: {what}: logits need an axis of classes")
 
     def losses() -> Tensor:
-        found = logistic_losses(left, right, subtract(1.0, right))
-        return mean(found if weight is None else weighed(weight, found), -1)
+        each = logistic_losses(left, right, subtract(1.0, right))
+        return mean(each if weight is None else weighed(weight, each), -1)
 
     return reduced_by(what, losses, reduction)

@@ -294,7 +294,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     powers = exp(tensor - choose(top == -math.inf, 0.0, top))
     total = sum(powers, axis, keepdims=True)
     nothing = total == 0.0
-    return choose(nothing, math.nan, powers / choose(nothing, 1.0, total))
+    return powers / choose(nothing, 1.0, total) + choose(nothing, math.nan, 0.0)
 
 
 @recorded_whole
@@ -316,8 +316,8 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     tensor = as_tensor(x)
     if where is not None:
         shifted, _, total = _masked_powers(tensor, axis, where)
-        found = shifted - log(total)
-        return found if where is True else choose(_mask(where, tensor), found, -math.inf)
+        likelihoods = shifted - log(total)
+        return likelihoods if where is True else choose(_mask(where, tensor), likelihoods, -math.inf)
     shifted = tensor - _finite_top(tensor, axis)
     return shifted - _logarithm(sum(exp(shifted), axis, keepdims=True))
 

@@ -276,10 +276,11 @@ class _Softmax:
 
 def _softmax(value: SSAValue) -> _Softmax | None:
     """Matches a softmax along the last axis: as `tensorgrad.softmax` composes it, or without care for empty rows."""
-    choice = _is(value, arithmetic.SelectOp)
-    empty: SSAValue | None = None
-    if choice is not None and (number := splat_value(choice.operands[1])) is not None and math.isnan(number):
-        empty, value = _row(choice.operands[0]), choice.operands[2]
+    undefined: SSAValue | None = None
+    if (added := _is(value, arithmetic.AddOp)) is not None:
+        value, undefined = added.operands[0], _undefined(added.operands[1])
+        if undefined is None:
+            return None
     division = _is(value, arithmetic.DivOp)
     total = None if division is None else _row(division.operands[1])
     if division is None or total is None:
@@ -287,19 +288,27 @@ def _softmax(value: SSAValue) -> _Softmax | None:
     powers, guard = division.operands[0], _is(total, arithmetic.SelectOp)
     if guard is not None:
         test, one, total = guard.operands
-        if splat_value(one) != 1 or _equals(test, 0) is not total or empty not in (None, test):
+        if splat_value(one) != 1 or _equals(test, 0) is not total or undefined not in (None, test):
             return None
-    elif choice is not None:
+    elif undefined is not None:
         return None
     if not _reduced(total, reduce.SumOp, powers):
         return None
     exponential = _is(powers, functions.ExpOp)
     if exponential is None:
-        return _masked_softmax(powers) if guard is not None and choice is None else None
+        return _masked_softmax(powers) if guard is not None and undefined is None else None
     shifted = _is(exponential.operands[0], arithmetic.SubOp)
     if shifted is None or not _is_top(_row(shifted.operands[1]), shifted.operands[0]):
         return None
-    return _Softmax(shifted.operands[0], zeros=guard is not None and choice is None)
+    return _Softmax(shifted.operands[0], zeros=guard is not None and undefined is None)
+
+
+def _undefined(value: SSAValue) -> SSAValue | None:
+    """Returns the condition on which each row of a value is NaN rather than 0, or `None` for other values."""
+    row = _row(value)
+    chosen = None if row is None else _chosen(row, 0.0)
+    number = None if chosen is None else splat_value(chosen[1])
+    return chosen[0] if chosen is not None and number is not None and math.isnan(number) else None
 
 
 def _masked_softmax(powers: SSAValue) -> _Softmax | None:
