@@ -256,7 +256,7 @@ def test_derivatives_at_ties(name: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
-def test_second_derivatives_at_ties_on_devices(device: str) -> None:
+def test_second_derivatives_at_ties_on_devices(device: Any) -> None:
     """In one program, in f32."""
     points = {name: np.float32(at) for name, (_, at, _) in TIES.items()}
     second = {name: _nested(function, 2) for name, (function, _, _) in TIES.items()}

@@ -53,7 +53,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize(("device", "dtype"), PLACES, ids=lambda part: getattr(part, "__name__", part))
-def test_functions_of_two(device: str, dtype: Any) -> None:
+def test_functions_of_two(device: Any, dtype: Any) -> None:
     x, y = table(dtype)
     run = tg.jit(lambda x, y: {name: ours(x, y) for name, (ours, _) in FUNCTIONS.items()}, device=device)
     found = run(Array(x), Array(y))
@@ -64,7 +64,7 @@ def test_functions_of_two(device: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize(("device", "dtype"), PLACES, ids=lambda part: getattr(part, "__name__", part))
-def test_quotients_are_numpys(device: str, dtype: Any) -> None:
+def test_quotients_are_numpys(device: Any, dtype: Any) -> None:
     """Exactly: of pairs of any size, of which one in a hundred loses digits that f16 lacks."""
     rng = np.random.default_rng(3)
     x, y = (np.asarray(rng.normal(size=3000) * 2.0 ** rng.integers(-12, 13, 3000), dtype) for _ in range(2))
@@ -85,7 +85,7 @@ def test_constant_powers_are_those_of_c_at_every_level(count: int) -> None:
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
-def test_constant_powers(device: str) -> None:
+def test_constant_powers(device: Any) -> None:
     x = np.array(SPECIAL, np.float32)
     found = tg.jit(lambda x: [x**exponent for exponent in EXPONENTS], device=device)(x)
     for exponent, power in zip(EXPONENTS, found, strict=True):
