@@ -83,6 +83,10 @@ class UnusedParameterWarning(UserWarning):
     """A loss doesn't depend on a parameter that it is to train, which only weight decay, if any, changes."""
 
 
+class BroadcastWarning(UserWarning):
+    """An op of a loss or a jitted function on all pairs of elements of `(n, 1)` and `(n,)`, most likely a mistake."""
+
+
 class FrozenWarning(UserWarning):
     """A model was frozen or unfrozen after compilation, which does not affect the compiled program."""
 
@@ -98,6 +102,7 @@ class EmptyAxisWarning(UserWarning, RuntimeWarning):
 __all__ = [
     "ArgumentError",
     "AxisError",
+    "BroadcastWarning",
     "CompilerError",
     "DTypeError",
     "DeviceError",

@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.accumulation import compiled_accumulation
+from tensorgrad.driver.broadcast_check import warn_of_pairs
 from tensorgrad.driver.device import DeviceName, find_device
 from tensorgrad.driver.device_loss import SNAPSHOT_EVERY, OnDeviceLost
 from tensorgrad.driver.distribution import checked_distribution
@@ -26,8 +27,9 @@ from tensorgrad.driver.training import Training
 from tensorgrad.driver.training_state import Source
 from tensorgrad.errors import OptionError, UnusedParameterWarning
 from tensorgrad.nn.module import Module, declarations
-from tensorgrad.nn.parameters import Buffer, Parameter, drawing, drawn
+from tensorgrad.nn.parameters import Parameter, drawing, drawn
 from tensorgrad.nn.values import declared_model
+from tensorgrad.nn.weights import Leaf, Weight
 from tensorgrad.ops import random
 from tensorgrad.optim import Optimizer
 from tensorgrad.optim.parts import Losses, Parts, losses_of, parts_of
@@ -93,8 +95,9 @@ def compile(
             `repr`; "wgpu" for any adapter; "cpu" for native code; "numpy" for the reference.
         seed: Seeds the initialization and the key of each step.
         checks: Whether to check the inputs of every call, and raise an `InputError` before anything runs: for NaN and
-            infinities, and for indices out of range, such as a label that is not a class, if an index is an input or
-            derived from inputs by casts, comparisons, arithmetic, slices and the like.
+            infinities, and for indices out of range, such as a token without an embedding, if an index is an input or
+            derived from inputs by casts, comparisons, arithmetic, slices and the like. Inputs that are the labels of a
+            loss are always checked.
         check_numerics: Whether to check the loss, the parameters and the optimizer's state after every step. A step
             that produces a NaN or an infinity is rolled back, and a `DivergenceError` names the line that produced it,
             in `tg.fit` too, regardless of its `on_nan`; see `Training.blame`. Each step then reads all of the state
@@ -201,7 +204,7 @@ class _Traced:
     """
 
     source: Source
-    parameters: Mapping[str, Parameter]
+    parameters: Mapping[str, Parameter | Weight]
     parts: Parts
     function: FuncOp
     key: Tensor
@@ -231,6 +234,7 @@ def _traced(
         traced = trace_model(declared, loss, specs, checked_loss, "kept", untrained)
     losses = losses_of(traced.results.loss, parts, function_name(loss))
     _warn_of_unused(traced.function, losses, function_name(loss))
+    warn_of_pairs(traced.function, function_name(loss), stacklevel=4)
     source = Source(
         declared,
         loss,
@@ -272,7 +276,7 @@ def _built(traced: _Traced, options: StepOptions, phases: Phases) -> Training[An
 
 def _initialize(
     executable: Executable,
-    declared: Mapping[str, Parameter | Buffer],
+    declared: Mapping[str, Leaf],
     key: random.Key,
     agree: Callable[[Mapping[str, np.ndarray]], None] | None,
 ) -> None:

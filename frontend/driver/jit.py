@@ -13,6 +13,7 @@ import numpy as np
 
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES
+from tensorgrad.driver.broadcast_check import warn_of_pairs
 from tensorgrad.driver.compiled import MOST_SPECIALIZATIONS, Specialization, Specializations
 from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.device_loss import OnDeviceLost, check_may_be_lost, snapshots
@@ -185,6 +186,7 @@ class Jitted(Specializations[Key], Generic[Result]):
             order, rebuild = trees.flatten(positions)
             outputs = unique([Slot(path or "output", "output") for path in trees.paths(positions)])
             made.properties["res_attrs"] = slots_attribute(outputs)
+        warn_of_pairs(made, self._name, stacklevel=4)
         module = checked_module(made)
         compilation = Compilation(
             self._name,

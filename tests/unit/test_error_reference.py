@@ -281,6 +281,10 @@ MISTAKES: dict[type[BaseException], Mistake] = {
         lambda: compiled(model=Spare()),
         MODELS + r"squared_error\(\) does not depend on the parameter 'spare\.weight', which is to be trained",
     ),
+    errors.BroadcastWarning: Mistake(
+        lambda: tg.jit(lambda x, y: x @ np.ones((3, 1), np.float32) - y, device="numpy")(np.ones((4, 3)), np.ones(4)),
+        HERE + r"sub in .*\(\) broadcasts the shapes \(4, 1\) and \(4,\) to \(4, 4\), all pairs of their elements: .*",
+    ),
     errors.EmptyAxisWarning: Mistake(
         lambda: tg.var(tg.ones((1, 2)), 0, correction=1),
         HERE + r"var: axes \[0\] of \(1, 2\) are too short for correction 1; the result is not finite",
