@@ -332,6 +332,8 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
         compiled = self._compiled_for(self._specs(arrays))
         if self._checks:
             check_values(arrays, compiled.ranges)
+        elif compiled.ranges is not None:
+            compiled.ranges.check_labels(arrays)
         return compiled.run(arrays)
 
     def evaluate(self, batches: Iterable[Mapping[str, Any]], *, weight: str | None = None) -> Any:

@@ -183,6 +183,8 @@ class Training(ReplayedTraining[Result]):
         if self._checks:  # on the whole batch, since the loss may index by it
             whole = own if distribution is None else distribution.whole(inputs)
             together(self.group, lambda: check_values(whole, ranges), what)
+        else:
+            ranges.check_labels(own)
         return own
 
     @contextmanager

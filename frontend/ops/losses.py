@@ -100,7 +100,7 @@ def weighed(shares: Any, x: Tensor) -> Tensor:
 
 def picked(what: str, scores: Tensor, labels: Tensor) -> Tensor:
     """Returns the score of each label; NaN if the label is not a class."""
-    check_range(labels, 0, scores.shape[-1] - 1, f"{what}: labels")
+    check_range(labels, 0, scores.shape[-1] - 1, f"{what}: labels", is_label=True)
     places = expand_dims(as_indices(labels, what), -1)
     # The op itself, not take_along_axis: a negative label is invalid rather than counted from the end.
     axis = integer(scores.ndim - 1)
@@ -187,8 +187,9 @@ def cross_entropy(
 
     Args:
         logits: Unnormalized log-probabilities, `[..., classes]`.
-        labels: Integers of shape `[...]`; one outside `[0, classes)` is an error if its value is known, and else gives
-            NaN, for this label only. Or floats of shape `[..., classes]`: the probability of each class.
+        labels: Integers of shape `[...]`; one outside `[0, classes)` is an error if its value is known or if the
+            labels are an input of a compiled training, and else gives NaN, for this label only. Or floats of shape
+            `[..., classes]`: the probability of each class.
         reduction: "mean", "sum", or "none" for a loss of each label. The mean of integer labels is over the weights
             of those that are not ignored: NaN if there are none. That of probabilities is over their number.
         weight: The weight of each class, `[classes]`; 1 by default.

@@ -385,7 +385,7 @@ def counts_below(x: Tensor) -> int | None:
     return found.shape[int_value(found.properties, "axis")] if isinstance(found, leaves.IotaOp) else None
 
 
-def check_range(indices: Tensor, low: int, high: int, what: str) -> None:
+def check_range(indices: Tensor, low: int, high: int, what: str, is_label: bool = False) -> None:
     """Checks indices: immediately if they are known, else by `note_range`.
 
     Raises:
@@ -393,7 +393,7 @@ def check_range(indices: Tensor, low: int, high: int, what: str) -> None:
     """
     count = counts_below(indices)
     if count is None and not isinstance(indices, Array):
-        note_range(indices, low, high, what)
+        note_range(indices, low, high, what, is_label)
         return
     values = np.asarray(indices) if count is None else np.arange(count)
     outside = (values < low) | (values > high)
@@ -402,11 +402,14 @@ def check_range(indices: Tensor, low: int, high: int, what: str) -> None:
         raise ShapeError(f"{user_line()}: {what}: index {index} is out of range, {allowed(low, high)}")
 
 
-def note_range(indices: Tensor, low: int, high: int, what: str) -> None:
-    """Records the valid range of traced indices: constants are checked when the trace ends, inputs by `checks=True`."""
+def note_range(indices: Tensor, low: int, high: int, what: str, is_label: bool = False) -> None:
+    """Records the valid range of traced indices.
+
+    Constants are checked when the trace ends, inputs by `checks=True`; those that are the labels of a loss, always.
+    """
     trace = current_trace()
     if isinstance(indices, Traced) and trace is not None:
-        trace.notes.append(Note(indices.value, low, high, what, user_line()))
+        trace.notes.append(Note(indices.value, low, high, what, user_line(), is_label))
 
 
 def take_rows(x: Tensor, indices: Tensor, axis: int) -> Tensor:

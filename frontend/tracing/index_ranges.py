@@ -56,6 +56,7 @@ class Note:
         high: The maximum.
         what: What it indexes, for error messages.
         line: The user's line.
+        is_label: Whether it is a class of a loss: those are checked in every call, if they are an input.
     """
 
     value: SSAValue
@@ -63,6 +64,7 @@ class Note:
     high: int
     what: str
     line: str
+    is_label: bool = False
 
     def complaint(self, found: NumpyArray) -> str | None:
         """Returns an error message about the index's values, or None if they are valid."""
@@ -99,6 +101,7 @@ class IndexRanges:
         kinds = {slot.name: type_of(argument) for argument, slot in inputs.items()}
         self._specs = {name: (kind.get_shape(), numpy_dtype(kind)) for name, kind in kinds.items()}
         self._parts: list[tuple[Note, tuple[str, ...], Callable[..., NumpyArray]]] = []
+        self._labels: list[tuple[Note, str]] = []
         self.is_complete = True
         for note in notes:
             ops = _origin(note.value, block, inputs)
@@ -108,6 +111,8 @@ class IndexRanges:
             used, index = _copied(note.value, ops, inputs)
             if used:
                 self._parts.append((note, used, index))
+                if note.is_label and all(isinstance(op, shape.ReshapeOp | shape.TransposeOp) for op in ops):
+                    self._labels.append((note, used[0]))
             elif (complaint := note.complaint(index())) is not None:
                 raise ShapeError(f"{note.line}: {complaint}")
 
@@ -134,6 +139,20 @@ class IndexRanges:
         for note, used, complaint in self._complaints(inputs):
             listed = " and ".join(repr(name) for name in used)
             raise InputError(f"{user_line()}: input {listed}, at {note.line}: {complaint}")
+
+    def check_labels(self, inputs: Mapping[str, Any]) -> None:
+        """Checks labels that are inputs of a call as they are: NumPy arrays, which takes microseconds.
+
+        Raises:
+            InputError: A label is out of range; names the input and the line of the loss.
+        """
+        for note, name in self._labels:
+            array = inputs.get(name)
+            if type(array) is not np.ndarray or array.dtype.kind not in "iu" or array.shape != self._specs[name][0]:
+                continue  # left to the program's own check, or to that of all values
+            complaint = note.complaint(array)
+            if complaint is not None:
+                raise InputError(f"{user_line()}: input {name!r}, at {note.line}: {complaint}")
 
     def check_known(self, inputs: Mapping[str, Any]) -> None:
         """Checks the inputs of a function that runs immediately.

@@ -87,7 +87,22 @@ def test_attached_functions_check_at_every_shape() -> None:
 
 
 def test_without_checks_they_read_nan() -> None:
-    assert np.isnan(float(compiled(LOSSES["plain"]).step(**tokens(y=5))))
+    assert np.isnan(float(compiled(LOSSES["plain"]).step(**tokens(x=7))))
+    assert np.isnan(float(compiled(LOSSES["shifted"]).step(**tokens(y=5))))
+
+
+@pytest.mark.parametrize("name", ["plain", "nll"])
+def test_labels_are_checked_in_every_call(name: str) -> None:
+    training = compiled(LOSSES[name])
+    before = training.parameters()
+    evaluation = training.attach(LOSSES[name], inputs={"x": tg.spec((2, 3), "i32"), "y": tg.spec((2, 3), "i32")})
+    for bad in (5, -1):
+        for call in (training.step, training.gradients, evaluation):
+            with pytest.raises(InputError, match=rf"input 'y', at .*: labels: index {bad} .* it must be in 0 to 4"):
+                call(**tokens(y=bad))
+    assert all(np.array_equal(value, before[path]) for path, value in training.parameters().items())
+    assert np.isfinite(float(training.step(**tokens())))
+    assert np.isfinite(float(compiled(LOSSES["ignored"]).step(**tokens(y=-100))))
 
 
 def test_computed_indices_are_not_followed() -> None:
