@@ -18,6 +18,7 @@ from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.scatter import scatter_reduce
 from tensorgrad.ops.shape import arange, full, reshape, take_rows
 from tensorgrad.ops.sort import argsort
+from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.location import user_line, user_location
@@ -40,6 +41,7 @@ class Changes:
             raise unknown_attribute("Changes", "x.at, which takes a key, x.at[key],", name, self)
 
 
+@public
 class Change:
     """The elements of a tensor at a key, as in `x[key]`."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.errors import DTypeError, IndexingError, ShapeError, UnknownNameError
+from tensorgrad.errors import ArgumentError, DTypeError, IndexingError, ShapeError, UnknownNameError
 from tensorgrad.testing import check_grads
 
 untyped: Any = tg
@@ -84,6 +84,8 @@ def test_mistakes() -> None:
             getattr(change, name)(2)
     with pytest.raises(UnknownNameError, match=r"x\.at, which takes a key, x\.at\[key\], has no attribute 'set'"):
         untyped.zeros(3).at.set(2)
+    with pytest.raises(ArgumentError, match=r"set\(\) has no argument 'mode'; it takes \(values\)"):
+        change.set(1.0, mode="drop")
     with pytest.raises(ShapeError, match="do not broadcast"):
         change.max(np.ones(3))
     with pytest.raises(IndexingError):
