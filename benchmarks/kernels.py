@@ -1,10 +1,11 @@
-"""Times single kernels: matrix products, row reductions, elementwise streams and an embedding, with their throughput.
+"""Times single kernels: matrix products, convolutions, row reductions, streams and an embedding, with their throughput.
 
 All operands except integers stay on the device. Each run reads one element of the result, to wait for its completion.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -106,6 +107,31 @@ def _gradient(function: Callable[..., Any]) -> Callable[..., Any]:
     return gradient
 
 
+def _convolution(
+    images: tuple[int, ...], weights: tuple[int, ...], stride: int, padding: int, transposed: bool = False
+) -> Kernel:
+    """Returns a convolution, or a transposed one: the gradient of a convolution with respect to its images."""
+    batch, _, height, width = images
+    positions = batch * height * width // (1 if transposed else stride * stride)
+    name = "conv_transpose2d" if transposed else "conv2d"
+
+    def ours(x: Any, w: Any) -> Any:
+        function = tg.conv_transpose if transposed else tg.conv
+        return function(x, w, stride=stride, padding=padding)
+
+    def torch(x: Any, w: Any) -> Any:
+        from torch.nn import functional
+
+        return getattr(functional, name)(x, w, stride=stride, padding=padding)
+
+    def tinygrad(x: Any, w: Any) -> Any:
+        return getattr(x, name)(w, stride=stride, padding=padding)
+
+    outputs = batch * height * width * stride * stride * weights[1] if transposed else positions * weights[0]
+    size = 4 * (math.prod(images) + math.prod(weights) + outputs)
+    return Kernel(lambda: _normal(x=images, w=weights), ours, torch, tinygrad, 2 * positions * math.prod(weights), size)
+
+
 def _torch(name: str, *args: Any) -> Callable[..., Any]:
     def call(x: Any) -> Any:
         from torch.nn import functional
@@ -146,6 +172,13 @@ KERNELS: dict[str, Kernel] = {
     "matmul 509x517x523": _product(509, 517, 523),
     "matmul 1000x1000x70": _product(1000, 1000, 70),
     "masked matmul 2048x16x1024": _masked_product(2048, 16, 1024),
+    "convolution 3x3": _convolution((32, 64, 16, 16), (64, 64, 3, 3), 1, 1),
+    "convolution 4x4 by 2": _convolution((32, 64, 16, 16), (64, 64, 4, 4), 2, 1),
+    "convolution 4x4 by 2 transposed": _convolution((32, 64, 8, 8), (64, 64, 4, 4), 2, 1, transposed=True),
+    "convolution 2x2 by 2 transposed": _convolution((32, 64, 8, 8), (64, 64, 2, 2), 2, 0, transposed=True),
+    "convolution to 3 channels, 4x4 by 2 transposed": _convolution(
+        (32, 64, 16, 16), (64, 3, 4, 4), 2, 1, transposed=True
+    ),
     "softmax": Kernel(
         lambda: _normal(x=(ROWS, COLUMNS)),
         lambda x: tg.softmax(x),

@@ -61,6 +61,17 @@ def test_an_epilogue_runs_behind_the_convolution(device: WebGPUDevice, target: T
 
 
 @on_targets
+def test_an_epilogue_runs_in_the_phases(device: WebGPUDevice, target: Target) -> None:
+    def function(x: Any, w: Any, b: Any, y: Any) -> Any:
+        return tg.relu(tg.conv_transpose(x, w, b, stride=2, padding=1)) * y
+
+    inputs = [floats(2, 5, 6, 10), floats(5, 12, 4, 4), floats(12), floats(2, 12, 12, 20)]
+    archetypes, (result,), (expected,) = on_device(device, function, inputs, target)
+    assert archetypes == {"contraction": 1}
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
+
+
+@on_targets
 @pytest.mark.parametrize("groups", [2, 6])
 def test_groups_run_as_threads(device: WebGPUDevice, target: Target, groups: int) -> None:
     function = with_gradients(lambda x, w: tg.conv(x, w, padding=1, stride=2, groups=groups), 2)
@@ -70,9 +81,11 @@ def test_groups_run_as_threads(device: WebGPUDevice, target: Target, groups: int
 
 
 @on_targets
-def test_transposed_convolutions(device: WebGPUDevice, target: Target) -> None:
+@pytest.mark.parametrize(("channels", "outputs"), [(5, 9), (24, 2)])
+def test_transposed_convolutions(device: WebGPUDevice, target: Target, channels: int, outputs: int) -> None:
     function = with_gradients(lambda x, w: tg.conv_transpose(x, w, stride=2, padding=1, output_padding=1), 2)
-    check(device, function, [floats(2, 5, 6, 7), floats(5, 9, 3, 3)], target, "contraction", 5e-5)
+    inputs = [floats(2, channels, 6, 7), floats(channels, outputs, 3, 3)]
+    check(device, function, inputs, target, "contraction", 5e-5)
 
 
 @on_targets

@@ -12,7 +12,7 @@ from xdsl.context import Context
 
 import tensorgrad as tg
 from tensorgrad.dialects.tg import convolution
-from tensorgrad.dialects.tg.convolution import ConvOp
+from tensorgrad.dialects.tg.convolution import ConvOp, Phases
 from tensorgrad.passes.tensors.simplify import SimplifyPass
 
 untyped: Any = tg
@@ -50,6 +50,61 @@ def test_a_transposed_convolution_is_the_adjoint(settings: dict[str, Any]) -> No
     x = floats(*image.shape)
     assert tg.conv(x, w, **settings).shape == y.shape
     assert dot(tg.conv(x, w, **settings), y) == pytest.approx(dot(x, image), rel=1e-10)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (3, 1), (3, 2), (4, 3), (2, 2), (6, 4)])
+def test_each_element_of_a_window_belongs_to_one_phase(window: int, stride: int, dilation: int) -> None:
+    for low in range(-2, 6):
+        phases = Phases.of(24, window, 1, low, stride, dilation)
+        assert phases.count == stride
+        met = [
+            first + tap * phases.spacing
+            for first, taps in zip(phases.first, phases.taps, strict=True)
+            for tap in range(taps)
+        ]
+        assert sorted(met) == list(range(window))
+
+
+STRIDED = [(4, 2, 1, 8), (3, 2, 1, 8), (2, 2, 0, 8), (1, 2, 0, 8), (5, 3, 2, 9), (2, 3, 0, 9), (4, 4, 0, 8)]
+"""Windows, strides, padding and extents that the stride divides."""
+
+
+@pytest.mark.parametrize("sample", STRIDED, ids=str)
+def test_a_gradient_multiplies_as_often_as_the_convolution(
+    sample: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, stride, padding, extent = sample
+    products, multiply = [0], np.matmul
+
+    def counted(x: Any, y: Any) -> Any:
+        products[0] += x.size * y.shape[-1]
+        return multiply(x, y)
+
+    def convolved(x: Any, w: Any) -> Any:
+        return tg.conv(x, w, stride=stride, padding=padding)
+
+    x, w = floats(2, 3, extent, extent), floats(4, 3, window, window)
+    forward = tg.jit(convolved, device="numpy")
+    by_image = tg.jit(lambda x, w, y: tg.vjp(lambda x: convolved(x, w), x)[1](y), device="numpy")
+    y = forward(x, w)
+    by_image(x, w, y)
+    monkeypatch.setattr(np, "matmul", counted)
+    forward(x, w)
+    expected, products[0] = products[0], 0
+    by_image(x, w, y)
+    assert products[0] == expected > 0
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+@pytest.mark.parametrize("window", [2, 4])
+def test_a_transposed_convolution_costs_as_much_as_the_convolution(device: tg.DeviceName, window: int) -> None:
+    x, w = waves(2, 12, 8, 8), waves(16, 12, window, window)
+    forward = tg.jit(lambda x, w: tg.conv(x, w, stride=2, padding=window // 2 - 1), device=device)
+    transposed = tg.jit(lambda y, w: tg.relu(tg.conv_transpose(y, w, stride=2, padding=window // 2 - 1)), device=device)
+    assert transposed(forward(x, w), w).shape == x.shape
+    (convolution,), (both,) = (function.report().facts.runs for function in (forward, transposed))
+    assert both.flops == convolution.flops
 
 
 def test_output_padding_adds_elements_behind() -> None:

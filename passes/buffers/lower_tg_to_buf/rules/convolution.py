@@ -1,4 +1,4 @@
-"""The kernels of convolutions and of `tg.fold`: one `linalg.generic` each, which reads through index maps.
+"""The kernels of convolutions and of `tg.fold`, which read through index maps.
 
 Padding is 0. There the index wraps around, so that the read is in bounds at every point, and the body discards the
 value.
@@ -7,10 +7,12 @@ The holes of a dilated image are never read: its convolution divides by `Phases`
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+from xdsl.dialects.builtin import f16
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -26,10 +28,16 @@ from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.convolution import Phases, spread
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
-from tensorgrad.passes.buffers.lower_tg_to_buf.registry import rule, view
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit, rule, sequence, view
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, storage
-from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, through
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View, through
 from tensorgrad.passes.scalars import Value, both
+
+FEW_OUTPUTS = 8
+"""The most outputs for which the products of a dilated image with its window are stored."""
+
+MOST_PRODUCTS = 2
+"""The most products to store, in elements of the image."""
 
 
 class Place:
@@ -113,8 +121,72 @@ def _kept(b: StageBody, condition: Value | None, value: Value) -> Value:
     return value if condition is None else b.select(condition, value, 0)
 
 
-@rule(convolution.ConvOp)
-def _conv(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
+@sequence(convolution.ConvOp)
+def _conv(op: convolution.ConvOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
+    return emit(_folded(op, emit(_products(op, operands))) if _has_few_outputs(op) else _direct(op, operands))
+
+
+def _has_few_outputs(op: convolution.ConvOp) -> bool:
+    """Returns whether a convolution of a dilated image takes less time if products are stored and then added up.
+
+    There are at most `MOST_PRODUCTS` times as many as elements of the image. Halves would be rounded in between.
+    """
+    outputs, channels, *sizes = shape_of(op.rhs)
+    is_dilated = any(d > 1 for d in int_list(op.properties, "lhs_dilation"))
+    is_alone = int_value(op.properties, "groups") == 1 and element_of(op.results[0]) != f16
+    few = outputs <= FEW_OUTPUTS and outputs * math.prod(sizes) <= MOST_PRODUCTS * channels
+    return is_dilated and is_alone and few
+
+
+def _products(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
+    """Returns a kernel that multiplies each element of the image with each element of the window."""
+    outputs, channels, *sizes = shape_of(op.rhs)
+    batch, _, *positions = shape_of(op.lhs)
+    grid, n = (batch, outputs, *sizes, *positions), len(sizes)
+    extents = (*grid, channels)
+    loops = affine.dims(len(extents))
+    image, output, window, places, channel = loops[0], loops[1], loops[2 : 2 + n], loops[2 + n : 2 + 2 * n], loops[-1]
+    element = element_of(op.results[0])
+    return KernelSpec(
+        grid=grid,
+        reads=[
+            through(operand, AffineMap(len(extents), 0, tuple(m)), extents)
+            for operand, m in zip(operands, ([image, channel, *places], [output, channel, *window]), strict=True)
+        ],
+        result=storage(element),
+        compute=lambda b, args: b.apply(by_kind("mul", element), args[0], args[1]),
+        reduced=(channels,),
+        combine=by_kind("add", element),
+        location=op.location,
+    )
+
+
+def _folded(op: convolution.ConvOp, products: View) -> KernelSpec:
+    """Returns a kernel that sums, for each result, the products that meet it."""
+    stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
+    sizes, rank = shape_of(op.rhs)[2:], len(op.shape)
+    extents = (*op.shape, *sizes)
+    loops = affine.dims(len(extents))
+    places = [
+        Place(position * s + tap * r - a, extent, extents, d)
+        for position, tap, s, a, d, r, extent in zip(
+            loops[2:rank], loops[rank:], stride, low, lhs_dilation, rhs_dilation, shape_of(op.lhs)[2:], strict=True
+        )
+    ]
+    element = element_of(op.results[0])
+    read = AffineMap(len(extents), 0, (*loops[:2], *loops[rank:], *(place.expression() for place in places)))
+    return KernelSpec(
+        grid=op.shape,
+        reads=[products.through(read, extents)],
+        result=storage(element),
+        compute=lambda b, args: _kept(b, _inside(b, places), args[0]),
+        reduced=tuple(sizes),
+        combine=by_kind("add", element),
+        location=op.location,
+    )
+
+
+def _direct(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
     """Returns a kernel that loops over batch, output channels and positions, and sums over channels and the window.
 
     If the left operand is dilated, positions are loops over phases and blocks, and a phase sums only over the elements

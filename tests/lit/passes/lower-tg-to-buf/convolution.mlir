@@ -153,18 +153,60 @@ func.func @three(%x: tensor<2x3x4xf32>, %w: tensor<4x3x3xf32>) -> tensor<2x4x12x
 // CHECK-NEXT: }
 
 // No position meets an element: nothing is read.
-func.func @only_holes(%x: tensor<1x1x3xf32>, %w: tensor<1x1x2xf32>) -> tensor<1x1x3xf32> {
-  %y = tg.conv %x, %w stride = [2] low = [1] high = [1] lhs_dilation = [2] rhs_dilation = [2] groups = 1 : tensor<1x1x3xf32>, tensor<1x1x2xf32>
+func.func @only_holes(%x: tensor<1x1x3xf32>, %w: tensor<1x1x3xf32>) -> tensor<1x1x3xf32> {
+  %y = tg.conv %x, %w stride = [2] low = [1] high = [3] lhs_dilation = [2] rhs_dilation = [2] groups = 1 : tensor<1x1x3xf32>, tensor<1x1x3xf32>
   func.return %y : tensor<1x1x3xf32>
 }
 // CHECK-LABEL: func.func @only_holes(
-// CHECK-SAME: %x: memref<1x1x3xf32> {tg.name = "arg0", tg.role = "input"}, %w: memref<1x1x2xf32> {tg.name = "arg1", tg.role = "input"}, %y: memref<1x1x3xf32> {tg.name = "result0", tg.role = "output"}) {
+// CHECK-SAME: %x: memref<1x1x3xf32> {tg.name = "arg0", tg.role = "input"}, %w: memref<1x1x3xf32> {tg.name = "arg1", tg.role = "input"}, %y: memref<1x1x3xf32> {tg.name = "result0", tg.role = "output"}) {
 // CHECK-NEXT:   buf.kernel grid = [3] outs(%y : memref<1x1x3xf32>) {
 // CHECK-NEXT:   ^bb0(%0: memref<1x1x3xf32>):
 // CHECK-NEXT:     linalg.generic {indexing_maps = [affine_map<(d0) -> (0, 0, d0)>], iterator_types = ["parallel"]} outs(%0 : memref<1x1x3xf32>) {
 // CHECK-NEXT:     ^bb0(%1: f32):
 // CHECK-NEXT:       %2 = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:       linalg.yield %2 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+
+// With few outputs, products with all elements of the window are stored, and then added up.
+func.func @few(%x: tensor<2x8x4xf32>, %w: tensor<3x8x4xf32>) -> tensor<2x3x8xf32> {
+  %y = tg.conv %x, %w stride = [1] low = [2] high = [2] lhs_dilation = [2] rhs_dilation = [1] groups = 1 : tensor<2x8x4xf32>, tensor<3x8x4xf32>
+  func.return %y : tensor<2x3x8xf32>
+}
+// CHECK-LABEL: func.func @few(
+// CHECK-SAME: %x: memref<2x8x4xf32> {tg.name = "arg0", tg.role = "input"}, %w: memref<3x8x4xf32> {tg.name = "arg1", tg.role = "input"}, %y: memref<2x3x8xf32> {tg.name = "result0", tg.role = "output"}) {
+// CHECK-NEXT:   %y_1 = memref.alloc() : memref<2x3x4x4xf32>
+// CHECK-NEXT:   buf.kernel grid = [2, 3, 4, 4] ins(%x, %w : memref<2x8x4xf32>, memref<3x8x4xf32>) outs(%y_1 : memref<2x3x4x4xf32>) {
+// CHECK-NEXT:   ^bb0(%0: memref<2x8x4xf32>, %1: memref<3x8x4xf32>, %2: memref<2x3x4x4xf32>):
+// CHECK-NEXT:     linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d0, d4, d3)>, affine_map<(d0, d1, d2, d3, d4) -> (d1, d4, d2)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]} ins(%0, %1 : memref<2x8x4xf32>, memref<3x8x4xf32>) outs(%2 : memref<2x3x4x4xf32>) {
+// CHECK-NEXT:     ^bb0(%3: f32, %4: f32, %5: f32):
+// CHECK-NEXT:       %6 = arith.mulf %3, %4 : f32
+// CHECK-NEXT:       %7 = arith.addf %5, %6 : f32
+// CHECK-NEXT:       linalg.yield %7 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT:   buf.kernel grid = [2, 3, 8] ins(%y_1 : memref<2x3x4x4xf32>) outs(%y : memref<2x3x8xf32>) {
+// CHECK-NEXT:   ^bb0(%0: memref<2x3x4x4xf32>, %1: memref<2x3x8xf32>):
+// CHECK-NEXT:     linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3, ((((d2 + d3) floordiv 2) + 3) mod 4))>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%0 : memref<2x3x4x4xf32>) outs(%1 : memref<2x3x8xf32>) {
+// CHECK-NEXT:     ^bb0(%2: f32, %3: f32):
+// CHECK-NEXT:       %4 = linalg.index 2 : index
+// CHECK-NEXT:       %5 = linalg.index 3 : index
+// CHECK-NEXT:       %6 = arith.addi %4, %5 : index
+// CHECK-NEXT:       %7 = arith.constant 2 : index
+// CHECK-NEXT:       %8 = arith.subi %6, %7 : index
+// CHECK-NEXT:       %9 = arith.constant 7 : index
+// CHECK-NEXT:       %10 = arith.cmpi ult, %8, %9 : index
+// CHECK-NEXT:       %11 = arith.constant 2 : index
+// CHECK-NEXT:       %12 = arith.remui %8, %11 : index
+// CHECK-NEXT:       %13 = arith.constant 0 : index
+// CHECK-NEXT:       %14 = arith.cmpi eq, %12, %13 : index
+// CHECK-NEXT:       %15 = arith.andi %10, %14 : i1
+// CHECK-NEXT:       %16 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:       %17 = arith.select %15, %2, %16 : f32
+// CHECK-NEXT:       %18 = arith.addf %3, %17 : f32
+// CHECK-NEXT:       linalg.yield %18 : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return
