@@ -11,6 +11,7 @@ from xdsl.ir.affine import AffineMap
 from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of
 from tensorgrad.dialects.schedule import LoopsSchedule
 from tensorgrad.passes.analyses.affine import used_dims
+from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.machine import NEAR_POINTS, TASK_WORK, CpuModel
 from tensorgrad.passes.buffers.schedule.archetype import (
     Archetype,
@@ -76,13 +77,16 @@ def _near_points(kernel: KernelOp) -> int:
 
 
 def _is_along_rows(kernel: KernelOp) -> bool:
-    """Returns whether more accesses are contiguous along the stages' innermost own loops than along the grid's."""
+    """Returns whether more accesses are contiguous along the stages' innermost own loops than along the grid's.
+
+    Reductions that keep an order don't count, as only neighbouring points of them fill a vector.
+    """
     grid = kernel.extents
     if not grid or grid[-1] < LEAST_BLOCK:
         return any(has_own_loops(stage, kernel) for stage in kernel.stages)
     own = along_grid = 0
     for stage in kernel.stages:
-        if not has_own_loops(stage, kernel):
+        if not has_own_loops(stage, kernel) or is_in_order(stage):
             continue
         extents = loop_extents(stage)
         if extents[-1] < LEAST_ROW:

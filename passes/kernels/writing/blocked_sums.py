@@ -133,7 +133,9 @@ def block_sums(top: Block, most: int = MOST_TERMS) -> None:
 
 
 def _block(loop: scf.ForOp, most: int) -> None:
-    """Cuts a loop, whose nested loops have been cut."""
+    """Cuts a loop, whose nested loops have been cut. A loop around others doesn't become vectors."""
+    if any(op.regions and isinstance(op, scf.ForOp) for op in loop.body.block.ops):
+        most = MOST_TERMS
     terms = {place: found for place in range(len(loop.iter_args)) if (found := terms_of(loop, place)) is not None}
     if not terms:
         return
