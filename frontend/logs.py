@@ -9,11 +9,19 @@ from __future__ import annotations
 import logging
 
 from tensorgrad.errors import OptionError
+from tensorgrad.runtime.printable import printable
 
 VARIABLE = "TG_LOG"
 """The environment variable: a comma-separated list of topics, or `all`."""
 
 TOPICS = ("passes", "fusion", "schedule", "memory", "cache")
+
+
+class _Formatter(logging.Formatter):
+    """Escapes what a terminal would obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), lines=True)
 
 
 def log_to_stderr(wanted: str) -> None:
@@ -30,7 +38,7 @@ def log_to_stderr(wanted: str) -> None:
     if unknown:
         raise OptionError(f"{VARIABLE}: no topic {', '.join(unknown)}; the topics are {', '.join(TOPICS)}, and all")
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    handler.setFormatter(_Formatter("%(name)s: %(message)s"))
     for topic in TOPICS if "all" in names else sorted(names):
         logger = logging.getLogger(f"tensorgrad.{topic}")
         logger.addHandler(handler)

@@ -8,6 +8,8 @@ import sysconfig
 from types import FrameType
 from typing import Any
 
+from tensorgrad.runtime.printable import printable
+
 _LIBRARY = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _in_library: dict[str, bool] = {}
 
@@ -57,7 +59,10 @@ MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError
 
 
 class TensorgradError(Exception):
-    """The base class of all tensorgrad exceptions."""
+    """The base class of all tensorgrad exceptions. Its text escapes what a terminal would obey in names from files."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__(), lines=True)
 
 
 class UserError(TensorgradError):
@@ -81,7 +86,7 @@ class UserError(TensorgradError):
         super().__init__(self.message, *rest)
 
     def __str__(self) -> str:
-        return f"{self.location}: {self.message}" if self.location else self.message
+        return printable(f"{self.location}: {self.message}" if self.location else self.message, lines=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.message, self.location)

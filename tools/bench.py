@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from tensorgrad.driver.device import load_program
 from tensorgrad.errors import ProgramError
@@ -20,7 +19,7 @@ from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Program, TensorSlot
 from tensorgrad.runtime.saved import Host, Saved
 from tensorgrad.tools.arrays import named_arrays
-from tensorgrad.tools.printing import print_json
+from tensorgrad.tools.printing import plain, print_json
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -130,7 +129,7 @@ class Bench:
             console.print(self._table(executable, found, SPEEDS if console.width >= WIDE else ()))
 
     def _table(self, executable: ProgramExecutable[Any, Any], found: Profile, speeds: Sequence[str]) -> Table:
-        table = Table(title=Text(f"{executable.program.name} on {executable.device.info.name}"))
+        table = Table(title=plain(f"{executable.program.name} on {executable.device.info.name}"))
         table.add_column("kernel", no_wrap=True)
         table.add_column("from", overflow="fold")
         for name in ("workgroups", "times", "us", "share", *speeds):
@@ -138,9 +137,9 @@ class Bench:
         rows = sorted(found.kernels(), key=lambda one: -one.seconds)
         others = rows[self.rows :]
         for one in rows[: self.rows]:
-            place = Text(one.label.replace("\\", "/").rpartition("/")[2])
+            place = plain(one.label.replace("\\", "/").rpartition("/")[2])
             groups, cells = "x".join(map(str, one.workgroups)), _cells([one], found, speeds)
-            table.add_row(Text(one.kernel), place, groups, *cells)
+            table.add_row(plain(one.kernel), place, groups, *cells)
         if others:
             table.add_row(f"{len(others)} others", "", "", *_cells(others, found, speeds))
         table.add_section()

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from tensorgrad.driver import program_cache
 from tensorgrad.runtime.cpu import objects
-from tensorgrad.tools.printing import print_json, size
+from tensorgrad.tools.printing import plain, print_json, size
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Cache:
         for name in ("files", "bytes"):
             table.add_column(name, justify="right")
         for what, (folder, count, taken) in found.items():
-            table.add_row(*map(Text, (what, str(folder), str(count), size(taken))))
+            table.add_row(*map(plain, (what, str(folder), str(count), size(taken))))
         console.print(table)
 
 

@@ -7,13 +7,12 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from tensorgrad.driver.device import Device, devices
 from tensorgrad.errors import DeviceError
 from tensorgrad.runtime.cpu import CpuDevice
 from tensorgrad.runtime.target import Target
-from tensorgrad.tools.printing import print_json
+from tensorgrad.tools.printing import plain, print_json
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,10 @@ class Devices:
         for device in devices():
             target = targets.get(device.device)
             cells = (device.device, device.name, device.type, device.backend, device.driver, _abilities(device, target))
-            table.add_row(*map(Text, cells))
+            table.add_row(*map(plain, cells))
         console.print(table)
         for line in missing.values():
-            console.print(Text(line), soft_wrap=True)
+            console.print(plain(line), soft_wrap=True)
 
 
 def _targets() -> tuple[dict[str, Target], dict[str, str]]:

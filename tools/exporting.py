@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from tensorgrad.driver.web_export import MANIFEST, export_files
 from tensorgrad.errors import OptionError
 from tensorgrad.tools.arrays import named_arrays
-from tensorgrad.tools.printing import print_json
+from tensorgrad.tools.printing import plain, print_json
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Export:
         if self.json:
             print_json(console, {"folder": self.folder, "programs": sorted(paths)})
         else:
-            console.print(Text(f"{self.folder} is written: `tg serve {self.folder}` serves it"), soft_wrap=True)
+            console.print(plain(f"{self.folder} is written: `tg serve {self.folder}` serves it"), soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class Serve:
             if self.json:
                 print_json(console, {"address": address})
             else:
-                console.print(Text(f"{address} serves {self.folder}; Ctrl-C ends it"), soft_wrap=True)
+                console.print(plain(f"{address} serves {self.folder}; Ctrl-C ends it"), soft_wrap=True)
             console.file.flush()
             if self.seconds is not None:
                 ending = threading.Timer(self.seconds, serving.shutdown)

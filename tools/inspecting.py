@@ -9,13 +9,12 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from tensorgrad.runtime.program import Dispatch, Program, TensorSlot, runs
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
 from tensorgrad.tools.arrays import check_saved
-from tensorgrad.tools.printing import print_json, size
+from tensorgrad.tools.printing import plain, print_json, size
 
 NEEDS = (
     "max_storage_buffers_per_shader_stage",
@@ -60,10 +59,10 @@ class Inspect:
             return
         program = saved.program
         what = "a program" if saved.host is None else f"a {saved.host.kind}"
-        console.print(Text(f"{program.name}: {what}, {', '.join(_summary(found))}"), soft_wrap=True)
+        console.print(plain(f"{program.name}: {what}, {', '.join(_summary(found))}"), soft_wrap=True)
         if found["needs"]:
             needs = ", ".join(f"{name} {value}" for name, value in found["needs"].items())
-            console.print(Text(f"needs {needs}"), soft_wrap=True)
+            console.print(plain(f"needs {needs}"), soft_wrap=True)
         console.print(self._tensors(program))
         console.print(self._kernels(found["kernels"]))
 
@@ -74,7 +73,7 @@ class Inspect:
         table.add_column("bytes", justify="right")
         slots = [slot for role in ROLES for slot in program.slots(role).values()]
         for slot in slots[: self.rows]:
-            table.add_row(*map(Text, (slot.role, slot.formula or slot.name, _type(slot), size(slot.size))))
+            table.add_row(*map(plain, (slot.role, slot.formula or slot.name, _type(slot), size(slot.size))))
         others = slots[self.rows :]
         if others:
             table.add_row("", f"{len(others)} others", "", size(sum(slot.size for slot in others)))
@@ -89,7 +88,7 @@ class Inspect:
         for one in kernels[: self.rows]:
             label = one["label"].replace("\\", "/").rpartition("/")[2]
             cells = (one["kernel"], label, str(one["dispatches"]), size(one["bytes"]), size(one["code"]))
-            table.add_row(*map(Text, cells))
+            table.add_row(*map(plain, cells))
         others = kernels[self.rows :]
         if others:
             total = sum(one["dispatches"] for one in others)

@@ -6,11 +6,19 @@ import json
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
+
+from tensorgrad.runtime.printable import printable
 
 
 def print_json(console: Console, value: Any) -> None:
     """Prints a value as JSON, on a terminal or to a pipe alike."""
     console.out(json.dumps(value, indent=1), highlight=False)
+
+
+def plain(text: str) -> Text:
+    """Returns a line of text, with names from files, as it is shown: neither rich nor the terminal obeys it."""
+    return Text(printable(text))
 
 
 def size(count: int) -> str:

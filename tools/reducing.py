@@ -12,7 +12,7 @@ from rich.console import Console
 from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.files import read_text
 from tensorgrad.tools.extensions import load_extension
-from tensorgrad.tools.printing import print_json
+from tensorgrad.tools.printing import plain, print_json
 from tensorgrad.tools.reduction.checks import Checker, Command, reason
 from tensorgrad.tools.reduction.language import Language
 from tensorgrad.tools.reduction.search import Reduced, Reduction
@@ -100,7 +100,7 @@ class Reduce:
         else:
             how = "" if found.finished else "; stopped by --seconds"
             ops = f"{found.before_ops} ops became {found.after_ops}"
-            console.print(f"wrote {self.out}: {ops}{how}", soft_wrap=True, highlight=False, markup=False)
+            console.print(plain(f"wrote {self.out}: {ops}{how}"), soft_wrap=True)
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -15,7 +15,6 @@ import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from tensorgrad.driver.inspection import Inspected
 from tensorgrad.driver.training import Training
@@ -23,7 +22,7 @@ from tensorgrad.errors import InputError, OptionError, ProgramError, TensorgradE
 from tensorgrad.interpreters.nonfinite import Content
 from tensorgrad.report.columns import aligned
 from tensorgrad.tools.arrays import named_array, named_arrays
-from tensorgrad.tools.printing import print_json
+from tensorgrad.tools.printing import plain, print_json
 from tensorgrad.tracing import trees
 
 COLUMNS = ("op", "phase", "line", "module", "type", "least", "most", "mean", "not finite")
@@ -84,7 +83,7 @@ class Replay:
             print_json(console, {**_place(training), "blame": None if found is None else _plain(asdict(found))})
         else:
             what = "every value that it gives is finite" if found is None else str(found)
-            console.print(Text(f"{_title(training)}: {what}"), soft_wrap=True)
+            console.print(plain(f"{_title(training)}: {what}"), soft_wrap=True)
 
     def _values(self, console: Console, training: Training[Any], arrays: Mapping[str, np.ndarray]) -> None:
         rows: list[tuple[Inspected, Content]] = []
@@ -106,7 +105,7 @@ class Replay:
             print_json(console, {**_place(training), "results": made, "values": listed})
             return
         scalars = [f"{name} {value:.6g}" for name, value in values.items() if value.shape == ()]
-        console.print(Text(f"{_title(training)}: {', '.join([f'{len(rows)} values', *scalars])}"), soft_wrap=True)
+        console.print(plain(f"{_title(training)}: {', '.join([f'{len(rows)} values', *scalars])}"), soft_wrap=True)
         cells = [_cells(*row) for row in rows[: self.rows]]
         if console.is_terminal:
             console.print(_table(cells))
@@ -114,7 +113,7 @@ class Replay:
             lines = aligned([COLUMNS, *cells], numbers=range(NUMBERS, len(COLUMNS)))
             console.out("\n".join(lines), highlight=False)
         if len(rows) > self.rows:
-            console.print(Text(f"and {len(rows) - self.rows} others"))
+            console.print(plain(f"and {len(rows) - self.rows} others"))
 
 
 def training_in(path: str) -> Training[Any]:
@@ -220,5 +219,5 @@ def _table(cells: Sequence[Sequence[str]]) -> Table:
     for number, name in enumerate(COLUMNS):
         table.add_column(name, justify="right" if number >= NUMBERS else "left", overflow="fold")
     for row in cells:
-        table.add_row(*map(Text, row))
+        table.add_row(*map(plain, row))
     return table

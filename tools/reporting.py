@@ -11,7 +11,7 @@ from rich.console import Console
 from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import Target
-from tensorgrad.tools.printing import print_json
+from tensorgrad.tools.printing import plain, print_json
 
 if TYPE_CHECKING:
     from tensorgrad.report.facts import Facts
@@ -58,7 +58,7 @@ class Report:
             console.out(str(report), highlight=False)
         else:
             report.save(self.out)
-            console.print(f"wrote {self.out}", soft_wrap=True, highlight=False, markup=False)
+            console.print(plain(f"wrote {self.out}"), soft_wrap=True)
 
     def _facts(self, path: str) -> Facts:
         from tensorgrad.passes.pipelines import device_passes, inlined_passes

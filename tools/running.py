@@ -9,12 +9,11 @@ from typing import Any, cast
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from tensorgrad.driver.load import load
 from tensorgrad.runtime.loaded import LoadedFunction
 from tensorgrad.tools.arrays import check_saved, named_array
-from tensorgrad.tools.printing import print_json
+from tensorgrad.tools.printing import plain, print_json
 from tensorgrad.tracing import trees
 
 MOST_SHOWN = 8
@@ -68,12 +67,12 @@ class Run:
         if self.json:
             print_json(console, {"device": loaded.device, "results": {n: v.tolist() for n, v in values.items()}})
             return
-        table = Table(title=Text(f"{loaded!r}"))
+        table = Table(title=plain(f"{loaded!r}"))
         for name in ("result", "type", "values"):
             table.add_column(name, overflow="fold")
         for name, value in values.items():
             kind = f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-            table.add_row(*map(Text, (name, kind, _shown(value))))
+            table.add_row(*map(plain, (name, kind, _shown(value))))
         console.print(table)
 
 

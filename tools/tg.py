@@ -15,6 +15,7 @@ from rich.console import Console
 import tensorgrad
 from tensorgrad.driver.load import DEVICES as LOADED_ON
 from tensorgrad.errors import TensorgradError, UserError
+from tensorgrad.runtime.printable import printable
 from tensorgrad.tools.bench import DEVICES, Bench
 from tensorgrad.tools.caches import Cache
 from tensorgrad.tools.completion import PROGRAMS, SHELLS, Completion
@@ -248,7 +249,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         status = make(**options).run(Console())
     except (TensorgradError, OSError, ValueError) as error:
-        print(f"tg: error: {_message(error)}", file=sys.stderr)
+        print(f"tg: error: {printable(_message(error), lines=True)}", file=sys.stderr)
         return 1
     return status or 0
 

@@ -22,6 +22,7 @@ from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.pipelines import lowering_in, read_passes
 from tensorgrad.passes.running import PACKAGE, apply_pass, with_reproducer
 from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradError
+from tensorgrad.runtime.printable import printable
 from tensorgrad.tools.extensions import Extension, load_extension
 from tensorgrad.tools.parsing import LocatingParser
 from tensorgrad.tools.pass_help import described_passes, upstream_names
@@ -223,7 +224,7 @@ def main(args: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except EXPECTED_ERRORS as error:
-        print(f"tg-opt: error: {_described(error)}", file=sys.stderr)
+        print(f"tg-opt: error: {printable(_described(error), lines=True)}", file=sys.stderr)
         return 1
     return 0
 

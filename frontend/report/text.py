@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from tensorgrad.report.columns import aligned
 from tensorgrad.report.compare import Comparison
 from tensorgrad.report.facts import Facts
+from tensorgrad.runtime.printable import printable
 
 
 def summary_of(facts: Facts) -> str:
@@ -19,12 +20,12 @@ def summary_of(facts: Facts) -> str:
         parts.append(f"{1e3 * facts.step_seconds:.3f} ms a step with each kernel measured")
     if facts.passes:
         parts.append(f"{sum(one.seconds for one in facts.passes):.2f} s in passes")
-    return ", ".join(parts)
+    return printable(", ".join(parts))
 
 
 def text_of(facts: Facts) -> str:
     """Returns a report as text: passes, dispatches with their reads and writes, and the workspace over time."""
-    sections = [f"{facts.name}: {summary_of(facts)}"]
+    sections = [f"{printable(facts.name)}: {summary_of(facts)}"]
     if facts.passes:
         rows = [
             (one.name, f"{one.seconds:.3f}", str(one.ops), str(one.kernels), _changed(one.diff)) for one in facts.passes
