@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import http.server
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from rich.console import Console
 
@@ -95,13 +98,32 @@ class Serve:
                 return
 
 
+HOSTS = ("localhost", "127.0.0.1", "::1")
+"""The names by which requests may address the server: another one may be a stranger's that resolves to this machine."""
+
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; "
+    "base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
+)
+"""What pages may load: nothing of other servers. Inline scripts are allowed, as pages that users write have them."""
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
 def server(folder: str, port: int = 0) -> http.server.ThreadingHTTPServer:
     """Returns a server of a folder's files for this machine only: a secure context, as WebGPU requires."""
-    return http.server.ThreadingHTTPServer(("127.0.0.1", port), functools.partial(_Quiet, directory=folder))
+    return http.server.ThreadingHTTPServer(("127.0.0.1", port), functools.partial(_Files, directory=folder))
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files without caching, and prints nothing."""
+class _Files(http.server.SimpleHTTPRequestHandler):
+    """Serves the files in a folder, without caching; neither folders nor what links lead to outside. Prints nothing."""
 
     extensions_map = {
         **http.server.SimpleHTTPRequestHandler.extensions_map,
@@ -109,8 +131,40 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         ".tg": "application/octet-stream",
     }
 
+    def send_head(self) -> Any:
+        """Sends a file's headers, or an error; returns the file if its content is to be sent too."""
+        if not self._is_for_this_machine():
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "This server is for this machine alone")
+            return None
+        if not self._is_inside():
+            self.send_error(HTTPStatus.NOT_FOUND, "File not found")
+            return None
+        return super().send_head()
+
+    def list_directory(self, path: str | os.PathLike[str]) -> None:
+        """Refuses a folder that has no page."""
+        self.send_error(HTTPStatus.NOT_FOUND, "File not found")
+
+    def _is_for_this_machine(self) -> bool:
+        hosts = self.headers.get_all("Host", [])
+        try:
+            return len(hosts) == 1 and urlsplit(f"//{hosts[0]}").hostname in HOSTS
+        except ValueError:
+            return False
+
+    def _is_inside(self) -> bool:
+        """Returns whether the requested file, and the page of a requested folder, lie in the served folder."""
+        root = Path(self.directory).resolve()
+        try:
+            path = Path(self.translate_path(self.path))
+            pages = [path / name for name in ("index.html", "index.htm")]
+            return all(one.resolve().is_relative_to(root) for one in (path, *pages))
+        except (OSError, ValueError, RuntimeError):  # a path that the system has not, or a circle of links
+            return False
+
     def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-store")
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
         super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
