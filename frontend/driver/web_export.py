@@ -151,5 +151,6 @@ def _check_names(names: Iterable[str]) -> None:
 def _check_built() -> None:
     if not MODULE.exists():
         raise OptionError(
-            f"{user_line()}: the module for pages is not built: `make web` builds it in a checkout; packages have it"
+            f"{user_line()}: the module for pages is not built: in a clone, `make web` builds it, "
+            "and `pip install .` then installs it"
         )

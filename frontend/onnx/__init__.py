@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 if find_spec("onnx") is None:
-    raise ImportError("tensorgrad.onnx needs the package onnx: pip install 'tensorgrad-xdsl[onnx]'")
+    raise ImportError("tensorgrad.onnx needs the package onnx: pip install onnx")
 
 from tensorgrad.onnx.model import OnnxModel, constant_inputs, load
 from tensorgrad.onnx.reading import Input

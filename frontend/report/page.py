@@ -14,7 +14,7 @@ from tensorgrad.report.compare import Comparison, compared
 from tensorgrad.report.facts import Facts, Place
 from tensorgrad.report.text import summary_of
 
-NEEDED = "a page needs the packages igraph and vl-convert-python: pip install 'tensorgrad-xdsl[report]'"
+NEEDED = "a page needs the packages igraph and vl-convert-python: pip install igraph vl-convert-python"
 
 
 def page_of(facts: Facts, other: Facts | None = None) -> str:

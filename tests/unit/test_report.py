@@ -224,7 +224,7 @@ def test_a_page_needs_nothing_else(tmp_path: Path) -> None:
 
 def test_a_page_without_the_packages_that_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
-    with pytest.raises(OptionError, match=r"pip install 'tensorgrad-xdsl\[report\]'"):
+    with pytest.raises(OptionError, match=r"pip install igraph vl-convert-python"):
         compiled().report().page()
 
 
