@@ -15,7 +15,7 @@ from xdsl.ir.affine import AffineExpr
 
 from tensorgrad.dialects.buf import Buffer, ViewOp, buffer_bytes, element_bytes, element_of, shape_of
 from tensorgrad.passes.analyses import affine
-from tensorgrad.passes.analyses.guards import Range, Ranges, range_of_expression
+from tensorgrad.passes.analyses.guards import Range, Ranges, numbered, range_of_expression
 from tensorgrad.passes.analyses.stages import Parts, Stage, is_foldable
 from tensorgrad.passes.analyses.storage import bindings_of, count_bindings, is_scalar_view
 from tensorgrad.runtime.target import Target
@@ -35,6 +35,12 @@ LEAST_PARTS = 4
 MOST_BOXES = 4096
 """The most boxes of a kernel; a kernel that needs more is not divided."""
 
+MOST_RANGES = 1 << 18
+"""The most ranges that a search for boxes computes; a kernel whose search takes more is not divided."""
+
+RANGES_OF_BOX = 128
+"""What a box counts as in ranges, besides those that its loads take: the time to place its accesses in windows."""
+
 
 class Boxes:
     """The loops of a kernel that can be divided, and the bindings that a box of their iterations needs.
@@ -49,6 +55,7 @@ class Boxes:
         grid: The number of its loops that are the grid's.
         own: The number of its loops that are the stage's own.
         table: The load from the table, if there is one.
+        ranges: What the search took so far, in ranges computed.
     """
 
     def __init__(self, parts: Parts, target: Target, limit: int):
@@ -71,6 +78,8 @@ class Boxes:
         }
         self._bound = {one for one in buffers if one not in self._windows}
         self._known: dict[Box, int] = {}
+        self._numbers = [numbered(stage.body) for stage in parts.stages]
+        self.ranges = 0
         self.grid, self.own = len(parts.grid), 0
         self.table: memref.LoadOp | None = None
         stage = parts.stages[0]
@@ -101,6 +110,8 @@ class Boxes:
         return self._divided(self.whole)
 
     def _divided(self, box: Box) -> list[Box] | None:
+        if self.ranges > MOST_RANGES:
+            return None
         if self._needed(box) <= self._limit:
             return [box]
         axis, is_half = self._cut(box)
@@ -156,6 +167,7 @@ class Boxes:
         return self._known[box]
 
     def _count(self, box: Box) -> int:
+        self.ranges += RANGES_OF_BOX
         sizes: dict[Hashable, int | None] = {}
         for value, span in self.spans(box).items():
             if not is_window(value):
@@ -193,7 +205,9 @@ class Boxes:
             for value, _ in (*stage.reads, *stage.writes):
                 if value in self._bound:
                     touch(value, *ALL)
-            self._touch_loads(stage.body, Ranges(_indices(loops)), touch, box)
+            ranges = Ranges(_indices(loops), self._numbers[number])
+            self._touch_loads(stage.body, ranges, touch, box)
+            self.ranges += ranges.computed
         return {value: found[key] for value, key in values.items()}
 
     @cached_property

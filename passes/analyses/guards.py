@@ -8,6 +8,7 @@ reject even in code that never runs.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, cast
 
@@ -21,6 +22,7 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstan
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.tg.base import ui32
 from tensorgrad.passes.analyses.trips import constant
+from tensorgrad.passes.analyses.walking import operations
 
 Range: TypeAlias = tuple[int, int]
 """The minimum and the maximum of an unsigned integer, or of a condition (0 and 1)."""
@@ -177,21 +179,43 @@ def _narrowed(predicate: int, x: Range, y: Range) -> Range:
     return (low, high - 1) if y[0] == y[1] == high else x
 
 
+def numbered(block: Block) -> dict[Operation, int]:
+    """Returns the places of a block's ops, and of those nested in them, in program order."""
+    return {op: number for number, op in enumerate(operations(block))}
+
+
 class Ranges:
     """Ranges of the values of a block, computed on demand.
 
+    In a nested block, only values that depend on what its condition implies are computed again: a chain of conditions,
+    as in a bisection, takes time proportional to its length.
+
     Attributes:
         facts: Ranges of values implied by enclosing conditions.
+        computed: The number of ranges that were computed, in nested blocks too.
     """
 
-    def __init__(self, leaf: Leaf, facts: Mapping[SSAValue, Range] | None = None):
+    def __init__(self, leaf: Leaf, numbers: Mapping[Operation, int] | None = None, outer: Ranges | None = None):
+        """Creates the ranges of a block.
+
+        Args:
+            leaf: The ranges of results that don't follow from operands.
+            numbers: The block's ops as `numbered`: an op does not depend on later ones.
+            outer: The ranges outside of the block.
+        """
         self.leaf = leaf
-        self.facts = dict(facts or {})
+        self.facts: dict[SSAValue, Range] = {} if outer is None else dict(outer.facts)
+        self.computed = 0
+        self._numbers = numbers or {}
+        self._outer = outer
         self._found: dict[SSAValue, Range] = {}
+        self._learned: set[SSAValue] = set()
+        self._first = sys.maxsize
+        self._dependent: dict[SSAValue, bool] = {}
 
     def inside(self, condition: SSAValue | None = None, holds: bool = True) -> Ranges:
         """Returns the ranges in a nested block, under a condition or its negation."""
-        inner = Ranges(self.leaf, self.facts)
+        inner = Ranges(self.leaf, self._numbers, self)
         if condition is not None:
             inner.learn(condition, holds)
         return inner
@@ -201,7 +225,20 @@ class Ranges:
         for value, range_ in self._implied(condition, holds):
             if range_[0] <= range_[1]:
                 self.facts[value] = range_
+                self._learned.add(value)
+                number = -1 if isinstance(value.owner, Block) else self._numbers.get(value.owner, -1)
+                self._first = min(self._first, number)
         self._found.clear()
+        self._dependent = dict.fromkeys(self._learned, True)
+
+    def _depends(self, value: SSAValue) -> bool:
+        """Returns whether a value depends on what was learned in this block."""
+        known = self._dependent.get(value)
+        if known is None:
+            op = value.owner.parent_op() if isinstance(value.owner, Block) else value.owner
+            later = op is not None and self._numbers.get(op, sys.maxsize) >= self._first
+            known = self._dependent[value] = later and op is not None and any(map(self._depends, op.operands))
+        return known
 
     def decided(self, condition: SSAValue) -> bool | None:
         """Returns the value of a condition, if known."""
@@ -211,7 +248,10 @@ class Ranges:
     def of(self, value: SSAValue, depth: int = 0) -> Range:
         """Returns the range of an integer or a condition."""
         found = self._found.get(value)
+        if found is None and self._outer is not None and not self._depends(value):
+            return self._outer.of(value, depth)
         if found is None:
+            self._count()
             low, high = self._computed(value, depth)
             known = self.facts.get(value, (low, high))
             found = max(low, known[0]), min(high, known[1])
@@ -219,6 +259,11 @@ class Ranges:
                 found = known  # unreachable code
             self._found[value] = found
         return found
+
+    def _count(self) -> None:
+        self.computed += 1
+        if self._outer is not None:
+            self._outer._count()
 
     def _computed(self, value: SSAValue, depth: int) -> Range:
         whole = _whole(value.type)
@@ -350,7 +395,7 @@ def fold_guards(block: Block, leaf: Leaf) -> bool:
     Returns:
         Whether the block was changed.
     """
-    return _fold(block, Ranges(leaf))
+    return _fold(block, Ranges(leaf, numbered(block)))
 
 
 def _fold(block: Block, ranges: Ranges) -> bool:

@@ -46,8 +46,8 @@ class CutGridsPass(LevelPass):
 
     Kernels that share a dispatch with too many bindings run one after the other instead. A kernel that can't be divided
     into small enough parts stays whole, such as one that reads more large tables at computed indices than it has
-    bindings, or attention; `lower-buf-to-wgsl` rejects it unless its buffers lie in one arena that can be bound. Sorts
-    are lowered to kernels that can be divided.
+    bindings, attention, or one whose search takes more than `MOST_RANGES`; `lower-buf-to-wgsl` rejects it unless
+    its buffers lie in one arena that can be bound. Sorts are lowered to kernels that can be divided.
 
     Attributes:
         target: The device: how many bindings a kernel may have, their maximum size, and their alignment.

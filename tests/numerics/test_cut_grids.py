@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 from harness import Names, NumpyArray, apply, assert_same, on_buffers, reference, traced
 from test_limits import assert_within, normal, run
+from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
+from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import VALUE, Buffer, KernelOp, ViewOp, buffer_bytes, shape_of
 from tensorgrad.driver.verifying import NumericsVerifier
 from tensorgrad.errors import NumericsError
+from tensorgrad.passes.analyses import boxes
 from tensorgrad.passes.pipelines import inference_passes, lowering_in
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
@@ -198,3 +202,19 @@ def test_a_plan_with_windows_reads_nothing_that_is_not_defined(name: str) -> Non
         apply(one, module)
     for key, found, wanted in zip(names.results, on_buffers(module, inputs, names), expected, strict=True):
         assert_same(found, wanted, 5e-6, key)
+
+
+def test_a_search_for_parts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a search may take is counted in ranges; a kernel that it finds no parts for is refused."""
+    inputs = [normal(300, 40), np.zeros((300, 40), np.int32)]
+
+    def lowered() -> ModuleOp:
+        module = traced(lambda x, i: tg.take_along_axis(x, i, 0), inputs)
+        for one in inference_passes(NARROW):
+            one.apply(Context(), module)
+        return module
+
+    assert len([op for op in lowered().walk() if isinstance(op, wgsl.KernelOp)]) > 1
+    monkeypatch.setattr(boxes, "MOST_RANGES", 1000)
+    with pytest.raises(DiagnosticException, match=r"bindings, narrow has 8; 'x' alone takes 12"):
+        lowered()

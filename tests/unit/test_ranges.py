@@ -18,7 +18,7 @@ from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.passes.analyses.guards import PREDICATES, Ranges, fold_guards, loop_numbers, thread_numbers
+from tensorgrad.passes.analyses.guards import PREDICATES, Ranges, fold_guards, loop_numbers, numbered, thread_numbers
 
 index = IndexType()
 EXTENTS = (5, 3)
@@ -213,3 +213,29 @@ def test_indices_beyond_32_bits_do_not_wrap() -> None:
     place = add(block, arith.IndexCastOp(block.args[0], index))
     inside = ranges.inside(below)
     assert inside.decided(add(block, arith.CmpiOp(place, number(block, WORD), "ult"))) is None
+
+
+def bisection(steps: int) -> int:
+    """Returns how many ranges are computed for a chain of loads, each at a position that depends on the one before."""
+    block = Block(arg_types=[MemRefType(f32, [5])])
+    low, high, zero = number(block, 0), add(block, IndexOp(0)), add(block, arith.ConstantOp(FloatAttr(0.0, f32)))
+    loads: list[memref.LoadOp] = []
+    for _ in range(steps):
+        middle = add(block, arith.DivUIOp(add(block, arith.AddiOp(low, high)), number(block, 2)))
+        op = guarded(block, block.args[0], add(block, arith.CmpiOp(low, high, "ult")), middle)
+        loads += [one for one in op.true_region.block.ops if isinstance(one, memref.LoadOp)]
+        up = add(block, arith.CmpfOp(op.results[0], zero, "olt"))
+        low = add(block, arith.SelectOp(up, add(block, arith.AddiOp(middle, number(block, 1))), low))
+        high = add(block, arith.SelectOp(up, high, middle))
+    ranges = Ranges(loop_numbers(EXTENTS), numbered(block))
+    for load in loads:
+        condition = load.parent_op()
+        assert isinstance(condition, scf.IfOp)
+        inner = ranges.inside(condition.cond)
+        assert inner.of(load.indices[0])[0] == 0
+        assert inner.decided(condition.cond) is True
+    return ranges.computed
+
+
+def test_a_chain_of_conditions_takes_ranges_in_proportion_to_its_length() -> None:
+    assert bisection(24) <= 2.2 * bisection(12)
