@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tensorgrad.runtime.cpu.pool import Pool, Turn
+from tensorgrad.runtime.cpu.stepping import native_runtime
 from tensorgrad.runtime.cpu.threads import THREADS_VARIABLE, bar_from, current_core
 
 LINUX = sys.platform == "linux"
@@ -120,3 +122,22 @@ def test_a_thread_that_has_ended_is_passed_over() -> None:
     thread.join()
     assert thread.native_id is not None
     bar_from(core, [thread.native_id])
+
+
+def test_a_dispatch_ends_after_its_last_task(pool: Pool) -> None:
+    """Each thread takes a task, and those of the pool are late: the caller must wait for both of them."""
+    caller, taken, done = threading.get_ident(), threading.Barrier(3), list[int]()
+
+    def task(frame: int, scratch: int, start: int, end: int) -> None:
+        taken.wait(SECONDS)
+        time.sleep(0 if threading.get_ident() == caller else 0.01 * (1 + start))
+        done.extend(range(start, end))
+
+    kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(task)
+    run = native_runtime().function("tg_run", *(3 * [ctypes.c_void_p]), ctypes.c_void_p, ctypes.c_int64)
+    address = pool.acquire(0)
+    for _ in range(10):
+        run(address, ctypes.cast(kernel, ctypes.c_void_p), None, None, 3)
+        assert sorted(done) == [0, 1, 2]
+        done.clear()
+    pool.release()
