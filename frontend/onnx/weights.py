@@ -12,7 +12,7 @@ before anything has been computed from it is preprocessing. `Kind` tells them ap
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -26,9 +26,7 @@ from tensorgrad.onnx.evaluation import Graph, Step
 from tensorgrad.onnx.table import Role, Rule
 
 _SHAPE_READERS = {"Shape", "Size", "SequenceLength"}
-_ANGLES = {"Sin", "Cos"}
-_UNLEARNED = {*_ANGLES, "Mul"}
-"""Ops that use the rows of a fixed table: those of a rotary embedding multiply features, or are its angles."""
+_OF_ANGLES = {"Sin", "Cos"}
 
 
 class Kind(IntEnum):
@@ -236,10 +234,10 @@ def _role(operation: Operation, position: int, role: Role) -> Role | None:
     """Returns what an operation uses an input for, given what the others are; None for data and constants."""
     given, others, result = operation.inputs[position], operation.others(position), operation.outputs[0]
     if role is Role.WEIGHT:
-        is_angle = others <= Kind.INTEGERS and _is_used_by(result, _ANGLES)
+        is_angle = others <= Kind.INTEGERS and _is_used(result, _takes_angles)
         return None if is_angle or _is_identity(operation) else role
     if role is Role.TABLE:
-        return None if operation.rule.carried(position) and _is_used_by(result, _UNLEARNED) else role
+        return None if operation.rule.carried(position) and _is_used(result, _rotates) else role
     if role is Role.GAIN:
         return role if others is Kind.FEATURE else None
     if role is Role.OFFSET:
@@ -274,19 +272,38 @@ def _is_divided(result: Value) -> bool:
 
 def _has_single_result(value: Value) -> bool:
     """Returns whether a value is a product of weights with a single row or column, so that its bias is one number."""
-    maker = value.maker
-    while maker is not None and maker.rule.carried(0) and maker.inputs[0] is not None:
-        maker = maker.inputs[0].maker
+    maker = _origin(value).maker
     if maker is None or Role.WEIGHT not in maker.rule.roles.values():
         return False
     weights = (given for i, given in enumerate(maker.inputs) if given and maker.rule.role(i) is Role.WEIGHT)
     return any(1 in array.shape for given in weights for array in _arrays(given))
 
 
-def _is_used_by(value: Value, ops: set[str]) -> bool:
-    """Returns whether a value, however rearranged, is used, and only by certain ops."""
-    used = {user.proto.op_type for user, _ in _final_uses(value)}
-    return bool(used) and used <= ops
+def _takes_angles(operation: Operation, position: int) -> bool:
+    return operation.proto.op_type in _OF_ANGLES
+
+
+def _rotates(operation: Operation, position: int) -> bool:
+    """Returns whether rows of a table are fixed: angles, or factors of features as those of a rotary embedding are.
+
+    The factors of other rows, as in the factorization of a matrix, are learned.
+    """
+    others = [_origin(value) for i, value in enumerate(operation.inputs) if value is not None and i != position]
+    is_factor = operation.proto.op_type == "Mul" and operation.others(position) is Kind.FEATURE
+    return _takes_angles(operation, position) or (is_factor and all(value.array is None for value in others))
+
+
+def _origin(value: Value) -> Value:
+    """Returns the value that this one is a rearrangement of."""
+    while value.maker is not None and value.maker.rule.carried(0) and value.maker.inputs[0] is not None:
+        value = value.maker.inputs[0]
+    return value
+
+
+def _is_used(value: Value, test: Callable[[Operation, int], bool]) -> bool:
+    """Returns whether a value, however rearranged, is used, and only by operations that pass a test."""
+    uses = list(_final_uses(value))
+    return bool(uses) and all(test(*use) for use in uses)
 
 
 def _final_uses(value: Value) -> Iterator[tuple[Operation, int]]:
@@ -374,7 +391,7 @@ def _is_float(array: NumpyArray) -> bool:
 def _accepts(role: Role, array: NumpyArray) -> bool:
     """Returns whether an array with a role is a weight: numbers, masks and arrays of equal elements may not be."""
     axes = sum(extent > 1 for extent in array.shape)
-    if role is Role.WEIGHT:
+    if role is Role.WEIGHT or not array.size:
         return array.size > 0
     if role is Role.BIAS:
         return array.ndim > 0 and (axes == 0 or not _is_mask(array, axes))

@@ -170,6 +170,23 @@ def test_tables() -> None:
     assert parameters(nodes, arrays, [2], element=TensorProto.INT64) == ["words", "places"]
 
 
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([("Gather", "v x", "f"), ("Mul", "e f", "y")], ["u", "v"]),  # the factorization of a matrix
+        ([("Mul", "e e", "s"), ("Sqrt", "s", "r"), ("Mul", "e r", "y")], ["u"]),  # a norm
+        ([("Cast", "x c", "f"), ("Mul", "e f", "y")], ["u"]),
+        ([("Mul", "e two", "s"), ("Neg", "s", "y")], ["u"]),
+        ([("Sin", "e", "y")], []),
+    ],
+)
+def test_products_of_rows(nodes: Nodes, expected: list[str]) -> None:
+    """Only rows that multiply other features are a fixed table."""
+    arrays = {"u": weights(3, 1), "v": weights(3, 1, seed=2), "two": np.float32(2), "c": np.float32(0)}
+    made = [node("CastLike" if op == "Cast" else op, given, results) for op, given, results in nodes]
+    assert parameters([node("Gather", "u x", "e"), *made], arrays, [2], element=TensorProto.INT64) == expected
+
+
 def test_normalizations_of_groups() -> None:
     """They are written as those of instances whose own scale and bias are 1 and 0, which are no weights."""
     arrays = {"one": np.ones(2, np.float32), "zero": np.zeros(2, np.float32), "g": weights(4, 1), "b": weights(4, 1)}
