@@ -17,6 +17,7 @@ from tensorgrad.driver.broadcast_check import warn_of_pairs
 from tensorgrad.driver.compiled import MOST_SPECIALIZATIONS, Specialization, Specializations
 from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.device_loss import OnDeviceLost, check_may_be_lost, snapshots
+from tensorgrad.driver.donation import Donating, Donation, StateHandle
 from tensorgrad.driver.model_tracing import checked_results
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
@@ -56,6 +57,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         self,
         function: Callable[..., Any],
         static: Sequence[str],
+        donate: Sequence[str],
         device: str,
         precision: LowerPrecisionPass | None,
         snapshot_every: int | None,
@@ -63,11 +65,11 @@ class Jitted(Specializations[Key], Generic[Result]):
         super().__init__(function_name(function))
         functools.update_wrapper(self, function)
         self._function = function
-        self._static = frozenset(static)
+        self._static, self._donate = frozenset(static), frozenset(donate)
         self._device_name = device
         self._precision = precision
         self._snapshot_every = snapshot_every
-        self._signature = _signature(function, static)
+        self._signature = _signature(function, {"static": static, "donate": donate})
         self._differentiated: OrderedDict[Key, Computation] = OrderedDict()
 
     @functools.cached_property
@@ -111,7 +113,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         known = self._static_key(bound), trees.structure(given)
         if is_grad_enabled() and any(map(_requires_gradient, leaves)):
             return self._differentiable(bound, leaves, rebuild, known)
-        host = map(_host_array, leaves)
+        host = map(_state_or_host_array if self._donate else _host_array, leaves)
         arrays = [self._array(leaves[at], given, at) if one is None else one for at, one in enumerate(host)]
         key = (*known, tuple([(array.shape, array.dtype) for array in arrays]))
         compiled = self._compiled(
@@ -175,17 +177,27 @@ class Jitted(Specializations[Key], Generic[Result]):
         phases = Phases()
         check_device("jit", self._precision, self._device)
 
+        names = _names(specs)
+        donated = {name for name in names if name.partition(".")[0] in self._donate}
+        donations: list[Donation] = []
+
         def program(given: Mapping[str, Any]) -> Any:
             result = self._applied(bound, given)
             check_kept(given, f"{user_line()}: {self._name}()")
-            return opened(checked_results(result, f"{self._name}()"))
+            result = opened(checked_results(result, f"{self._name}()"))
+            if not donated:
+                return result, []
+            tensors = dict(zip(names, trees.flatten(given)[0], strict=True))
+            donations.append(Donation({name: tensors[name] for name in donated}, result, f"{self._name}()"))
+            return donations[0].others, list(donations[0].updates.values())
 
         with phases.measure("trace"), while_tracing("jit", self._precision):
-            slots = [Slot(name, "input") for name in _names(specs)]
-            made, positions = trace_call(self._name, program, [specs], slots)
+            slots = [Slot(name, "state" if name in donated else "input") for name in names]
+            made, (positions, _) = trace_call(self._name, program, [specs], slots)
             order, rebuild = trees.flatten(positions)
             outputs = unique([Slot(path or "output", "output") for path in trees.paths(positions)])
-            made.properties["res_attrs"] = slots_attribute(outputs)
+            updates = [Slot(name, "update") for one in donations for name in one.updates]
+            made.properties["res_attrs"] = slots_attribute([*outputs, *updates])
         warn_of_pairs(made, self._name, stacklevel=4)
         module = checked_module(made)
         compilation = Compilation(
@@ -197,8 +209,11 @@ class Jitted(Specializations[Key], Generic[Result]):
             precision=self._precision,
             snapshot_every=self._snapshot_every,
         )
-        results = rebuild([outputs[i].name for i in order])
-        return Specialization(compilation, compilation.load(None), results, inputs=[slot.name for slot in slots])
+        found = [outputs[i].name for i in order]
+        executable = compilation.load(None)
+        if donations:
+            return Donating(compilation, executable, names, donations[0], found)
+        return Specialization(compilation, executable, rebuild(found), inputs=names)
 
 
 def _requires_gradient(leaf: Any) -> bool:
@@ -210,12 +225,23 @@ def _host_array(leaf: Any) -> np.ndarray | None:
     return leaf.host_array if isinstance(leaf, Array) else None
 
 
+def _state_or_host_array(leaf: Any) -> Any:
+    """Returns what `_host_array` does, or the state of a program, which may have been donated to it."""
+    if not isinstance(leaf, Array):
+        return None
+    value = None if leaf.live is None else leaf.live.value
+    source = leaf.source if value is None else value.source
+    is_state = isinstance(source, StateHandle) and (value is None or not value.is_outdated)
+    return source if is_state else _host_array(leaf)
+
+
 def _names(given: Mapping[str, Any]) -> list[str]:
     """Returns the distinct paths of the leaves."""
     return [slot.name for slot in unique([Slot(path, "input") for path in trees.paths(given)])]
 
 
-def _signature(function: Callable[..., Any], static: Sequence[str]) -> inspect.Signature:
+def _signature(function: Callable[..., Any], named: Mapping[str, Sequence[str]]) -> inspect.Signature:
+    """Returns a function's signature, after checking that it has the arguments that options name."""
     if not callable(function):
         raise OptionError(f"{user_line()}: jit: takes a function, got {function!r}")
     try:
@@ -224,9 +250,13 @@ def _signature(function: Callable[..., Any], static: Sequence[str]) -> inspect.S
         arguments = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
         parts = [inspect.Parameter(name, kind) for name, kind in zip(("args", "kwargs"), arguments, strict=True)]
         signature = inspect.Signature(parts)
-    for name in static:
-        if name not in signature.parameters:
-            raise OptionError(f"{user_line()}: jit: static argument {name!r} is none of {signature}")
+    for option, names in named.items():
+        for name in names:
+            if name not in signature.parameters:
+                raise OptionError(f"{user_line()}: jit: {option} argument {name!r} is none of {signature}")
+    for name in named["donate"]:
+        if name in named["static"]:
+            raise OptionError(f"{user_line()}: jit: argument {name!r} is static, which has no memory to donate")
     return signature
 
 
@@ -235,6 +265,7 @@ def jit(
     function: Callable[..., Result],
     *,
     static: str | Sequence[str] = (),
+    donate: str | Sequence[str] = (),
     device: DeviceName = "auto",
     precision: Precision = "f32",
     on_device_lost: OnDeviceLost = "raise",
@@ -245,6 +276,7 @@ def jit(
 def jit(
     *,
     static: str | Sequence[str] = (),
+    donate: str | Sequence[str] = (),
     device: DeviceName = "auto",
     precision: Precision = "f32",
     on_device_lost: OnDeviceLost = "raise",
@@ -255,6 +287,7 @@ def jit(
     function: Callable[..., Result] | None = None,
     *,
     static: str | Sequence[str] = (),
+    donate: str | Sequence[str] = (),
     device: DeviceName = "auto",
     precision: Precision = "f32",
     on_device_lost: OnDeviceLost = "raise",
@@ -268,6 +301,9 @@ def jit(
         function: A function of pytrees of tensors that returns a tensor or a pytree of them.
         static: Names of arguments that stay Python values and are compiled in: they have to be hashable, and the
             function is compiled for each value.
+        donate: Names of arguments that results replace: of each, every array is stored where a result of the same
+            shape and dtype is stored after the call, and can't be read any more. Passing the results back in the next
+            call, as with a cache of keys and values, then copies nothing, and takes no second buffer.
         device: "auto" for a hardware adapter if there is one, else the CPU; "wgpu" for any adapter; "cpu" for native
             code; "numpy" for the reference.
         precision: "f16" stores what depends on products, convolutions or attention as half floats between kernels, see
@@ -279,7 +315,8 @@ def jit(
         The compiled function, with the function's name and docstring; see `Jitted`.
 
     Raises:
-        OptionError: `static` names no argument, or the device, the precision or `on_device_lost` is unknown.
+        OptionError: `static` or `donate` names no argument, or the device, the precision or `on_device_lost` is
+            unknown.
 
     Example:
         >>> import tensorgrad as tg
@@ -289,13 +326,19 @@ def jit(
         >>> float(total({"x": tg.array([1.0, 2.0, 3.0])}, power=3))
         36.0
     """
-    names = (static,) if isinstance(static, str) else tuple(static) if isinstance(static, Sequence) else None
-    if names is None:
-        raise OptionError(f"static must be names of arguments, got {static!r}")
+    named = _argument_names("static", static), _argument_names("donate", donate)
     check_name(device)
     rounding, every = checked_precision("jit", precision), snapshots(on_device_lost)
     if every is not None:
         check_may_be_lost(device)
     if function is None:
-        return lambda function: Jitted(function, names, device, rounding, every)
-    return Jitted(function, names, device, rounding, every)
+        return lambda function: Jitted(function, *named, device, rounding, every)
+    return Jitted(function, *named, device, rounding, every)
+
+
+def _argument_names(option: str, given: object) -> tuple[str, ...]:
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Sequence):
+        raise OptionError(f"{option} must be names of arguments, got {given!r}")
+    return tuple(str(name) for name in given)

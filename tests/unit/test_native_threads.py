@@ -135,9 +135,10 @@ def test_a_dispatch_ends_after_its_last_task(pool: Pool) -> None:
 
     kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(task)
     run = native_runtime().function("tg_run", *(3 * [ctypes.c_void_p]), ctypes.c_void_p, ctypes.c_int64)
-    address = pool.acquire(0)
+    turn = Turn(pool)
+    address = turn.begin(0)
     for _ in range(10):
         run(address, ctypes.cast(kernel, ctypes.c_void_p), None, None, 3)
         assert sorted(done) == [0, 1, 2]
         done.clear()
-    pool.release()
+    turn.end()
