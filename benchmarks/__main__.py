@@ -6,7 +6,8 @@ processes with drivers' caches disabled; `driver` times pipeline creation and co
 of many small parameters on numpy with handwritten NumPy; `initialization` compares the sampling of parameters with
 PyTorch; `blame` times the search for a planted NaN; `pages` compares steps in a browser and in Python on the same
 software adapter; `eager` compares an eager training step with the compiled one and with PyTorch's; `distributed`
-compares a step of two processes with that of one; `attention` compares tiled native attention with composed attention.
+compares a step of two processes with that of one; `attention` compares tiled native attention with composed attention;
+`calls` times calls of compiled functions by how parameters are passed and how many there are.
 `all` runs all of these.
 
 `smollm2`, which `all` omits, is a training step of 135 million parameters, by default on the CPU; it takes 6 GB and
@@ -25,6 +26,7 @@ from typing import cast
 from benchmarks import (
     attention,
     blame,
+    calls,
     cold,
     counts,
     distributed,
@@ -55,6 +57,7 @@ OTHERS = (
     "eager",
     "distributed",
     "attention",
+    "calls",
 )
 """The benchmarks other than training steps."""
 
@@ -134,6 +137,9 @@ def main(arguments: list[str] | None = None) -> None:
             initialization.report(options.rounds, options.out / "initialization.json")
         elif what == "blame":
             blame.report("cpu" if options.device == "all" else options.device, gpt.WIDTH, options.out / "blame.json")
+        elif what == "calls":
+            device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
+            calls.report(device, options.rounds, options.out / "calls.json")
         elif what == "small":
             small.report(10 * options.rounds, options.out / "small.json")
         elif what == "eager":

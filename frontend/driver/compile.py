@@ -24,7 +24,7 @@ from tensorgrad.driver.running import Phases
 from tensorgrad.driver.step_options import StepOptions
 from tensorgrad.driver.step_programs import step_compilation
 from tensorgrad.driver.training import Training
-from tensorgrad.driver.training_state import Source
+from tensorgrad.driver.training_state import Source, no_loss
 from tensorgrad.errors import OptionError, UnusedParameterWarning
 from tensorgrad.nn.module import Module, declarations
 from tensorgrad.nn.parameters import Parameter, drawing, drawn
@@ -50,9 +50,9 @@ Result = TypeVar("Result")
 def compile(
     model: Module | Mapping[str, Any] | Sequence[Any],
     *,
-    loss: Callable[..., Result],
-    optimizer: Optimizer | Mapping[str, Optimizer | None] | None,
-    inputs: Mapping[str, Any],
+    loss: Callable[..., Result] | None = None,
+    optimizer: Optimizer | Mapping[str, Optimizer | None] | None = None,
+    inputs: Mapping[str, Any] | None = None,
     device: DeviceName = "auto",
     seed: int = 0,
     checks: bool = False,
@@ -86,11 +86,12 @@ def compile(
             for each part that is trained, by its name. If it has a parameter `key` that is not in `inputs`, it receives
             `tg.random.fold_in(tg.random.key(seed), step)`, where step starts at 1 and counts micro-batches. It may
             assign to buffers, and to parameters that are not trained: reads after the assignment, and the next step,
-            see the new value.
+            see the new value. `None` is for inference: the result holds the model on the device for the functions that
+            its `attach` compiles, and has no step.
         optimizer: One of `tg.optim`. Or one for each part of the model, by its path, and `None` for a part that is not
             trained: `{"actor": tg.optim.adam(1e-4), "critic": tg.optim.sgd(1e-2), "target": None}`. Or `None`: then a
             step runs the loss and its assignments without a derivative, as if everything were frozen.
-        inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name.
+        inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name; `None` without a loss.
         device: "auto" for a hardware adapter if there is one, else the CPU, as reported by the log and the training's
             `repr`; "wgpu" for any adapter; "cpu" for native code; "numpy" for the reference.
         seed: Seeds the initialization and the key of each step.
@@ -158,7 +159,7 @@ def compile(
             parameters.
         InputError: The loss takes arguments other than `inputs`.
         ShapeError, DTypeError: Shapes or dtypes in the loss don't match, or its result is not a float scalar.
-        OptionError: A setting is out of range.
+        OptionError: A setting is out of range, or there are inputs or an optimizer without a loss.
         NoAdapterError: There is no adapter for device "wgpu".
         ProgramError, TargetError: The device can't run the program.
         GroupError: The processes of the group have not compiled the same program, or one did not join.
@@ -186,6 +187,13 @@ def compile(
         replicated=replicated,
     )
     options.check()
+    if loss is None:
+        for name, given in (("optimizer", optimizer), ("inputs", inputs or None)):
+            if given is not None:
+                raise OptionError(f"{user_line()}: tg.compile: {name} is for a step, which needs a loss")
+    elif inputs is None:
+        raise OptionError(f"{user_line()}: tg.compile: the loss needs inputs, a shape for each by name")
+    loss, inputs = (no_loss, {}) if loss is None else (loss, inputs)
     phases = Phases()
     return _built(_traced(model, loss, optimizer, inputs, options, phases), options, phases)
 

@@ -14,6 +14,7 @@ import numpy as np
 from tensorgrad.driver.device import described
 from tensorgrad.driver.distribution import Distribution, refuse_to_save
 from tensorgrad.driver.homes import home_on
+from tensorgrad.driver.nested_inputs import Nesting
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.profiling import StepProfile
 from tensorgrad.eager.homes import EagerHome
@@ -287,23 +288,25 @@ class Specializations(Held, Generic[Key]):
 
 
 MOST_SPECIALIZATIONS = 32
-Specialize: TypeAlias = Callable[[Mapping[str, Spec]], Specialization]
+Specialize: TypeAlias = Callable[[Mapping[str, Spec], Nesting], Specialization]
 
 
 @public
-class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
+class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
     """A compiled function of a model's parameters; see `Training.attach`.
 
     It is compiled once per signature of input shapes; the 32 most recently used programs are kept.
     """
 
-    def __init__(self, name: str, declared: Mapping[str, Spec] | None, specialize: Specialize, checks: bool):
+    def __init__(
+        self, name: str, declared: tuple[Mapping[str, Spec], Nesting] | None, specialize: Specialize, checks: bool
+    ):
         super().__init__(name)
         self._checks = checks
-        self._declared = None if declared is None else dict(declared)
+        self._declared = None if declared is None else dict(declared[0])
         self._specialize = specialize
-        if self._declared is not None:
-            self._compiled_for(self._declared)
+        if declared is not None:
+            self._compiled_for(*declared)
 
     @property
     def _input_names(self) -> Sequence[str]:
@@ -314,8 +317,9 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
         """Runs the function.
 
         Args:
-            **inputs: An array for each input. If inputs were declared, their leading extents may differ from the
-                declared ones, as long as inputs that shared one still do.
+            **inputs: An array for each input, or a dict or dataclass of arrays and of lists and tuples of them. If
+                inputs were declared, their leading extents may differ from the declared ones, as long as inputs that
+                shared one still do.
 
         Returns:
             The function's result, with `tg.Array`s for tensors; they are read from the device on first access.
@@ -326,10 +330,11 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
             DeviceError: What the device reported.
         """
         refuse_inside_trace("a compiled function called")
-        arrays = {name: to_numpy(value, f"input {name!r}") for name, value in inputs.items()}
+        nesting = Nesting(inputs)
+        arrays = {name: to_numpy(value, f"input {name!r}") for name, value in nesting.flat.items()}
         if self._declared is None:
             arrays = {name: as_array(value) for name, value in arrays.items()}
-        compiled = self._compiled_for(self._specs(arrays))
+        compiled = self._compiled_for(self._specs(arrays), nesting)
         if self._checks:
             check_values(arrays, compiled.ranges)
         elif compiled.ranges is not None:
@@ -376,8 +381,8 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
         """
         self._latest("save").save(path, target)
 
-    def _compiled_for(self, specs: Mapping[str, Spec]) -> Specialization:
-        return self._compiled(tuple(specs.items()), lambda: self._specialize(specs))
+    def _compiled_for(self, specs: Mapping[str, Spec], nesting: Nesting) -> Specialization:
+        return self._compiled((tuple(specs.items()), nesting.key), lambda: self._specialize(specs, nesting))
 
     def _specs(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, Spec]:
         """Returns the inputs' shapes and dtypes.
@@ -456,7 +461,7 @@ def _count(batch: Mapping[str, Any], weight: str | None) -> float:
         if weight not in batch:
             raise InputError(f"{user_line()}: evaluate: weight {weight!r} is not an input: {', '.join(batch)}")
         return float(np.sum(as_array(batch[weight]), dtype=np.float64))
-    shapes = {name: to_numpy(value, f"input {name!r}").shape for name, value in batch.items()}
+    shapes = {name: to_numpy(value, f"input {name!r}").shape for name, value in Nesting(batch).flat.items()}
     extents = {name: shape[0] for name, shape in shapes.items() if shape}
     if len(set(extents.values())) > 1:
         listed = ", ".join(f"{name} has {extent}" for name, extent in extents.items())

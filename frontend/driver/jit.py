@@ -221,8 +221,13 @@ def _requires_gradient(leaf: Any) -> bool:
 
 
 def _host_array(leaf: Any) -> np.ndarray | None:
-    """Returns the array of a tensor on the host, which never changes, or `None` for anything else."""
-    return leaf.host_array if isinstance(leaf, Array) else None
+    """Returns the array of a tensor whose values are on the host, and never change; `None` for anything else."""
+    if not isinstance(leaf, Array):
+        return None
+    if leaf.live is None:
+        return leaf.host_array
+    value = leaf.live.value
+    return value.source if type(value.source) is np.ndarray and not value.is_outdated else None
 
 
 def _state_or_host_array(leaf: Any) -> Any:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.elementwise.arithmetic import StopGradientOp
+from tensorgrad.driver.nested_inputs import Nesting, is_tree
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
 from tensorgrad.nn.module import Module, argument_of, bind, declarations
 from tensorgrad.nn.parameters import Parameter
@@ -66,6 +68,22 @@ def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
         except (ShapeError, DTypeError, TypeError) as error:
             raise InputError(f"{user_line()}: input {name!r} must be a shape or a tg.spec: {error}") from error
     return specs
+
+
+def nested_specs(inputs: Mapping[str, Any]) -> tuple[dict[str, Spec], Nesting]:
+    """Returns specifications of inputs that may be trees, by their paths, and the trees.
+
+    Raises:
+        InputError: As `input_specs`.
+    """
+    nested = {name: value for name, value in inputs.items() if is_tree(value)} if isinstance(inputs, Mapping) else {}
+    plain = Spec((), np.dtype(np.float32)) if nested else None
+    flat = input_specs({name: plain if name in nested else one for name, one in inputs.items()} if nested else inputs)
+    nesting = Nesting({name: nested.get(name, one) for name, one in flat.items()})
+    for path, leaf in nesting.flat.items():
+        if not isinstance(leaf, Spec):
+            raise InputError(f"{user_line()}: input {path!r} must be a tg.spec, as a part of a tree, got {leaf!r}")
+    return dict(nesting.flat), nesting
 
 
 def takes_key(function: Callable[..., Any]) -> bool:

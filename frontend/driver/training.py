@@ -30,9 +30,10 @@ from tensorgrad.driver.model_tracing import (
     checked_loss,
     checked_results,
     chosen_captures,
-    input_specs,
+    nested_specs,
     trace_model,
 )
+from tensorgrad.driver.nested_inputs import Nesting
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.driver.profiling import StepProfile
@@ -415,8 +416,9 @@ class Training(ReplayedTraining[Result]):
 
         Args:
             forward: Called as `forward(model, **inputs)`, with traced tensors; returns a tensor or a pytree of them.
-            inputs: A shape (f32) or a `tg.spec` for each input, by name. It is compiled for these immediately, and for
-                other leading extents when it is called with them. `None` compiles on calls only.
+            inputs: A shape (f32) or a `tg.spec` for each input, by name, or a dict or dataclass of `tg.spec`s. It is
+                compiled for these immediately, and for other leading extents when it is called with them. `None`
+                compiles on calls only.
             precision: How values between kernels are stored, as for `tg.compile`; `None` is as in the training.
 
         Returns:
@@ -433,12 +435,14 @@ class Training(ReplayedTraining[Result]):
 
         whole = self._source.distribution
 
-        def specialize(specs: Mapping[str, Spec]) -> Specialization:
+        def specialize(specs: Mapping[str, Spec], nesting: Nesting) -> Specialization:
             self._check_model()
             distribution = None if whole is None else whole.of_inputs(specs)
-            return self._specialized(forward, specs, checked_results, "refused", "attach", rounding, distribution)
+            return self._specialized(
+                nesting.function(forward), specs, checked_results, "refused", "attach", rounding, distribution
+            )
 
-        declared = None if inputs is None else input_specs(inputs)
+        declared = None if inputs is None else nested_specs(inputs)
         return Inference(function_name(forward), declared, specialize, self._checks)
 
     def _specialized(

@@ -29,6 +29,7 @@ from tensorgrad.nn.unchanged import check_same
 from tensorgrad.nn.watch import Watch
 from tensorgrad.nn.weights import is_live
 from tensorgrad.ops import random
+from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.optim.parts import Losses, Parts
 from tensorgrad.optim.settings import HostSettings
 from tensorgrad.runtime.backend import Executable, check_inputs
@@ -75,6 +76,11 @@ class Source:
     options: Mapping[str, Any]
     compile: Callable[..., Any]
     distribution: Distribution | None = None
+
+
+def no_loss(model: Any) -> Any:
+    """The loss of a program without one, which only holds its model for attached functions."""
+    return as_tensor(0.0)
 
 
 class Replaced(NamedTuple):
@@ -460,6 +466,10 @@ class TrainingState(Compiled):
             ShapeError, ProgramError, …: The loss can't be compiled for it; see `tg.compile`.
         """
         source = self._source
+        if source.loss is no_loss:
+            raise OptionError(
+                f"{user_line()}: {what}: this program was compiled without a loss; attach() runs its model"
+            )
         if source.distribution is not None:
             return self._declared_program
         specs = resized(self._given_inputs, inputs, what)

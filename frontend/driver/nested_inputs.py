@@ -1,0 +1,64 @@
+"""Inputs by name that are trees of arrays, as flat inputs named by paths."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.tracer import function_name
+
+
+class Nesting:
+    """The structure of inputs, some of which are trees: dicts, dataclasses, and lists and tuples within them.
+
+    Args:
+        inputs: Inputs by name: arrays, specifications, or trees of them.
+
+    Attributes:
+        flat: The leaves of all inputs, by paths such as `cache.0.keys`.
+        key: Equal for inputs with the same trees; `None` if there are none.
+    """
+
+    def __init__(self, inputs: Mapping[str, Any]):
+        self.flat: dict[str, Any] = {}
+        self._parts: dict[str, tuple[list[str], trees.Rebuild]] = {}
+        key: list[tuple[str, Hashable]] = []
+        for name, value in inputs.items():
+            if not is_tree(value):
+                self.flat[name] = value
+                continue
+            leaves, rebuild = trees.flatten(value)
+            paths = [f"{name}.{path}" for path in trees.paths(value)]
+            self.flat.update(zip(paths, leaves, strict=True))
+            self._parts[name] = paths, rebuild
+            key.append((name, trees.structure(value)))
+        self._names = list(inputs)
+        self.key: Hashable = tuple(sorted(key, key=lambda part: part[0])) or None
+
+    def function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function of the model and of flat inputs that calls one of the nested inputs."""
+        if self.key is None:
+            return function
+
+        def nested(model: Any, **flat: Any) -> Any:
+            values: dict[str, Any] = {}
+            for name in self._names:
+                paths, rebuild = self._parts.get(name, ([name], _only))
+                values[name] = rebuild([flat[path] for path in paths])
+            return function(model, **values)
+
+        nested.__name__ = function_name(function)
+        return nested
+
+
+def is_tree(value: Any) -> bool:
+    """Returns whether an input is a tree: lists and tuples of numbers or arrays are arrays."""
+    if getattr(type(value), "tree_leaf", False) or hasattr(value, "__array__"):
+        return False
+    return isinstance(value, dict) or (dataclasses.is_dataclass(value) and not isinstance(value, type))
+
+
+def _only(leaves: Any) -> Any:
+    return leaves[0]

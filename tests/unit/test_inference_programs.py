@@ -1,0 +1,79 @@
+"""Programs without a loss, which hold a model for attached functions, and their inputs that are trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from models import MLP
+
+import tensorgrad as tg
+from tensorgrad.errors import InputError, OptionError
+
+DEVICES = ["numpy", "cpu", "wgpu"]
+X = np.ones((4, 3), np.float32)
+
+
+@dataclass
+class Cache:
+    keys: list[Any]
+    count: Any
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_functions_of_an_initialized_model(device: str) -> None:
+    model = MLP(3, 5, 2).initialized(3)
+    program: Any = tg.compile(model, device=device)
+    forward = program.attach(lambda model, x: model(x))
+    twice = program.attach(lambda model, x: 2 * model(x), inputs={"x": (4, 3)})
+    expected = np.asarray(model(X))
+    np.testing.assert_allclose(np.asarray(forward(x=X)), expected, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(twice(x=X)), 2 * expected, rtol=1e-5)
+    program.load_parameters({path: value * 0 for path, value in program.parameters().items()})
+    assert not np.asarray(forward(x=X)).any()
+
+
+def test_it_has_no_step() -> None:
+    program: Any = tg.compile(MLP(3, 5, 2), device="numpy")
+    with pytest.raises(OptionError, match=r"step: this program was compiled without a loss; attach\(\)"):
+        program.step()
+    with pytest.raises(OptionError, match="optimizer is for a step, which needs a loss"):
+        tg.compile(MLP(3, 5, 2), optimizer=tg.optim.sgd(0.1))
+    with pytest.raises(OptionError, match="inputs is for a step"):
+        tg.compile(MLP(3, 5, 2), inputs={"x": (4, 3)})
+    with pytest.raises(OptionError, match="the loss needs inputs"):
+        tg.compile(MLP(3, 5, 2), loss=lambda model: 0.0)
+
+
+def read(model: Any, x: Any, cache: Any) -> Any:
+    keys = [one + tg.sum(model(x)) for one in cache["keys"]]
+    return {"keys": keys, "count": cache["count"] + 1}
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_inputs_may_be_trees(device: str, is_declared: bool) -> None:
+    model = MLP(3, 5, 2).initialized(0)
+    specs = {"x": (4, 3), "cache": {"keys": [tg.spec((2,)), tg.spec((3,))], "count": tg.spec((), "i32")}}
+    function: Any = tg.compile(model, device=device).attach(read, inputs=specs if is_declared else None)
+    cache: Any = {"keys": [np.zeros(2, np.float32), np.ones(3, np.float32)], "count": np.int32(0)}
+    total = np.asarray(model(X)).sum()
+    for number in (1, 2):
+        cache = function(x=X, cache=cache)
+        np.testing.assert_allclose(np.asarray(cache["keys"][1]), 1 + number * total, rtol=1e-5)
+    assert int(cache["count"]) == 2
+    assert function.specializations == 1
+
+
+def test_dataclasses_are_trees_too() -> None:
+    function: Any = tg.compile(MLP(3, 5, 2), device="numpy").attach(lambda model, cache: cache.keys[0] * cache.count)
+    found = function(cache=Cache([np.ones(2, np.float32)], np.float32(3)))
+    assert np.asarray(found).tolist() == [3.0, 3.0]
+
+
+def test_a_tree_of_shapes_is_an_error() -> None:
+    program: Any = tg.compile(MLP(3, 5, 2), device="numpy")
+    with pytest.raises(InputError, match=r"input 'cache.keys.0' must be a tg.spec"):
+        program.attach(read, inputs={"x": (4, 3), "cache": {"keys": [2, 3], "count": tg.spec(())}})
