@@ -1,9 +1,11 @@
-"""The progress display of a training run: a bar on terminals, a few lines elsewhere."""
+"""The progress display of a training run: a bar on terminals and in notebooks, a few lines elsewhere."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from html import escape
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -16,6 +18,32 @@ STEPS_A_LINE = 1000
 """The number of steps per line of a run of unknown length."""
 
 
+class NotebookBar:
+    """A bar in a notebook: one display, which each update replaces."""
+
+    def __init__(self, total: int | None, done: int):
+        self._total, self._done, self._text = total, done, ""
+        self._handle = sys.modules["IPython.display"].display(self, display_id=True)
+
+    @staticmethod
+    def is_available() -> bool:
+        """Returns whether this runs in a notebook: IPython, which has a kernel there, is imported already."""
+        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+        return getattr(shell, "kernel", None) is not None and "IPython.display" in sys.modules
+
+    def update(self, done: int, text: str) -> None:
+        """Shows how many steps are done, and a text."""
+        self._done, self._text = done, text
+        self._handle.update(self)
+
+    def _repr_html_(self) -> str:
+        extents = "" if self._total is None else f' max="{self._total}" value="{self._done}"'
+        return f'<progress{extents}></progress> <span style="font-family: monospace">{escape(self._text)}</span>'
+
+    def __repr__(self) -> str:
+        return self._text
+
+
 class ProgressBar(Callback):
     """Shows the step, the loss, the speed and the remaining time."""
 
@@ -24,6 +52,7 @@ class ProgressBar(Callback):
     def __init__(self) -> None:
         self._console = Console()
         self._bar: Progress | None = None
+        self._notebook: NotebookBar | None = None
         self._evaluation = ""
         self._next_line = 0
 
@@ -32,7 +61,9 @@ class ProgressBar(Callback):
         self._started, self._first = time.perf_counter(), run.steps_done
         self._every = max(1, run.steps // LINES) if run.steps else STEPS_A_LINE
         self._next_line = run.steps_done + self._every
-        if self._console.is_terminal:
+        if NotebookBar.is_available():
+            self._notebook = NotebookBar(run.steps, run.steps_done)
+        elif self._console.is_terminal:
             columns = (
                 TextColumn("step {task.fields[step]}"),
                 BarColumn(),
@@ -49,7 +80,10 @@ class ProgressBar(Callback):
         last = records[-1]
         rate = (run.steps_done - self._first) / max(time.perf_counter() - self._started, 1e-9)
         shown = f"loss {last.loss:.4g}, {rate:.3g} steps/s"
-        if self._bar is not None:
+        if self._notebook is not None:
+            total = "" if run.last_step is None else f" of {run.last_step}"
+            self._notebook.update(run.steps_done, f"step {last.step}{total}: {shown}{self._evaluation}")
+        elif self._bar is not None:
             self._bar.update(self._task, completed=run.steps_done, step=last.step, shown=shown + self._evaluation)
         elif run.steps_done >= self._next_line:
             self._next_line = (run.steps_done // self._every + 1) * self._every
@@ -58,7 +92,7 @@ class ProgressBar(Callback):
 
     def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
         """Shows the evaluation."""
-        if self._bar is not None:
+        if self._bar is not None or self._notebook is not None:
             self._evaluation = f"; {numbers(metrics)}"
         else:
             self._print(f"step {run.step}, evaluation: {numbers(metrics)}")
