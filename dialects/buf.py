@@ -46,7 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.collective import CollectiveOp
-from tensorgrad.dialects.schedule import ScheduleAttr
+from tensorgrad.dialects.schedule import ScheduleAttr, loops_of
 
 ROW = "buf.row"
 """Marks a view that aliases the views in its range, and the zeros between them."""
@@ -260,6 +260,12 @@ class KernelOp(IRDLOperation):
             if schedule.attends != (self.attention is not None):
                 raise VerifyException(
                     "a schedule of attention is for a buf.attention, and a buf.attention takes no other, got "
+                    f"{schedule}"
+                )
+            loops = loops_of(schedule)
+            if len(set(loops)) < len(loops) or not set(loops) <= set(range(len(self.extents))):
+                raise VerifyException(
+                    f"a schedule's rows and columns must be distinct loops of the grid {list(self.extents)}, got "
                     f"{schedule}"
                 )
             schedule.check_covers(self.extents)

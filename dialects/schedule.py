@@ -415,6 +415,11 @@ def fields_of(schedule: Schedule) -> dict[str, int | tuple[int, ...]]:
     }
 
 
+def loops_of(schedule: Schedule) -> list[int]:
+    """Returns the grid loops that form the rows and the columns of a schedule; none if it has neither."""
+    return [loop for name in LOOPS for loop in cast("tuple[int, ...]", getattr(schedule, name, ()))]
+
+
 def schedule_of(archetype: object, found: Mapping[str, object]) -> Schedule:
     """Returns the schedule of an archetype with the given fields; missing ones get their defaults.
 

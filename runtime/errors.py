@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 import sysconfig
 from types import FrameType
@@ -54,7 +55,16 @@ def _of_user(frame: FrameType, file: str) -> bool:
     return found
 
 
-MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+MALFORMED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    struct.error,
+)
 """The exceptions that reading unvalidated, malformed data may raise."""
 
 

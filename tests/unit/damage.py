@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 import resource
 import struct
 import time
@@ -96,6 +97,15 @@ def damaged_words(text: str, draw: random.Random) -> str:
         else:
             words[at] = draw.choice(["(" * 3000, "[" * 3000, "tensor<" * 3000, "-1", "99999999999999999999", "}"])
     return " ".join(words)
+
+
+def damaged_numbers(text: str, draw: random.Random) -> str:
+    """Returns a text with one to three of its whole numbers changed."""
+    parts = re.split(r"(?<![\w.])(\d+)", text)
+    for _ in range(draw.randint(1, 3) if len(parts) > 1 else 0):
+        at = draw.randrange(1, len(parts), 2)
+        parts[at] = draw.choice(["0", "1", "2", "7", "-1", "4096", "2147483648", "9" * 20, f"{parts[at]}0"])
+    return "".join(parts)
 
 
 def contents(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:

@@ -7,22 +7,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from damage import CASES, NIGHTLY, bounded, cases, check, damaged_bytes, damaged_tree, damaged_words
+from damage import CASES, NIGHTLY, bounded, cases, check, damaged_bytes, damaged_numbers, damaged_tree, damaged_words
 from models import MLP, batch, compiled
+from xdsl.context import Context
+from xdsl.universe import Universe
 
 from tensorgrad.driver import program_cache
 from tensorgrad.driver.device import find_device
 from tensorgrad.driver.program_cache import Entry
 from tensorgrad.driver.tuning import table_path
 from tensorgrad.errors import ProgramError
+from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.cache import DiskCache
 from tensorgrad.runtime.target import PROFILES, Target
-from tensorgrad.tools.tg_opt import main
+from tensorgrad.tools.parsing import LocatingParser
+from tensorgrad.tools.tg_opt import EXPECTED_ERRORS, main
+from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
 MODEL = MLP(3, 5, 2)
 
@@ -100,8 +107,26 @@ def damage_lower_ir(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None
         check(lambda: main([str(path), "-o", str(folder / "out.mlir")]), f"ir {number}")
 
 
+def damage_inputs_of_tests(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None:
+    """IR of every kind, with other numbers: extents, loops, axes, fields of schedules."""
+    files = sorted((Path(__file__).parents[1] / "lit").rglob("*.mlir"))
+    good = [piece for file in files for piece in file.read_text().split("// -----") if "func.func" in piece]
+    context = Context()
+    for name, load in {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}.items():
+        context.register_dialect(name, load)
+
+    def read(text: str) -> None:
+        with suppress(*EXPECTED_ERRORS):
+            module = LocatingParser(context, text).parse_module()
+            module.verify()
+            verify_dominance(module)
+
+    for number, draw in cases(10, count):
+        check(partial(read, damaged_numbers(draw.choice(good), draw)), f"input {number}")
+
+
 Damage: TypeAlias = Callable[[Path, int, pytest.MonkeyPatch], None]
-DAMAGE: tuple[Damage, ...] = (damage_tuned, damage_cache, damage_targets, damage_lower_ir)
+DAMAGE: tuple[Damage, ...] = (damage_tuned, damage_cache, damage_targets, damage_lower_ir, damage_inputs_of_tests)
 
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
@@ -132,7 +157,7 @@ def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("archetype", "field", "value", "message"),
     [
         ("packed", "rows", 16, "a block in registers must divide the tile"),
-        ("packed", "row", [7], "index out of range"),
+        ("packed", "row", [7], "rows and columns must be distinct loops of the grid"),
         ("loops", "blocks", 1, r"the schedule has \[1, 1, 1\] tasks"),
     ],
 )
