@@ -21,6 +21,7 @@ from tensorgrad.runtime.errors import (
     TensorgradError,
     UserError,
 )
+from tensorgrad.runtime.errors import printable as printable
 
 
 class ShapeError(UserError, ValueError):

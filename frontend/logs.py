@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from tensorgrad.errors import OptionError
-from tensorgrad.runtime.printable import printable
+from tensorgrad.errors import OptionError, printable
 
 VARIABLE = "TG_LOG"
 """The environment variable: a comma-separated list of topics, or `all`."""

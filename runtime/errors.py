@@ -9,7 +9,7 @@ import sysconfig
 from types import FrameType
 from typing import Any
 
-from tensorgrad.runtime.printable import printable
+from tensorgrad.runtime.printable import printable as printable
 
 _LIBRARY = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _in_library: dict[str, bool] = {}

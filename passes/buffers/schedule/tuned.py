@@ -13,7 +13,6 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.schedule import Schedule, fields_of, schedule_of
 from tensorgrad.runtime.errors import MALFORMED
-from tensorgrad.runtime.files import parsed_json
 
 FORMAT = 5
 """The version of the format, which changes with the meaning of schedules or kernel keys; other files are ignored."""
@@ -50,7 +49,7 @@ def read_file(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
         DiagnosticException: The file is malformed.
     """
     try:
-        data = parsed_json(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
             return {}, {}
         table = {key: _schedule(found) for key, found in data["kernels"].items()}
