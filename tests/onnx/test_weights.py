@@ -275,7 +275,7 @@ def choice(then: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> onnx.Mode
         node("If", "positive", "h", name="choose", **branches),
         node("Add", "h b", "y"),
     ]
-    return model_of(nodes, {"x": [2, 4]}, ["y"], {"zero": np.float32(0), "b": B}, 17)
+    return model_of(nodes, {"x": [2, 4]}, ["y"], {"zero": np.zeros((), np.float32), "b": B}, 17)
 
 
 def test_weights_of_branches() -> None:
@@ -316,7 +316,7 @@ def test_weights_of_loops() -> None:
         [state, layer],
         [helper.make_tensor_value_info("n", TensorProto.FLOAT, None)],
     )
-    arrays = {"stacked": weights(3, 4, 4), "closed": W, "half": np.float32(0.5)}
+    arrays: dict[str, Any] = {"stacked": weights(3, 4, 4), "closed": W, "half": np.float32(0.5)}
     nodes = [node("Scan", "x stacked", "y", body=body, num_scan_inputs=1)]
     assert parameters(nodes, arrays) == ["stacked", "closed"]
 
