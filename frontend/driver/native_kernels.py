@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -89,7 +90,7 @@ class _ByKernel(KernelContext):
             op.detach()
             if isinstance(op, llvm.FuncOp):
                 if op.body.blocks:
-                    self._built(op, [mode.data for mode in kernel.access], identity)
+                    self._built(op, [mode.data for mode in cast("ArrayAttr[StringAttr]", kernel.access)], identity)
                 elif op.sym_name.data in self._declared:  # a C library function that an earlier kernel calls too
                     continue
                 self._declared.add(op.sym_name.data)

@@ -16,6 +16,7 @@ from tensorgrad.driver.running import Phases
 from tensorgrad.driver.step_options import StepOptions
 from tensorgrad.errors import InputError
 from tensorgrad.nn.parameters import Parameter
+from tensorgrad.nn.weights import Weight
 from tensorgrad.optim.parts import Losses, Parts, wrt_of
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.pipelines import tensor_passes
@@ -64,7 +65,7 @@ def step_compilation(
     function: FuncOp,
     losses: Losses,
     parts: Parts,
-    parameters: Mapping[str, Parameter],
+    parameters: Mapping[str, Parameter | Weight],
     options: StepOptions,
     device: ProgramDevice | None,
     distribution: Distribution | None,

@@ -135,7 +135,7 @@ def swinging(extent: int) -> NumpyArray:
 
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize("extent", [8, 33, 64, 65, 200, 1100, 5000])
-def test_products_are_multiplied_in_order(extent: int, device: str) -> None:
+def test_products_are_multiplied_in_order(extent: int, device: tg.DeviceName) -> None:
     """In another order, parts of these products would overflow. Both layouts of a row are tried."""
     x = swinging(extent)[np.newaxis]
     running, whole, column = tg.jit(
@@ -148,7 +148,7 @@ def test_products_are_multiplied_in_order(extent: int, device: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
-def test_derivatives_of_products_of_which_parts_overflow(device: str) -> None:
+def test_derivatives_of_products_of_which_parts_overflow(device: tg.DeviceName) -> None:
     x = np.array([1e-30, 3e38] * 4 + [0.5] * 4, np.float32)
     wide = x.astype(np.float64)
     products = np.cumprod(wide)

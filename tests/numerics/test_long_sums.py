@@ -62,7 +62,7 @@ SUMS: dict[str, Sum] = {
 """A sum, its operands, and how many tenths it adds."""
 
 
-def error_of(function: Callable[..., Any], inputs: list[np.ndarray], terms: float, device: str) -> float:
+def error_of(function: Callable[..., Any], inputs: list[np.ndarray], terms: float, device: tg.DeviceName) -> float:
     """Returns the largest relative error of the elements of a sum of tenths."""
     found = np.asarray(tg.jit(function, device=device)(*inputs)).astype(np.float64)
     return float(np.max(np.abs(found / (terms * float(TENTH)) - 1)))
@@ -70,13 +70,13 @@ def error_of(function: Callable[..., Any], inputs: list[np.ndarray], terms: floa
 
 @pytest.mark.parametrize("kind", SUMS)
 @pytest.mark.parametrize("device", DEVICES)
-def test_sums_of_tenths(kind: str, device: str) -> None:
+def test_sums_of_tenths(kind: str, device: tg.DeviceName) -> None:
     function, inputs, terms = SUMS[kind]
     assert error_of(function, inputs(), terms, device) < ERROR
 
 
 @pytest.mark.parametrize("device", ["cpu", "numpy"])
-def test_f16_is_summed_in_f32(device: str) -> None:
+def test_f16_is_summed_in_f32(device: tg.DeviceName) -> None:
     x = np.full((200_000, 3), 2.0**-4, np.float16)
     found = np.asarray(tg.jit(lambda x: tg.sum(x, axis=0), device=device)(x))
     assert np.array_equal(found, np.full(3, 12_500, np.float16))
@@ -98,13 +98,13 @@ LONGEST: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], float]] = {
 
 @pytest.mark.parametrize("kind", LONGEST)
 @pytest.mark.parametrize("device", ["cpu", "wgpu", pytest.param("numpy", marks=pytest.mark.nightly)])
-def test_the_longest_sums_of_tenths(kind: str, device: str) -> None:
+def test_the_longest_sums_of_tenths(kind: str, device: tg.DeviceName) -> None:
     function, shape, terms = LONGEST[kind]
     assert error_of(function, [full(*shape)], terms, device) < ERROR
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu", pytest.param("numpy", marks=pytest.mark.nightly)])
-def test_ones_are_counted_beyond_the_largest_integer_of_a_significand(device: str) -> None:
+def test_ones_are_counted_beyond_the_largest_integer_of_a_significand(device: tg.DeviceName) -> None:
     total = tg.jit(lambda x: tg.sum(tg.broadcast_to(x, (MOST,))), device=device)(np.ones(1, np.float32))
     assert float(total) == MOST
 

@@ -26,7 +26,7 @@ def test_the_reference_agrees() -> None:
     for build in MODELS.values():
         model, _ = build()
         expected: Any = ReferenceEvaluator(model).run(None, {"ids": ids})
-        np.testing.assert_allclose(tg.onnx.load(model)(ids), expected[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(tg.onnx.load(model)(ids)), expected[0], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)

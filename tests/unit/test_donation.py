@@ -28,7 +28,7 @@ def row(number: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_cache_is_passed_back_without_copies(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_is_passed_back_without_copies(device: tg.DeviceName, monkeypatch: pytest.MonkeyPatch) -> None:
     function: Any = tg.jit(extend, donate="cache", device=device)
     cache, expected = start(), start()["keys"]
     _, cache = function(cache, row(0), 0)
@@ -65,7 +65,7 @@ def test_the_memory_is_that_of_one_cache() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_donated_array_is_gone(device: str) -> None:
+def test_a_donated_array_is_gone(device: tg.DeviceName) -> None:
     function: Any = tg.jit(extend, donate="cache", device=device)
     _, first = function(start(), row(1), 1)
     _, second = function(first, row(2), 2)
@@ -77,7 +77,7 @@ def test_a_donated_array_is_gone(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_other_arrays_can_be_passed_in_between(device: str) -> None:
+def test_other_arrays_can_be_passed_in_between(device: tg.DeviceName) -> None:
     """Results that are still held keep their values when another cache takes the memory."""
     function: Any = tg.jit(extend, donate="cache", device=device)
     _, one = function(start(), row(1), 1)

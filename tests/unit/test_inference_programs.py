@@ -23,7 +23,7 @@ class Cache:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_functions_of_an_initialized_model(device: str) -> None:
+def test_functions_of_an_initialized_model(device: tg.DeviceName) -> None:
     model = MLP(3, 5, 2).initialized(3)
     program: Any = tg.compile(model, device=device)
     forward = program.attach(lambda model, x: model(x))
@@ -54,7 +54,7 @@ def read(model: Any, x: Any, cache: Any) -> Any:
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("is_declared", [False, True])
-def test_inputs_may_be_trees(device: str, is_declared: bool) -> None:
+def test_inputs_may_be_trees(device: tg.DeviceName, is_declared: bool) -> None:
     model = MLP(3, 5, 2).initialized(0)
     specs = {"x": (4, 3), "cache": {"keys": [tg.spec((2,)), tg.spec((3,))], "count": tg.spec((), "i32")}}
     function: Any = tg.compile(model, device=device).attach(read, inputs=specs if is_declared else None)

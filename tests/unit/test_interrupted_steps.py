@@ -32,7 +32,7 @@ def noisy(model: Any, x: Any, y: Any, key: Any) -> Any:
     return tg.mse(model(x) + 0.1 * tg.random.normal(key, y.shape), y)
 
 
-def training(device: str, **options: Any) -> Any:
+def training(device: tg.DeviceName, **options: Any) -> Any:
     rate = tg.optim.schedules.cosine(1e-2, 6, warmup=2)
     return compiled(loss=noisy, optimizer=tg.optim.adam(rate), device=device, **options)
 
@@ -112,7 +112,7 @@ def check_interrupted(made: Any, calls: int = 1) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_step_is_whole_or_has_not_been(device: str) -> None:
+def test_a_step_is_whole_or_has_not_been(device: tg.DeviceName) -> None:
     """Parameters, the optimizer's state, the key and the schedule agree, and the next steps give the same bits."""
     check_interrupted(training(device))
 
@@ -127,7 +127,7 @@ def test_so_is_a_step_that_can_be_repeated_on_another_device() -> None:
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
-def test_so_is_a_step_that_is_rolled_back(device: str) -> None:
+def test_so_is_a_step_that_is_rolled_back(device: tg.DeviceName) -> None:
     """An exception while a divergent step is taken back leaves the state before or after it, not a mixture."""
     made = compiled(device=device, check_numerics=True)
     made.step(**batch())
@@ -161,7 +161,7 @@ def test_a_state_is_loaded_wholly_or_not_at_all() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_steps_of_several_threads_run_one_after_the_other(device: str) -> None:
+def test_steps_of_several_threads_run_one_after_the_other(device: tg.DeviceName) -> None:
     """No update is lost: with the same batch in every step, it is as if one thread had run all."""
     made = training(device)
     for _ in range(2 * STEPS):
@@ -184,7 +184,7 @@ def test_steps_of_several_threads_run_one_after_the_other(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
-def test_a_constant_argument_is_written_again_after_an_exception(device: str) -> None:
+def test_a_constant_argument_is_written_again_after_an_exception(device: tg.DeviceName) -> None:
     """A call that ends early may have overwritten an argument that was there."""
     double, (one, other) = tg.jit(lambda x, y: x * 2 + y, device=device), (tg.array([1.0, 2.0]), tg.array([3.0, 4.0]))
     double(one, one)
@@ -199,7 +199,7 @@ def test_a_constant_argument_is_written_again_after_an_exception(device: str) ->
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
-def test_a_loaded_training_counts_as_one_with_the_step(device: str, tmp_path: Any) -> None:
+def test_a_loaded_training_counts_as_one_with_the_step(device: tg.DeviceName, tmp_path: Any) -> None:
     made = training(device)
     made.save(tmp_path / "step.tgp")
     loaded: Any = tg.load(tmp_path / "step.tgp", device=device)

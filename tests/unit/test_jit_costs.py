@@ -49,7 +49,7 @@ def calls(act: Any) -> int:
     return count[0] // 4
 
 
-def cost(device: str | None, at: int, gradients: bool) -> int:
+def cost(device: tg.DeviceName | None, at: int, gradients: bool) -> int:
     """Returns how many calls a jitted function makes with a model of this many layers."""
     function = tg.jit(lambda model, x: model(x), device="cpu")
     model = Layers(at).initialized(0, device=device)
@@ -60,7 +60,7 @@ def cost(device: str | None, at: int, gradients: bool) -> int:
 
 
 @pytest.mark.parametrize(("device", "gradients", "most"), [(None, True, 6), ("cpu", True, 16), ("cpu", False, 8)])
-def test_calls_of_python_for_each_parameter(device: str | None, gradients: bool, most: int) -> None:
+def test_calls_of_python_for_each_parameter(device: tg.DeviceName | None, gradients: bool, most: int) -> None:
     """A walk through the module would make dozens, and tracing anew thousands."""
     few, many = cost(device, FEW, gradients), cost(device, MANY, gradients)
     assert many - few <= most * 2 * (MANY - FEW)
@@ -80,7 +80,7 @@ def test_an_attached_function_passes_no_parameter() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
-def test_only_what_changed_is_copied_to_the_device(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_changed_is_copied_to_the_device(device: tg.DeviceName, monkeypatch: pytest.MonkeyPatch) -> None:
     function = tg.jit(lambda model, x: model(x), device=device)
     model = Layers(3).initialized(0)
     function(model, X)
