@@ -129,16 +129,23 @@ class Compilation:
         Raises:
             ProgramError: A pass rejects the program, or it exceeds the memory limit.
             TensorgradError: The device can't run it.
+            KeyboardInterrupt: From the user; names their line, and has none of the compiler's frames.
         """
         self.dump = Dump.from_environment(self.name)
-        if self.device is None:
-            module = self._on_tensors(None)
-            self._note(module)
-            kernels = None if self.precision is None else self._kernels(module)
-            with self.phases.measure("load"):
-                assert share is None or isinstance(share, NumpyExecutable)
-                return NumpyExecutable(module, share=share, kernels=kernels)
-        return self._load_on_device(self.device, share, in_turn)
+        try:
+            if self.device is None:
+                return self._load_on_numpy(share)
+            return self._load_on_device(self.device, share, in_turn)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"{user_line()}: interrupted while {self.name} was compiled") from None
+
+    def _load_on_numpy(self, share: Executable | None) -> Executable:
+        module = self._on_tensors(None)
+        self._note(module)
+        kernels = None if self.precision is None else self._kernels(module)
+        with self.phases.measure("load"):
+            assert share is None or isinstance(share, NumpyExecutable)
+            return NumpyExecutable(module, share=share, kernels=kernels)
 
     def tensor_passes(self, target: Target | None = None) -> Sequence[ModulePass]:
         """Returns the passes that stay on `tg`, for a target, by default the device."""

@@ -14,6 +14,7 @@ from models import INPUTS, MLP, batch, compiled, squared_error
 
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError
+from tensorgrad.passes.tensors.simplify import SimplifyPass
 from tensorgrad.runtime.program import Program
 from tensorgrad.runtime.saved import Saved
 
@@ -220,3 +221,17 @@ def test_devices_are_listed_with_what_they_are():
     expected = "wgpu" if "hardware" in types else "cpu"
     assert compiled(device="auto").device.startswith(expected)
     assert INPUTS.keys() == batch().keys()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_interrupt_while_compiling_names_the_users_line(device, monkeypatch):
+    def interrupted(self, ctx, op):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SimplifyPass, "apply", interrupted)
+    with pytest.raises(
+        KeyboardInterrupt, match=r"models\.py:\d+: interrupted while squared_error was compiled"
+    ) as caught:
+        compiled(device=device)
+    assert not any("passes" in str(entry.path) for entry in caught.traceback), "the compiler's frames are left out"
+    assert caught.value.__suppress_context__
