@@ -10,7 +10,7 @@ import pytest
 
 import tensorgrad as tg
 
-DEVICES = ["cpu", "wgpu", "numpy"]
+DEVICES: tuple[tg.DeviceName, ...] = ("cpu", "wgpu", "numpy")
 TENTH = np.float32(0.1)
 ERROR = 2e-5
 """The most relative error: 2^-24 for each of some 300 additions that a term takes part in."""

@@ -434,6 +434,6 @@ class _Blocks:
 
         widths = block_widths(extent, *((1, MOST_BLOCKS) if is_apart else (terms,))) if is_cut else ()
         if widths:
-            fold_in_blocks(code, code.number(0), code.number(extent), widths, memory, into, iterations)
+            fold_in_blocks(code, code.number(0), code.number(extent), widths, memory, into, iterations, extent)
         else:
             iterations(None, code.number(extent), into)

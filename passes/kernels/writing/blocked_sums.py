@@ -49,6 +49,8 @@ def block_widths(trips: int, terms: int = 1, most: int = MOST_TERMS) -> Widths:
     if trips * terms <= most:
         return ()
     width = max(most // terms, 1)
+    # Without a shorter last block, trip counts are constant.
+    width = next((one for one in range(width, width // 2, -1) if trips % one == 0), width)
     blocks, levels = -(-trips // width), 1
     while MOST_BLOCKS**levels < blocks:
         levels += 1
@@ -89,8 +91,9 @@ def fold_in_blocks(
     memory: Accumulators,
     into: Sequence[SSAValue],
     fold: Iterations,
+    trips: int | None = None,
 ) -> None:
-    """Writes the fold of iterations in [`low`, `high`) into accumulators in memory, in blocks."""
+    """Writes the fold of iterations in [`low`, `high`) into accumulators in memory, in blocks; `trips`, if constant."""
     if not widths:
         fold(low, high, into)
         return
@@ -98,8 +101,10 @@ def fold_in_blocks(
     part = memory.new()
 
     def block(at: Value, _: Sequence[Value]) -> list[Value]:
+        is_whole = trips is not None and trips % width == 0
+        end = at + (width if is_whole else (high - at).at_most(width))
         memory.clear(part)
-        fold_in_blocks(code, at, at + (high - at).at_most(width), tuple(inner), memory, part, fold)
+        fold_in_blocks(code, at, end, tuple(inner), memory, part, fold, trips)
         memory.merge(into, part)
         return []
 

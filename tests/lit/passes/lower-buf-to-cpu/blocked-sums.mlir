@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' | filecheck %s
 
-// Sums in memory, one for each column: 256 rows are added to a part, which is added to the total.
+// Sums in memory, one for each column: 250 rows are added to a part, which is added to the total.
 func.func @columns(%x: tensor<1000x8xf32>) -> tensor<8xf32> {
   %0 = tg.sum %x axes = [0] : tensor<1000x8xf32>
   func.return %0 : tensor<8xf32>
@@ -11,14 +11,12 @@ func.func @columns(%x: tensor<1000x8xf32>) -> tensor<8xf32> {
 // CHECK-DAG:    %[[ONE:.*]] = arith.constant 1 : index
 // CHECK-DAG:    %[[ZERO:.*]] = arith.constant 0 : index
 // CHECK-DAG:    %[[ROWS:.*]] = arith.constant 1000 : index
-// CHECK-DAG:    %[[WIDTH:.*]] = arith.constant 256 : index
+// CHECK-DAG:    %[[WIDTH:.*]] = arith.constant 250 : index
 // CHECK:          memref.store %{{.*}}, %[[TOTAL]]
 // CHECK:        scf.for %[[BLOCK:.*]] = %[[ZERO]] to %[[ROWS]] step %[[WIDTH]] {
+// CHECK-NEXT:     %[[END:.*]] = arith.addi %[[BLOCK]], %[[WIDTH]] : index
 // CHECK:            memref.store %{{.*}}, %[[PART]]
-// CHECK:          %[[LEFT:.*]] = arith.subi %[[ROWS]], %[[BLOCK]] : index
-// CHECK-NEXT:     %[[COUNT:.*]] = arith.minui %[[LEFT]], %[[WIDTH]] : index
-// CHECK-NEXT:     %[[END:.*]] = arith.addi %[[BLOCK]], %[[COUNT]] : index
-// CHECK-NEXT:     scf.for %{{.*}} = %[[BLOCK]] to %[[END]] step %[[ONE]] {
+// CHECK:          scf.for %{{.*}} = %[[BLOCK]] to %[[END]] step %[[ONE]] {
 // CHECK:              %[[NEXT:.*]] = arith.addf %{{.*}}, %{{.*}} fastmath<reassoc> : f32
 // CHECK-NEXT:         memref.store %[[NEXT]], %[[PART]]
 // CHECK:            %[[SUM:.*]] = arith.addf %{{.*}}, %{{.*}} fastmath<reassoc> : f32
@@ -26,15 +24,17 @@ func.func @columns(%x: tensor<1000x8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// A sum in a register: blocks are longer, as a vector's lanes share the terms. A last block that is whole needs no
-// minimum.
-func.func @row(%x: tensor<2x8192xf32>) -> tensor<2xf32> {
-  %0 = tg.sum %x axes = [1] : tensor<2x8192xf32>
+// A sum in a register: blocks are longer, as a vector's lanes share the terms. The last
+// block is shorter.
+func.func @row(%x: tensor<2x8209xf32>) -> tensor<2xf32> {
+  %0 = tg.sum %x axes = [1] : tensor<2x8209xf32>
   func.return %0 : tensor<2xf32>
 }
 // CHECK:      cpu.kernel @loops0
 // CHECK:          %[[TOTAL:.*]] = scf.for %[[BLOCK:.*]] = %{{.*}} to %{{.*}} step %[[WIDTH:.*]] iter_args(%[[HELD:.*]] = %[[ZERO:.*]]) -> (f32) {
-// CHECK-NEXT:       %[[END:.*]] = arith.addi %[[BLOCK]], %[[WIDTH]] : index
+// CHECK-NEXT:       %[[LEFT:.*]] = arith.subi %{{.*}}, %[[BLOCK]] : index
+// CHECK-NEXT:       %[[COUNT:.*]] = arith.minui %[[LEFT]], %[[WIDTH]] : index
+// CHECK-NEXT:       %[[END:.*]] = arith.addi %[[BLOCK]], %[[COUNT]] : index
 // CHECK-NEXT:       %[[PART:.*]] = scf.for %{{.*}} = %[[BLOCK]] to %[[END]] step %{{.*}} iter_args(%{{.*}} = %[[ZERO]]) -> (f32) {
 // CHECK:              arith.addf %{{.*}}, %{{.*}} fastmath<reassoc> : f32
 // CHECK:            %[[SUM:.*]] = arith.addf %[[HELD]], %[[PART]] : f32
@@ -43,10 +43,10 @@ func.func @row(%x: tensor<2x8192xf32>) -> tensor<2xf32> {
 // -----
 
 // Short sums, maxima and products are not cut; products keep their order.
-func.func @whole(%x: tensor<200x8xf32>, %y: tensor<2x8192xf32>) -> (tensor<8xf32>, tensor<2xf32>, tensor<2xf32>) {
+func.func @whole(%x: tensor<200x8xf32>, %y: tensor<2x8209xf32>) -> (tensor<8xf32>, tensor<2xf32>, tensor<2xf32>) {
   %0 = tg.sum %x axes = [0] : tensor<200x8xf32>
-  %1 = tg.max %y axes = [1] : tensor<2x8192xf32>
-  %2 = tg.prod %y axes = [1] : tensor<2x8192xf32>
+  %1 = tg.max %y axes = [1] : tensor<2x8209xf32>
+  %2 = tg.prod %y axes = [1] : tensor<2x8209xf32>
   func.return %0, %1, %2 : tensor<8xf32>, tensor<2xf32>, tensor<2xf32>
 }
 // CHECK:      cpu.kernel @loops0
