@@ -7,7 +7,8 @@ of many small parameters on numpy with handwritten NumPy; `initialization` compa
 PyTorch; `blame` times the search for a planted NaN; `pages` compares steps in a browser and in Python on the same
 software adapter; `eager` compares an eager training step with the compiled one and with PyTorch's; `distributed`
 compares a step of two processes with that of one; `attention` compares tiled native attention with composed attention;
-`calls` times calls of compiled functions by how parameters are passed and how many there are.
+`calls` times calls of compiled functions by how parameters are passed and how many there are; `edits` times first
+losses after an edit of a program, with the caches of the run before.
 `all` runs all of these.
 
 `smollm2`, which `all` omits, is a training step of 135 million parameters, by default on the CPU; it takes 6 GB and
@@ -32,6 +33,7 @@ from benchmarks import (
     distributed,
     driver,
     eager,
+    edits,
     initialization,
     kernels,
     pages,
@@ -58,6 +60,7 @@ OTHERS = (
     "distributed",
     "attention",
     "calls",
+    "edits",
 )
 """The benchmarks other than training steps."""
 
@@ -137,6 +140,9 @@ def main(arguments: list[str] | None = None) -> None:
             initialization.report(options.rounds, options.out / "initialization.json")
         elif what == "blame":
             blame.report("cpu" if options.device == "all" else options.device, gpt.WIDTH, options.out / "blame.json")
+        elif what == "edits":
+            device = "cpu" if options.device == "all" else options.device
+            edits.report(device, min(options.rounds, 3), options.out / "edits.json")
         elif what == "calls":
             device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
             calls.report(device, options.rounds, options.out / "calls.json")

@@ -290,7 +290,7 @@ class Compilation:
         self.parameters, self.settings = entry.parameters, entry.settings
         self.segments, self.frugal, self.memory_cost = entry.segments, entry.frugal, dict(entry.memory_cost)
         logging.getLogger("tensorgrad.cache").info("%s: compiled before, found in %s", self.name, cache.folder)
-        return entry.program
+        return replace(entry.program, name=self.name)  # a lambda's has its line
 
     def _may_be_kept(self) -> bool:
         """Returns whether the program may be cached: only built-in passes produce it, and nothing is dumped."""
@@ -302,7 +302,6 @@ class Compilation:
         """Returns what the program depends on besides the traced module and the compiler."""
         return {
             "format": FORMAT,
-            "name": self.name,
             "passes": [repr(one) for one in self.tensor_passes()],
             "precision": repr(self.precision),
             "target": device.target.to_json(),

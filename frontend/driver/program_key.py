@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -21,6 +22,7 @@ from xdsl.printer import Printer
 
 from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.passes.running import PACKAGE
+from tensorgrad.tracing.tracer import LAMBDA
 
 SOURCES = ("dialects", "driver", "passes", "runtime")
 """The parts of the package that determine a traced function's program; the rest only affects what is traced."""
@@ -49,7 +51,7 @@ def key_of(module: ModuleOp, options: Mapping[str, object]) -> ProgramKey:
     """
     walk = _Walk()
     walk.operation(module)
-    text = json.dumps([environment(), options, walk.digest()], sort_keys=True)
+    text = walk.without_lines(json.dumps([environment(), options, walk.digest()], sort_keys=True))
     return ProgramKey(hashlib.sha256(text.encode()).hexdigest(), tuple(walk.lines))
 
 
@@ -113,6 +115,7 @@ class _Walk:
         self._numbers: dict[SSAValue, int] = {}
         self._texts: dict[int, str] = {}
         self._labels: dict[int, str] = {}
+        self._lambdas: dict[str, int] = {}
         self._here = working_folder()
 
     def digest(self) -> str:
@@ -157,8 +160,15 @@ class _Walk:
         """Returns the text of an attribute that the module keeps alive, so its id is not reused meanwhile."""
         text = self._texts.get(id(attribute))
         if text is None:
-            text = self._texts[id(attribute)] = _text_of(attribute)
+            text = self._texts[id(attribute)] = self.without_lines(_text_of(attribute))
         return text
+
+    def without_lines(self, text: str) -> str:
+        """Returns a text in which lambdas are named by their numbers in the module, rather than by their lines."""
+        return _LAMBDA_LINE.sub(lambda name: f"{LAMBDA}{self._lambdas.setdefault(name[0], len(self._lambdas))}", text)
+
+
+_LAMBDA_LINE = re.compile(rf"{LAMBDA}\d+")
 
 
 def _text_of(attribute: Attribute) -> str:

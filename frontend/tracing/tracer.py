@@ -396,6 +396,10 @@ def check_function(function: object, what: str) -> None:
         raise TraceError(f"{user_line()}: {what} takes a function, got {function!r}")
 
 
+LAMBDA = "lambda_line_"
+"""The symbol name of a lambda, without its line."""
+
+
 def function_name(function: Callable[..., Any]) -> str:
     """Returns a function's name as a symbol name; a lambda is named after its line."""
     while isinstance(function, functools.partial):
@@ -403,7 +407,7 @@ def function_name(function: Callable[..., Any]) -> str:
     name = getattr(function, "__name__", type(function).__name__)
     if name == "<lambda>":
         code = getattr(inspect.unwrap(function), "__code__", None)
-        return "lambda" if code is None else f"lambda_line_{code.co_firstlineno}"
+        return "lambda" if code is None else f"{LAMBDA}{code.co_firstlineno}"
     return sanitized(name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +30,12 @@ OUT_OF_MEMORY = ("not enough memory", "out of memory", "outofmemory")
 """Phrases in reports of failed allocations; wgpu reports some of them as validation errors."""
 
 Result = TypeVar("Result")
+
+
+def _lock_of(program: Program) -> RLock:
+    """Returns the lock of a program's steps: its own if it waits for other processes, which threads may simulate."""
+    waits = any(isinstance(step, Collective) for step, _ in runs(program.plan))
+    return RLock() if waits else LOCK
 
 
 class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
@@ -56,7 +63,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         in_turn: bool = False,
         timeout: float | None = None,
     ):
-        super().__init__(program, device, device.target, LOCK)
+        super().__init__(program, device, device.target, _lock_of(program) if share is None else share.lock)
         self._indirect = _indirect_buffers(program)
         self.timeout = timeout
         most = busiest(program)

@@ -77,6 +77,16 @@ def test_an_edit_that_moves_lines_runs_no_pass(folder: Path, ran: list[str]) -> 
     assert losses(moved) == losses(first)
 
 
+def test_an_edit_that_moves_a_lambda_runs_no_pass(folder: Path, ran: list[str]) -> None:
+    """Its name, which has its line, is that of where it is now."""
+    text = "loss = lambda model, x, y: tg.mse(model(x), y)"
+    compiled(loss=loss_from(text), device="cpu")
+    ran.clear()
+    moved = compiled(loss=loss_from("\n\n" + text), device="cpu")
+    assert not ran
+    assert moved.program.name == "lambda_line_3" and labels(moved) >= {"model.py:3"}
+
+
 def test_lines_that_can_not_be_told_apart_miss(folder: Path, ran: list[str]) -> None:
     """Two ops of one line that are on two lines now: the program says which line it is, not which op."""
     nested = LOSS.replace(
