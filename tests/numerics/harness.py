@@ -15,6 +15,7 @@ from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg import contract, convolution, reduce
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.interpreters.certify import certify_plan
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.buffers.fuse import FusePass
@@ -75,9 +76,12 @@ def check_module(module: ModuleOp) -> None:
 
 
 def apply(one: ModulePass, module: ModuleOp) -> None:
-    """Applies a pass in place, and checks the resulting module."""
+    """Applies a pass in place, and checks the resulting module; memory plans are certified."""
+    before = module.clone() if isinstance(one, PlanMemoryPass) else None
     one.apply(Context(), module)
     check_module(module)
+    if before is not None:
+        certify_plan(before, module)
 
 
 def with_gradient(module: ModuleOp, wrt: Sequence[int]) -> ModuleOp:
