@@ -10,7 +10,17 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tensorgrad.errors import ShapeError
-from tensorgrad.ops.elementwise.arithmetic import equal, logical_or, maximum, minimum, not_equal, stop_gradient, where
+from tensorgrad.ops.elementwise.arithmetic import abs as magnitude
+from tensorgrad.ops.elementwise.arithmetic import (
+    equal,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    not_equal,
+    stop_gradient,
+    where,
+)
 from tensorgrad.ops.elementwise.functions import exp, isfinite, log1p
 from tensorgrad.ops.joining import concat, moveaxis, pad
 from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast, promoted
@@ -81,9 +91,9 @@ def cumprod(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
 
     Floats are multiplied in their order, as by NumPy, so that a product is finite wherever all products before it are:
     for each power of 32 in the extent, a kernel continues from every 32nd product of the one before. The first of them
-    reads the whole row in sequence. The derivative is the product of the preceding elements and a reversed linear
-    recurrence, or, where that overflows, the sum of the products behind an element, divided by it. Integers of 8 and
-    16 bits are multiplied as i32 or u32; with `dtype` elements are converted to that first.
+    reads the whole row in sequence. The derivative is a sum of products, divided by the element; in rows with products
+    that are infinite, 0 or denormal, it is the product of the preceding elements and a reversed linear recurrence.
+    Integers of 8 and 16 bits are multiplied as i32 or u32; with `dtype` elements are converted to that first.
 
     Raises:
         DTypeError: `dtype` is bool.
@@ -262,8 +272,8 @@ def _products_kept(rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
 def _products_cotangent(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
     """Returns for x_i: (the product of all before it) times s_i, where s_i = g_i + x_{i+1} s_{i+1}.
 
-    Products that begin behind x_i may overflow where those from the first element on don't: there, the sum of
-    cotangents times products from x_i on is divided by it.
+    Products that begin behind x_i may overflow where those from the first element on don't. If the latter are neither
+    infinite nor almost 0, it is the sum of cotangents times products from x_i on, divided by x_i.
     """
     rows, products = kept
     edge = full((*rows.shape[:-1], 1), 1, rows.dtype)
@@ -271,7 +281,9 @@ def _products_cotangent(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple
     behind = concat([rows[..., 1:], edge], -1)
     slopes = before * flip(_recurrence(flip(behind, -1), flip(cotangent, -1))[1], -1)
     sums = flip(_folds(flip(cotangent * products, -1), 0, _sums, operator.add, 0), -1)
-    return (where(logical_or(isfinite(slopes), equal(rows, 0)), slopes, sums / where(equal(rows, 0), 1, rows)),)
+    is_normal = logical_and(isfinite(products), magnitude(products) >= float(np.finfo(rows.dtype).tiny))
+    is_divided = equal(total(where(is_normal, 0, 1), -1, keepdims=True), 0)
+    return (where(is_divided, sums / where(is_divided, rows, 1), slopes),)
 
 
 _products.defvjp(_products_kept, _products_cotangent)

@@ -63,17 +63,16 @@ def _prod(b: TensorBuilder, op: reduce.ProdOp, g: SSAValue) -> Cotangents:
         half = shape_of(row)[-1] // 2
         levels.append((_part(b, row, 0, half), _part(b, row, half, 2 * half)))
         row = b.mul(*levels[-1])
-    cotangent = b.reshape(g, [*lead, 1])
+    others = b.full(tensor([*lead, 1], element_of(op.result)), 1)
     for left, right in reversed(levels):
-        cotangent = b.concat([b.mul(cotangent, right), b.mul(cotangent, left)], len(lead))
-    cotangent = _part(b, cotangent, 0, count)
-    moved = b.reshape(cotangent, [extents[axis] for axis in order])
-    others, x = b.transpose(moved, [order.index(axis) for axis in range(len(order))]), op.operand
+        others = b.concat([b.mul(others, right), b.mul(others, left)], len(lead))
+    others = b.reshape(_part(b, others, 0, count), [extents[axis] for axis in order])
+    others, x = b.transpose(others, [order.index(axis) for axis in range(len(order))]), op.operand
+    # The choice must not depend on the cotangent, in which a derivative is linear.
     is_zero = b.compare("eq", x, b.full_like(x, 0))
-    whole = b.broadcast_like(b.mul(g, op.result), x, axes)
-    quotient = b.div(whole, b.select(is_zero, b.full_like(x, 1), x))
+    quotient = b.div(b.broadcast_like(op.result, x, axes), b.select(is_zero, b.full_like(x, 1), x))
     is_exact = b.binary(arithmetic.OrOp, is_zero, b.unary(functions.IsFiniteOp, others))
-    return [b.select(is_exact, others, quotient)]
+    return [b.mul(b.broadcast_like(g, x, axes), b.select(is_exact, others, quotient))]
 
 
 def _part(b: TensorBuilder, x: SSAValue, start: int, stop: int) -> SSAValue:
