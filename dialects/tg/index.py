@@ -137,7 +137,7 @@ class ScatterAddOp(TensorOp):
             moved = np.moveaxis(updates.reshape(flat), axis, 0)
             inside = ((indices >= 0) & (indices < extent)).reshape(-1)
             position = indices.reshape(-1)[inside].astype(np.int64)
-            return np.moveaxis(scattered((extent, *lead, *trail), position, moved[inside]), 0, axis)
+            return np.moveaxis(scattered((extent, *lead, *trail), (position,), moved[inside]), 0, axis)
 
         return scatter
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -74,10 +73,19 @@ def multiplied(x: NumpyArray, y: NumpyArray) -> NumpyArray:
     )
 
 
-def scattered(shape: Sequence[int], position: Any, updates: NumpyArray) -> NumpyArray:
-    """Returns zeros to which updates are added at positions, in their order; floats in a wider type, rounded once."""
-    kind = updates.dtype
-    wide = {4: np.float64, 8: np.longdouble}[kind.itemsize] if kind.kind == "f" else kind.type
+def scattered(shape: Sequence[int], position: tuple[NumpyArray, ...], updates: NumpyArray) -> NumpyArray:
+    """Returns zeros to which updates are added, in their order; many floats at one position in a wider type.
+
+    Args:
+        shape: The shape of the result.
+        position: The indices of each update along the first axes.
+        updates: The updates; their other axes are those of the result.
+    """
+    kind = wide = updates.dtype
+    if kind.kind == "f" and len(updates) > MOST_TERMS:
+        counts = np.bincount(np.ravel_multi_index(position, tuple(shape[: len(position)])))
+        if counts.max() > MOST_TERMS:
+            wide = np.dtype(np.float64 if kind.itemsize < 8 else np.longdouble)
     result = np.zeros(shape, wide)
     np.add.at(result, position, updates)
     return result.astype(kind, copy=False)
