@@ -7,7 +7,7 @@ and every buffer has exactly one writer. After it, storage is `buf.arena`s and `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TypeAlias, cast
 
 from xdsl.dialects import memref
@@ -73,7 +73,7 @@ def buffer_type(shape: Sequence[int], element: Attribute) -> Buffer:
     return _buffer_type(tuple(shape), element)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 11)
 def _buffer_type(shape: tuple[int, ...], element: Attribute) -> Buffer:
     return MemRefType(element, shape)
 
@@ -541,7 +541,7 @@ class DispatchOp(IRDLOperation):
                 raise VerifyException("a binding must be a buf.view or a buf.row of one")
 
 
-@cache
+@lru_cache
 def segments(inputs: int, outputs: int) -> Attribute:
     """Returns the attribute with the numbers of inputs and outputs among the operands."""
     return DenseArrayBase.from_list(i32, [inputs, outputs])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
@@ -31,7 +31,7 @@ def generic(
     return GenericOp.create(operands=[*inputs, *outputs], properties=properties, regions=[Region(block)])
 
 
-@cache
+@lru_cache
 def _iterator_types(parallel: int, reductions: int) -> ArrayAttr[IteratorTypeAttr]:
     kinds = [IteratorType.PARALLEL] * parallel + [IteratorType.REDUCTION] * reductions
     return ArrayAttr([IteratorTypeAttr(kind) for kind in kinds])

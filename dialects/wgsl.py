@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
@@ -331,7 +331,7 @@ class SubgroupBroadcastOp(SubgroupOp):
             raise VerifyException(f"lane must be in [0, 128), got {self.lane.value.data}")
 
 
-@cache
+@lru_cache
 def _lane(number: int) -> IntegerAttr[I64]:
     return IntegerAttr(number, i64)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, math
@@ -368,7 +368,7 @@ def constant_integer(value: SSAValue) -> int | None:
     return None
 
 
-@cache
+@lru_cache(maxsize=1 << 11)
 def _integer_attribute(value: int, element: IntegerType | IndexType) -> IntegerAttr:
     if isinstance(element, IntegerType) and element != i1 and value >= 1 << element.bitwidth - 1:
         value -= 1 << element.bitwidth

@@ -6,27 +6,22 @@ import os
 import struct
 import sys
 import sysconfig
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 
 from tensorgrad.runtime.printable import printable as printable
 
 _LIBRARY = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
-_in_library: dict[str, bool] = {}
-
-
 _is_users: dict[str, bool] = {}
 """Whether a file is user code, by file name."""
 
 
+@lru_cache(maxsize=1 << 11)
 def _is_library(file: str) -> bool:
     """Returns whether a file belongs to the standard library."""
-    found = _in_library.get(file)
-    if found is None:
-        real = os.path.realpath(file)
-        inside = real.startswith(_LIBRARY) and "site-packages" not in real
-        found = _in_library[file] = inside or file.startswith("<frozen")
-    return found
+    real = os.path.realpath(file)
+    return (real.startswith(_LIBRARY) and "site-packages" not in real) or file.startswith("<frozen")
 
 
 def user_frame(skipped: int = 0) -> FrameType | None:

@@ -132,16 +132,18 @@ def is_unsigned(element: Attribute) -> bool:
     return element in SIGNLESS
 
 
-_TENSORS: dict[tuple[tuple[int, ...], Attribute], Tensor] = {}
+INTERNED = 1 << 11
+"""The most attributes of a kind that are interned: several times those of a large model."""
 
 
 def tensor(shape: Sequence[int], element: Attribute) -> Tensor:
     """Returns the interned type `tensor<shape x element>`; interning makes comparisons cheap."""
-    key = (tuple(shape), element)
-    found = _TENSORS.get(key)
-    if found is None:
-        found = _TENSORS[key] = TensorType(element, list(key[0]))
-    return found
+    return _tensor(tuple(shape), element)
+
+
+@functools.lru_cache(INTERNED)
+def _tensor(shape: tuple[int, ...], element: Attribute) -> Tensor:
+    return TensorType(element, list(shape))
 
 
 def numpy_dtype(of: Attribute) -> np.dtype[Any]:
@@ -168,7 +170,7 @@ def short_ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
     return _ints(tuple(values), i32)
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(INTERNED)
 def _ints(values: tuple[int, ...], element: IntegerType) -> DenseArrayBase[IntegerType]:
     return DenseArrayBase.from_list(element, list(values))
 
@@ -188,7 +190,7 @@ def integer(value: int) -> IntegerAttr[IntegerType]:
     return _integer(int(value))
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(INTERNED)
 def _integer(value: int) -> IntegerAttr[IntegerType]:
     return IntegerAttr(value, i64)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -22,7 +23,7 @@ class Kind:
         dtype: The numpy dtype of the elements.
     """
 
-    __slots__ = ("dtype", "shape", "type")
+    __slots__ = ("__weakref__", "dtype", "shape", "type")
 
     def __init__(self, kind: Tensor):
         self.type = kind
@@ -30,14 +31,14 @@ class Kind:
         self.dtype: DType = numpy_dtype(kind)
 
 
-_kinds: dict[tuple[tuple[int, ...], DType], Kind] = {}
+_kinds: WeakValueDictionary[tuple[tuple[int, ...], DType], Kind] = WeakValueDictionary()
 
 
 def kind_of(shape: tuple[int, ...], dtype: DType) -> Kind:
-    """Returns the unique `Kind` of a shape and dtype."""
+    """Returns the `Kind` of a shape and dtype, which is unique as long as something refers to it."""
     found = _kinds.get((shape, dtype))
     if found is None:
-        found = _kinds[shape, dtype] = Kind(tensor(shape, ELEMENT_TYPES[dtype]))
+        found = _kinds.setdefault((shape, dtype), Kind(tensor(shape, ELEMENT_TYPES[dtype])))
     return found
 
 

@@ -592,7 +592,7 @@ def inference(model: T) -> T:
     return cast(T, copied if values is None or binding is None else bind(copied, values, binding.path))
 
 
-@functools.cache
+@functools.lru_cache
 def _inference_form(kind: Any) -> Any:
     """Returns a module's class with `inference_call` for `__call__`."""
     return type(kind.__name__, (kind,), {"__call__": kind.inference_call, "__module__": kind.__module__})

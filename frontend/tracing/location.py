@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr
 
 from tensorgrad.dialects.locations import line_of, within_calls
 from tensorgrad.runtime.errors import user_frame
-
-_lines: dict[tuple[str, int], FileLineColLoc] = {}
 
 
 class Call:
@@ -81,11 +80,9 @@ def user_location() -> LocationAttr:
     return found
 
 
+@lru_cache(maxsize=1 << 11)
 def _line(key: tuple[str, int]) -> FileLineColLoc:
-    found = _lines.get(key)
-    if found is None:
-        found = _lines[key] = FileLineColLoc(StringAttr(key[0]), IntAttr(key[1]), IntAttr(0))
-    return found
+    return FileLineColLoc(StringAttr(key[0]), IntAttr(key[1]), IntAttr(0))
 
 
 def user_line() -> str:

@@ -87,7 +87,7 @@ def linear(expression: AffineExpr, extents: Sequence[int]) -> Linear:
     return _linear(expression, tuple(extents))
 
 
-@lru_cache(maxsize=1 << 14)  # the elements of a kernel's block have few distinct positions
+@lru_cache(maxsize=1 << 12)  # the elements of a kernel's block have few distinct positions
 def _linear(expression: AffineExpr, extents: tuple[int, ...]) -> Linear:
     if isinstance(expression, AffineConstantExpr):
         return Linear(constant=expression.value)

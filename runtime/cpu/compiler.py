@@ -98,7 +98,11 @@ def optimized(text: str, generator: Any) -> Any:
     options.loop_vectorization = True  # emitters vectorize straight-line code; unrolling costs time
     options.slp_vectorization = options.loop_unrolling = False
     builder = binding.create_pass_builder(generator, options)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    # Nothing else frees the 100 KB of it: in llvmlite, the empty `ObjectRef._dispose` hides this one.
+    binding.newpassmanagers.NewPassManager._dispose(passes)
+    passes.detach()
     return module
 
 

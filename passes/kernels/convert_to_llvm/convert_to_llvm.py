@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import cast
 
 from xdsl.context import Context
@@ -93,7 +93,7 @@ class ConvertToLlvmPass(LevelPass):
                 op.body.block.insert_op_before(function, first)
 
 
-@cache
+@lru_cache
 def _aligned(element: Attribute) -> Properties:
     size = 4 if element == i1 else max(getattr(element, "bitwidth", 32) // 8, 1)
     return {"ordering": integer_attribute(0, i64), "alignment": integer_attribute(size, i64)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects import arith, llvm, math, vector
@@ -36,7 +36,6 @@ from tensorgrad.dialects.tg.base import short_ints
 
 INDEX = IndexType()
 POINTER = llvm.LLVMPointerType()
-integer_attribute = cache(IntegerAttr[IntegerType])
 
 Properties: TypeAlias = Mapping[str, Attribute]
 NONE: Properties = {}
@@ -178,20 +177,26 @@ class Builder:
         return self.add(llvm.CallOp(symbol, *operands, return_type=f64))
 
 
-# Properties shared by many instructions.
+# Attributes shared by many instructions.
 
 
-@cache
+@lru_cache(maxsize=1 << 11)
+def integer_attribute(value: int, element: IntegerType) -> IntegerAttr[IntegerType]:
+    """Returns an integer as an attribute."""
+    return IntegerAttr(value, element)
+
+
+@lru_cache
 def _by_index(element: Attribute, inbounds: bool) -> Properties:
     return {**BY_INDEX, "elem_type": element, **(INBOUNDS if inbounds else NONE)}
 
 
-@cache
+@lru_cache
 def _call_of(name: str, operands: int) -> Properties:
     return {**CALL, "intrin": StringAttr(name), SEGMENTS: short_ints([operands, 0])}
 
 
-@cache
+@lru_cache
 def _comparison(predicate: str) -> Properties:
     return {"predicate": integer_attribute(llvm.ICmpPredicateFlag(predicate).to_int(), i64)}
 
@@ -211,13 +216,13 @@ def _binary(kind: type[Operation], properties: Properties = NONE) -> Rule:
     return lambda b, op, operands: b.make(kind, operands, operands[0].type, properties)
 
 
-@cache
+@lru_cache
 def fast_math(names: tuple[FastMathFlag, ...]) -> llvm.FastMathAttr:
     """Returns fast-math flags."""
     return llvm.FastMathAttr(list(names) or None)
 
 
-@cache
+@lru_cache
 def _fast_math_properties(names: tuple[FastMathFlag, ...]) -> Properties:
     return {"fastmathFlags": fast_math(names)}
 
