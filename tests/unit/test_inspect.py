@@ -114,7 +114,7 @@ def test_what_is_nowhere_is_refused() -> None:
     with pytest.raises(OptionError, match=rf"inspect: no op of the step is from 'nowhere.py:3'; {places}"):
         training.inspect("nowhere.py:3", x=X)
     with pytest.raises(InputError, match="input 'x'"):
-        training.inspect("tg.tanh", x=X[:2])
+        training.inspect("tg.tanh", x=X[:, :2])
 
 
 class Cell(tg.nn.Module):
