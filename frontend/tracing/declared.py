@@ -46,6 +46,8 @@ class Declared:
     if not TYPE_CHECKING:  # type checkers report such names themselves
 
         def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("__"):  # a protocol, asked of a copy that has no attributes yet
+                raise AttributeError(name)
             raise UnknownNameError(f"the declared {self.kind} {self!r}", name, lambda: self._hint(name))
 
     def _hint(self, name: str) -> str:
