@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import attention, blame, kernels
+from benchmarks import attention, blame, edits, kernels
 from benchmarks.__main__ import main
 from benchmarks.cold import cold, peer_cold, save_state
 from benchmarks.driver import commands, encoding, pipelines
@@ -120,6 +120,15 @@ def test_a_cold_start_is_measured() -> None:
     assert found.process > found.imports + found.without_imports > 0 and found.cpu > 0
 
 
+def test_an_edit_is_measured(tmp_path: Path) -> None:
+    """Each edit changes the program; one that moves lines finds the program that was compiled before it."""
+    changed = {name: edits.PROGRAM.replace(*edit) for name, edit in edits.EDITS.items() if edit[0]}
+    assert len({edits.PROGRAM, *changed.values()}) == 1 + len(changed) == len(edits.EDITS)
+    for program in (edits.PROGRAM, changed["a comment at the top"]):
+        assert edits.seconds(program, "cpu", tmp_path) > 0
+        assert len(list((tmp_path / "cache" / "programs").iterdir())) == 1
+
+
 def test_a_cold_start_of_a_peer_is_measured(tmp_path: Path) -> None:
     """The peak memory is at least that of importing the peer."""
     save_state("sine", "numpy", tmp_path)
@@ -132,7 +141,7 @@ def test_a_cold_start_finds_nothing_that_was_compiled_elsewhere(tmp_path: Path) 
     """Programs and native code are cached in its own folder, where only the next start finds them."""
     cold("sine", "cpu", tmp_path)
     made = sorted(tmp_path.rglob("*.*"))
-    assert {path.parent.name for path in made} == {"objects", "programs"}
+    assert {path.parent.name for path in made} == {"kernels", "objects", "programs"}
     cold("sine", "cpu", tmp_path)
     assert sorted(tmp_path.rglob("*.*")) == made
 
