@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.runtime.errors import MALFORMED, FormulaError, InputError, ProgramError, TargetError
-from tensorgrad.runtime.files import check_shape, json_text, parsed_json, read_safetensors, write_safetensors
+from tensorgrad.runtime.files import check_shape, read_safetensors, write_safetensors
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.notebooks import html_table
 from tensorgrad.runtime.plan import (
@@ -45,6 +45,7 @@ from tensorgrad.runtime.plan import (
 from tensorgrad.runtime.requests import check_requests
 from tensorgrad.runtime.shaders import check_shader
 from tensorgrad.runtime.target import LANGUAGES, Features, Target, check_features
+from tensorgrad.runtime.texts import json_text, parsed_json
 
 __all__ = [
     "HOST_DTYPES",

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from tensorgrad.runtime.errors import MALFORMED, ProgramError
-from tensorgrad.runtime.files import json_text, parsed_json, write_safetensors
+from tensorgrad.runtime.files import write_safetensors
 from tensorgrad.runtime.program import (
     HEADER,
     PERSISTENT_ROLES,
@@ -29,6 +29,7 @@ from tensorgrad.runtime.program import (
     state_in,
 )
 from tensorgrad.runtime.sharing import persistent_in
+from tensorgrad.runtime.texts import json_text, parsed_json
 
 Tree: TypeAlias = "str | dict[str, Any] | None"
 """The structure of results: an output's name, None, or a node: `{"dict": {name: tree}}`, `{"list": [tree, ...]}` or

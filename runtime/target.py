@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorgrad.runtime.errors import TargetError
-from tensorgrad.runtime.files import parsed_json
+from tensorgrad.runtime.texts import parsed_json
 
 MEBIBYTE = 1 << 20
 SHADER_DIALECTS = ("naga", "standard")

@@ -23,8 +23,8 @@ from rich.console import Console
 
 from tensorgrad.errors import GroupError, OptionError
 from tensorgrad.runtime.cpu.threads import THREADS_VARIABLE, thread_count
-from tensorgrad.runtime.files import read_text
 from tensorgrad.runtime.group.group import TIMEOUT_VARIABLE
+from tensorgrad.runtime.texts import read_text
 from tensorgrad.tools.orphans import ending_with_this
 
 LAUNCHERS = ("mpiexec", "mpirun")

@@ -19,7 +19,7 @@ from tensorgrad.dialects.functions import find_function
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.errors import MALFORMED
-from tensorgrad.runtime.files import read_text
+from tensorgrad.runtime.texts import read_text
 
 MOST_ELEMENTS = 1 << 24
 """The most elements of a constant, as the parser materializes every element even if all are equal."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tensorgrad.errors import ProgramError
-from tensorgrad.runtime.files import read_text
+from tensorgrad.runtime.texts import read_text
 from tensorgrad.tools.extensions import load_extension
 from tensorgrad.tools.printing import plain, print_json
 from tensorgrad.tools.reduction.checks import Checker, Command, reason

@@ -17,9 +17,10 @@ import numpy as np
 from tensorgrad.driver.group_state import Persistent
 from tensorgrad.errors import InputError, OptionError, ProgramError
 from tensorgrad.runtime.backend import DTYPES
-from tensorgrad.runtime.files import parsed_json, read_metadata, read_safetensors, write_safetensors
+from tensorgrad.runtime.files import read_metadata, read_safetensors, write_safetensors
 from tensorgrad.runtime.program import FORMAT as PROGRAM
 from tensorgrad.runtime.saved import STEP, Saved
+from tensorgrad.runtime.texts import parsed_json
 from tensorgrad.tracing.arrays import as_numpy
 from tensorgrad.tracing.location import user_line
 

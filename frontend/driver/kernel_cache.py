@@ -18,8 +18,8 @@ from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import ACCESS
 from tensorgrad.passes.kernels.writing.lowering import KernelIdentity
 from tensorgrad.runtime.cache import DiskCache
 from tensorgrad.runtime.errors import MALFORMED
-from tensorgrad.runtime.files import parsed_json
 from tensorgrad.runtime.plan import Kernel, renamed
+from tensorgrad.runtime.texts import parsed_json
 
 SUFFIX = ".kernel"
 

@@ -19,9 +19,9 @@ import platformdirs
 from tensorgrad.driver.program_key import ProgramKey
 from tensorgrad.runtime.cache import DiskCache
 from tensorgrad.runtime.errors import MALFORMED, ProgramError
-from tensorgrad.runtime.files import parsed_json
 from tensorgrad.runtime.plan import relabeled
 from tensorgrad.runtime.program import Program, constants_of, program_from_json, program_to_json
+from tensorgrad.runtime.texts import parsed_json
 
 VARIABLE = "TENSORGRAD_CACHE"
 """The environment variable that names the cache directory."""
