@@ -111,7 +111,8 @@ def test_options_are_checked() -> None:
     with pytest.raises(OptionError, match="is static, which has no memory"):
         tg.jit(extend, donate="at", static="at")
     with pytest.raises(OptionError, match="donate must be names"):
-        tg.jit(extend, donate=3)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        wrong: Any = 3
+        tg.jit(extend, donate=wrong)
     function: Any = tg.jit(lambda x: tg.sum(x), donate="x", device="numpy")
     with pytest.raises(OptionError, match=r"no result of .* takes the place of 'x', of shape \(3,\) and dtype f32"):
         function(np.zeros(3, np.float32))

@@ -125,12 +125,14 @@ def test_nothing_to_drop_needs_no_key() -> None:
 def test_the_form_for_inference_reaches_every_module() -> None:
     model = nn.Sequential({"body": nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)), "head": nn.Linear(8, 1)})
     form = nn.inference(model)
+    body: Any = form[0]
     assert model.training and not form.training
-    assert [layer.training for layer in form[0]] == [False, False] and len(form) == len(model) == 2  # type: ignore[attr-defined]
+    assert [layer.training for layer in body] == [False, False] and len(form) == len(model) == 2
 
     class Named(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.training = nn.param(3, init=1.0)  # type: ignore[assignment]
+            weight: Any = nn.param(3, init=1.0)
+            self.training = weight
 
     assert list(nn.inference(Named()).named_parameters()) == ["training"]
