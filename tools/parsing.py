@@ -1,21 +1,23 @@
-"""xDSL's parser, with undefined values reported where they are used, and files of IR."""
+"""xDSL's parser, with undefined values reported where they are used and infinite constants, and files of IR."""
 
 from __future__ import annotations
 
 import math
 import re
 import sys
-from typing import Any
+from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.ir import AttributeInvT, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser.attribute_parser import AttrParser
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 from xdsl.utils.lexer import Span
 
 from tensorgrad.dialects.functions import find_function
+from tensorgrad.dialects.tg.base import compact, is_float
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.errors import MALFORMED
@@ -42,14 +44,40 @@ def _large_constant(text: str) -> tuple[int, int] | None:
     return None
 
 
+class _Element(AttrParser._TensorLiteralElement):
+    """An element of a dense literal, which may be the bits of a float in hexadecimal digits."""
+
+    def to_type(self, parser: AttrParser, type: Any) -> Any:
+        """Returns the element as a number of a type, where upstream's takes the bits of a float for its value."""
+        if not isinstance(type, AnyFloat) or not self.span.text.lower().startswith("0x"):
+            return super().to_type(parser, type)
+        size = type.compile_time_size
+        if len(self.span.text) != 2 + 2 * size:
+            parser.raise_error(f"Expected {2 * size} hexadecimal digits, the bits of {type}", at_position=self.span)
+        return type.unpack(cast(int, self.value).to_bytes(size, "little"), 1)[0]
+
+
 class LocatingParser(Parser):
-    """A parser that reports an undefined value at its first use, where upstream's reports it at the end of the file."""
+    """xDSL's parser, with two faults of it mended.
+
+    An undefined value is reported at its first use instead of at the end of the file, and the bits of a float, which
+    is how infinities and NaN are printed, are understood in dense constants too.
+    """
 
     def __init__(self, context: Context, text: str | bytes, name: str = "<unknown>"):
         super().__init__(context, text, name)
         lexer: Any = self.lexer
         lexer._unescaped_characters_regex = _STRING
         self._first_use: dict[str, Span[str]] = {}
+
+    def _parse_tensor_literal_element(self) -> AttrParser._TensorLiteralElement:
+        element = super()._parse_tensor_literal_element()
+        return _Element(element.is_negative, element.value, element.span)
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
+        """Parses a dense constant into its canonical form: without it a splat of NaN prints as a list."""
+        attribute = super().parse_dense_int_or_fp_elements_attr(type)
+        return compact(attribute) if is_float(attribute.get_element_type()) else attribute
 
     def resolve_operand(self, operand: UnresolvedOperand, type: AttributeInvT) -> SSAValue[AttributeInvT]:
         """Returns the value that an operand names, or a forward reference, whose first use is recorded."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
@@ -189,22 +188,22 @@ class ConvOp(TensorOp):
     def prepare(self) -> Evaluate:
         stride, low, _, lhs_dilation, rhs_dilation = (int_list(self.properties, name) for name in self.PROPERTIES[:-1])
         groups, shape = int_value(self.properties, "groups"), self.shape
+        sizes = cast(Tensor, self.operands[1].type).get_shape()[2:]
+        axes = [
+            Phases.of(*settings)
+            for settings in zip(shape[2:], sizes, stride, low, lhs_dilation, rhs_dilation, strict=True)
+        ]
+        counts = [axis.count for axis in axes]
+        phases = [
+            (phase, (..., *(slice(at, None, count) for at, count in zip(phase, counts, strict=True))))
+            for phase in np.ndindex(*counts)
+        ]
 
         def convolve(lhs: NumpyArray, rhs: NumpyArray) -> NumpyArray:
             result = np.zeros(shape, lhs.dtype)
-            if not result.size or not rhs.size:
-                return result
-            axes = [
-                Phases.of(*settings)
-                for settings in zip(shape[2:], rhs.shape[2:], stride, low, lhs_dilation, rhs_dilation, strict=True)
-            ]
-            for phase in itertools.product(*(range(axis.count) for axis in axes)):
-                places = (
-                    slice(None),
-                    slice(None),
-                    *(slice(at, None, axis.count) for at, axis in zip(phase, axes, strict=True)),
-                )
-                _convolve_phase(lhs, rhs, axes, phase, groups, result[places])
+            if result.size and rhs.size:
+                for phase, places in phases:
+                    _convolve_phase(lhs, rhs, axes, phase, groups, result[places])
             return result
 
         return convolve

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -34,12 +35,11 @@ class Kind:
 _kinds: WeakValueDictionary[tuple[tuple[int, ...], DType], Kind] = WeakValueDictionary()
 
 
+@lru_cache(maxsize=1024)  # keeps the types of a step's results from one step to the next
 def kind_of(shape: tuple[int, ...], dtype: DType) -> Kind:
     """Returns the `Kind` of a shape and dtype, which is unique as long as something refers to it."""
-    found = _kinds.get((shape, dtype))
-    if found is None:
-        found = _kinds.setdefault((shape, dtype), Kind(tensor(shape, ELEMENT_TYPES[dtype])))
-    return found
+    kind = _kinds.get((shape, dtype))
+    return _kinds.setdefault((shape, dtype), Kind(tensor(shape, ELEMENT_TYPES[dtype]))) if kind is None else kind
 
 
 class Storage:

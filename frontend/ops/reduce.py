@@ -294,7 +294,8 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     powers = exp(tensor - choose(top == -math.inf, 0.0, top))
     total = sum(powers, axis, keepdims=True)
     nothing = total == 0.0
-    return powers / choose(nothing, 1.0, total) + choose(nothing, math.nan, 0.0)
+    undefined = choose(nothing, full((), math.nan, tensor.dtype), 0.0)
+    return powers / choose(nothing, 1.0, total) + undefined
 
 
 @recorded_whole

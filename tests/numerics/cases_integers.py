@@ -213,8 +213,8 @@ WHOLE: tuple[Whole, ...] = (
     Whole(
         leaves.IotaOp,
         "",
-        lambda x, y: emit(leaves.IotaOp, [], shape=ints([300]), axis=integer(0), element=ELEMENT_TYPES[x.dtype]),
-        lambda x, y: np.arange(300).astype(x.dtype),
+        lambda x, y: emit(leaves.IotaOp, [], shape=ints([100]), axis=integer(0), element=ELEMENT_TYPES[x.dtype]),
+        lambda x, y: np.arange(100).astype(x.dtype),
     ),
     Whole(leaves.ConstantOp, "", lambda x, y: x ^ tg.array(ends(x.dtype), x.dtype), lambda x, y: x ^ ends(x.dtype)),
     Whole(arithmetic.NegOp, "", lambda x, y: -x, lambda x, y: -x),

@@ -171,6 +171,7 @@ def test_training_steps_have_the_bits_of_one_op_at_a_time(name: str) -> None:
 
 def test_a_step_looks_at_no_ir(monkeypatch: pytest.MonkeyPatch) -> None:
     training, batch = workload("addition")("numpy")
+    training.step(**batch)  # the first one makes the types of results
     looks: list[Any] = []
     monkeypatch.setattr(watch, "_containers", looks.append)
     with calls_into_the_compiler() as found:

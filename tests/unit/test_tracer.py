@@ -13,13 +13,13 @@ from models import MLP, squared_error
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func, FuncOp
-from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 import tensorgrad as tg
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.errors import DTypeError, TraceError
+from tensorgrad.tools.parsing import LocatingParser
 
 
 def names(module: ModuleOp) -> list[tuple[str, str]]:
@@ -79,7 +79,7 @@ def test_what_is_traced_round_trips(generic):
     context = Context()
     for dialect in (Builtin, Func, Tg):
         context.load_dialect(dialect)
-    again = Parser(context, output.getvalue()).parse_module()
+    again = LocatingParser(context, output.getvalue()).parse_module()
     again.verify()
     assert str(again) == str(module)
 

@@ -1,23 +1,27 @@
 // RUN: TG_ROUNDTRIP
 
-func.func @leaves() -> (tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>) {
+func.func @leaves() -> (tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>, tensor<2x2xf16>, tensor<f64>) {
   %splat = tg.constant value = dense<5.000000e-01> : tensor<4x3xf32>
   %whole = tg.constant value = dense<[1, -2]> : tensor<2xi32>
   %empty = tg.constant value = dense<> : tensor<0xf32>
   %flags = tg.constant value = dense<[true, false]> : tensor<2xi1>
   %unsigned = tg.constant value = dense<[0, 4294967295]> : tensor<2xui32>
   %infinite = tg.constant value = dense<0xFF800000> : tensor<3xf32>
-  func.return %splat, %whole, %empty, %flags, %unsigned, %infinite : tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>
+  %half = tg.constant value = dense<[[1.0, 0x7C00], [0xFC00, 0x7E00]]> : tensor<2x2xf16>
+  %double = tg.constant value = dense<0x7FF0000000000000> : tensor<f64>
+  func.return %splat, %whole, %empty, %flags, %unsigned, %infinite, %half, %double : tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>, tensor<2x2xf16>, tensor<f64>
 }
 // CHECK-LABEL: func.func @leaves(
-// CHECK-SAME: ) -> (tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>) {
+// CHECK-SAME: ) -> (tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>, tensor<2x2xf16>, tensor<f64>) {
 // CHECK-NEXT:   %splat = tg.constant value = dense<5.000000e-01> : tensor<4x3xf32>
 // CHECK-NEXT:   %whole = tg.constant value = dense<[1, -2]> : tensor<2xi32>
 // CHECK-NEXT:   %empty = tg.constant value = dense<> : tensor<0xf32>
 // CHECK-NEXT:   %flags = tg.constant value = dense<[true, false]> : tensor<2xi1>
 // CHECK-NEXT:   %unsigned = tg.constant value = dense<[0, 4294967295]> : tensor<2xui32>
-// CHECK-NEXT:   %infinite = tg.constant value = dense<4.28657869e+09> : tensor<3xf32>
-// CHECK-NEXT:   func.return %splat, %whole, %empty, %flags, %unsigned, %infinite : tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>
+// CHECK-NEXT:   %infinite = tg.constant value = dense<0xff800000> : tensor<3xf32>
+// CHECK-NEXT:   %half = tg.constant value = dense<[[1.000000e+00, 0x7c00], [0xfc00, 0x7e00]]> : tensor<2x2xf16>
+// CHECK-NEXT:   %double = tg.constant value = dense<0x7ff0000000000000> : tensor<f64>
+// CHECK-NEXT:   func.return %splat, %whole, %empty, %flags, %unsigned, %infinite, %half, %double : tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>, tensor<2x2xf16>, tensor<f64>
 // CHECK-NEXT: }
 
 // Shape and element type are attributes: there is no operand to infer them from.
