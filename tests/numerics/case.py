@@ -27,6 +27,7 @@ class Case:
         flat: The positions of float inputs whose derivative is zero everywhere.
         rtol: How far floats may be from numpy's, relative to the largest element.
         refused: Whether an index is out of range, which is an error where its value is known, as outside a trace.
+        wide: Whether it computes in f16 or f64 in between.
     """
 
     op: type[TensorOp]
@@ -38,6 +39,7 @@ class Case:
     flat: tuple[int, ...] = ()
     rtol: float = 1e-6
     refused: bool = False
+    wide: bool = False
 
     @property
     def id(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
+import numpy as np
 from case import Case
 from cases_arithmetic import arithmetic_cases
 from cases_arrays import array_cases
@@ -19,10 +19,7 @@ from cases_random import random_cases
 from cases_scatter import scatter_cases
 from cases_tensor import tensor_cases
 from cases_windows import window_function_cases
-from harness import specs
-from xdsl.dialects.builtin import Float16Type, Float64Type, TensorType
-
-from tensorgrad.tracing.tracer import trace
+from rings import parameters
 
 CASES: tuple[Case, ...] = (
     *arithmetic_cases(),
@@ -44,27 +41,26 @@ SMOOTH: tuple[Case, ...] = tuple(case for case in CASES if case.derivative)
 """The cases whose derivatives are checked."""
 
 
-def spread(cases: Sequence[Case], each: int) -> list[Case]:
-    """Returns every `each`-th case of each op."""
+def spread(cases: Sequence[Case], each: int, turn: int = 0) -> list[Case]:
+    """Returns every `each`-th case of each op, from the one numbered `turn` on."""
     by_op: dict[type, list[Case]] = {}
     for case in cases:
         by_op.setdefault(case.op, []).append(case)
-    return [case for some in by_op.values() for case in some[::each]]
+    return [case for some in by_op.values() for case in some[turn % min(each, len(some)) :: each]]
 
 
-def by_turns(cases: Sequence[Case], each: int) -> list[object]:
-    """Returns the cases as test parameters; all but every `each`-th of each op are nightly."""
-    chosen = {case.id for case in spread(cases, each)}
-    marks = {False: [pytest.mark.nightly], True: []}
-    return [pytest.param(case, id=case.id, marks=marks[case.id in chosen]) for case in cases]
+def by_turns(cases: Sequence[Case], each: int, turn: int = 0) -> list[object]:
+    """Returns the cases as test parameters; all but those of `spread` are nightly."""
+    return parameters(cases, {case.id for case in spread(cases, each, turn)}, lambda case: case.id)
+
+
+WIDE = frozenset({np.dtype(np.float16), np.dtype(np.float64)})
+"""The dtypes that not every device has."""
 
 
 def fits_devices(case: Case) -> bool:
     """Returns whether every value of a case has a dtype that devices support."""
-    module = trace(case.function, *specs(case.inputs))
-    values = [value for op in module.walk() for value in (*op.operands, *op.results)]
-    types = [value.type for value in values if isinstance(value.type, TensorType)]
-    return not any(isinstance(kind.element_type, Float16Type | Float64Type) for kind in types)
+    return not (case.wide or WIDE & {case.value().dtype, *(x.dtype for x in case.inputs)})
 
 
 ON_DEVICE: tuple[Case, ...] = tuple(case for case in CASES if fits_devices(case))

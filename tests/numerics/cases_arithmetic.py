@@ -393,6 +393,7 @@ def cast_cases() -> Iterator[Case]:
         lambda x: tg.cast(tg.cast(x, "f64"), "f32") * x,
         (normal(4),),
         lambda x: x * x,
+        wide=True,
     )
     yield Case(
         arithmetic.CastOp,

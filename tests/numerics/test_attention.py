@@ -11,6 +11,7 @@ from attention_forms import NONE, Form, by_hand, causal, discarding, forms, norm
 from differences import central, directional, directions, in_f64, mid_graph
 from harness import BUFFER_PASSES, Names, NumpyArray, apply, on_buffers, reference, scalar_function, traced
 from replay import Variant, on_device
+from rings import in_turns
 from scheduled import GPU, SOFTWARE
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
@@ -254,22 +255,25 @@ def device_results(
     return [outputs[key.removeprefix("output/")].numpy() for key in names.results], expected
 
 
-@pytest.mark.parametrize(
-    ("name", "target"),
-    [
+ON_TARGETS = {
+    f"{name}-{target.name}": (name, target)
+    for name, target in [
         ("padded-causal", SOFTWARE),
         ("added", SOFTWARE),
-        ("grouped", SOFTWARE),
         ("repeated", NO_SUBGROUPS),
         ("grouped", GPU),
         ("padded-causal", GPU),
-        ("added", NARROW),
         ("empty-row", SOFTWARE),
+        ("added", NARROW),
+        ("grouped", SOFTWARE),
         ("empty-row-causal", GPU),
-    ],
-    ids=lambda value: value if isinstance(value, str) else value.name,
-)
-def test_device(device: WebGPUDevice, target: Target, name: str) -> None:
+    ]
+}
+
+
+@pytest.mark.parametrize("pair", in_turns(ON_TARGETS, 3))
+def test_device(device: WebGPUDevice, pair: str) -> None:
+    name, target = ON_TARGETS[pair]
     (form,) = [form for form in forms(33, 37, features=9) if form.name == name]
     assert_close(*device_results(device, form, target), 2e-5)
 
@@ -280,13 +284,13 @@ def test_discarded_rows_on_the_device(device: WebGPUDevice, form: Form) -> None:
     assert_as_zeros(found, 33, 37, 2e-5)
 
 
-@pytest.mark.parametrize("features", [1, 128])
+@pytest.mark.parametrize("features", [1, pytest.param(128, marks=pytest.mark.nightly)])
 def test_features_on_the_device(device: WebGPUDevice, features: int) -> None:
     (form,) = [form for form in forms(40, 32, features) if form.name == "filled"]
     assert_close(*device_results(device, form, SOFTWARE), 5e-5)
 
 
-@pytest.mark.parametrize("name", ["padded-causal", "grouped"])
+@pytest.mark.parametrize("name", in_turns(["padded-causal", "grouped"], 2))
 def test_long_rows_on_the_device(device: WebGPUDevice, name: str) -> None:
     """With two columns per lane, both cut off at the edge."""
     (form,) = [
@@ -337,7 +341,7 @@ def in_loops(x: tg.Tensor) -> tg.Tensor:
     return causal(turned, x, turned) + tg.sum(stack, 0)
 
 
-@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("order", [0, pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_in_loops_and_branches(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same values and derivatives in numpy as composed attention, and on a device."""
     function = in_loops
@@ -379,7 +383,7 @@ def test_in_loops_without_bindings_enough() -> None:
     assert parts == {"webgpu-default": ["forward"], "lavapipe": ["forward", "queries", "keys"]}
 
 
-@pytest.mark.parametrize("name", ["webgpu-default", "lavapipe"])
+@pytest.mark.parametrize("name", in_turns(["webgpu-default", "lavapipe"], 2))
 def test_masks_that_kernels_compute(name: str, device: WebGPUDevice) -> None:
     """Their booleans are stored among floats; a derivative kernel has nine buffers, even if eight fit."""
 

@@ -22,6 +22,7 @@ from harness import (
     traced,
     with_gradient,
 )
+from rings import in_turns
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
@@ -178,7 +179,11 @@ BRANCHES: dict[str, tuple[Callable[..., Any], list[NumpyArray]]] = {
     "branches_nested_other": (branches_nested, [-W, -X]),
 }
 PROGRAMS = {**LOOPS, **BRANCHES}
-by_name = pytest.mark.parametrize("name", PROGRAMS)
+
+
+def by_name(each: int, turn: int = 0) -> Any:
+    """Parametrizes over the programs; all but every `each`-th are nightly."""
+    return pytest.mark.parametrize("name", in_turns(PROGRAMS, each, turn))
 
 
 def module_of(name: str) -> tuple[ModuleOp, list[NumpyArray]]:
@@ -189,7 +194,7 @@ def module_of(name: str) -> tuple[ModuleOp, list[NumpyArray]]:
     return module, inputs
 
 
-@by_name
+@by_name(2)
 def test_levels(name: str) -> None:
     module, inputs = module_of(name)
     expected = reference(module, inputs)
@@ -198,12 +203,12 @@ def test_levels(name: str) -> None:
             assert_same(found, one, 1e-5, level)
 
 
-@by_name
+@by_name(2, 1)
 def test_a_plan_is_certified(name: str) -> None:
     certify_plan(*planned(name)[:2])
 
 
-@pytest.mark.parametrize("name", ["recurrent", "backwards", "nested", "branches"])
+@pytest.mark.parametrize("name", in_turns(["recurrent", "backwards", "nested", "branches"], 4))
 def test_a_wrong_plan_shows(name: str) -> None:
     """Two live values at the same place: the results differ, and no such plan is certified."""
     before, after, names, inputs = planned(name)
@@ -271,7 +276,7 @@ def compiled(module: ModuleOp, device: WebGPUDevice) -> Program:
     return build_program(module, device.target)
 
 
-@by_name
+@by_name(3)
 def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
     module, inputs = module_of(name)
     expected, names = reference(module, inputs), Names(module)
@@ -286,7 +291,7 @@ def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
             assert_same(outputs[key.split("/", 1)[1] if "gradient" not in key else key].numpy(), one, 2e-5, key)
 
 
-@by_name
+@by_name(3, 1)
 def test_as_native_code(name: str) -> None:
     module, inputs = module_of(name)
     expected = reference(module, inputs)

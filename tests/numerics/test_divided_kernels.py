@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from harness import Names, NumpyArray, apply, assert_same, on_buffers, reference, traced
+from rings import in_turns
 from test_limits import compiled, embedding_gradient, normal, rows, run
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
@@ -122,31 +123,31 @@ def lowered(name: str, target: Target) -> tuple[ModuleOp, list[NumpyArray], Name
     return module, expected, names, inputs
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", in_turns(CASES, 3))
 def test_a_kernel_is_divided_for_a_device(device: WebGPUDevice, name: str) -> None:
     function, inputs, kernels = CASES[name]
     assert len(run(device, NARROW, function, *inputs).plan) == kernels
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "argmax",
-        "concat",
-        "gather",
-        "sum over rows",
-        "scatter of many",
-        "product over rows",
-        "argsort",
-        "scatter by segments",
-    ],
-)
+BY_ONE_THREAD = [
+    "argmax",
+    "product over rows",
+    "argsort",
+    "concat",
+    "scatter by segments",
+    "scatter of many",
+    "gather",
+    "sum over rows",
+]
+
+
+@pytest.mark.parametrize("name", in_turns(BY_ONE_THREAD, 3))
 def test_a_kernel_is_divided_for_a_software_adapter(device: WebGPUDevice, name: str) -> None:
     function, inputs, kernels = CASES[name]
     assert len(run(device, SOFTWARE, function, *inputs).plan) == kernels
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", in_turns(CASES, 3, 1))
 def test_parts_read_nothing_that_is_not_defined(name: str) -> None:
     """Everything except live values is poisoned."""
     module, expected, names, inputs = lowered(name, NARROW)

@@ -29,9 +29,6 @@ from tensorgrad.transforms.jacobian import jacobian, jvp
 TOLERANCE = 1e-10
 """Of two ways to the same derivative in f64, relative to the largest element."""
 
-by_id = pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.id)
-every_other = pytest.mark.parametrize("case", by_turns(SMOOTH, 2))
-
 
 def directions_for(inputs: Sequence[NumpyArray], wrt: Sequence[int]) -> list[NumpyArray]:
     """Returns a random direction for each of some inputs."""
@@ -46,7 +43,7 @@ def assert_close(found: NumpyArray, expected: NumpyArray, what: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE * scale, err_msg=what)
 
 
-@by_id
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 2, 1))
 def test_first_order(case: Case) -> None:
     inputs = mid_graph_inputs(case)
     wrt = float_positions(inputs)
@@ -58,7 +55,7 @@ def test_first_order(case: Case) -> None:
     assert_close(reference(module, [*inputs, *directions])[1], np.asarray(slope), "tangent")
 
 
-@every_other
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 4, 1))
 def test_second_order(case: Case) -> None:
     """The gradient along a direction: forward over reverse compared with reverse over reverse."""
     inputs = mid_graph_inputs(case)
@@ -76,7 +73,7 @@ def test_second_order(case: Case) -> None:
         assert_close(one, other, f"argument {position}")
 
 
-@every_other
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 4, 3))
 def test_jacobians(case: Case) -> None:
     """Both Jacobians are equal, and their product with a direction is the tangent along it."""
     inputs = in_f64(case.inputs)
@@ -117,8 +114,8 @@ def test_what_has_no_derivative_has_no_tangent() -> None:
         assert all(not np.any(one) for one in results[1:])
 
 
-SOME = tuple(case for kind in tg.OPS for case in [case for case in CASES if case.op is kind and case.inputs][:3])
-"""A few cases of each op."""
+SOME = tuple(case for kind in tg.OPS for case in [case for case in CASES if case.op is kind and case.inputs][:2])
+"""Two cases of each op."""
 
 
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.id)

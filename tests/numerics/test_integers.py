@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from cases import CASES
+from cases import CASES, spread
 from cases_integers import INTEGERS, WHOLE, Whole, grid
 from harness import NumpyArray, apply, as_native_code, levels, reference, specs, traced
+from rings import in_turns
 from test_on_device import on_device
 from xdsl.dialects.builtin import ModuleOp
 
@@ -57,13 +58,13 @@ def test_by_numpy(name: str) -> None:
     check(WHOLE, inputs, reference(module_of(WHOLE, inputs), inputs), "the reference")
 
 
-@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("name", in_turns(INTEGERS, 3))
 def test_as_native_code(name: str) -> None:
     inputs = grid(NAMES[name])
     check(WHOLE, inputs, as_native_code(module_of(WHOLE, inputs), inputs), "the CPU")
 
 
-@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("name", in_turns(INTEGERS, 3, 1))
 def test_on_a_device(device: WebGPUDevice, name: str) -> None:
     inputs = grid(NAMES[name])
     check(ON_DEVICES, inputs, on_device(device, module_of(ON_DEVICES, inputs), inputs), "a device")
@@ -86,7 +87,7 @@ def test_in_words_by_numpy(name: str) -> None:
 
 def test_every_op_on_integers_is_here() -> None:
     found: set[type[TensorOp]] = set()
-    for case in CASES:
+    for case in spread(CASES, 3):
         module = trace(case.function, *specs(case.inputs))
         for op in module.walk():
             if isinstance(op, TensorOp) and any(is_integer(element_of(x)) for x in (*op.operands, *op.results)):

@@ -35,7 +35,7 @@ from tensorgrad.tools.tg_opt import main as tg_opt
 from tensorgrad.tracing.tracer import trace
 from tensorgrad.transforms.grad import grad, value_and_grad
 
-EACH = 32
+EACH = 96
 """One in this many cases is run for every change; `make nightly` runs all."""
 
 QUICK = ("mlp", "sine")

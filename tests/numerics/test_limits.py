@@ -12,6 +12,7 @@ from case import Case
 from cases import ON_DEVICE
 from differences import float_positions, mid_graph, mid_graph_inputs
 from harness import Names, NumpyArray, apply, assert_same, reference, traced
+from rings import in_turns
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
@@ -47,7 +48,7 @@ SMALL = replace(WEBGPU_DEFAULT, name="small", max_storage_buffer_binding_size=40
 
 LIMITS = [field.name for field in fields(Target) if field.name.startswith("max_") and "iterations" not in field.name]
 
-SAMPLE = ON_DEVICE[::12]
+SAMPLE = ON_DEVICE[::48]
 
 
 def assert_within(program: Program, target: Target) -> None:
@@ -96,7 +97,7 @@ def test_every_case_keeps_to_limits(case: Case, target: Target) -> None:
     check_case(case, target)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", in_turns(NAMES, 3))
 def test_a_training_step_keeps_to_limits(name: str) -> None:
     training, _ = workload(name)("numpy")
     for target in (WEBGPU_DEFAULT, FEW, CHUNKED):

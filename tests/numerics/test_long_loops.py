@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rings import in_turns
 from scheduled import GPU, SOFTWARE, on_device
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -93,7 +94,7 @@ FORMS: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", in_turns(FORMS, 4))
 def test_loops_run_to_their_end(device: WebGPUDevice, form: str) -> None:
     function, inputs = FORMS[form]
     _, results, expected = on_device(device, function, inputs(), replace(SOFTWARE, max_loop_iterations=LIMIT))
@@ -118,7 +119,7 @@ ATTENTIONS: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]]
 }
 
 
-@pytest.mark.parametrize("form", ATTENTIONS)
+@pytest.mark.parametrize("form", in_turns(ATTENTIONS, 3))
 def test_attention_runs_to_its_end(device: WebGPUDevice, form: str) -> None:
     function, inputs = ATTENTIONS[form]
     archetypes, results, expected = on_device(device, function, inputs(), replace(SOFTWARE, max_loop_iterations=LIMIT))
@@ -159,7 +160,7 @@ SHORT: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
 
 @pytest.mark.parametrize("inner", [False, True], ids=["outer", "inner"])
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
-@pytest.mark.parametrize("form", SHORT)
+@pytest.mark.parametrize("form", in_turns(SHORT, 3))
 def test_sharing_loops_changes_no_bit(
     device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch, target: Target, form: str, inner: bool
 ) -> None:

@@ -1,4 +1,4 @@
-"""Every op compared with numpy, in the reference and at every level below it."""
+"""Every op compared with numpy: in the reference, at every level below it, and outside a trace."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import cast
 import numpy as np
 import pytest
 from case import Case
-from cases import CASES
-from harness import assert_same, levels, traced
+from cases import CASES, by_turns
+from harness import assert_same, levels, reference, traced
 
 from tensorgrad.dialects import tg
 from tensorgrad.dialects.functions import find_function
@@ -35,12 +35,19 @@ def test_value(case: Case) -> None:
     expected = case.value()
     inferred = cast(Tensor, find_function(module, None).function_type.outputs.data[0])
     assert (inferred.get_shape(), numpy_dtype(inferred)) == (expected.shape, expected.dtype)
-    for level, results in levels(module, case.inputs):
-        assert results[0].dtype.kind == expected.dtype.kind or level != "tg"
+    result = reference(module, case.inputs)[0]
+    assert result.dtype == expected.dtype
+    assert_same(result, expected, case.rtol, "tg")
+
+
+@pytest.mark.parametrize("case", by_turns(CASES, 4))
+def test_levels(case: Case) -> None:
+    expected = case.value()
+    for level, results in levels(traced(case.function, case.inputs), case.inputs):
         assert_same(results[0], expected, case.rtol, level)
 
 
-@by_id
+@pytest.mark.parametrize("case", by_turns(CASES, 3, 1))
 def test_value_outside_a_trace(case: Case) -> None:
     if not case.inputs:
         return

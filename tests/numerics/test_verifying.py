@@ -39,7 +39,7 @@ from tensorgrad.tools.tg_opt import main as tg_opt
 from tensorgrad.tracing.tracer import trace
 from tensorgrad.transforms.grad import value_and_grad
 
-EACH = 60
+EACH = 120
 """One in this many cases is run for every change; `make nightly` runs all, and as many random programs."""
 
 PLANTED_NIGHTLY = 500
