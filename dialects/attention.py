@@ -241,6 +241,8 @@ class AttentionOp(IRDLOperation):
             raise VerifyException(f"part {self.part.data!r} is not one of {', '.join(RESULTS)}")
         attention, part = self.attention, self.part.data
         results = RESULTS[part]
+        if attention.operands > len(self.inputs):  # also before shapes of ever so many operands are listed
+            raise VerifyException(f"{part} takes {attention.operands} inputs and more, got {len(self.inputs)}")
         wanted = len(attention.shapes(part)) - results
         least = 1 if part == FORWARD else results
         if len(self.inputs) != wanted or not least <= len(self.outputs) <= results:

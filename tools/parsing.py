@@ -26,6 +26,12 @@ from tensorgrad.runtime.texts import read_text
 MOST_ELEMENTS = 1 << 24
 """The most elements of a constant, as the parser materializes every element even if all are equal."""
 
+MOST_POSITIONS = (1 << 63) - 1
+"""The most elements of a tensor: as many as an index of 64 bits counts."""
+
+DIGITS = len(str(MOST_POSITIONS)) - 1
+"""The fewest digits and signs that a shape of more elements has."""
+
 _STRING = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 """A string literal, matched in linear time; upstream's pattern takes exponential time without a closing quote."""
 
@@ -41,6 +47,17 @@ def _large_constant(text: str) -> tuple[int, int] | None:
         shape = found[2] or shapes.get(found[1], "")
         if math.prod(int(extent[:18]) for extent in re.findall(r"\d+", shape)) > MOST_ELEMENTS:
             return found.span()
+    return None
+
+
+def _huge_shape(text: str) -> tuple[int, int] | None:
+    """Returns the span of the first shape whose positions no index can count; `None` if there is none."""
+    for shape in re.finditer(_SHAPE, text):
+        if (
+            len(shape[1]) >= DIGITS
+            and math.prod(int(extent[:20]) for extent in re.findall(r"\d+", shape[1])) > MOST_POSITIONS
+        ):
+            return shape.span()
     return None
 
 
@@ -93,9 +110,11 @@ class LocatingParser(Parser):
         Raises:
             ParseError: It is malformed, or uses a value that nothing defines.
         """
-        found = _large_constant(self.lexer.input.content)
-        if found is not None:
-            raise ParseError(Span(*found, self.lexer.input), f"a constant of more than {MOST_ELEMENTS} elements")
+        text = self.lexer.input
+        if (span := _huge_shape(text.content)) is not None:
+            raise ParseError(Span(*span, text), f"a shape of more than {MOST_POSITIONS} elements")
+        if (span := _large_constant(text.content)) is not None:
+            raise ParseError(Span(*span, text), f"a constant of more than {MOST_ELEMENTS} elements")
         try:
             return super().parse_module(allow_implicit_module)
         except (RecursionError, MemoryError) as error:

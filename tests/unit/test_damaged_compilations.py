@@ -6,9 +6,12 @@ Each is compiled and run: either the result is correct, or one error of ours is 
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,6 +28,7 @@ from tensorgrad.driver.program_cache import Entry
 from tensorgrad.driver.tuning import table_path
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
+from tensorgrad.passes.pipelines import read_passes
 from tensorgrad.runtime.cache import DiskCache
 from tensorgrad.runtime.target import PROFILES, Target
 from tensorgrad.tools.parsing import LocatingParser
@@ -107,22 +111,37 @@ def damage_lower_ir(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None
         check(lambda: main([str(path), "-o", str(folder / "out.mlir")]), f"ir {number}")
 
 
+@cache
+def runs_of_tests() -> list[tuple[str, str]]:
+    """Returns the functions of all IR tests, each with passes that a test runs on it, or none."""
+    runs: list[tuple[str, str]] = []
+    for file in sorted((Path(__file__).parents[1] / "lit").rglob("*.mlir")):
+        text = file.read_text()
+        commands = re.findall(r"^// RUN: tg-opt %s ([^|%&]*)\| filecheck", text, re.M)
+        words = [word for command in commands for word in shlex.split(command)]
+        passes = [after for word, after in pairwise(words) if word == "-p"]
+        pieces = [piece for piece in text.split("// -----") if "func.func" in piece]
+        runs += [(piece, one) for piece in pieces for one in passes or [""]]
+    return runs
+
+
 def damage_inputs_of_tests(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None:
-    """IR of every kind, with other numbers: extents, loops, axes, fields of schedules."""
-    files = sorted((Path(__file__).parents[1] / "lit").rglob("*.mlir"))
-    good = [piece for file in files for piece in file.read_text().split("// -----") if "func.func" in piece]
+    """IR of every kind, with other numbers: extents, loops, axes, fields of schedules; passes run on what is valid."""
     context = Context()
     for name, load in {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}.items():
         context.register_dialect(name, load)
 
-    def read(text: str) -> None:
+    def run(text: str, passes: str) -> None:
         with suppress(*EXPECTED_ERRORS):
             module = LocatingParser(context, text).parse_module()
             module.verify()
             verify_dominance(module)
+            for one in read_passes(passes) if passes else ():
+                one.apply(context, module)
 
     for number, draw in cases(10, count):
-        check(partial(read, damaged_numbers(draw.choice(good), draw)), f"input {number}")
+        text, passes = draw.choice(runs_of_tests())
+        check(partial(run, damaged_numbers(text, draw), passes), f"input {number}, {passes}")
 
 
 Damage: TypeAlias = Callable[[Path, int, pytest.MonkeyPatch], None]

@@ -278,6 +278,8 @@ def test_shaders_that_no_driver_sees(body: str, message: str, tmp_path: Path) ->
         ("%0 = tg.reverse axes = [0]", "tg.reverse does not take 0 operands"),
         ("%0 = tg.reshape", "tg.reshape does not take 0 operands"),
         ("%0 = tg.constant value = dense<0.0> : tensor<1000000x1000000xf32>", "a constant of more than"),
+        ('%0 = "test.op"() : () -> tensor<4294967296x4294967296xf32>', "a shape of more than"),
+        ('%0 = "test.op"() : () -> tensor<' + "9" * 5000 + "x2xf32>", "a shape of more than"),
         ('%0 = "test.op"() : () -> ' + "tuple<" * 5000 + ">" * 5000, "nested too deeply"),
         ("%0 = tg.reverse %x axes = 3 : tensor<2xf32>", "tg.reverse: its properties have the wrong types"),
         ('%0 = "' + "a b" * 10_000, "before closing string literal"),
