@@ -23,12 +23,13 @@ CHECKED := $(SOURCES) tests examples benchmarks
 KEY := $(shell { cat pyproject.toml; find $(SOURCES) -name '*.py' -o -name '*.pyi' -o -name 'py.typed' -o -name 'page.*' | LC_ALL=C sort; } | cksum | tr ' ' -)
 PLACE := $(shell pwd | cksum | tr ' ' -)
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict
+PYTEST = LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest
 VENV_READY := $(VENV)/.ready-$(PLACE)
 EXAMPLES_READY := $(VENV)/.examples-$(KEY)
 TEST_READY := $(VENV)/.test-$(KEY)
 WEB_READY := web/dist/.ready-$(shell cat web/package*.json web/tsconfig.json web/src/*.ts | cksum | tr ' ' -)
 
-.PHONY: help install train test test-mlir test-web lint types lit unit nightly format adapter bench docs web wheel clean
+.PHONY: help install train test check test-mlir test-web lint types lit unit nightly format adapter bench docs web wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +40,9 @@ train: $(EXAMPLES_READY) ## Train a digits classifier (DEVICE=auto, cpu, wgpu or
 install: $(TEST_READY) ## Install the package and everything the tests need into .venv
 
 test: lint types lit unit ## Run every check: lint, types, lit, unit
+
+check: lint lit adapter ## Run the loop of a developer: lint, lit, values and derivatives of every op, a program of each family
+	$(PYTEST) -n $(JOBS) -m check $(PYTEST_ARGS)
 
 lint: $(TEST_READY) ## Check style and formatting with ruff, and the messages of commits
 	$(BIN)/ruff check .
@@ -52,11 +56,11 @@ lit: $(TEST_READY) ## Run the IR tests: MLIR in, FileCheck on what comes out
 	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/lit --verbose --workers $(JOBS) $(LIT_ARGS) tests/lit
 
 unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly, mlir or web (PYTEST_ARGS='-k name')
-	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m "not nightly and not mlir and not web" $(PYTEST_ARGS)
+	$(PYTEST) -n $(JOBS) -m "not nightly and not mlir and not web" $(PYTEST_ARGS)
 
 test-mlir: $(TEST_READY) ## Run the whole op table by upstream MLIR, from what buf-to-upstream leaves of it
 	@sh tools/ensure_mlir.sh
-	$(BIN)/python -m pytest -n $(JOBS) -m mlir $(PYTEST_ARGS)
+	$(PYTEST) -n $(JOBS) -m mlir $(PYTEST_ARGS)
 
 web: $(WEB_READY) ## Build the runtime for browsers, web/dist/tensorgrad.js
 
@@ -67,11 +71,11 @@ wheel: $(WEB_READY) ## Build the package in dist/
 test-web: $(TEST_READY) $(WEB_READY) adapter ## Check the runtime for browsers, and try pages in headless Chromium
 	@sh tools/run_npm.sh $(BIN)/python run check
 	@sh tools/ensure_browser.sh
-	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -m "web and not nightly" $(PYTEST_ARGS)
+	$(PYTEST) -m "web and not nightly" $(PYTEST_ARGS)
 
-nightly: $(TEST_READY) $(WEB_READY) adapter ## Run the tests that are too slow for every change, with many more random examples
+nightly: $(TEST_READY) $(WEB_READY) adapter ## Run what is too slow for every change, with many more random examples (SLICE=2/4: a quarter)
 	@sh tools/ensure_browser.sh
-	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m nightly --hypothesis-profile=nightly $(PYTEST_ARGS)
+	$(PYTEST) -n $(JOBS) -m nightly --hypothesis-profile=nightly $(if $(SLICE),--slice $(SLICE)) $(PYTEST_ARGS)
 
 bench: $(VENV_READY) adapter ## Time training steps and kernels beside other libraries (WHAT=all, mlp, gpt, kernels, ...)
 	$(INSTALL) --editable '.[bench]'

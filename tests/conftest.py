@@ -32,6 +32,27 @@ pytest.MonkeyPatch().setattr(Operation, "verify", verifying(Operation.verify))
 gc.set_threshold(50_000, 20, 20)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds an option that divides a long run."""
+    parser.addoption("--slice", metavar="PART/PARTS", help="run only this part of the chosen tests, such as 2/4")
+
+
+@pytest.hookimpl(trylast=True)  # after the choice by marker
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps the tests of a slice: every `PARTS`-th one."""
+    text = config.getoption("--slice")
+    if text is None:
+        return
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise pytest.UsageError(f"--slice {text}: expected a part of several, such as 2/4")
+    kept = items[int(part) - 1 :: int(parts)]
+    config.hook.pytest_deselected(
+        items=[item for number, item in enumerate(items) if number % int(parts) != int(part) - 1]
+    )
+    items[:] = kept
+
+
 def pytest_collection_finish() -> None:
     """Keeps the garbage collector from traversing the tests themselves, of which there are tens of thousands."""
     gc.collect()

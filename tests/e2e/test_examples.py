@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rings import in_turns
 
 import tensorgrad as tg
 
@@ -50,6 +51,7 @@ def test_a_small_gpt_learns_to_write(char_gpt, trained):
     assert written.startswith("The ") and len(written) == 24 and set(written) <= set(text.characters)
 
 
+@pytest.mark.nightly
 def test_a_small_gpt_learns_on_a_device(char_gpt, trained):
     training, report = char_gpt.train(char_gpt.Text.of_python(), small(char_gpt), "wgpu", 0, progress=False)
     losses = report.losses
@@ -86,6 +88,7 @@ def test_a_transformer_learns_to_add(addition):
     assert addition.accuracy(training) > 0.3
 
 
+@pytest.mark.nightly
 def test_adding_on_a_device_takes_few_dispatches(addition):
     training, losses = addition.train(3, "wgpu")
     _, expected = addition.train(3, "numpy")
@@ -222,7 +225,7 @@ def test_it_plays_with_a_person(tic_tac_toe, monkeypatch, capsys):
     assert "X X X\n3 4 5\nO 7 O\nX wins" in out
 
 
-@pytest.mark.parametrize("name", ["kan", "flow_matching", "neural_field"])
+@pytest.mark.parametrize("name", in_turns(["kan", "flow_matching", "neural_field"], 3))
 def test_the_same_on_a_device(name):
     module = loaded(name)
     found, expected = (

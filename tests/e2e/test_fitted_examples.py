@@ -9,6 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from rings import in_turns
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -88,7 +89,7 @@ def test_the_right_creature_does_the_most_damage():
     assert factors[0].tolist() == [1, 2, 2, 1, 1, 0.5, 0.5] and np.array_equal(factors * factors.T, np.ones((7, 7)))
 
 
-@pytest.mark.parametrize("name", ["makemore", "slots"])
+@pytest.mark.parametrize("name", in_turns(["makemore", "slots"], 2))
 def test_the_same_on_a_device(name):
     module = loaded(name)
     given = [module.Words.of_python()] if name == "makemore" else []

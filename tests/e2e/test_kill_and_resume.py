@@ -71,5 +71,6 @@ def test_kills_while_gradients_are_added_up(tmp_path):
     check(tmp_path, "numpy", steps=100, kills=3, accumulate=5)
 
 
+@pytest.mark.nightly
 def test_a_kill_on_the_device(tmp_path):
     check(tmp_path, "wgpu", steps=120, kills=2)

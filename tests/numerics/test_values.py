@@ -28,6 +28,7 @@ def test_ids_are_unique() -> None:
     assert len({case.id for case in CASES}) == len(CASES)
 
 
+@pytest.mark.check
 @by_id
 def test_value(case: Case) -> None:
     module = traced(case.function, case.inputs)
