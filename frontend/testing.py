@@ -68,13 +68,13 @@ def check_grads(
         >>> tg.testing.check_grads(lambda x: tg.sin(x) * x, (tg.array([0.5, -1.0]),))
     """
     if not is_integer(order, 1):
-        raise OptionError(f"{user_line()}: check_grads: order must be a positive integer, got {order!r}")
+        raise OptionError(f"check_grads: order must be a positive integer, got {order!r}")
     if isinstance(modes, str) or not modes or any(mode not in MODES for mode in modes):
-        raise OptionError(f"{user_line()}: check_grads: modes are some of {', '.join(MODES)}, not {modes!r}")
+        raise OptionError(f"check_grads: modes are some of {', '.join(MODES)}, not {modes!r}")
     leaves, rebuild = trees.flatten(tuple(args))
     moving = [place for place, leaf in enumerate(leaves) if _holds_floats(leaf)]
     if not moving:
-        raise DTypeError(f"{user_line()}: check_grads: no argument holds floats")
+        raise DTypeError("check_grads: no argument holds floats")
 
     def flat(*floats: Tensor) -> tuple[Tensor, ...]:
         given = list(leaves)
@@ -84,7 +84,7 @@ def check_grads(
 
     points = [np.asarray(as_array(leaves[place]), np.float64) for place in moving]
     if not flat(*map(Array, points)):
-        raise DTypeError(f"{user_line()}: check_grads: no result is a float")
+        raise DTypeError("check_grads: no result is a float")
     paths = trees.paths(tuple(args))
     titles = [_title(*paths[place].partition(".")) for place in moving]
     _Check(titles, tuple(modes), rtol, atol).run(flat, points, (), order)

@@ -14,7 +14,6 @@ from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.arrays import as_numpy, borrowed
 from tensorgrad.tracing.dtypes import SHORT, DType, as_dtype
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 
 
@@ -46,17 +45,17 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     else:
         result = on_device(shape.array(obj, _dtype_within(obj) if dtype is None else dtype), device)
     if copy is False and result is not obj:
-        raise OptionError(f"{user_line()}: asarray: copy=False, and {type(obj).__name__} has to be copied")
+        raise OptionError(f"asarray: copy=False, and {type(obj).__name__} has to be copied")
     return result
 
 
 def _shared(what: str, obj: Any, device: Any, dtype: Any = None) -> Array:
     shared = borrowed(what, obj)
     if device not in (None, DEVICE):
-        raise OptionError(f"{user_line()}: {what}: copy=False, and {type(obj).__name__} has to be copied to {device!r}")
+        raise OptionError(f"{what}: copy=False, and {type(obj).__name__} has to be copied to {device!r}")
     if dtype is not None and as_dtype(dtype) != shared.dtype:
         found, wanted = SHORT[shared.dtype], SHORT[as_dtype(dtype)]
-        raise OptionError(f"{user_line()}: {what}: copy=False, and {found} has to be copied to become {wanted}")
+        raise OptionError(f"{what}: copy=False, and {found} has to be copied to become {wanted}")
     return Array(shared)
 
 

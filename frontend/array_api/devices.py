@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tensorgrad.errors import OptionError
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import current_trace
 
@@ -37,4 +36,4 @@ def check_device(device: Any) -> None:
         OptionError: There is no such device.
     """
     if device is not None and device not in TAKEN:
-        raise OptionError(f"{user_line()}: a device must be one of {', '.join(TAKEN)}, got {device!r}")
+        raise OptionError(f"a device must be one of {', '.join(TAKEN)}, got {device!r}")

@@ -12,7 +12,6 @@ from tensorgrad.array_api.devices import on_device
 from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops import promotion
 from tensorgrad.tracing.dtypes import NAMES, DType, as_dtype, promote
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import as_array
 
@@ -83,7 +82,7 @@ def finfo(type: Any, /) -> FloatInfo:
     """
     dtype = _dtype_of(type)
     if dtype.kind != "f":
-        raise DTypeError(f"{user_line()}: finfo: takes a dtype of floats, not {dtype}")
+        raise DTypeError(f"finfo: takes a dtype of floats, not {dtype}")
     found = np.finfo(dtype)
     eps, most, least, normal = (float(value) for value in (found.eps, found.max, found.min, found.smallest_normal))
     return FloatInfo(found.bits, eps, most, least, normal, dtype)
@@ -97,7 +96,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
     """
     dtype = _dtype_of(type)
     if dtype.kind not in "iu":
-        raise DTypeError(f"{user_line()}: iinfo: takes a dtype of integers, not {dtype}")
+        raise DTypeError(f"iinfo: takes a dtype of integers, not {dtype}")
     found = np.iinfo(dtype)
     return IntegerInfo(found.bits, found.max, found.min, dtype)
 
@@ -112,7 +111,7 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
         return any(isdtype(dtype, one) for one in kind)
     if isinstance(kind, str):
         if kind not in KINDS:
-            raise OptionError(f"{user_line()}: isdtype: kind {kind!r} is not one of {', '.join(KINDS)}")
+            raise OptionError(f"isdtype: kind {kind!r} is not one of {', '.join(KINDS)}")
         return as_dtype(dtype).kind in KINDS[kind]
     return as_dtype(dtype) == as_dtype(kind)
 
@@ -136,13 +135,13 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     scalars = [x for x in arrays_and_dtypes if isinstance(x, (builtins.bool, int, float))]
     given = [_dtype_of(x) for x in arrays_and_dtypes if not isinstance(x, (builtins.bool, int, float))]
     if not given:
-        raise OptionError(f"{user_line()}: result_type: takes at least one array or dtype")
+        raise OptionError("result_type: takes at least one array or dtype")
     result = given[0]
     try:
         for dtype in given[1:]:
             result = promote(result, dtype)
     except DTypeError as error:
-        raise DTypeError(f"{user_line()}: result_type: {error}") from None
+        raise DTypeError(f"result_type: {error}") from None
     for scalar in scalars:
         own = as_array(scalar).dtype
         result = promote(result, own) if _ORDER[result.kind] < _ORDER[own.kind] else result

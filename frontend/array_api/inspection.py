@@ -8,7 +8,6 @@ from tensorgrad.array_api.devices import DEVICE, TAKEN, check_device
 from tensorgrad.array_api.dtypes import DEFAULTS, DTYPES, isdtype
 from tensorgrad.errors import OptionError
 from tensorgrad.tracing.dtypes import DType
-from tensorgrad.tracing.location import user_line
 
 VERSIONS = ("2022.12", "2023.12", "2024.12", "2025.12")
 """The versions of the standard that the namespace follows."""
@@ -57,4 +56,4 @@ def check_version(api_version: str | None) -> None:
     """
     if api_version is not None and api_version not in VERSIONS:
         known = ", ".join(VERSIONS)
-        raise OptionError(f"{user_line()}: version {api_version!r} of the Array API standard is not one of {known}")
+        raise OptionError(f"version {api_version!r} of the Array API standard is not one of {known}")

@@ -22,7 +22,6 @@ from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast, co
 from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape, zeros
 from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.dtypes import NAMES
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
 __all__ = [
@@ -144,7 +143,7 @@ def solve(x1: Any, x2: Any, /) -> Tensor:
     left, right = numbers("solve", _square("solve", x1), x2)
     columns = expand_dims(right, -1) if right.ndim == 1 else right
     if not right.ndim or columns.shape[-2] != left.shape[-1]:
-        raise ShapeError(f"{user_line()}: solve: {left.shape} does not fit a right side of shape {right.shape}")
+        raise ShapeError(f"solve: {left.shape} does not fit a right side of shape {right.shape}")
     found = solution(left, columns)
     return found[..., 0] if right.ndim == 1 else found
 
@@ -165,7 +164,7 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
         OptionError: The mode is unknown.
     """
     if mode not in ("reduced", "complete"):
-        raise OptionError(f"{user_line()}: qr: mode must be 'reduced' or 'complete', got {mode!r}")
+        raise OptionError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
     return Qr(*orthogonal_factors(_matrices("qr", x), mode == "complete"))
 
 
@@ -173,9 +172,9 @@ def _matrices(what: str, x: Any) -> Tensor:
     """Returns the argument as stacks of matrices, after checking that they are f32 or f64."""
     tensor = as_float(x)
     if tensor.ndim < 2:
-        raise ShapeError(f"{user_line()}: {what}: takes an array of two axes or more, not {tensor.shape}")
+        raise ShapeError(f"{what}: takes an array of two axes or more, not {tensor.shape}")
     if tensor.dtype == NAMES["f16"]:
-        raise DTypeError(f"{user_line()}: {what}: is computed in f32 or f64, not f16: convert it with astype")
+        raise DTypeError(f"{what}: is computed in f32 or f64, not f16: convert it with astype")
     return tensor
 
 
@@ -312,13 +311,11 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """
     rank = max(as_tensor(x1).ndim, as_tensor(x2).ndim)
     if axis >= 0 and as_tensor(x1).ndim != as_tensor(x2).ndim:
-        raise ShapeError(
-            f"{user_line()}: cross: the axis counts from the end where the arrays differ in rank, not {axis}"
-        )
+        raise ShapeError(f"cross: the axis counts from the end where the arrays differ in rank, not {axis}")
     place = normalized_axis(axis, rank, "cross") - rank
     extents = [x.shape[place] for x in map(as_tensor, (x1, x2))]
     if extents != [3, 3]:
-        raise ShapeError(f"{user_line()}: cross: axis {axis} is of extent 3, not {extents[0]} and {extents[1]}")
+        raise ShapeError(f"cross: axis {axis} is of extent 3, not {extents[0]} and {extents[1]}")
     left, right = (joining.moveaxis(x, place, 0) for x in common("cross", x1, x2))
     parts = [left[(i + 1) % 3] * right[(i + 2) % 3] - left[(i + 2) % 3] * right[(i + 1) % 3] for i in range(3)]
     return joining.stack(parts, place)
@@ -350,9 +347,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
     """
     tensor = as_tensor(x)
     if tensor.ndim < 2:
-        raise ShapeError(f"{user_line()}: matrix_norm: takes an array of two axes or more, not {tensor.shape}")
+        raise ShapeError(f"matrix_norm: takes an array of two axes or more, not {tensor.shape}")
     if ord not in MATRIX_NORMS:
-        raise OptionError(f"{user_line()}: matrix_norm: ord {ord!r} is not one of {', '.join(map(str, MATRIX_NORMS))}")
+        raise OptionError(f"matrix_norm: ord {ord!r} is not one of {', '.join(map(str, MATRIX_NORMS))}")
     if ord == "fro":
         return reduce.norm(tensor, axis=(-2, -1), keepdims=keepdims)
     if ord in ("nuc", 2, -2):
@@ -388,7 +385,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
 def _square(what: str, x: Any) -> Tensor:
     tensor = as_tensor(x)
     if tensor.ndim < 2 or tensor.shape[-1] != tensor.shape[-2]:
-        raise ShapeError(f"{user_line()}: {what}: takes square matrices, not an array of shape {tensor.shape}")
+        raise ShapeError(f"{what}: takes square matrices, not an array of shape {tensor.shape}")
     return tensor
 
 
@@ -417,7 +414,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     places = [normalized_axis(axis, x.ndim, "vecdot") for x in (left, right)]
     first, second = (joining.moveaxis(x, place, -1) for x, place in zip((left, right), places, strict=True))
     if first.shape[-1] != second.shape[-1]:
-        raise ShapeError(f"{user_line()}: vecdot: {left.shape} and {right.shape} differ along axis {axis}")
+        raise ShapeError(f"vecdot: {left.shape} and {right.shape} differ along axis {axis}")
     products = arithmetic.multiply(first, second)
     return reduce.sum(products, -1, dtype=products.dtype)
 

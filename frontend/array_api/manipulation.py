@@ -9,7 +9,6 @@ import numpy as np
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops import joining, promotion
 from tensorgrad.ops import shape as shaping
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -123,7 +122,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
     """
     tensor = promotion.as_tensor(x)
     if axis is None and tensor.ndim != 1:
-        raise OptionError(f"{user_line()}: take: axis= is needed for an array of {tensor.ndim} axes")
+        raise OptionError(f"take: axis= is needed for an array of {tensor.ndim} axes")
     return shaping.take(tensor, indices, 0 if axis is None else axis)
 
 
@@ -140,5 +139,5 @@ def matrix_transpose(x: Any, /) -> Tensor:
     """
     tensor = promotion.as_tensor(x)
     if tensor.ndim < 2:
-        raise ShapeError(f"{user_line()}: matrix_transpose: takes an array of two axes or more, not {np.shape(x)}")
+        raise ShapeError(f"matrix_transpose: takes an array of two axes or more, not {np.shape(x)}")
     return shaping.swapaxes(tensor, -1, -2)

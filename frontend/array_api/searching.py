@@ -14,7 +14,6 @@ from tensorgrad.ops.joining import concat
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.shape import arange, full, reshape, take
 from tensorgrad.tracing.dtypes import NAMES
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor, Traced
 
 
@@ -155,7 +154,7 @@ def _known(what: str, x: Any) -> Tensor:
     tensor = as_tensor(x)
     if isinstance(tensor, Traced):
         raise TraceError(
-            f"{user_line()}: {what}: how many elements the result has is known only when the program runs; choose "
+            f"{what}: how many elements the result has is known only when the program runs; choose "
             "values by where, or call it outside the traced function"
         )
     return tensor

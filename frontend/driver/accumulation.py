@@ -65,7 +65,7 @@ def micro_batches(accumulate: object) -> int:
         OptionError: It is not a positive integer.
     """
     if not is_integer(accumulate, 1):
-        raise OptionError(f"{user_line()}: accumulate must be an integer from 1, got {accumulate!r}")
+        raise OptionError(f"accumulate must be an integer from 1, got {accumulate!r}")
     return accumulate
 
 

@@ -22,7 +22,6 @@ from tensorgrad.runtime.program import FORMAT as PROGRAM
 from tensorgrad.runtime.saved import STEP, Saved
 from tensorgrad.runtime.texts import parsed_json
 from tensorgrad.tracing.arrays import as_numpy
-from tensorgrad.tracing.location import user_line
 
 OPTIMIZER, TRAINING, RUN = "optimizer/", "training/", "fit/"
 """Name prefixes of the optimizer's state, of what the host keeps, and of what `tg.fit` adds."""
@@ -114,7 +113,7 @@ def checked_state(
         InputError: A shape or dtype differs, or a name is missing or unexpected; lists all.
     """
     if not isinstance(values, Mapping):
-        raise InputError(f"{user_line()}: load_state_dict takes arrays by name, got {type(values).__name__}")
+        raise InputError(f"load_state_dict takes arrays by name, got {type(values).__name__}")
     own = {
         name: (holder.persistent[key].shape, DTYPES[holder.persistent[key].dtype])
         for key, name in names_of(holder).items()
@@ -136,7 +135,7 @@ def checked_state(
     if any(problems.values()):
         listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in problems.items() if names)
         raise InputError(
-            f"{user_line()}: the state is not this training's, nothing is loaded. {listed}. parts= and strict=False "
+            f"the state is not this training's, nothing is loaded. {listed}. parts= and strict=False "
             "load a part of it; replace_model keeps what fits another model"
         )
     for_program = {key: given[name] for key, name in names_of(holder).items() if name in given}
@@ -161,7 +160,7 @@ def write_checkpoint(
     try:
         text = json.dumps({"version": FORMAT_VERSION, "run": run})
     except TypeError as error:
-        raise InputError(f"{user_line()}: the state_dict of data and callbacks must be JSON: {error}") from None
+        raise InputError(f"the state_dict of data and callbacks must be JSON: {error}") from None
     # One entry: the library writes several in arbitrary order, and equal states must give equal files.
     write_safetensors(path, state, {FORMAT: text})
 
@@ -178,18 +177,18 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
     """
     metadata, state = read_safetensors(path, InputError)
     if FORMAT not in metadata:
-        raise InputError(f"{user_line()}: {path} is not a checkpoint of tensorgrad's")
+        raise InputError(f"{path} is not a checkpoint of tensorgrad's")
     try:
         content = parsed_json(metadata[FORMAT])
         version = content["version"]
         # Another version may store its other data under different names.
         run = content["run"] if version == FORMAT_VERSION else None
     except (ValueError, TypeError, LookupError) as error:
-        raise InputError(f"{user_line()}: {path} is a damaged checkpoint: {error!r}") from None
+        raise InputError(f"{path} is a damaged checkpoint: {error!r}") from None
     if version != FORMAT_VERSION:
-        raise InputError(f"{user_line()}: {path} is of version {version}; this release reads version {FORMAT_VERSION}")
+        raise InputError(f"{path} is of version {version}; this release reads version {FORMAT_VERSION}")
     if run is not None and not isinstance(run, dict):
-        raise InputError(f"{user_line()}: {path} is a damaged checkpoint: what tg.fit keeps is {type(run).__name__}")
+        raise InputError(f"{path} is a damaged checkpoint: what tg.fit keeps is {type(run).__name__}")
     return state, run
 
 
@@ -210,10 +209,10 @@ def of_saved(path: str | os.PathLike[str], settings: Callable[[Mapping[str, floa
     try:
         saved = Saved.load(path)
     except ProgramError as error:
-        raise InputError(f"{user_line()}: {error}") from None
+        raise InputError(f"{error}") from None
     host = saved.host
     if host is None or host.kind != STEP:
-        raise InputError(f"{user_line()}: {path} holds no training to continue from")
+        raise InputError(f"{path} holds no training to continue from")
     kept = {"step": np.array(host.step_count, np.int64), "key": np.array(host.key, np.int64)}
     if host.accumulate > 1:
         kept["accumulated"] = np.array(host.accumulated, np.int64)
@@ -247,5 +246,5 @@ def whole(name: str, value: np.ndarray, least: int = 0, most: int = 2**63 - 1) -
     """
     numbers = [int(number) for number in value.ravel()]
     if not all(least <= number <= most for number in numbers):
-        raise InputError(f"{user_line()}: {TRAINING}{name} must be from {least} to {most}, got {numbers}")
+        raise InputError(f"{TRAINING}{name} must be from {least} to {most}, got {numbers}")
     return numbers

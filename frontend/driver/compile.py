@@ -190,9 +190,9 @@ def compile(
     if loss is None:
         for name, given in (("optimizer", optimizer), ("inputs", inputs or None)):
             if given is not None:
-                raise OptionError(f"{user_line()}: tg.compile: {name} is for a step, which needs a loss")
+                raise OptionError(f"tg.compile: {name} is for a step, which needs a loss")
     elif inputs is None:
-        raise OptionError(f"{user_line()}: tg.compile: the loss needs inputs, a shape for each by name")
+        raise OptionError("tg.compile: the loss needs inputs, a shape for each by name")
     loss, inputs = (no_loss, {}) if loss is None else (loss, inputs)
     phases = Phases()
     return _built(_traced(model, loss, optimizer, inputs, options, phases), options, phases)
@@ -228,8 +228,7 @@ def _traced(
     parts = parts_of(optimizer, parameters)
     if options.micro_batches > 1 and not parts.all:
         raise OptionError(
-            f"{user_line()}: accumulate={options.accumulate} is for a program that trains; "
-            "this one has nothing to train"
+            f"accumulate={options.accumulate} is for a program that trains; this one has nothing to train"
         )
     key = random.key(options.seed)
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs

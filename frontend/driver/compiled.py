@@ -273,7 +273,7 @@ class Specializations(Held, Generic[Key]):
 
     def _latest(self, what: str) -> Specialization:
         if not self._by_key:
-            raise InputError(f"{user_line()}: {what}: {self._name} is compiled when it is first called: call it first")
+            raise InputError(f"{what}: {self._name} is compiled when it is first called: call it first")
         return next(reversed(self._by_key.values()))
 
     def _compiled(self, key: Key, make: Callable[[], Specialization]) -> Specialization:
@@ -416,7 +416,7 @@ def _check_together(declared: Mapping[str, Spec], specs: Mapping[str, Spec]) -> 
         other = first.setdefault(declared[name].shape[0], name)
         if specs[other].shape[0] != spec.shape[0]:
             raise InputError(
-                f"{user_line()}: inputs {other!r} and {name!r} were declared with one leading extent, now they have "
+                f"inputs {other!r} and {name!r} were declared with one leading extent, now they have "
                 f"{specs[other].shape[0]} and {spec.shape[0]}"
             )
 
@@ -434,7 +434,7 @@ def average(function: Inference, batches: Iterable[Mapping[str, Any]], weight: s
         pending.clear()
 
     if not isinstance(batches, Iterable) or isinstance(batches, Mapping):
-        raise InputError(f"{user_line()}: evaluate: batches must be an iterable of dicts, got {type(batches).__name__}")
+        raise InputError(f"evaluate: batches must be an iterable of dicts, got {type(batches).__name__}")
     for batch in batches:
         result = function(**checked_batch(batch, "evaluate"))
         leaves, rebuild = trees.flatten(result)
@@ -446,7 +446,7 @@ def average(function: Inference, batches: Iterable[Mapping[str, Any]], weight: s
     add_up()
     if rebuild is None or total <= 0:
         what = "there are no batches" if rebuild is None else f"the batches count {total} in all"
-        raise InputError(f"{user_line()}: evaluate: {what}")
+        raise InputError(f"evaluate: {what}")
     means = [np.asarray(leaf / total) for leaf in sums]
     return rebuild([float(mean) if mean.ndim == 0 else mean for mean in means])
 
@@ -459,13 +459,13 @@ def _count(batch: Mapping[str, Any], weight: str | None) -> float:
     """Returns the weight of a batch."""
     if weight is not None:
         if weight not in batch:
-            raise InputError(f"{user_line()}: evaluate: weight {weight!r} is not an input: {', '.join(batch)}")
+            raise InputError(f"evaluate: weight {weight!r} is not an input: {', '.join(batch)}")
         return float(np.sum(as_array(batch[weight]), dtype=np.float64))
     shapes = {name: to_numpy(value, f"input {name!r}").shape for name, value in Nesting(batch).flat.items()}
     extents = {name: shape[0] for name, shape in shapes.items() if shape}
     if len(set(extents.values())) > 1:
         listed = ", ".join(f"{name} has {extent}" for name, extent in extents.items())
-        raise InputError(f"{user_line()}: evaluate: the number of examples is not clear: {listed}; give weight=")
+        raise InputError(f"evaluate: the number of examples is not clear: {listed}; give weight=")
     return float(next(iter(extents.values()), 1))
 
 
@@ -476,7 +476,7 @@ def checked_batch(batch: Any, what: str) -> Mapping[str, Any]:
         InputError: It does not.
     """
     if not isinstance(batch, Mapping) or not all(isinstance(name, str) for name in batch):
-        raise InputError(f"{user_line()}: {what}: a batch must be a dict of inputs by name, got {type(batch).__name__}")
+        raise InputError(f"{what}: a batch must be a dict of inputs by name, got {type(batch).__name__}")
     return cast(Mapping[str, Any], batch)
 
 

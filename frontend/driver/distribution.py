@@ -131,7 +131,7 @@ class Distribution:
             return array[self.group.rank * part[0] : (self.group.rank + 1) * part[0]]
         if shape != part:
             raise InputError(
-                f"{user_line()}: input {name!r} has shape {shape}; a group of {self.group.size} processes takes the "
+                f"input {name!r} has shape {shape}; a group of {self.group.size} processes takes the "
                 f"whole batch, {whole}, or this process's part of it, {part}"
             )
         return array
@@ -174,7 +174,7 @@ def refuse_to_save(distribution: Distribution | None, what: str) -> None:
     """
     if distribution is not None:
         raise OptionError(
-            f"{user_line()}: {what}: the program is for one of {distribution.group.size} processes, and of no use "
+            f"{what}: the program is for one of {distribution.group.size} processes, and of no use "
             "without the others; save from training.replace_model(group=None), which every process has to call"
         )
 

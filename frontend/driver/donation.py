@@ -14,7 +14,6 @@ from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.backend import ArraySlot, Executable, OutputHandle
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Traced
 
 
@@ -42,7 +41,7 @@ class StateHandle(OutputHandle):
         with holder.lock:
             if self._version != holder.version:
                 raise InputError(
-                    f"{user_line()}: this array was donated to {holder.name}(), which has replaced it by its result; "
+                    f"this array was donated to {holder.name}(), which has replaced it by its result; "
                     "np.asarray(array) before the call keeps the values"
                 )
             return holder.read(self.name)
@@ -80,7 +79,7 @@ class Donation:
             place = next(fitting, None)
             if place is None:
                 raise OptionError(
-                    f"{user_line()}: jit: donate: no result of {what} takes the place of {path!r}, of shape "
+                    f"jit: donate: no result of {what} takes the place of {path!r}, of shape "
                     f"{argument.shape} and dtype {SHORT[argument.dtype]}"
                 )
             self.places[place] = path

@@ -23,7 +23,6 @@ from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.runtime.backend import Executable, OutputHandle, array_of
 from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.tracing.dtypes import DType, as_dtype
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import as_array, current_trace
 
@@ -129,9 +128,7 @@ def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, re
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(x, Traced) or current_trace() is not None:
         if requires_grad:
-            raise OptionError(
-                f"{user_line()}: tensor: requires_grad is for tensors outside a trace; tg.grad is for inside"
-            )
+            raise OptionError("tensor: requires_grad is for tensors outside a trace; tg.grad is for inside")
         if isinstance(x, Traced):
             return x if wanted is None else x.astype(wanted)
         return Array(np.array(as_array(x, wanted)))
@@ -149,7 +146,7 @@ def moved(x: Tensor, target: Any, dtype: object, device: Any, copy: bool) -> Ten
     trace = x.trace if isinstance(x, Traced) else current_trace()
     if trace is not None and place is not None:
         raise TraceError(
-            f"{user_line()}: to: inside {trace.name}, which is traced, a tensor is on no device of its own: all of it "
+            f"to: inside {trace.name}, which is traced, a tensor is on no device of its own: all of it "
             "runs where the program does. x.to(dtype) changes the dtype; move tensors before they are given"
         )
     home = None if place is None else home_named(place)
@@ -179,7 +176,7 @@ def _destination(x: Tensor, target: Any, dtype: object, device: Any) -> tuple[st
         dtypes.append(target)
     for what, given in (("device", devices), ("dtype", dtypes)):
         if len(given) > 1:
-            raise ArgumentError(f"{user_line()}: to: the {what} is given twice")
+            raise ArgumentError(f"to: the {what} is given twice")
     place: str | None = devices[0] if devices and devices[0] != x.device else None
     if place is not None:
         try:
@@ -187,7 +184,7 @@ def _destination(x: Tensor, target: Any, dtype: object, device: Any) -> tuple[st
         except OptionError as error:
             hint = "; it is no dtype either" if place is target else ""
             hint = "; tg.array(x.detach()) makes an array of the host" if place == "host" else hint
-            raise OptionError(f"{user_line()}: to: {error.message}{hint}") from None
+            raise OptionError(f"to: {error.message}{hint}") from None
     return place, as_dtype(dtypes[0]) if dtypes else x.dtype
 
 

@@ -19,7 +19,6 @@ from tensorgrad.errors import OptionError
 from tensorgrad.interpreters.nonfinite import Content
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.surface.collector import without_collector
-from tensorgrad.tracing.location import user_line
 
 MOST_LINES = 12
 """How many lines an error message lists."""
@@ -77,9 +76,7 @@ class Places:
             op: self._call(op) for op in ops if self._is_at(op) or self._call(op) is not None
         }
         if not self._meant:
-            raise OptionError(
-                f"{user_line()}: inspect: no op of the step is from {where!r}; there are {self._there(ops)}"
-            )
+            raise OptionError(f"inspect: no op of the step is from {where!r}; there are {self._there(ops)}")
         self.results = frozenset(op for op, call in self._meant.items() if call is not None and self._leaves(op))
 
     def __contains__(self, op: Operation) -> bool:

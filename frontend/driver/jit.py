@@ -149,7 +149,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         try:
             return self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise InputError(f"{user_line()}: {self._name}(): {error}; it takes {self._signature}") from None
+            raise InputError(f"{self._name}(): {error}; it takes {self._signature}") from None
 
     def _array(self, leaf: Any, given: Mapping[str, Any], place: int) -> np.ndarray:
         # A device has its own memory; NumPy may return an argument as a result, so there it has to be copied.
@@ -169,7 +169,7 @@ class Jitted(Specializations[Key], Generic[Result]):
             try:
                 hash(value)
             except TypeError as error:
-                raise InputError(f"{user_line()}: {self._name}(): static argument {name!r}: {error}") from None
+                raise InputError(f"{self._name}(): static argument {name!r}: {error}") from None
         # 1, 1.0 and True compare equal, but lead to different programs.
         return tuple((name, type(value), value) for name, value in values)
 
@@ -248,7 +248,7 @@ def _names(given: Mapping[str, Any]) -> list[str]:
 def _signature(function: Callable[..., Any], named: Mapping[str, Sequence[str]]) -> inspect.Signature:
     """Returns a function's signature, after checking that it has the arguments that options name."""
     if not callable(function):
-        raise OptionError(f"{user_line()}: jit: takes a function, got {function!r}")
+        raise OptionError(f"jit: takes a function, got {function!r}")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -258,10 +258,10 @@ def _signature(function: Callable[..., Any], named: Mapping[str, Sequence[str]])
     for option, names in named.items():
         for name in names:
             if name not in signature.parameters:
-                raise OptionError(f"{user_line()}: jit: {option} argument {name!r} is none of {signature}")
+                raise OptionError(f"jit: {option} argument {name!r} is none of {signature}")
     for name in named["donate"]:
         if name in named["static"]:
-            raise OptionError(f"{user_line()}: jit: argument {name!r} is static, which has no memory to donate")
+            raise OptionError(f"jit: argument {name!r} is static, which has no memory to donate")
     return signature
 
 

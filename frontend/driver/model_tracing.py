@@ -41,7 +41,7 @@ def parameters_of(model: Module, trained: bool) -> dict[str, Parameter | Weight]
     parameters = {str(path): parameter for path, parameter in model.named_parameters().items()}
     if not parameters and trained:
         raise ParameterError(
-            f"{user_line()}: {type(model).__name__} has no parameters: they are found as attributes, in modules, "
+            f"{type(model).__name__} has no parameters: they are found as attributes, in modules, "
             "lists, tuples and dicts, and are floats: integers stay as they are"
         )
     return parameters
@@ -55,18 +55,16 @@ def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
     """
     specs: dict[str, Spec] = {}
     if not isinstance(inputs, Mapping):
-        raise InputError(f"{user_line()}: inputs must map names to shapes, got {inputs!r}")
+        raise InputError(f"inputs must map names to shapes, got {inputs!r}")
     for name, given in inputs.items():
         if not isinstance(name, str) or not name.isidentifier():
-            raise InputError(f"{user_line()}: the name of an input must be an identifier, got {name!r}")
+            raise InputError(f"the name of an input must be an identifier, got {name!r}")
         if hasattr(given, "__array__"):
-            raise InputError(
-                f"{user_line()}: input {name!r} must be a shape or a tg.spec, not an array: numbers go to each call"
-            )
+            raise InputError(f"input {name!r} must be a shape or a tg.spec, not an array: numbers go to each call")
         try:
             specs[name] = given if isinstance(given, Spec) else spec(given)
         except (ShapeError, DTypeError, TypeError) as error:
-            raise InputError(f"{user_line()}: input {name!r} must be a shape or a tg.spec: {error}") from error
+            raise InputError(f"input {name!r} must be a shape or a tg.spec: {error}") from error
     return specs
 
 
@@ -82,7 +80,7 @@ def nested_specs(inputs: Mapping[str, Any]) -> tuple[dict[str, Spec], Nesting]:
     nesting = Nesting({name: nested.get(name, one) for name, one in flat.items()})
     for path, leaf in nesting.flat.items():
         if not isinstance(leaf, Spec):
-            raise InputError(f"{user_line()}: input {path!r} must be a tg.spec, as a part of a tree, got {leaf!r}")
+            raise InputError(f"input {path!r} must be a tg.spec, as a part of a tree, got {leaf!r}")
     return dict(nesting.flat), nesting
 
 
@@ -106,9 +104,7 @@ def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: 
         signature.bind(None, **specs)
     except TypeError as error:
         given = ", ".join(["model", *specs])
-        raise InputError(
-            f"{user_line()}: {what} takes the arguments {signature}, it is called with ({given}): {error}"
-        ) from None
+        raise InputError(f"{what} takes the arguments {signature}, it is called with ({given}): {error}") from None
 
 
 Check: TypeAlias = Callable[[Any, str], Any]
@@ -237,7 +233,7 @@ def _loss(result: Any, what: str) -> Any:
     """Returns the loss, after checking that it is a float scalar."""
     if trees.children(result) is not None:
         advice = "; metrics go into a dict: return loss, {'name': ...}" if isinstance(result, tuple) else ""
-        raise TraceError(f"{user_line()}: {what} must return one float scalar, got {type(result).__name__}{advice}")
+        raise TraceError(f"{what} must return one float scalar, got {type(result).__name__}{advice}")
     tensor = as_result(result, what)
     where = user_line()
     if isinstance(tensor, Traced) and isinstance(tensor.value.owner, Operation):
@@ -258,7 +254,7 @@ def checked_results(result: Any, what: str) -> Any:
         TraceError: There is none.
     """
     if not trees.flatten(result)[0]:
-        raise TraceError(f"{user_line()}: {what} returned no tensor")
+        raise TraceError(f"{what} returned no tensor")
     return result
 
 
@@ -274,7 +270,7 @@ def chosen_captures(patterns: Sequence[str]) -> Check:
         for pattern in patterns:
             if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
                 there = ", ".join(names) or "none"
-                raise InputError(f"{user_line()}: {what} captures nothing called {pattern!r}; there is {there}")
+                raise InputError(f"{what} captures nothing called {pattern!r}; there is {there}")
         chosen = [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
         return {name: captured(name) for name in chosen}
 

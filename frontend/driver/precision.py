@@ -47,7 +47,7 @@ def check_device(what: str, precision: LowerPrecisionPass | None, device: Progra
     """
     if precision is not None and device is not None and not device.target.f16:
         raise OptionError(
-            f'{user_line()}: {what}: precision="f16" needs a device with the feature shader-f16, which '
+            f'{what}: precision="f16" needs a device with the feature shader-f16, which '
             f'{device.info.name} ({device.info.backend}) lacks; leave precision out, or take device="cpu"'
         )
 

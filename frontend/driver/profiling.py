@@ -18,7 +18,6 @@ from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.runtime.cpu.profile import CpuTimer
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import DispatchTime, Profile, Span, StepTimer
-from tensorgrad.tracing.location import user_line
 
 COLUMNS = ("kernel", "from", "calls", "us", "share", "bytes", "GB/s", "GFLOP/s")
 
@@ -101,7 +100,7 @@ class StepProfile:
             InputError: None were measured.
         """
         if executable not in self._executables():
-            raise InputError(f"{user_line()}: profile: no step of this program has been measured")
+            raise InputError("profile: no step of this program has been measured")
         return self._of(executable)
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:

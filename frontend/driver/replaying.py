@@ -24,7 +24,6 @@ from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
 from tensorgrad.runtime.counting import completed
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.arrays import slot_of
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import refuse_inside_trace
 
 Result = TypeVar("Result")
@@ -200,4 +199,4 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         completed(take_back)
         found = self._blame(program, inputs, before if self._group_state is None else self._group_state.whole(before))
         reason = "a value is NaN or infinite on the device, but none is on the reference" if found is None else found
-        raise DivergenceError(f"{user_line()}: step {self.step_count + 1}, which has been taken back: {reason}")
+        raise DivergenceError(f"step {self.step_count + 1}, which has been taken back: {reason}")

@@ -15,7 +15,6 @@ from tensorgrad.errors import OptionError
 from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.tracing.checks import is_integer
-from tensorgrad.tracing.location import user_line
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
@@ -95,7 +94,7 @@ class StepOptions:
         chosen = {"verify": self.verify, "tune": self.tuning_seconds, "on_device_lost='restart'": self.restarts}
         for what, is_set in chosen.items():
             if is_set:
-                raise OptionError(f"{user_line()}: {what} is for a process on its own, not for a group")
+                raise OptionError(f"{what} is for a process on its own, not for a group")
 
     def check_device(self, found: ProgramDevice | None) -> None:
         """Checks that a device supports the options.

@@ -229,13 +229,13 @@ class Training(ReplayedTraining[Result]):
         """
         refuse_inside_trace("run")
         if not is_integer(steps, 1):
-            raise OptionError(f"{user_line()}: run: steps must be a positive integer, got {steps!r}")
+            raise OptionError(f"run: steps must be a positive integer, got {steps!r}")
         if not isinstance(data, Iterable):
-            raise InputError(f"{user_line()}: run: data must be dicts of inputs, or one, got {type(data).__name__}")
+            raise InputError(f"run: data must be dicts of inputs, or one, got {type(data).__name__}")
         batches = itertools.repeat(cast(Mapping[str, Any], data)) if isinstance(data, Mapping) else data
         results = [self.step(**checked_batch(inputs, "run")) for inputs in itertools.islice(batches, steps)]
         if len(results) < steps:
-            raise InputError(f"{user_line()}: run: the data ended after {len(results)} of {steps} steps")
+            raise InputError(f"run: the data ended after {len(results)} of {steps} steps")
         _, rebuild = trees.flatten(results[0])
         columns = zip(*(trees.flatten(result)[0] for result in results), strict=True)
         return rebuild([np.stack([np.asarray(value) for value in column]) for column in columns])
@@ -291,7 +291,7 @@ class Training(ReplayedTraining[Result]):
         self._check_model()
         patterns = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else ()
         if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
-            raise InputError(f"{user_line()}: capture: takes a name or several, got {names!r}")
+            raise InputError(f"capture: takes a name or several, got {names!r}")
         program = self._program_for(inputs, "capture")
         key = patterns, program.compilation
         if key not in self._variants:
@@ -329,7 +329,7 @@ class Training(ReplayedTraining[Result]):
         refuse_inside_trace("gradients")
         self._check_model()
         if not self._source.losses:
-            raise OptionError(f"{user_line()}: gradients: this program trains nothing")
+            raise OptionError("gradients: this program trains nothing")
         program = self._program_for(inputs, "gradients")
         inputs = self._own(inputs, "gradients", program.ranges)
         if program.compilation not in self._gradients:
@@ -387,11 +387,9 @@ class Training(ReplayedTraining[Result]):
         for name in options:
             if name not in source.options:
                 listed = ", ".join(source.options)
-                raise OptionError(
-                    f"{user_line()}: replace_model: tg.compile has no setting {name!r}; the settings are {listed}"
-                )
+                raise OptionError(f"replace_model: tg.compile has no setting {name!r}; the settings are {listed}")
         if self.accumulated:
-            raise OptionError(f"{user_line()}: replace_model: {self.accumulated} micro-batches of a step have run")
+            raise OptionError(f"replace_model: {self.accumulated} micro-batches of a step have run")
         is_same = optimizer is SAME
         made = source.compile(
             argument_of(source.model) if model is None else model,
@@ -567,5 +565,5 @@ class Training(ReplayedTraining[Result]):
         refuse_to_save(self._source.distribution, "export_web")
         named = dict(functions or {})
         if TRAINING in named:
-            raise OptionError(f"{user_line()}: export_web: a function can't be called {TRAINING!r}")
+            raise OptionError(f"export_web: a function can't be called {TRAINING!r}")
         export_programs(folder, {TRAINING: self, **named}, example)

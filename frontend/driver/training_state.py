@@ -161,7 +161,7 @@ class TrainingState(Compiled):
             OptionError: Nothing is trained.
         """
         if not self._rates:
-            raise OptionError(f"{user_line()}: learning_rate: this program trains nothing")
+            raise OptionError("learning_rate: this program trains nothing")
         name, schedule = next(iter(self._rates.values()))
         rate = self._settings.values[name]
         return rate if schedule is None else schedule.at(self.step_count + 1, rate)
@@ -467,9 +467,7 @@ class TrainingState(Compiled):
         """
         source = self._source
         if source.loss is no_loss:
-            raise OptionError(
-                f"{user_line()}: {what}: this program was compiled without a loss; attach() runs its model"
-            )
+            raise OptionError(f"{what}: this program was compiled without a loss; attach() runs its model")
         if source.distribution is not None:
             return self._declared_program
         specs = resized(self._given_inputs, inputs, what)
@@ -513,9 +511,7 @@ class TrainingState(Compiled):
         if self._key is None:
             return inputs
         if "key" in inputs:
-            raise InputError(
-                f"{user_line()}: {what} makes the input 'key' itself; add it to tg.compile's inputs to give it"
-            )
+            raise InputError(f"{what} makes the input 'key' itself; add it to tg.compile's inputs to give it")
         return {**inputs, "key": np.asarray(random.fold_in(self._key, self._calls + 1))}
 
     def _trained_now(self) -> list[bool]:

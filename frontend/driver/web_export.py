@@ -136,21 +136,20 @@ def _checked_example(
     inputs = {name: slot for one in ordered for name, slot in saved[one].program.slots("input").items()}
     unknown = sorted(set(example) - set(inputs))
     if unknown:
-        raise InputError(f"{user_line()}: example: no input {', '.join(unknown)}; there are {', '.join(inputs)}")
+        raise InputError(f"example: no input {', '.join(unknown)}; there are {', '.join(inputs)}")
     return check_inputs({name: inputs[name] for name in example}, example, what="example")
 
 
 def _check_names(names: Iterable[str]) -> None:
     for name in names:
         if not name.replace("-", "_").isidentifier():
-            raise OptionError(f"{user_line()}: a program can't be called {name!r}: its file would be {name}.tg")
+            raise OptionError(f"a program can't be called {name!r}: its file would be {name}.tg")
     if not names:
-        raise OptionError(f"{user_line()}: there is no program to export")
+        raise OptionError("there is no program to export")
 
 
 def _check_built() -> None:
     if not MODULE.exists():
         raise OptionError(
-            f"{user_line()}: the module for pages is not built: in a clone, `make web` builds it, "
-            "and `pip install .` then installs it"
+            "the module for pages is not built: in a clone, `make web` builds it, and `pip install .` then installs it"
         )

@@ -11,7 +11,6 @@ from tensorgrad.eager.templates import Derivative, Place, Template
 from tensorgrad.eager.values import Kind, Value
 from tensorgrad.errors import GradientError
 from tensorgrad.tracing.grad_mode import recording
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 
 
@@ -136,7 +135,7 @@ class Backward:
         """Propagates the cotangents of a node's results to its operands."""
         if node.values is None:
             raise GradientError(
-                f"{user_line()}: backward: what the line {_named(node.line)} saved for it was freed by an earlier "
+                f"backward: what the line {_named(node.line)} saved for it was freed by an earlier "
                 "backward pass; backward(retain_graph=True) keeps it for another one"
             )
         self._home = self._homes.get(node, self._home)
@@ -185,7 +184,7 @@ class Backward:
         value = self._home.operand(result) if isinstance(result, Array) else None
         if value is None or value[0].kind is not found[0].kind:
             raise GradientError(
-                f"{user_line()}: a hook returned {result!r} for a gradient of shape {found[0].shape}; it must "
+                f"a hook returned {result!r} for a gradient of shape {found[0].shape}; it must "
                 "return a tensor of that shape and dtype, or None"
             )
         return value
@@ -202,7 +201,7 @@ class Backward:
         if value.is_outdated:
             assert value.storage is not None
             raise GradientError(
-                f"{user_line()}: backward: a tensor of shape {value.shape}, which the derivative of the line "
+                f"backward: a tensor of shape {value.shape}, which the derivative of the line "
                 f"{_named(node.line)} needs, was changed in place by the line {_named(value.storage.line)}; change a "
                 "clone() of it"
             )

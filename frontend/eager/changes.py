@@ -22,7 +22,7 @@ from tensorgrad.ops.shape import reshape
 from tensorgrad.tracing.dtypes import SHORT, is_float, promote
 from tensorgrad.tracing.grad_mode import is_grad_enabled, recording
 from tensorgrad.tracing.home import Home, Live
-from tensorgrad.tracing.location import user_line, user_place
+from tensorgrad.tracing.location import user_place
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import current_trace
 from tensorgrad.tracing.views import View
@@ -114,7 +114,7 @@ class ChangingHome(Home):
         trace = current_trace()
         if trace is not None:
             raise TraceError(
-                f"{user_line()}: {what}: a tensor on {self.device} is changed in place inside {trace.name}, which is "
+                f"{what}: a tensor on {self.device} is changed in place inside {trace.name}, which is "
                 "traced and may run any number of times; return the value from there, and change the tensor outside"
             )
         self._check_changeable(x, what)
@@ -157,7 +157,7 @@ class ChangingHome(Home):
             if isinstance(self._target(one), Leaf):
                 that = "" if one is x else ", which this tensor is a view of,"
                 raise GradientError(
-                    f"{user_line()}: {what}: a leaf{that} requires a gradient, so that it can't be changed in place; "
+                    f"{what}: a leaf{that} requires a gradient, so that it can't be changed in place; "
                     "inside tg.no_grad() it can"
                 )
             view = live(one).view
@@ -167,9 +167,9 @@ class ChangingHome(Home):
         """Returns the new value with the shape and dtype of a tensor."""
         new = as_tensor(value, x.dtype if isinstance(value, bool | int | float) else None)
         if broadcast_shapes(new.shape, x.shape, what=what) != x.shape:
-            raise ShapeError(f"{user_line()}: {what}: shape {new.shape} does not broadcast to {x.shape}")
+            raise ShapeError(f"{what}: shape {new.shape} does not broadcast to {x.shape}")
         if new.dtype != x.dtype and (promote(new.dtype, x.dtype) != x.dtype and not is_float(x.dtype)):
-            raise DTypeError(f"{user_line()}: {what}: {SHORT[new.dtype]} can't be stored in {SHORT[x.dtype]}")
+            raise DTypeError(f"{what}: {SHORT[new.dtype]} can't be stored in {SHORT[x.dtype]}")
         found = broadcast_to(cast(new, x.dtype), x.shape)
         assert isinstance(found, Array)
         return found if found.home is self else self.wrap(*self.operand(found))
@@ -178,11 +178,9 @@ class ChangingHome(Home):
         """Makes a tensor a leaf that accumulates its gradient, or one that doesn't."""
         target, own = self._target(x), live(x)
         if isinstance(target, Node):
-            raise GradientError(
-                f"{user_line()}: requires_grad can be set on leaves only; detach() gives a tensor without the graph"
-            )
+            raise GradientError("requires_grad can be set on leaves only; detach() gives a tensor without the graph")
         if required and not is_float(x.dtype):
-            raise GradientError(f"{user_line()}: a tensor of {SHORT[x.dtype]} has no gradient; only floats have")
+            raise GradientError(f"a tensor of {SHORT[x.dtype]} has no gradient; only floats have")
         if required:
             own.leaf = own.leaf or Leaf()
         own.edge = (own.leaf, 0) if required else None
@@ -199,12 +197,12 @@ class ChangingHome(Home):
         value, edge = self.operand(x)
         if edge is None:
             raise GradientError(
-                f"{user_line()}: backward: the tensor requires no gradient: nothing that it was computed from does, or "
+                "backward: the tensor requires no gradient: nothing that it was computed from does, or "
                 "it was computed inside tg.no_grad()"
             )
         if gradient is None and value.shape != () and x.size != 1:
             raise GradientError(
-                f"{user_line()}: backward: a tensor of shape {value.shape} needs a gradient of that shape; only one of "
+                f"backward: a tensor of shape {value.shape} needs a gradient of that shape; only one of "
                 "one element needs none"
             )
         seed = self.full(value.kind, 1) if gradient is None else self._seed(value.kind, gradient)
@@ -216,7 +214,7 @@ class ChangingHome(Home):
         """Returns the cotangent that the pass starts from."""
         given = as_tensor(gradient, kind.dtype)
         if given.shape != kind.shape:
-            raise ShapeError(f"{user_line()}: backward: the gradient has shape {given.shape}, the tensor {kind.shape}")
+            raise ShapeError(f"backward: the gradient has shape {given.shape}, the tensor {kind.shape}")
         seed = cast(given, kind.dtype)
         assert isinstance(seed, Array)
         return self.operand(seed)
@@ -239,7 +237,7 @@ class ChangingHome(Home):
         """Registers a function called with the gradient of `x` in each backward pass; returns what removes it."""
         edge = self.operand(x)[1]
         if edge is None:
-            raise GradientError(f"{user_line()}: register_hook: the tensor requires no gradient")
+            raise GradientError("register_hook: the tensor requires no gradient")
         target, place = edge
         hooks = target.hooks if isinstance(target, Leaf) else target.hooks.setdefault(place, {})
         number = next(_hook_numbers)
@@ -250,7 +248,7 @@ class ChangingHome(Home):
         """Keeps the gradient of a non-leaf tensor in `grad`."""
         edge = self.operand(x)[1]
         if edge is None:
-            raise GradientError(f"{user_line()}: retain_grad: the tensor requires no gradient")
+            raise GradientError("retain_grad: the tensor requires no gradient")
         target, place = edge
         if isinstance(target, Node):
             target.retained.setdefault(place, Leaf()).gathers = True
@@ -289,12 +287,11 @@ class ChangingHome(Home):
                 kept.grad = None
             return
         if kept is None:
-            raise GradientError(f"{user_line()}: grad: the tensor requires no gradient")
+            raise GradientError("grad: the tensor requires no gradient")
         if not isinstance(gradient, Array) or gradient.shape != x.shape or gradient.dtype != x.dtype:
             given = f"a tensor of shape {gradient.shape}" if isinstance(gradient, Array) else type(gradient).__name__
             raise GradientError(
-                f"{user_line()}: grad: a gradient is a tensor of the shape {x.shape} and the dtype {SHORT[x.dtype]}, "
-                f"not {given}"
+                f"grad: a gradient is a tensor of the shape {x.shape} and the dtype {SHORT[x.dtype]}, not {given}"
             )
         kept.grad = gradient if gradient.home is self else self.wrap(*self.operand(gradient))
 
@@ -310,7 +307,7 @@ def _edges(inputs: Sequence[Any]) -> set[Edge]:
     for one in inputs:
         edge: Edge | None = one.live.home.edge(one) if isinstance(one, Array) and one.live is not None else None
         if edge is None:
-            raise GradientError(f"{user_line()}: backward: inputs are tensors that require a gradient, not {one!r}")
+            raise GradientError(f"backward: inputs are tensors that require a gradient, not {one!r}")
         found.add(edge)
         if isinstance(edge[0], Node):
             edge[0].retained.setdefault(edge[1], Leaf(gathers=False))
@@ -320,7 +317,7 @@ def _edges(inputs: Sequence[Any]) -> set[Edge]:
 def _check_certain(view: View, x: Tensor) -> None:
     if not view.is_certain:
         raise GradientError(
-            f"{user_line()}: a tensor of shape {x.shape} is a reshape of one whose elements lie in another order, such "
+            f"a tensor of shape {x.shape} is a reshape of one whose elements lie in another order, such "
             "as a transposed one, and a change in place is to show in it or to be made through it: NumPy and PyTorch "
             "copy there, so say what is meant by clone()"
         )
@@ -332,8 +329,7 @@ def _put(view: View, new: Tensor, what: str) -> Tensor:
     places = np.asarray(view.again(Array(np.arange(parent.size, dtype=np.int32).reshape(parent.shape)))).reshape(-1)
     if len(np.unique(places)) < len(places):
         raise ArgumentError(
-            f"{user_line()}: {what}: several elements of the tensor are one in memory, as after broadcast_to; change a "
-            "clone() of it"
+            f"{what}: several elements of the tensor are one in memory, as after broadcast_to; change a clone() of it"
         )
     flat = At(reshape(parent, -1))[places].set(reshape(new, -1))
     return reshape(flat, parent.shape)

@@ -90,7 +90,7 @@ class EagerHome(ChangingHome):
         if found is None:
             found = Template.of_op(kind, operands, properties)
             if found.results[0].dtype in self._lacks:
-                raise DTypeError(f"{user_line()}: {found.name}: {self.device} has no {SHORT[found.results[0].dtype]}")
+                raise DTypeError(f"{found.name}: {self.device} has no {SHORT[found.results[0].dtype]}")
             self._keep(key, found)
         if len(self._quick) == MOST_QUICK:
             self._quick.clear()
@@ -114,7 +114,7 @@ class EagerHome(ChangingHome):
             return self._from_host(x.source), None
         if own.home is not self:
             raise ArgumentError(
-                f"{user_line()}: a tensor on {own.home.device} is used together with one on {self.device}; "
+                f"a tensor on {own.home.device} is used together with one on {self.device}; "
                 f"x.to({self.device!r}) makes one there"
             )
         value: Value = own.value
@@ -244,7 +244,7 @@ class EagerHome(ChangingHome):
 
     def _check_has(self, dtype: DType, what: str) -> None:
         if not self.has(dtype):
-            raise DTypeError(f"{user_line()}: {what}: {self.device} has no {SHORT[dtype]}")
+            raise DTypeError(f"{what}: {self.device} has no {SHORT[dtype]}")
 
 
 class NumpyHome(EagerHome):

@@ -12,7 +12,6 @@ from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init
 from tensorgrad.nn.recurrent import ACTIVATIONS, Starts, gru_step, lstm_step, rnn_step
 from tensorgrad.ops.promotion import as_tensor
-from tensorgrad.tracing.location import user_line
 
 
 class _Cell(Module):
@@ -64,7 +63,7 @@ class _Cell(Module):
         name = type(self).__name__
         tensor = trailing(name, x, (self.input_size,))
         if tensor.ndim > 2:
-            raise ShapeError(f"{user_line()}: {name}: expected [batch, {self.input_size}], got {tensor.shape}")
+            raise ShapeError(f"{name}: expected [batch, {self.input_size}], got {tensor.shape}")
         shape = (*tensor.shape[:-1], self.hidden_size)
         if state is None:
             states = (tg.zeros(shape, dtype=tensor.dtype),) * self.STATES
@@ -73,8 +72,7 @@ class _Cell(Module):
             states = tuple(as_tensor(one) for one in given)
             if len(states) != self.STATES or any(one.shape != shape for one in states):
                 raise ShapeError(
-                    f"{user_line()}: {name}: expected a state of {self.STATES} of shape {shape}, "
-                    f"got {[one.shape for one in states]}"
+                    f"{name}: expected a state of {self.STATES} of shape {shape}, got {[one.shape for one in states]}"
                 )
         rows = [tg.reshape(one, (-1, one.shape[-1])) for one in (tensor, *states)]
         inputs = rows[0] @ tg.transpose(self.weight_ih)

@@ -10,7 +10,6 @@ from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.nn.module import Module
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.checks import is_integer
-from tensorgrad.tracing.location import user_line
 
 
 def positive(layer: str, **extents: Any) -> None:
@@ -82,7 +81,7 @@ def check_key(what: str, rate: float, key: Any, argument: str) -> None:
     """
     if key is None:
         raise OptionError(
-            f"{user_line()}: {what} drops with probability {rate:g}, and has no key: pass one on, "
+            f"{what} drops with probability {rate:g}, and has no key: pass one on, "
             f"as in model(x, {argument}=key); a loss gets a new one at each step if it has an argument `key` without a "
             "default, and tg.random.key(seed) makes one elsewhere; tg.nn.inference(model)(x) drops nothing"
         )
@@ -98,7 +97,7 @@ def trailing(layer: str, x: Any, shape: tuple[int, ...]) -> Any:
     tensor = as_tensor(x)
     if tensor.shape[tensor.ndim - len(shape) :] != shape or tensor.ndim < len(shape):
         expected = ", ".join(("...", *map(str, shape)))
-        raise ShapeError(f"{user_line()}: {layer}: expected a shape [{expected}], got {tensor.shape}")
+        raise ShapeError(f"{layer}: expected a shape [{expected}], got {tensor.shape}")
     return tensor
 
 
@@ -112,5 +111,5 @@ def channelled(layer: str, x: Any, channels: int, spatial: int | None) -> Any:
     tensor = as_tensor(x)
     if tensor.ndim < 2 or tensor.shape[1] != channels or spatial not in (None, tensor.ndim - 2):
         axes = "spatial..." if spatial is None else f"{spatial} spatial axes" if spatial > 1 else "1 spatial axis"
-        raise ShapeError(f"{user_line()}: {layer}: expected a shape [batch, {channels}, {axes}], got {tensor.shape}")
+        raise ShapeError(f"{layer}: expected a shape [batch, {channels}, {axes}], got {tensor.shape}")
     return tensor

@@ -20,7 +20,6 @@ from tensorgrad.nn.weights import is_parameter
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.surface.calls import public
-from tensorgrad.tracing.location import user_line
 
 
 class Linear(Module):
@@ -92,7 +91,7 @@ def _check_tied(shape: tuple[int, ...], given: tuple[int, ...]) -> None:
     """
     if given == shape[::-1] != shape:
         raise ShapeError(
-            f"{user_line()}: Linear: the weight is [in, out] here, {list(shape)}, and this one is {list(given)}: for a "
+            f"Linear: the weight is [in, out] here, {list(shape)}, and this one is {list(given)}: for a "
             "head that shares an embedding's table, call embedding.attend(x) in the place of the layer"
         )
 
@@ -220,7 +219,7 @@ class _ChannelDropout(Dropout):
         tensor = as_tensor(x)
         if tensor.ndim != self.spatial + 2:
             raise ShapeError(
-                f"{user_line()}: {type(self).__name__}: expected {self.spatial + 2} axes, [batch, channels, "
+                f"{type(self).__name__}: expected {self.spatial + 2} axes, [batch, channels, "
                 f"spatial...], got {tensor.shape}"
             )
         rate = drop_rate(self, self.p, key)
@@ -300,7 +299,7 @@ class Bilinear(Module):
         """
         left, right = (trailing("Bilinear", x, (n,)) for x, n in zip((x1, x2), self.weight.shape[1:], strict=True))
         if left.shape[:-1] != right.shape[:-1]:
-            raise ShapeError(f"{user_line()}: Bilinear: leading axes of {left.shape} and {right.shape} differ")
+            raise ShapeError(f"Bilinear: leading axes of {left.shape} and {right.shape} differ")
         product = tg.einsum("...i,kij,...j->...k", left, self.weight, right)
         return product if self.bias is None else product + self.bias
 

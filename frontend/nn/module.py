@@ -120,7 +120,7 @@ class Module:
         for path, parameter in self.named_parameters().items():
             if not isinstance(parameter, Array):
                 raise ParameterError(
-                    f"{user_line()}: zero_grad: {path} is declared and gathers no gradient: that is for a model of "
+                    f"zero_grad: {path} is declared and gathers no gradient: that is for a model of "
                     "initialized(seed, device=...); a training's step makes its gradients anew"
                 )
             parameter.zero_grad()
@@ -178,7 +178,7 @@ class Module:
         new = {path: leaf for path, leaf in start.items() if isinstance(leaf, Parameter | Buffer)}
         if new and isinstance(seed, Traced):
             raise TraceError(
-                f"{user_line()}: initialized: the seed is a traced tensor, but values are sampled on the host: make "
+                "initialized: the seed is a traced tensor, but values are sampled on the host: make "
                 "the models outside of the trace, and tg.stack their parameters"
             )
         start.update(drawn(new, random.key(seed)))
@@ -227,14 +227,12 @@ class Module:
 
     def _matching(self, what: str, patterns: Sequence[str]) -> list[Parameter | Weight]:
         if self._opened()[1] is not None:
-            raise ParameterError(f"{user_line()}: {what}: what is traced can't change which parameters are trained")
+            raise ParameterError(f"{what}: what is traced can't change which parameters are trained")
         parameters = self._named(PARAMETERS)
         for pattern in patterns:
             if not isinstance(pattern, str) or not fnmatch.filter(parameters, pattern):
                 near = difflib.get_close_matches(str(pattern), parameters, cutoff=0) or ["none"]
-                raise ParameterError(
-                    f"{user_line()}: {what}: {pattern!r} matches no parameter; the nearest are {', '.join(near)}"
-                )
+                raise ParameterError(f"{what}: {pattern!r} matches no parameter; the nearest are {', '.join(near)}")
         chosen = patterns or ("*",)
         return [
             parameter
@@ -301,12 +299,12 @@ def _checked_computed(
         OptionError: They are to be copied to a device.
     """
     if values and device is not None:
-        raise OptionError(f"{user_line()}: initialized: values that are computed in a trace can't go to {device!r}")
+        raise OptionError(f"initialized: values that are computed in a trace can't go to {device!r}")
     for path, value in values.items():
         wanted = declared[path]
         if (value.shape, value.dtype) != (wanted.shape, wanted.dtype):
             raise InputError(
-                f"{user_line()}: initialized: parameter {path!r} is {SHORT[wanted.dtype]}{list(wanted.shape)}, the "
+                f"initialized: parameter {path!r} is {SHORT[wanted.dtype]}{list(wanted.shape)}, the "
                 f"value {SHORT[value.dtype]}{list(value.shape)}"
             )
     return values
@@ -366,8 +364,7 @@ class Path(str):
 
     def __iter__(self) -> NoReturn:
         raise ArgumentError(
-            f"{user_line()}: parameters and buffers come as a dict by path: for name, parameter in "
-            "model.named_parameters().items()"
+            "parameters and buffers come as a dict by path: for name, parameter in model.named_parameters().items()"
         )
 
 
@@ -576,7 +573,7 @@ def inference(model: T) -> T:
         ParameterError: It is not a module.
     """
     if not isinstance(model, Module):
-        raise ParameterError(f"{user_line()}: inference: the model must be a tg.nn.Module, not {type(model).__name__}")
+        raise ParameterError(f"inference: the model must be a tg.nn.Module, not {type(model).__name__}")
     origin, values = model._opened()
 
     def made(clone: Module, node: Module, path: str) -> None:

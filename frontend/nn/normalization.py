@@ -13,7 +13,6 @@ from tensorgrad.nn.initializers import ones, zeros
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, buffer, param
 from tensorgrad.ops.promotion import as_tensor
-from tensorgrad.tracing.location import user_line
 
 
 class LayerNorm(Module):
@@ -295,8 +294,7 @@ class _BatchNorm(Module):
         count = math.prod(tensor.shape[axis] for axis in axes)
         if count < 2:
             raise ShapeError(
-                f"{user_line()}: {type(self).__name__}: {tensor.shape} has {count} numbers a channel; their variance "
-                "takes at least 2"
+                f"{type(self).__name__}: {tensor.shape} has {count} numbers a channel; their variance takes at least 2"
             )
         mean = tg.mean(tensor, axes, keepdims=True)
         centred = tensor - mean

@@ -16,7 +16,6 @@ from tensorgrad.ops import random
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tracing.declared import Declared
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, is_float, spec
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Traced
 
 
@@ -107,7 +106,7 @@ class Buffer(Declared):
         """
 
         raise ParameterError(
-            f"{user_line()}: assign: the {self!r} has no values: buffers are declared at construction; assign them in "
+            f"assign: the {self!r} has no values: buffers are declared at construction; assign them in "
             "the loss of tg.compile, through the model that it is given"
         )
 

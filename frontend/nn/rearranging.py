@@ -10,7 +10,6 @@ from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.nn.checks import positive
 from tensorgrad.nn.module import Module
 from tensorgrad.ops.promotion import as_tensor
-from tensorgrad.tracing.location import user_line
 
 
 class _Pad(Module):
@@ -36,9 +35,7 @@ class _Pad(Module):
         """
         tensor = as_tensor(x)
         if tensor.ndim < self.spatial:
-            raise ShapeError(
-                f"{user_line()}: {type(self).__name__}: needs {self.spatial} axes or more, got {tensor.shape}"
-            )
+            raise ShapeError(f"{type(self).__name__}: needs {self.spatial} axes or more, got {tensor.shape}")
         none = [(0, 0)] * (tensor.ndim - self.spatial)
         return tg.pad(tensor, [*none, *self.padding], self.mode, constant_values=self._value())
 

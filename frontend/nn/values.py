@@ -40,7 +40,7 @@ def declared_model(model: Any) -> Module:
         return _with_own_values(model)
     if not isinstance(model, dict | list | tuple):
         raise ParameterError(
-            f"{user_line()}: the model must be a tg.nn.Module, or a dict, list or tuple of arrays and modules, not "
+            f"the model must be a tg.nn.Module, or a dict, list or tuple of arrays and modules, not "
             f"{type(model).__name__}"
         )
     known: dict[int, Any] = {}
@@ -71,7 +71,7 @@ def _with_own_values(model: Module) -> Module:
         return model
     assert model._binding is not None
     if any(isinstance(value, Traced) for value in model._binding.values.values()):
-        raise ParameterError(f"{user_line()}: the model is one that a traced function was given; give the declared one")
+        raise ParameterError("the model is one that a traced function was given; give the declared one")
     return model.initialized()
 
 

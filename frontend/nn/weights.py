@@ -13,7 +13,6 @@ from tensorgrad.nn.parameters import Buffer, Parameter
 from tensorgrad.ops.elementwise.arithmetic import stop_gradient
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.dtypes import SHORT
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 
 
@@ -105,7 +104,7 @@ class Held(Initialized):
             ParameterError: Always: it is an array of the host.
         """
         raise ParameterError(
-            f"{user_line()}: assign: buffer {self._path!r} is that of an initialized model, which stays as it is: only "
+            f"assign: buffer {self._path!r} is that of an initialized model, which stays as it is: only "
             "the loss of tg.compile changes buffers; the form of a model that changes none is tg.nn.inference(model)"
         )
 
@@ -128,11 +127,10 @@ class Kept(Initialized):
         new = value if isinstance(value, Real) else stop_gradient(as_tensor(value))
         if isinstance(new, Tensor):
             if new.shape != self.shape:
-                raise ShapeError(f"{user_line()}: assign: the buffer has shape {self.shape}, the value {new.shape}")
+                raise ShapeError(f"assign: the buffer has shape {self.shape}, the value {new.shape}")
             if new.dtype != self.dtype:
                 raise DTypeError(
-                    f"{user_line()}: assign: the buffer is {SHORT[self.dtype]}, the value {SHORT[new.dtype]}; tg.cast "
-                    "converts it"
+                    f"assign: the buffer is {SHORT[self.dtype]}, the value {SHORT[new.dtype]}; tg.cast converts it"
                 )
         self.copy_(new)
 

@@ -12,7 +12,6 @@ from tensorgrad.errors import OptionError
 from tensorgrad.onnx import rules
 from tensorgrad.onnx.elements import DTYPES, element_name, element_named
 from tensorgrad.onnx.table import Rule
-from tensorgrad.tracing.location import user_line
 
 RULES = rules.RULES
 _ALIASES = {"ai.onnx": ""}
@@ -147,4 +146,4 @@ def check(model: onnx.ModelProto) -> None:
     found = problems(model)
     if found:
         listed = "\n  ".join(found)
-        raise OptionError(f"{user_line()}: tg.onnx.load: the model asks for what is not supported:\n  {listed}")
+        raise OptionError(f"tg.onnx.load: the model asks for what is not supported:\n  {listed}")

@@ -112,24 +112,20 @@ class OnnxModel(Module):
         names = [one.name for one in self.inputs]
         aliases = {re.sub(r"\W", "_", name): name for name in names} | {name: name for name in names}
         if len(args) > len(names):
-            raise InputError(
-                f"{user_line()}: {len(args)} inputs are given, the model takes {', '.join(names) or 'none'}"
-            )
+            raise InputError(f"{len(args)} inputs are given, the model takes {', '.join(names) or 'none'}")
         given: dict[str, Any] = dict(zip(names, args, strict=False))
         for key, value in kwargs.items():
             name = aliases.get(key)
             if name is None or name in given:
                 what = "unknown" if name is None else "given twice"
-                raise InputError(
-                    f"{user_line()}: input {key!r} is {what}; the model takes {', '.join(names) or 'none'}"
-                )
+                raise InputError(f"input {key!r} is {what}; the model takes {', '.join(names) or 'none'}")
             given[name] = value
         for one in self.inputs:
             if one.kind == "optional":
                 given.setdefault(one.name, None)
         missing = [name for name in names if name not in given]
         if missing:
-            raise InputError(f"{user_line()}: missing inputs: {', '.join(missing)}")
+            raise InputError(f"missing inputs: {', '.join(missing)}")
         return given
 
 
@@ -280,7 +276,7 @@ def _matching(option: str, patterns: str | Sequence[str], arrays: Mapping[str, V
     """Returns the paths of the arrays whose name in the file or path matches a pattern."""
     listed = [patterns] if isinstance(patterns, str) else patterns
     if not isinstance(listed, Sequence) or not all(isinstance(pattern, str) for pattern in listed):
-        raise OptionError(f"{user_line()}: tg.onnx.load: {option} must be names or patterns, got {patterns!r}")
+        raise OptionError(f"tg.onnx.load: {option} must be names or patterns, got {patterns!r}")
     found: set[str] = set()
     for pattern in listed:
         own = {
@@ -291,7 +287,7 @@ def _matching(option: str, patterns: str | Sequence[str], arrays: Mapping[str, V
         if not own:
             near = ", ".join(difflib.get_close_matches(pattern, arrays, cutoff=0)) or "none"
             raise OptionError(
-                f"{user_line()}: tg.onnx.load: {option}: no initializer is called {pattern!r}; the nearest that can be "
+                f"tg.onnx.load: {option}: no initializer is called {pattern!r}; the nearest that can be "
                 f"parameters are {near}"
             )
         found |= own

@@ -54,7 +54,7 @@ def reading() -> Iterator[None]:
     except (*MALFORMED, RuntimeError, StopIteration, checker.ValidationError, DecodeError) as error:
         if isinstance(error, TensorgradError):
             raise
-        raise OptionError(f"{user_line()}: tg.onnx.load: this is not a valid ONNX model: {error!r}") from None
+        raise OptionError(f"tg.onnx.load: this is not a valid ONNX model: {error!r}") from None
 
 
 def read(source: Any) -> tuple[onnx.ModelProto, str]:
@@ -69,15 +69,13 @@ def read(source: Any) -> tuple[onnx.ModelProto, str]:
             _check(source, source)
             return source, ""
         if not isinstance(source, (str, os.PathLike)):
-            raise OptionError(
-                f"{user_line()}: tg.onnx.load takes a path or an onnx.ModelProto, not {type(source).__name__}"
-            )
+            raise OptionError(f"tg.onnx.load takes a path or an onnx.ModelProto, not {type(source).__name__}")
         path = Path(source)
         model = onnx.load(path, load_external_data=True)
         _check(model, os.fspath(path))  # a large model can't be checked in memory
         return model, str(path.parent)
     except (checker.ValidationError, DecodeError) as error:
-        raise OptionError(f"{user_line()}: tg.onnx.load: this is not a valid ONNX model: {error}") from None
+        raise OptionError(f"tg.onnx.load: this is not a valid ONNX model: {error}") from None
 
 
 def _check(model: onnx.ModelProto, source: onnx.ModelProto | str) -> None:
@@ -110,7 +108,7 @@ def fixed_inputs(model: onnx.ModelProto, constants: Mapping[str, Any]) -> dict[s
     declared = {value.name: value for value in model.graph.input}
     unknown = sorted(set(constants) - set(declared))
     if unknown:
-        raise InputError(f"{user_line()}: constants: the graph has no inputs {', '.join(unknown)}")
+        raise InputError(f"constants: the graph has no inputs {', '.join(unknown)}")
     found: dict[str, NumpyArray] = {}
     for name, value in constants.items():
         wanted = numpy_dtype(element_of(declared[name].type) or onnx.TensorProto.FLOAT)
@@ -141,7 +139,7 @@ def input_of(value: onnx.ValueInfoProto, float64: bool) -> Input:
     """
     kind, which = _element(value.type)
     if not kind.HasField("tensor_type"):
-        raise OptionError(f"{user_line()}: tg.onnx.load: input {value.name!r} is no tensor, sequence or optional")
+        raise OptionError(f"tg.onnx.load: input {value.name!r} is no tensor, sequence or optional")
     tensor, dtype = kind.tensor_type, dtype_of(kind.tensor_type.elem_type, float64)
     shape = tuple(map(_extent, tensor.shape.dim)) if tensor.HasField("shape") else None
     return Input(value.name, shape, dtype, tensor.elem_type, which)

@@ -12,7 +12,6 @@ import numpy as np
 from tensorgrad.errors import OptionError, ShapeError, TraceError
 from tensorgrad.onnx.elements import NumpyArray, dtype_of, numpy_dtype
 from tensorgrad.tracing.dtypes import DType
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import as_array
 
@@ -150,7 +149,7 @@ class Node:
 
     def refuse(self, reason: str) -> NoReturn:
         """Raises `OptionError`: the node is unsupported for this reason."""
-        raise OptionError(f"{user_line()}: {self.op}: {reason}")
+        raise OptionError(f"{self.op}: {reason}")
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Returns the value of an attribute; `default` where it is left out."""
@@ -171,7 +170,7 @@ class Node:
             ShapeError: It is left out.
         """
         if not self.has(position):
-            raise ShapeError(f"{user_line()}: {self.op}: input {position} is missing")
+            raise ShapeError(f"{self.op}: input {position} is missing")
         return self.inputs[position]
 
     def tensor(self, position: int) -> Tensor:
@@ -210,7 +209,7 @@ class Node:
         found = self.value(position)
         if isinstance(found, (Traced, list)):
             raise TraceError(
-                f"{user_line()}: {self.op}: input {position} decides what is traced, so it must be a constant of the "
+                f"{self.op}: input {position} decides what is traced, so it must be a constant of the "
                 "graph, or given to tg.onnx.load as one of `constants`"
             )
         return np.asarray(found)

@@ -28,7 +28,6 @@ from tensorgrad.ops.joining import narrow
 from tensorgrad.ops.promotion import as_float
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import normalized_axis
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -82,7 +81,7 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
     if approximate == "tanh":
         cubic = multiply(gate, multiply(multiply(gate, gate), 0.044715) + 1.0)
         return multiply(factor, sigmoid(multiply(cubic, 2 * math.sqrt(2 / math.pi))))
-    raise OptionError(f'{user_line()}: gelu: approximate must be "none" or "tanh", not {approximate!r}')
+    raise OptionError(f'gelu: approximate must be "none" or "tanh", not {approximate!r}')
 
 
 @recorded_whole
@@ -107,7 +106,7 @@ def softplus(x: Any, beta: float = 1.0, threshold: float | None = None) -> Tenso
     """
     tensor = as_float(x)
     if not beta:
-        raise OptionError(f"{user_line()}: softplus: beta is 0")
+        raise OptionError("softplus: beta is 0")
     if beta == 1 and threshold is None:
         return emit(functions.SoftplusOp, [tensor])
     scaled, limit = multiply(tensor, beta), 1000.0 if threshold is None else min(threshold, 1000.0)
@@ -176,7 +175,7 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
         OptionError: `alpha` is 0.
     """
     if not alpha:
-        raise OptionError(f"{user_line()}: celu: alpha is 0")
+        raise OptionError("celu: alpha is 0")
     tensor = as_float(x)
     positive = greater(tensor, 0)
     return where(positive, tensor, multiply(expm1(multiply(where(positive, 0, tensor), 1 / alpha)), alpha))
@@ -195,7 +194,7 @@ def soft_shrink(x: Any, threshold: float = 0.5) -> Tensor:
         OptionError: The threshold is negative.
     """
     if not threshold >= 0:
-        raise OptionError(f"{user_line()}: soft_shrink: the threshold must not be negative, got {threshold!r}")
+        raise OptionError(f"soft_shrink: the threshold must not be negative, got {threshold!r}")
     tensor = as_float(x)
     above, below = greater(tensor, threshold), less(tensor, -threshold)
     moved = where(above, tensor - threshold, tensor + threshold)
@@ -220,5 +219,5 @@ def glu(x: Any, axis: int = -1) -> Tensor:
     place = normalized_axis(axis, tensor.ndim, "glu")
     half, rest = divmod(tensor.shape[place], 2)
     if rest:
-        raise ShapeError(f"{user_line()}: glu: axis {place} of {tensor.shape} has no two equal halves")
+        raise ShapeError(f"glu: axis {place} of {tensor.shape} has no two equal halves")
     return multiply(narrow(tensor, place, 0, half), sigmoid(narrow(tensor, place, half, half)))

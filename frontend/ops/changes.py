@@ -21,7 +21,7 @@ from tensorgrad.ops.sort import argsort
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.tracing.dtypes import SHORT, is_float
-from tensorgrad.tracing.location import user_line, user_location
+from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import current_trace, emit, value_in
 
@@ -142,7 +142,7 @@ class Change:
     def _products(self, what: str, values: Any) -> Tensor:
         """Returns the product of the values at each element, 1 where there are none."""
         if not is_float(self._tensor.dtype):
-            raise DTypeError(f"{user_line()}: {what}: takes floats, not {SHORT[self._tensor.dtype]}; cast first")
+            raise DTypeError(f"{what}: takes floats, not {SHORT[self._tensor.dtype]}; cast first")
         return Change(full(self._tensor.shape, 1, self._tensor.dtype), self._key).multiply(values)
 
     def _combined(self, values: Any, combine: Callable[[Tensor, Tensor], Tensor], reduction: str) -> Tensor:

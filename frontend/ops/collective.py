@@ -20,7 +20,6 @@ from tensorgrad.ops.shape import normalized_axis
 from tensorgrad.runtime.group.membership import current_group
 from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.dtypes import SHORT, is_float
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -43,12 +42,10 @@ def all_reduce(x: Any, reduction: str = "sum") -> Tensor:
     """
     tensor = as_tensor(x)
     if reduction not in REDUCTIONS:
-        raise OptionError(
-            f"{user_line()}: all_reduce: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}"
-        )
+        raise OptionError(f"all_reduce: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
     _check_numbers(tensor, "all_reduce")
     if reduction == MEAN and not is_float(tensor.dtype):
-        raise DTypeError(f"{user_line()}: all_reduce: a mean is of floats, not of {SHORT[tensor.dtype]}; cast first")
+        raise DTypeError(f"all_reduce: a mean is of floats, not of {SHORT[tensor.dtype]}; cast first")
     size = current_group().size
     combiner = StringAttr("sum" if reduction == MEAN else reduction)
     found = emit(collective.AllReduceOp, [tensor], reduction=combiner, size=integer(size))
@@ -71,8 +68,7 @@ def reduce_scatter(x: Any, axis: int = 0) -> Tensor:
     _check_numbers(tensor, "reduce_scatter")
     if tensor.shape[place] % size:
         raise ShapeError(
-            f"{user_line()}: reduce_scatter: axis {axis} of shape {tensor.shape} is not divisible by {size}, "
-            "one for each process"
+            f"reduce_scatter: axis {axis} of shape {tensor.shape} is not divisible by {size}, one for each process"
         )
     return emit(collective.ReduceScatterOp, [tensor], axis=integer(place), size=integer(size))
 
@@ -104,12 +100,10 @@ def broadcast_from(x: Any, root: int = 0) -> Tensor:
     """
     size = current_group().size
     if not is_integer(root, 0) or root >= size:
-        raise OptionError(
-            f"{user_line()}: broadcast_from: root must be a rank of the group, from 0 to {size - 1}, got {root!r}"
-        )
+        raise OptionError(f"broadcast_from: root must be a rank of the group, from 0 to {size - 1}, got {root!r}")
     return emit(collective.CollectiveBroadcastOp, [as_tensor(x)], root=integer(root), size=integer(size))
 
 
 def _check_numbers(tensor: Tensor, what: str) -> None:
     if SHORT[tensor.dtype] == "bool":
-        raise DTypeError(f"{user_line()}: {what}: takes numbers, not bool; cast first")
+        raise DTypeError(f"{what}: takes numbers, not bool; cast first")

@@ -15,7 +15,6 @@ from tensorgrad.ops.joining import pad
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.shape import normalized_axis, reshape, transpose
 from tensorgrad.ops.windows import Padding, Sizes, listed, paddings, same_padding
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 from tensorgrad.tracing.views import viewing
@@ -39,7 +38,7 @@ def unfold(x: Any, axis: int, size: int, step: int) -> Tensor:
     extent, stride = whole(size, "unfold: size"), whole(step, "unfold: step")
     if not 1 <= extent <= tensor.shape[place] or stride < 1:
         raise ShapeError(
-            f"{user_line()}: unfold: windows of {extent}, {stride} apart, do not fit axis {place} of {tensor.shape}; "
+            f"unfold: windows of {extent}, {stride} apart, do not fit axis {place} of {tensor.shape}; "
             "both numbers are at least 1"
         )
     return _windows(tensor, [place], [extent], [stride], [1])
@@ -66,8 +65,7 @@ class _Grid:
         self.counts = [window_count(n, span, s) for n, span, s in zip(self.padded, spans, self.stride, strict=True)]
         if not all(self.counts):
             raise ShapeError(
-                f"{user_line()}: {what}: windows that span {spans} do not fit images of {list(extents)} padded by "
-                f"{self.padding}"
+                f"{what}: windows that span {spans} do not fit images of {list(extents)} padded by {self.padding}"
             )
 
 
@@ -89,7 +87,7 @@ def im2col(x: Any, size: Sizes, stride: Sizes = 1, padding: Padding = 0, dilatio
     """
     tensor = as_tensor(x)
     if tensor.ndim < 3:
-        raise ShapeError(f"{user_line()}: im2col: takes [batch, channels, spatial...], not {tensor.shape}")
+        raise ShapeError(f"im2col: takes [batch, channels, spatial...], not {tensor.shape}")
     grid = _Grid("im2col", tensor.shape[2:], size, stride, padding, dilation)
     tensor = pad(tensor, [(0, 0), (0, 0), *grid.padding]) if any(map(any, grid.padding)) else tensor
     windows = _windows(tensor, grid.axes, grid.size, grid.stride, grid.dilation)
@@ -123,9 +121,7 @@ def col2im(
     grid = _Grid("col2im", extents, size, stride, padding, dilation)
     window, count = math.prod(grid.size), len(extents)
     if tensor.ndim != 3 or tensor.shape[1] % window or tensor.shape[2] != math.prod(grid.counts):
-        raise ShapeError(
-            f"{user_line()}: col2im: {tensor.shape} is not [batch, channels * {window}, {math.prod(grid.counts)}]"
-        )
+        raise ShapeError(f"col2im: {tensor.shape} is not [batch, channels * {window}, {math.prod(grid.counts)}]")
     batch, channels = tensor.shape[0], tensor.shape[1] // window
     apart = reshape(tensor, [batch, channels, *grid.size, *grid.counts])
     windows = transpose(apart, [0, 1, *range(2 + count, 2 + 2 * count), *grid.axes])

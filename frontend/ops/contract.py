@@ -15,7 +15,6 @@ from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.reduce import sum as sum_over
 from tensorgrad.ops.shape import normalized_axis, reshape, transpose
 from tensorgrad.tracing.dtypes import NAMES, promote
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -46,9 +45,9 @@ def numbers(what: str, *operands: Any) -> list[Tensor]:
         for tensor in tensors[1:]:
             dtype = promote(dtype, tensor.dtype)
     except DTypeError as error:
-        raise DTypeError(f"{user_line()}: {what}: {error}") from None
+        raise DTypeError(f"{what}: {error}") from None
     if dtype == NAMES["bool"]:
-        raise DTypeError(f"{user_line()}: {what}: takes numbers, not bool; cast first")
+        raise DTypeError(f"{what}: takes numbers, not bool; cast first")
     return [cast(tensor, dtype) for tensor in tensors]
 
 
@@ -61,7 +60,7 @@ def whole(value: Any, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise ShapeError(f"{user_line()}: {what}: {value!r} is not an integer") from None
+        raise ShapeError(f"{what}: {value!r} is not an integer") from None
 
 
 def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
@@ -75,20 +74,18 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
     left, right = numbers("tensordot", x, y)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
-            raise ShapeError(f"{user_line()}: tensordot: axes must be a number or two lists, got {axes!r}")
+            raise ShapeError(f"tensordot: axes must be a number or two lists, got {axes!r}")
         given = [list(part) if isinstance(part, (tuple, list)) else [part] for part in axes]
     else:
         count = whole(axes, "tensordot: axes")
         if not 0 <= count <= min(left.ndim, right.ndim):
-            raise ShapeError(f"{user_line()}: tensordot: {left.shape} and {right.shape} do not share {count} axes")
+            raise ShapeError(f"tensordot: {left.shape} and {right.shape} do not share {count} axes")
         given = [list(range(left.ndim - count, left.ndim)), list(range(count))]
     first = [normalized_axis(axis, left.ndim, "tensordot") for axis in given[0]]
     second = [normalized_axis(axis, right.ndim, "tensordot") for axis in given[1]]
     named_twice = len(set(first)) != len(first) or len(set(second)) != len(second)
     if named_twice or [left.shape[axis] for axis in first] != [right.shape[axis] for axis in second]:
-        raise ShapeError(
-            f"{user_line()}: tensordot: axes {first} of {left.shape} do not match axes {second} of {right.shape}"
-        )
+        raise ShapeError(f"tensordot: axes {first} of {left.shape} do not match axes {second} of {right.shape}")
     return contracted(left, right, ([], []), (first, second))
 
 
@@ -119,18 +116,16 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
         DTypeError: The operands have no common dtype, or it is bool.
     """
     if not isinstance(subscripts, str):
-        raise ShapeError(
-            f"{user_line()}: einsum: the subscripts must be a string such as 'ij,jk->ik', got {subscripts!r}"
-        )
+        raise ShapeError(f"einsum: the subscripts must be a string such as 'ij,jk->ik', got {subscripts!r}")
     if not operands:
-        raise ShapeError(f"{user_line()}: einsum: needs an operand")
+        raise ShapeError("einsum: needs an operand")
     tensors = numbers("einsum", *operands)
     inputs, output = _parsed(subscripts, tensors)
     sizes = _sizes(subscripts, tensors, inputs)
     unknown = [label for label in output if label not in sizes]
     if unknown or len(set(output)) != len(output):
         shown = "".join(label for label in output if len(label) == 1)
-        raise ShapeError(f"{user_line()}: einsum: the output {shown!r} must name labels of the operands, each once")
+        raise ShapeError(f"einsum: the output {shown!r} must name labels of the operands, each once")
     terms = [_diagonal(tensor, labels, sizes) for tensor, labels in zip(tensors, inputs, strict=True)]
     while len(terms) > 1:
         first, second = _next_pair(terms, output, sizes)
@@ -148,15 +143,15 @@ def _parsed(subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[tuple[str,
     for part in (*parts, wanted):
         letters = part.replace("...", "", 1)
         if not (letters == "" or (letters.isascii() and letters.isalpha())):
-            raise ShapeError(f"{user_line()}: einsum: {part!r} in {subscripts!r} is not made of letters and one '...'")
+            raise ShapeError(f"einsum: {part!r} in {subscripts!r} is not made of letters and one '...'")
     if len(parts) != len(tensors):
-        raise ShapeError(f"{user_line()}: einsum: {subscripts!r} names {len(parts)} operands, got {len(tensors)}")
+        raise ShapeError(f"einsum: {subscripts!r} names {len(parts)} operands, got {len(tensors)}")
     inputs: list[tuple[str, ...]] = []
     broad = 0
     for part, tensor in zip(parts, tensors, strict=True):
         hidden = tensor.ndim - len(part.replace("...", ""))
         if hidden < 0 or (hidden and "..." not in part):
-            raise ShapeError(f"{user_line()}: einsum: {part!r} does not name the {tensor.ndim} axes of {tensor.shape}")
+            raise ShapeError(f"einsum: {part!r} does not name the {tensor.ndim} axes of {tensor.shape}")
         inputs.append(_spelled(part, hidden))
         broad = max(broad, hidden if "..." in part else 0)
     if arrow:
@@ -179,14 +174,12 @@ def _sizes(subscripts: str, tensors: Sequence[Tensor], inputs: Sequence[tuple[st
         own = dict(zip(labels, tensor.shape, strict=True))
         for label, extent in zip(labels, tensor.shape, strict=True):
             if own[label] != extent:
-                raise ShapeError(f"{user_line()}: einsum: {tensor.shape} has no diagonal along label {label!r}")
+                raise ShapeError(f"einsum: {tensor.shape} has no diagonal along label {label!r}")
             known = sizes.setdefault(label, extent)
             if known == 1:
                 sizes[label] = extent
             elif extent not in (1, known):
-                raise ShapeError(
-                    f"{user_line()}: einsum: {subscripts!r}: label {label!r} has extents {known} and {extent}"
-                )
+                raise ShapeError(f"einsum: {subscripts!r}: label {label!r} has extents {known} and {extent}")
     return sizes
 
 

@@ -14,7 +14,6 @@ from tensorgrad.ops.elementwise.arithmetic import add
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.shape import flip, reshape, transpose
 from tensorgrad.ops.windows import Padding, Sizes, listed, paddings, same_padding
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -25,7 +24,7 @@ def _conv_operands(what: str, x: Any, w: Any, spatial: int | None) -> tuple[Tens
     wanted = "" if spatial is None else f" ({spatial} of them)"
     if count < 0 or weights.ndim != images.ndim or spatial not in (None, count):
         raise ShapeError(
-            f"{user_line()}: {what}: [batch, channels, spatial...] and weights with as many spatial ones{wanted}, "
+            f"{what}: [batch, channels, spatial...] and weights with as many spatial ones{wanted}, "
             f"got {images.shape} and {weights.shape}"
         )
     return images, weights, count
@@ -36,7 +35,7 @@ def _check_groups(what: str, groups: Any, channels: int, taken: int, outputs: in
     number = whole(groups, f"{what}: groups")
     if number < 1 or channels != number * taken or outputs % number:
         raise ShapeError(
-            f"{user_line()}: {what}: {channels} channels are not {number} groups of {taken}, "
+            f"{what}: {channels} channels are not {number} groups of {taken}, "
             f"or {outputs} outputs are not divisible by {number}"
         )
     return number
@@ -47,7 +46,7 @@ def _with_bias(what: str, result: Tensor, bias: Any) -> Tensor:
         return result
     term = as_tensor(bias)
     if term.shape != (result.shape[1],):
-        raise ShapeError(f"{user_line()}: {what}: the bias is {term.shape}, expected ({result.shape[1]},)")
+        raise ShapeError(f"{what}: the bias is {term.shape}, expected ({result.shape[1]},)")
     return add(result, reshape(term, [-1, *[1] * (result.ndim - 2)]))
 
 
@@ -62,7 +61,7 @@ def _conv(
     for axis, (extent, size, a, b) in enumerate(zip(images.shape[2:], sizes, low, high, strict=True)):
         if extent + a + b < size:
             raise ShapeError(
-                f"{user_line()}: {what}: a window of {size} does not fit into spatial axis {axis} of extent {extent} "
+                f"{what}: a window of {size} does not fit into spatial axis {axis} of extent {extent} "
                 f"padded by {a} and {b}"
             )
     ones = ints([1] * count)
@@ -165,14 +164,13 @@ def conv_transpose(
     number = whole(groups, f"{what}: groups")
     if channels != images.shape[1] or number < 1 or channels % number:
         raise ShapeError(
-            f"{user_line()}: {what}: {number} groups do not split {images.shape[1]} channels evenly between weights "
-            f"for {channels}"
+            f"{what}: {number} groups do not split {images.shape[1]} channels evenly between weights for {channels}"
         )
     sizes = [spread(size, hole) for size, hole in zip(window, holes, strict=True)]
     low, high = _transposed_padding(padding, [size - s for size, s in zip(sizes, steps, strict=True)], what)
     for axis, (extent, size, s) in enumerate(zip(images.shape[2:], sizes, steps, strict=True)):
         if spread(extent, s) + size - 1 - low[axis] - high[axis] + more[axis] < 0:
-            raise ShapeError(f"{user_line()}: {what}: the padding leaves nothing of spatial axis {axis}")
+            raise ShapeError(f"{what}: the padding leaves nothing of spatial axis {axis}")
     split = reshape(weights, [number, channels // number, taken, *window])
     swapped = transpose(split, [0, 2, 1, *range(3, 3 + count)])
     turned = reshape(swapped, [number * taken, channels // number, *window])

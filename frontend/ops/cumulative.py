@@ -40,7 +40,6 @@ from tensorgrad.ops.shape import (
     take_along_axis,
 )
 from tensorgrad.tracing.dtypes import NAMES, is_float
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.custom_vjp import custom_vjp
 
@@ -157,7 +156,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "diff")
     if operator.index(n) < 0:
-        raise ShapeError(f"{user_line()}: diff: n must not be negative, got {n}")
+        raise ShapeError(f"diff: n must not be negative, got {n}")
     parts = promoted("diff", *(part for part in (prepend, tensor, append) if part is not None))
     one = (*tensor.shape[:place], 1, *tensor.shape[place + 1 :])
     rows = moveaxis(concat([part if part.ndim else broadcast_to(part, one) for part in parts], place), place, -1)

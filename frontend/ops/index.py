@@ -26,7 +26,6 @@ from tensorgrad.ops.shape import (
     take_rows,
 )
 from tensorgrad.tracing.dtypes import SHORT, as_dtype
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -57,7 +56,7 @@ def axis_of_indices(tensor: Tensor, indices: Tensor, axis: int, what: str) -> in
     )
     if not fits:
         raise ShapeError(
-            f"{user_line()}: {what}: indices {indices.shape} do not fit {tensor.shape} along axis {place}: they have "
+            f"{what}: indices {indices.shape} do not fit {tensor.shape} along axis {place}: they have "
             "as many axes, and elsewhere no larger extents; for rows there are x[indices] and x.at[indices].add(rows)"
         )
     return place
@@ -71,7 +70,7 @@ def updates_at(indices: Tensor, updates: Tensor, what: str) -> Tensor:
     """
     extents = indices.shape
     if updates.ndim != len(extents) or any(one < wanted for one, wanted in zip(updates.shape, extents, strict=True)):
-        raise ShapeError(f"{user_line()}: {what}: updates {updates.shape} do not cover the indices {extents}")
+        raise ShapeError(f"{what}: updates {updates.shape} do not cover the indices {extents}")
     for axis, extent in enumerate(extents):
         updates = narrow(updates, axis, 0, extent)
     return updates
@@ -126,7 +125,7 @@ def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
     """
     tensor = as_indices(indices, "one_hot", count if isinstance(count, int | np.integer) else 0)
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise OptionError(f"{user_line()}: one_hot: the number of classes must be a positive integer, got {count!r}")
+        raise OptionError(f"one_hot: the number of classes must be a positive integer, got {count!r}")
     note_range(tensor, 0, int(count) - 1, "one_hot")
     return cast(equal(expand_dims(tensor, -1), arange(count, dtype=tensor.dtype)), as_dtype(dtype))
 
@@ -142,11 +141,10 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
     """
     tensor = as_tensor(x)
     if not tensor.ndim:
-        raise ShapeError(f"{user_line()}: nonzero: a tensor without axes has no indices")
+        raise ShapeError("nonzero: a tensor without axes has no indices")
     if not isinstance(tensor, Array):
         raise TraceError(
-            f"{user_line()}: nonzero: how many elements the result has is known only when the program runs; choose "
-            "values by where"
+            "nonzero: how many elements the result has is known only when the program runs; choose values by where"
         )
     found = zip(np.nonzero(np.asarray(tensor)), tensor.shape, strict=True)
     return tuple(Array(places.astype(index_dtype(extent))) for places, extent in found)
@@ -162,7 +160,7 @@ def masked_select(x: Any, mask: Any) -> Tensor:
     """
     tensor, chosen = as_tensor(x), as_tensor(mask)
     if chosen.dtype.kind != "b":
-        raise DTypeError(f"{user_line()}: masked_select: the mask must be bool, got {SHORT[chosen.dtype]}")
+        raise DTypeError(f"masked_select: the mask must be bool, got {SHORT[chosen.dtype]}")
     extents = broadcast_shapes(tensor.shape, chosen.shape, what="masked_select")
     places = nonzero(reshape(broadcast_to(chosen, extents), -1))[0]
     return take_rows(reshape(broadcast_to(tensor, extents), -1), places, 0)

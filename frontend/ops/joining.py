@@ -28,7 +28,6 @@ from tensorgrad.ops.shape import (
     transpose,
 )
 from tensorgrad.tracing.dtypes import NAMES, as_dtype, promote
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import emit
 from tensorgrad.tracing.views import viewing
@@ -46,7 +45,7 @@ def _integer(value: Any, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise ShapeError(f"{user_line()}: {what} must be an integer, got {value!r}") from None
+        raise ShapeError(f"{what} must be an integer, got {value!r}") from None
 
 
 @viewing(in_order=False)
@@ -63,7 +62,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
         normalized_axes(listed, tensor.ndim, "moveaxis")
         places.append([normalized_axis(axis, tensor.ndim, "moveaxis") for axis in listed])
     if len(places[0]) != len(places[1]):
-        raise ShapeError(f"{user_line()}: moveaxis: {source} and {destination} name different numbers of axes")
+        raise ShapeError(f"moveaxis: {source} and {destination} name different numbers of axes")
     order = [axis for axis in range(tensor.ndim) if axis not in places[0]]
     for after, before in sorted(zip(places[1], places[0], strict=True)):
         order.insert(after, before)
@@ -81,7 +80,7 @@ def permute(x: Any, *axes: Any) -> Tensor:
     given = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
     order = [normalized_axis(axis, tensor.ndim, "permute") for axis in given]
     if sorted(order) != list(range(tensor.ndim)):
-        raise ShapeError(f"{user_line()}: permute: {tuple(given)} is not a permutation of {tensor.ndim} axes")
+        raise ShapeError(f"permute: {tuple(given)} is not a permutation of {tensor.ndim} axes")
     return transpose(tensor, order) if order else tensor
 
 
@@ -91,13 +90,13 @@ def _alike(what: str, tensors: Sequence[Any]) -> list[Tensor]:
         tensors = list(tensors)
     parts = [as_tensor(x) for x in tensors]
     if not parts:
-        raise ShapeError(f"{user_line()}: {what}: there is nothing to join")
+        raise ShapeError(f"{what}: there is nothing to join")
     dtype = parts[0].dtype
     try:
         for part in parts[1:]:
             dtype = promote(dtype, part.dtype)
     except DTypeError as error:
-        raise DTypeError(f"{user_line()}: {what}: {error}") from None
+        raise DTypeError(f"{what}: {error}") from None
     return [cast(part, dtype) for part in parts]
 
 
@@ -117,7 +116,7 @@ def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
     first = parts[0].shape
     for part in parts:
         if (*part.shape[:place], *part.shape[place + 1 :]) != (*first[:place], *first[place + 1 :]):
-            raise ShapeError(f"{user_line()}: concat: {first} and {part.shape} differ on another axis than {place}")
+            raise ShapeError(f"concat: {first} and {part.shape} differ on another axis than {place}")
     parts = [part for part in parts if part.shape[place]] or parts[:1]
     while len(parts) > 1:
         groups = [parts[i : i + PARTS_A_KERNEL] for i in range(0, len(parts), PARTS_A_KERNEL)]
@@ -135,7 +134,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     parts = _alike("stack", tensors)
     for part in parts:
         if part.shape != parts[0].shape:
-            raise ShapeError(f"{user_line()}: stack: shapes {parts[0].shape} and {part.shape} differ")
+            raise ShapeError(f"stack: shapes {parts[0].shape} and {part.shape} differ")
     place = normalized_axis(axis, parts[0].ndim + 1, "stack")
     return concat([expand_dims(part, place) for part in parts], place)
 
@@ -165,7 +164,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
         return [_between(tensor, place, a, builtins.max(a, b)) for a, b in bounds]
     sections = _integer(indices_or_sections, "split: the number of parts")
     if sections < 1 or extent % sections:
-        raise ShapeError(f"{user_line()}: split: axis {place} of {tensor.shape} does not divide into {sections} parts")
+        raise ShapeError(f"split: axis {place} of {tensor.shape} does not divide into {sections} parts")
     size = extent // sections
     return [_between(tensor, place, i * size, (i + 1) * size) for i in range(sections)]
 
@@ -202,10 +201,7 @@ def narrow(x: Any, axis: int, start: int, length: int) -> Tensor:
     first = first + extent if first < 0 else first
     last = first + _integer(length, "narrow: length")
     if not 0 <= first <= last <= extent:
-        raise ShapeError(
-            f"{user_line()}: narrow: {length} positions from {start} are out of range for axis {place} of "
-            f"{tensor.shape}"
-        )
+        raise ShapeError(f"narrow: {length} positions from {start} are out of range for axis {place} of {tensor.shape}")
     return _between(tensor, place, first, last)
 
 
@@ -223,7 +219,7 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
     axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
     shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
     if len(shifts) != len(axes):
-        raise ShapeError(f"{user_line()}: roll: {len(shifts)} shifts for {len(axes)} axes")
+        raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
     for one, by in zip(axes, shifts, strict=True):
         place = normalized_axis(one, tensor.ndim, "roll")
         extent = tensor.shape[place]
@@ -252,14 +248,14 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     extent = tensor.shape[place]
     if isinstance(repeats, Traced):
         raise TraceError(
-            f"{user_line()}: repeat: the numbers of repeats say how long the result is, and a traced tensor has them "
+            "repeat: the numbers of repeats say how long the result is, and a traced tensor has them "
             "only when the program runs"
         )
     repeats = np.asarray(repeats) if isinstance(repeats, Array) else repeats
     listed = isinstance(repeats, (tuple, list)) or (isinstance(repeats, np.ndarray) and repeats.ndim > 0)
     counts = [_integer(count, "repeat: a number of repeats") for count in (repeats if listed else [repeats])]
     if builtins.min(counts, default=0) < 0 or (listed and len(counts) not in (1, extent)):
-        raise ShapeError(f"{user_line()}: repeat: {repeats} does not fit axis {place} of {tensor.shape}")
+        raise ShapeError(f"repeat: {repeats} does not fit axis {place} of {tensor.shape}")
     if len(counts) != 1:
         return take(tensor, Array(np.repeat(np.arange(extent, dtype=np.int32), counts)), place)
     wide = [*tensor.shape[: place + 1], counts[0], *tensor.shape[place + 1 :]]
@@ -276,7 +272,7 @@ def tile(x: Any, repeats: Any) -> Tensor:
     tensor = as_tensor(x)
     counts = [_integer(c, "tile: a number") for c in (repeats if isinstance(repeats, (tuple, list)) else [repeats])]
     if builtins.min(counts, default=0) < 0:
-        raise ShapeError(f"{user_line()}: tile: {repeats} has a negative number")
+        raise ShapeError(f"tile: {repeats} has a negative number")
     rank = builtins.max(tensor.ndim, len(counts))
     counts = [1] * (rank - len(counts)) + counts
     if rank == tensor.ndim and all(count == 1 for count in counts):
@@ -292,15 +288,13 @@ def _pad_widths(width: Any, extents: Sequence[int]) -> list[tuple[int, int]]:
     try:
         found = np.broadcast_to(np.asarray(width), (rank, 2))
     except ValueError:
-        raise ShapeError(f"{user_line()}: pad: widths {width!r} do not fit a tensor of {rank} axes") from None
+        raise ShapeError(f"pad: widths {width!r} do not fit a tensor of {rank} axes") from None
     if found.size and found.dtype.kind not in "iu":
-        raise ShapeError(f"{user_line()}: pad: widths must be integers, got {width!r}")
+        raise ShapeError(f"pad: widths must be integers, got {width!r}")
     widths = [(int(low), int(high)) for low, high in found]
     for axis, (extent, (low, high)) in enumerate(zip(extents, widths, strict=True)):
         if builtins.max(-low, 0) + builtins.max(-high, 0) > extent:
-            raise ShapeError(
-                f"{user_line()}: pad: widths {low} and {high} crop more than axis {axis} of {tuple(extents)} has"
-            )
+            raise ShapeError(f"pad: widths {low} and {high} crop more than axis {axis} of {tuple(extents)} has")
     return widths
 
 
@@ -327,7 +321,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     if mode not in PAD_MODES:
         ours = FOREIGN_MODES.get(str(mode))
         hint = f"; {ours!r} is that" if ours else ""
-        raise OptionError(f"{user_line()}: pad: mode {mode!r} is not one of {', '.join(PAD_MODES)}{hint}")
+        raise OptionError(f"pad: mode {mode!r} is not one of {', '.join(PAD_MODES)}{hint}")
     widths = _pad_widths(pad_width, tensor.shape)
     if mode in ("constant", "wrap"):
         tensor = _cropped(tensor, widths)
@@ -342,11 +336,11 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
             tensor = _between(tensor, axis, -low, extent + high)
             continue
         if not extent:
-            raise ShapeError(f"{user_line()}: pad: axis {axis} of {tensor.shape} is empty; only 'constant' can pad it")
+            raise ShapeError(f"pad: axis {axis} of {tensor.shape} is empty; only 'constant' can pad it")
         most = {"edge": most_added, "reflect": extent - 1}.get(mode, extent)
         if most_added > most:
             raise ShapeError(
-                f"{user_line()}: pad: mode {mode!r} adds at most {most} elements on each side of axis {axis} of "
+                f"pad: mode {mode!r} adds at most {most} elements on each side of axis {axis} of "
                 f"{tensor.shape}, not {low} and {high}; pad several times to go on"
             )
         tensor = _surrounded(tensor, axis, low, high, mode)
@@ -396,7 +390,7 @@ def _distance(rows: int, columns: int) -> Tensor:
 def _triangle(x: Any, k: int, upper: bool, what: str) -> Tensor:
     tensor = as_tensor(x)
     if tensor.ndim < 2:
-        raise ShapeError(f"{user_line()}: {what}: takes a tensor of two axes or more, not {tensor.shape}")
+        raise ShapeError(f"{what}: takes a tensor of two axes or more, not {tensor.shape}")
     distance, offset = _distance(*tensor.shape[-2:]), _integer(k, f"{what}: k")
     kept = greater_equal(distance, offset) if upper else greater_equal(offset, distance)
     return where(kept, tensor, False if tensor.dtype == NAMES["bool"] else 0)
@@ -430,7 +424,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     tensor = as_tensor(x)
     places = [normalized_axis(axis, tensor.ndim, "diagonal") for axis in (axis1, axis2)]
     if places[0] == places[1]:
-        raise ShapeError(f"{user_line()}: diagonal: axes {axis1} and {axis2} are the same")
+        raise ShapeError(f"diagonal: axes {axis1} and {axis2} are the same")
     others = [axis for axis in range(tensor.ndim) if axis not in places]
     moved = transpose(tensor, [*others, *places])
     rows, columns = moved.shape[-2:]
@@ -456,11 +450,11 @@ def meshgrid(*axes: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
         ShapeError: A tensor has two axes or more.
     """
     if indexing not in ("xy", "ij"):
-        raise OptionError(f"{user_line()}: meshgrid: indexing {indexing!r} is not one of xy, ij")
+        raise OptionError(f"meshgrid: indexing {indexing!r} is not one of xy, ij")
     tensors = [as_tensor(axis) for axis in axes]
     for tensor in tensors:
         if tensor.ndim > 1:
-            raise ShapeError(f"{user_line()}: meshgrid: takes vectors, not a tensor of shape {tensor.shape}")
+            raise ShapeError(f"meshgrid: takes vectors, not a tensor of shape {tensor.shape}")
     order = list(range(len(tensors)))
     if indexing == "xy":
         order[:2] = order[:2][::-1]
@@ -473,7 +467,7 @@ def eye(rows: int, columns: int | None = None, k: int = 0, dtype: object = "f32"
     """Ones on the diagonal `k` above the main one, zeros elsewhere."""
     extents = [_integer(n, "eye: an extent") for n in (rows, rows if columns is None else columns)]
     if builtins.min(extents) < 0:
-        raise ShapeError(f"{user_line()}: eye: extents {tuple(extents)} must not be negative")
+        raise ShapeError(f"eye: extents {tuple(extents)} must not be negative")
     return cast(equal(_distance(*extents), _integer(k, "eye: k")), as_dtype(dtype))
 
 
@@ -488,7 +482,7 @@ def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dt
     """
     count = _integer(num, "linspace: num")
     if count < 0:
-        raise ShapeError(f"{user_line()}: linspace: num {count} is negative")
+        raise ShapeError(f"linspace: num {count} is negative")
     wanted = as_dtype(dtype)
     numbers = np.linspace(float(start), float(stop), count, endpoint=endpoint)
     return Array(fitted(np.floor(numbers) if wanted.kind in "iu" else numbers, wanted, "linspace"))

@@ -16,7 +16,6 @@ from tensorgrad.ops.elementwise.arithmetic import add, less, logical_and, multip
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.shape import counted_from_front, counts_below, index_dtype, reshape, take_rows, transpose
 from tensorgrad.tracing.dtypes import NAMES
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import emit
 
@@ -185,11 +184,9 @@ def _gathered(axes: list[int], arrays: list[Tensor], advanced: list[tuple[int, i
         joint = np.broadcast_shapes(*(array.shape for array in arrays))
     except ValueError:
         listed = ", ".join(str(array.shape) for array in arrays)
-        raise IndexingError(f"{user_line()}: index arrays of shapes {listed} do not broadcast to one shape") from None
+        raise IndexingError(f"index arrays of shapes {listed} do not broadcast to one shape") from None
     if len(axes) > 1 and math.prod(extents[axis] for axis in axes) > MOST_PLACES:
-        raise ShapeError(
-            f"{user_line()}: the indexed axes {axes} have more than {MOST_PLACES} places; index one at a time"
-        )
+        raise ShapeError(f"the indexed axes {axes} have more than {MOST_PLACES} places; index one at a time")
     positions = [position for position, _ in advanced]
     together = positions[-1] - positions[0] < len(set(positions))
     return Gathered(
@@ -200,7 +197,7 @@ def _gathered(axes: list[int], arrays: list[Tensor], advanced: list[tuple[int, i
 def _position(entry: int, axis: int, extents: tuple[int, ...]) -> int:
     extent = extents[axis]
     if not -extent <= entry < extent:
-        raise IndexingError(f"{user_line()}: index {entry} is out of range for axis {axis} of {extents}")
+        raise IndexingError(f"index {entry} is out of range for axis {axis} of {extents}")
     return entry % extent
 
 
@@ -251,7 +248,7 @@ def _expanded(keys: tuple[Any, ...], tensor: Tensor) -> list[tuple[int, Entry]]:
     dots = [i for i, entry in enumerate(known) if entry is Ellipsis]
     if used > tensor.ndim or len(dots) > 1:
         many = f"{used} indices" if used > tensor.ndim else "more than one ..."
-        raise IndexingError(f"{user_line()}: {many} for a tensor of {tensor.ndim} axes")
+        raise IndexingError(f"{many} for a tensor of {tensor.ndim} axes")
     if not dots:
         known.append(Ellipsis)
     found: list[tuple[int, Entry]] = []
@@ -280,9 +277,7 @@ def _entry(key: Any) -> Any:
     if is_integer(key):
         return operator.index(key)
     if not isinstance(key, (Tensor, np.ndarray, list)):
-        raise DTypeError(
-            f"{user_line()}: cannot index by {key!r}; use integers, slices, None, ..., arrays of integers or masks"
-        )
+        raise DTypeError(f"cannot index by {key!r}; use integers, slices, None, ..., arrays of integers or masks")
     if isinstance(key, list) and np.size(key) == 0:
         return Array(np.zeros(np.shape(key), np.int32))
     return as_tensor(key)
@@ -303,13 +298,13 @@ def _places(mask: Tensor, axis: int, extents: tuple[int, ...]) -> list[Tensor]:
     """
     if isinstance(mask, Traced):
         raise DTypeError(
-            f"{user_line()}: how many elements a mask selects is known only when the program runs; choose values by "
+            "how many elements a mask selects is known only when the program runs; choose values by "
             "tg.where, or weigh them by the mask"
         )
     covered = extents[axis : axis + mask.ndim]
     if not mask.ndim or not all(own in (0, extent) for own, extent in zip(mask.shape, covered, strict=True)):
         raise IndexingError(
-            f"{user_line()}: a mask of shape {mask.shape} for the axes of {extents} from {axis} on; it covers as many "
+            f"a mask of shape {mask.shape} for the axes of {extents} from {axis} on; it covers as many "
             "axes as it has, each in full"
         )
     found = zip(np.nonzero(np.asarray(mask)), covered, strict=True)
@@ -321,10 +316,10 @@ def _bounds(entry: slice, extent: int) -> tuple[int, int, int, bool]:
     bounds: list[int | None] = []
     for bound in (entry.start, entry.stop, entry.step):
         if bound is not None and not is_integer(bound):
-            raise DTypeError(f"{user_line()}: slice bounds must be integers, got {bound!r}")
+            raise DTypeError(f"slice bounds must be integers, got {bound!r}")
         bounds.append(None if bound is None else operator.index(bound))
     if bounds[2] == 0:
-        raise ShapeError(f"{user_line()}: a slice's step must not be 0")
+        raise ShapeError("a slice's step must not be 0")
     positions = range(extent)[slice(*bounds)]
     if not positions:
         return 0, 0, 1, False

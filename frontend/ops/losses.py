@@ -41,7 +41,6 @@ from tensorgrad.ops.reduce import log_softmax, logsumexp, mean, norm, sum
 from tensorgrad.ops.shape import as_indices, check_range, expand_dims, normalized_axis, squeeze
 from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.dtypes import SHORT, is_float, promote
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 from tensorgrad.transforms.custom_vjp import custom_vjp
@@ -58,7 +57,7 @@ def check_reduction(what: str, reduction: str, also: tuple[str, ...] = ()) -> No
     """
     allowed = (*REDUCTIONS, *also)
     if reduction not in allowed:
-        raise OptionError(f"{user_line()}: {what}: reduction must be one of {', '.join(allowed)}, not {reduction!r}")
+        raise OptionError(f"{what}: reduction must be one of {', '.join(allowed)}, not {reduction!r}")
 
 
 def reduced_by(what: str, losses: Callable[[], Tensor], reduction: str) -> Tensor:
@@ -81,7 +80,7 @@ def alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     if not (is_float(left.dtype) or is_float(right.dtype)):
         left, right = as_float(left), as_float(right)
     if left.shape != right.shape:
-        raise ShapeError(f"{user_line()}: {what}: shapes {left.shape} and {right.shape} differ")
+        raise ShapeError(f"{what}: shapes {left.shape} and {right.shape} differ")
     return left, right
 
 
@@ -112,7 +111,7 @@ def _class_weights(what: str, weight: Any, scores: Tensor) -> Tensor | None:
         return None
     given = as_tensor(weight)
     if given.shape != scores.shape[-1:]:
-        raise ShapeError(f"{user_line()}: {what}: weight has shape {given.shape}, expected {scores.shape[-1:]}")
+        raise ShapeError(f"{what}: weight has shape {given.shape}, expected {scores.shape[-1:]}")
     return cast(given, scores.dtype)
 
 
@@ -153,13 +152,11 @@ def check_labels(what: str, scores: Tensor, labels: Tensor) -> None:
     """
     if not is_float(scores.dtype) or labels.dtype.kind not in "iu":
         raise DTypeError(
-            f"{user_line()}: {what}: takes float logits and integer labels, "
-            f"not {SHORT[scores.dtype]} and {SHORT[labels.dtype]}"
+            f"{what}: takes float logits and integer labels, not {SHORT[scores.dtype]} and {SHORT[labels.dtype]}"
         )
     if scores.shape[:-1] != labels.shape or not scores.shape:
         raise ShapeError(
-            f"{user_line()}: {what}: logits of shape {scores.shape} need labels of shape {scores.shape[:-1]}, "
-            f"not {labels.shape}"
+            f"{what}: logits of shape {scores.shape} need labels of shape {scores.shape[:-1]}, not {labels.shape}"
         )
 
 
@@ -167,10 +164,10 @@ def _check_ignored(what: str, labels: Tensor, ignore_index: int | None) -> None:
     if ignore_index is None:
         return
     if not is_integer(ignore_index):
-        raise OptionError(f"{user_line()}: {what}: ignore_index must be an integer, not {ignore_index!r}")
+        raise OptionError(f"{what}: ignore_index must be an integer, not {ignore_index!r}")
     limits = np.iinfo(labels.dtype)
     if not limits.min <= ignore_index <= limits.max:
-        raise OptionError(f"{user_line()}: {what}: no {SHORT[labels.dtype]} label can be {ignore_index}, ignore_index")
+        raise OptionError(f"{what}: no {SHORT[labels.dtype]} label can be {ignore_index}, ignore_index")
 
 
 @recorded_whole
@@ -209,10 +206,10 @@ def cross_entropy(
     scores, wanted = as_tensor(logits), as_tensor(labels)
     check_reduction(what, reduction)
     if isinstance(label_smoothing, bool) or not 0 <= label_smoothing <= 1:
-        raise OptionError(f"{user_line()}: {what}: label_smoothing must be in [0, 1], not {label_smoothing!r}")
+        raise OptionError(f"{what}: label_smoothing must be in [0, 1], not {label_smoothing!r}")
     if is_float(wanted.dtype) and is_float(scores.dtype) and wanted.shape == scores.shape and scores.shape:
         if ignore_index is not None:
-            raise OptionError(f"{user_line()}: {what}: ignore_index is for integer labels, these are probabilities")
+            raise OptionError(f"{what}: ignore_index is for integer labels, these are probabilities")
         weights = _class_weights(what, weight, scores)
         return REDUCTIONS[reduction](_soft_losses(scores, wanted, weights, label_smoothing))
     check_labels(what, scores, wanted)
@@ -292,10 +289,10 @@ def binary_cross_entropy_with_logits(
     check_reduction(what, reduction)
     x, t = alike(what, logits, target)
     if not is_float(x.dtype) or not is_float(t.dtype):
-        raise DTypeError(f"{user_line()}: {what}: takes floats, not {SHORT[x.dtype]} and {SHORT[t.dtype]}")
+        raise DTypeError(f"{what}: takes floats, not {SHORT[x.dtype]} and {SHORT[t.dtype]}")
     for name, given in (("weight", weight), ("pos_weight", pos_weight)):
         if given is not None and (x * as_tensor(given)).shape != x.shape:
-            raise ShapeError(f"{user_line()}: {what}: {name} does not broadcast to shape {x.shape}")
+            raise ShapeError(f"{what}: {name} does not broadcast to shape {x.shape}")
     losses = logistic_losses(x, t if pos_weight is None else multiply(pos_weight, t), subtract(1.0, t))
     return REDUCTIONS[reduction](losses if weight is None else weighed(weight, losses))
 
@@ -334,9 +331,9 @@ def binary_cross_entropy(probabilities: Any, target: Any, reduction: str = "mean
     check_reduction(what, reduction)
     p, t = alike(what, probabilities, target)
     if not is_float(p.dtype) or not is_float(t.dtype):
-        raise DTypeError(f"{user_line()}: {what}: takes floats, not {SHORT[p.dtype]} and {SHORT[t.dtype]}")
+        raise DTypeError(f"{what}: takes floats, not {SHORT[p.dtype]} and {SHORT[t.dtype]}")
     if weight is not None and (p * as_tensor(weight)).shape != p.shape:
-        raise ShapeError(f"{user_line()}: {what}: weight does not broadcast to shape {p.shape}")
+        raise ShapeError(f"{what}: weight does not broadcast to shape {p.shape}")
     losses = _bernoulli_losses(*(cast(part, promote(p.dtype, t.dtype)) for part in (p, t)))
     return REDUCTIONS[reduction](losses if weight is None else multiply(losses, weight))
 
@@ -421,7 +418,7 @@ def huber(prediction: Any, target: Any, reduction: str = "mean", *, delta: float
     """
     left, right = alike("huber", prediction, target)
     if not 0 < delta < math.inf:
-        raise OptionError(f"{user_line()}: huber: delta must be positive and finite, not {delta!r}")
+        raise OptionError(f"huber: delta must be positive and finite, not {delta!r}")
 
     def losses() -> Tensor:
         error = subtract(left, right)
@@ -451,7 +448,7 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", *, log_target: bool
     left, right = alike("kl_div", input, target)
     check_reduction("kl_div", reduction, ("batchmean",))
     if reduction == "batchmean" and not left.ndim:
-        raise ShapeError(f"{user_line()}: kl_div: batchmean needs a first axis")
+        raise ShapeError("kl_div: batchmean needs a first axis")
     if log_target:
         share = exp(right)
         losses = multiply(share, subtract(without_dropped(share, right), without_dropped(share, left)))
@@ -480,8 +477,7 @@ def cosine_embedding(x: Any, y: Any, target: Any, reduction: str = "mean", *, ma
     kind = as_tensor(target)
     if not left.ndim or kind.shape != left.shape[:-1]:
         raise ShapeError(
-            f"{user_line()}: cosine_embedding: vectors {left.shape} need targets of shape {left.shape[:-1]}, "
-            f"not {kind.shape}"
+            f"cosine_embedding: vectors {left.shape} need targets of shape {left.shape[:-1]}, not {kind.shape}"
         )
 
     def losses() -> Tensor:
@@ -509,7 +505,7 @@ def cosine_similarity(x: Any, y: Any, axis: int = -1, eps: float = 1e-8) -> Tens
         OptionError: `eps` is negative.
     """
     if not eps >= 0:
-        raise OptionError(f"{user_line()}: cosine_similarity: eps must not be negative, got {eps!r}")
+        raise OptionError(f"cosine_similarity: eps must not be negative, got {eps!r}")
     left, right = (as_float(part) for part in common("cosine_similarity", x, y))
     units = [divide(part, maximum(norm(part, 2, axis, keepdims=True), eps)) for part in (left, right)]
     return sum(multiply(*units), normalized_axis(axis, left.ndim, "cosine_similarity"))
@@ -581,11 +577,9 @@ def gaussian_nll(
     left, right = alike(what, mean, target)
     spread = as_float(variance)
     if (left * spread).shape != left.shape:
-        raise ShapeError(
-            f"{user_line()}: {what}: a variance of shape {spread.shape} does not broadcast to {left.shape}"
-        )
+        raise ShapeError(f"{what}: a variance of shape {spread.shape} does not broadcast to {left.shape}")
     if not eps > 0:
-        raise OptionError(f"{user_line()}: {what}: eps must be positive, got {eps!r}")
+        raise OptionError(f"{what}: eps must be positive, got {eps!r}")
     # As in PyTorch: the value is clamped, its derivative isn't.
     held = spread + stop_gradient(subtract(maximum(spread, eps), spread))
 

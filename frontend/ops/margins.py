@@ -22,7 +22,6 @@ from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import mean, norm, sum
 from tensorgrad.ops.shape import arange, as_indices, expand_dims, take
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -94,7 +93,7 @@ def triplet_margin(
     """
     what = "triplet_margin"
     if not margin > 0:
-        raise OptionError(f"{user_line()}: {what}: margin must be positive, got {margin!r}")
+        raise OptionError(f"{what}: margin must be positive, got {margin!r}")
     here, near, far = common(what, as_float(anchor), as_float(positive), as_float(negative))
 
     def distance(x: Tensor, y: Tensor) -> Tensor:
@@ -128,14 +127,14 @@ def multi_margin(
     """
     what = "multi_margin"
     if p not in (1, 2):
-        raise OptionError(f"{user_line()}: {what}: p must be 1 or 2, got {p!r}")
+        raise OptionError(f"{what}: p must be 1 or 2, got {p!r}")
     values, integers = as_tensor(scores), as_tensor(labels)
     check_labels(what, values, integers)
     places = as_indices(integers, what)
     classes = values.shape[-1]
     given = None if weight is None else cast(as_tensor(weight), values.dtype)
     if given is not None and given.shape != (classes,):
-        raise ShapeError(f"{user_line()}: {what}: weight has shape {given.shape}, expected {(classes,)}")
+        raise ShapeError(f"{what}: weight has shape {given.shape}, expected {(classes,)}")
 
     def losses() -> Tensor:
         short = maximum(add(subtract(values, expand_dims(picked(what, values, places), -1)), margin), 0)
@@ -164,7 +163,7 @@ def multilabel_soft_margin(logits: Any, target: Any, reduction: str = "mean", *,
     what = "multilabel_soft_margin"
     left, right = alike(what, as_float(logits), as_float(target))
     if not left.ndim:
-        raise ShapeError(f"{user_line()}: {what}: logits need an axis of classes")
+        raise ShapeError(f"{what}: logits need an axis of classes")
 
     def losses() -> Tensor:
         each = logistic_losses(left, right, subtract(1.0, right))

@@ -17,7 +17,6 @@ from tensorgrad.ops.promotion import as_float
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import mean, norm
 from tensorgrad.ops.shape import reshape
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -29,9 +28,7 @@ def _standardized(x: Tensor, axes: Sequence[int], eps: float) -> Tensor:
 def _last_axes(what: str, x: Tensor, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     extents = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not extents or x.shape[-len(extents) :] != extents:
-        raise ShapeError(
-            f"{user_line()}: {what}: expected a shape [{', '.join(('...', *map(str, extents)))}], got {x.shape}"
-        )
+        raise ShapeError(f"{what}: expected a shape [{', '.join(('...', *map(str, extents)))}], got {x.shape}")
     return tuple(range(-len(extents), 0))
 
 
@@ -101,11 +98,9 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     """
     tensor = as_float(x)
     if isinstance(num_groups, bool) or not isinstance(num_groups, int) or num_groups < 1:
-        raise ShapeError(f"{user_line()}: group_norm: num_groups must be a positive integer, got {num_groups!r}")
+        raise ShapeError(f"group_norm: num_groups must be a positive integer, got {num_groups!r}")
     if tensor.ndim < 2 or tensor.shape[1] % num_groups:
-        raise ShapeError(
-            f"{user_line()}: group_norm: {num_groups} groups do not divide the channels of shape {tensor.shape}"
-        )
+        raise ShapeError(f"group_norm: {num_groups} groups do not divide the channels of shape {tensor.shape}")
     batch, channels, *rest = tensor.shape
     groups = reshape(tensor, [batch, num_groups, channels // num_groups, *rest])
     result = reshape(_standardized(groups, tuple(range(2, groups.ndim)), eps), tensor.shape)
@@ -127,7 +122,7 @@ def normalize(x: Any, p: float = 2.0, axis: int = -1, eps: float = 1e-12) -> Ten
         OptionError: `eps` is negative.
     """
     if not eps >= 0:
-        raise OptionError(f"{user_line()}: normalize: eps must not be negative, got {eps!r}")
+        raise OptionError(f"normalize: eps must not be negative, got {eps!r}")
     tensor = as_float(x)
     return divide(tensor, maximum(norm(tensor, p, axis, keepdims=True), eps))
 
@@ -150,11 +145,9 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
     """
     tensor = as_float(x)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise ShapeError(f"{user_line()}: local_response_norm: size must be a positive integer, got {size!r}")
+        raise ShapeError(f"local_response_norm: size must be a positive integer, got {size!r}")
     if tensor.ndim < 2:
-        raise ShapeError(
-            f"{user_line()}: local_response_norm: expected a shape [batch, channels, ...], got {tensor.shape}"
-        )
+        raise ShapeError(f"local_response_norm: expected a shape [batch, channels, ...], got {tensor.shape}")
     batch, channels, *rest = tensor.shape
     squares = reshape(square(tensor), [batch, 1, channels, math.prod(rest)])
     padded = pad(squares, [(0, 0), (0, 0), (size // 2, (size - 1) // 2), (0, 0)])

@@ -101,10 +101,7 @@ def elementwise(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Ma
     if not _has_traced((inputs, options)):
         return getattr(ufunc, method)(*_as_numpy(name, inputs), **_as_numpy(name, options))
     if "out" in options:
-        raise TraceError(
-            f"{user_line()}: np.{name}: a traced tensor cannot be written into a numpy array; "
-            "write x = x + y for x += y"
-        )
+        raise TraceError(f"np.{name}: a traced tensor cannot be written into a numpy array; write x = x + y for x += y")
     known = name in RENAMED or name in SAME
     advice = REDUCTIONS.get(name) if method == "reduce" else RENAMED.get(name, name) if known else None
     raise _refusal(name if method == "__call__" else f"{name}.{method}", advice)
@@ -146,7 +143,7 @@ def _as_numpy(name: str, tree: Any) -> Any:
     leaves, rebuild = trees.flatten(tree)
     if any(isinstance(leaf, Array) and leaf.requires_grad for leaf in leaves):
         raise GradientError(
-            f"{user_line()}: np.{name} gives NumPy's arrays, through which no gradient goes: use a function of "
+            f"np.{name} gives NumPy's arrays, through which no gradient goes: use a function of "
             "tensorgrad, or give the tensor's detach()"
         )
     return rebuild([np.asarray(leaf) if isinstance(leaf, Array) else leaf for leaf in leaves])

@@ -36,7 +36,6 @@ from tensorgrad.ops.sampling import Samples, sampled
 from tensorgrad.ops.shape import arange, as_indices, check_range, expand_dims, full, reshape, take
 from tensorgrad.ops.windows import Padding, Sizes, last_axes, listed, paddings, same_padding
 from tensorgrad.tracing.dtypes import NAMES, is_float
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -123,7 +122,7 @@ class Pool(_Windows):
             padded = self.low[i] + extent + self.high[i]
             if max(self.low[i], self.high[i]) >= span or not extent or padded < span:
                 raise ShapeError(
-                    f"{user_line()}: {what}: windows that span {span} do not fit axis {axis} of extent {extent} padded "
+                    f"{what}: windows that span {span} do not fit axis {axis} of extent {extent} padded "
                     f"by {self.low[i]} and {self.high[i]}: each must hold an element, and one must fit"
                 )
             rest = (padded - span) % s
@@ -276,7 +275,7 @@ def max_unpool(
     """
     tensor, where_ = numbers("max_unpool", x)[0], as_indices(indices, "max_unpool")
     if where_.shape != tensor.shape:
-        raise ShapeError(f"{user_line()}: max_unpool: {tensor.shape} and indices {where_.shape} differ in shape")
+        raise ShapeError(f"max_unpool: {tensor.shape} and indices {where_.shape} differ in shape")
     axes = last_axes("max_unpool", tensor, size)
     extents = _unpooled("max_unpool", [tensor.shape[axis] for axis in axes], size, stride, padding, output_size)
     lead, plane = tensor.shape[: axes[0]], math.prod(extents)
@@ -300,7 +299,7 @@ def _unpooled(what: str, extents: list[int], size: Any, stride: Any, padding: An
         return listed(given[-count:] if isinstance(given, list) else given, count, f"{what}: output_size")
     found = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(extents, steps, sizes, margins, strict=True)]
     if min(found) < 1:
-        raise ShapeError(f"{user_line()}: {what}: paddings {margins} leave nothing of windows of {sizes}")
+        raise ShapeError(f"{what}: paddings {margins} leave nothing of windows of {sizes}")
     return found
 
 
@@ -335,7 +334,7 @@ def avg_pool(
     tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
     pool = Pool("avg_pool", tensor, size, stride, padding, dilation, ceil_mode)
     if divisor_override is not None and not whole(divisor_override, "avg_pool: divisor_override"):
-        raise OptionError(f"{user_line()}: avg_pool: divisor_override is 0")
+        raise OptionError("avg_pool: divisor_override is 0")
     rank = tensor.ndim
     total = sum_over(pool.windows(tensor, 0.0), tuple(range(rank, rank + len(pool.axes))))
     if divisor_override is not None:
@@ -352,7 +351,7 @@ def _adaptive(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]:
     given = list(size) if isinstance(size, (tuple, list)) else [size] * len(axes)
     filled = [x.shape[axis] if one is None else one for axis, one in zip(axes, given, strict=True)]
     if not all(x.shape[axis] for axis in axes):
-        raise ShapeError(f"{user_line()}: {what}: {x.shape} has an axis without elements")
+        raise ShapeError(f"{what}: {x.shape} has an axis without elements")
     return axes, listed(filled, len(axes), f"{what}: sizes")
 
 

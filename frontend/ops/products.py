@@ -10,7 +10,6 @@ from tensorgrad.ops.joining import moveaxis, stack
 from tensorgrad.ops.promotion import as_float, as_tensor, common
 from tensorgrad.ops.reduce import norm
 from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -42,7 +41,7 @@ def cross(x: Any, y: Any, axis: int = -1) -> Tensor:
     left, right = common("cross", x, y)
     place = normalized_axis(axis, left.ndim, "cross")
     if left.shape[place] != 3:
-        raise ShapeError(f"{user_line()}: cross: axis {place} of {left.shape} must have 3 elements")
+        raise ShapeError(f"cross: axis {place} of {left.shape} must have 3 elements")
     a, b = (moveaxis(part, place, 0) for part in (left, right))
     parts = [subtract(multiply(a[i - 2], b[i - 1]), multiply(a[i - 1], b[i - 2])) for i in range(3)]
     return stack(parts, place)
@@ -68,10 +67,9 @@ def cdist(x: Any, y: Any, p: float = 2.0) -> Tensor:
     """
     left, right = as_float(x), as_float(y)
     if not p > 0:
-        raise OptionError(f"{user_line()}: cdist: p must be positive, got {p!r}")
+        raise OptionError(f"cdist: p must be positive, got {p!r}")
     if left.ndim < 2 or right.ndim < 2 or left.shape[-1] != right.shape[-1]:
         raise ShapeError(
-            f"{user_line()}: cdist: needs points [..., n, features] and [..., m, features], got {left.shape} "
-            f"and {right.shape}"
+            f"cdist: needs points [..., n, features] and [..., m, features], got {left.shape} and {right.shape}"
         )
     return norm(subtract(expand_dims(left, -2), expand_dims(right, -3)), p, -1)

@@ -12,7 +12,6 @@ from tensorgrad.dialects.tg.base import ELEMENT_TYPES, ints
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, is_float, promote
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import as_array, emit
 
@@ -57,7 +56,7 @@ def broadcast_shapes(*shapes: tuple[int, ...], what: str) -> tuple[int, ...]:
         return np.broadcast_shapes(*shapes)
     except ValueError:
         listed = " and ".join(str(shape) for shape in shapes)
-        raise ShapeError(f"{user_line()}: {what}: shapes {listed} do not broadcast") from None
+        raise ShapeError(f"{what}: shapes {listed} do not broadcast") from None
 
 
 def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
@@ -70,7 +69,7 @@ def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
     if tensor.shape == extents:
         return tensor
     if broadcast_shapes(tensor.shape, extents, what="broadcast_to") != extents:
-        raise ShapeError(f"{user_line()}: broadcast_to: shape {tensor.shape} does not broadcast to {extents}")
+        raise ShapeError(f"broadcast_to: shape {tensor.shape} does not broadcast to {extents}")
     if isinstance(tensor, Array) and tensor.live is None:
         return Array(np.broadcast_to(np.asarray(tensor), extents))
     offset = len(extents) - tensor.ndim
@@ -101,12 +100,12 @@ def bitcast(x: Any, dtype: object) -> Tensor:
     tensor, wanted = as_tensor(x), as_dtype(dtype)
     given = tensor.dtype
     if NAMES["bool"] in (given, wanted):
-        raise DTypeError(f"{user_line()}: bitcast: bool has no defined bit width; cast it")
+        raise DTypeError("bitcast: bool has no defined bit width; cast it")
     if given.itemsize == wanted.itemsize:
         return tensor if given == wanted else emit(arithmetic.BitcastOp, [tensor], to=ELEMENT_TYPES[wanted])
     if not tensor.ndim or tensor.shape[-1] * given.itemsize % wanted.itemsize:
         raise ShapeError(
-            f"{user_line()}: bitcast: the last axis of {tensor.shape}, of {SHORT[given]}, does not hold whole elements "
+            f"bitcast: the last axis of {tensor.shape}, of {SHORT[given]}, does not hold whole elements "
             f"of {SHORT[wanted]}"
         )
     words = bitcast(tensor, _unsigned_of(given))
@@ -181,7 +180,7 @@ def promoted(what: str, *operands: Any) -> list[Tensor]:
     try:
         dtype = common_dtype([tensor.dtype for tensor in tensors.values()], list(scalars.values()))
     except DTypeError as error:
-        raise DTypeError(f"{user_line()}: {what}: {error}") from None
+        raise DTypeError(f"{what}: {error}") from None
     made = {i: Array(as_array(x, dtype)) for i, x in scalars.items()}
     return [cast(x, dtype) for _, x in sorted({**tensors, **made}.items())]
 

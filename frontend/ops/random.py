@@ -51,7 +51,6 @@ from tensorgrad.ops.shape import (
 )
 from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, is_float, spec
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import current_trace, emit
 
@@ -72,7 +71,7 @@ def key(seed: Any) -> Tensor:
         OptionError: It is not an integer, or it is a key (u32 with a last axis of 2).
     """
     if isinstance(seed, Tensor) and seed.dtype == np.uint32 and seed.shape[-1:] == (2,):
-        raise OptionError(f"{user_line()}: seed must be an integer, got {seed!r}; a key is not one")
+        raise OptionError(f"seed must be an integer, got {seed!r}; a key is not one")
     if isinstance(seed, Tensor):
         number = _integers("seed", seed)
         sign = where(less(seed, 0), _word(WORD), _word(0)) if seed.dtype.kind == "i" else _word(0)
@@ -186,7 +185,7 @@ def randint(key: Key, shape: Shape, low: Any, high: Any, dtype: object = "i32") 
     first, second = (split(key)[..., place, :] for place in range(2))
     kind = as_dtype(dtype)
     if kind.kind not in "iu":
-        raise DTypeError(f"{user_line()}: randint: the dtype must be one of integers, got {SHORT[kind]}")
+        raise DTypeError(f"randint: the dtype must be one of integers, got {SHORT[kind]}")
     words = NAMES["u64" if kind.itemsize == 8 else "u32"]
     least, span = _integer_bounds(low, high, kind, words)
     upper, lower = (bits(one, shape) if words == NAMES["u32"] else _bits_64(one, shape) for one in (first, second))
@@ -217,9 +216,7 @@ def _integer_bounds(low: Any, high: Any, kind: DType, words: DType) -> tuple[Ten
     first, last = _integer("randint: low", low), _integer("randint: high", high)
     limits, all_words = np.iinfo(kind), 1 << 8 * words.itemsize
     if not limits.min <= first < last <= limits.max + 1:
-        raise OptionError(
-            f"{user_line()}: randint: bounds must be in order, and integers of {SHORT[kind]}, got {low} and {high}"
-        )
+        raise OptionError(f"randint: bounds must be in order, and integers of {SHORT[kind]}, got {low} and {high}")
     return _word(first % all_words, words), None if last - first == all_words else _word(last - first, words)
 
 
@@ -229,7 +226,7 @@ def _bounds(low: float, high: float) -> tuple[float, float]:
         least, most = np.float32(low), np.float32(high)
         span = most - least
     if not (np.isfinite(least) and np.isfinite(span) and least <= most):
-        raise OptionError(f"{user_line()}: uniform: bounds must be finite and in order, got {low} and {high}")
+        raise OptionError(f"uniform: bounds must be finite and in order, got {low} and {high}")
     return float(least), float(span)
 
 
@@ -274,7 +271,7 @@ def bernoulli(key: Key, p: Any = 0.5, shape: Shape | None = None) -> Tensor:
         OptionError: `key` is not a key, or `p` is a number outside `[0, 1]`.
     """
     if isinstance(p, Real) and not 0 <= float(p) <= 1:
-        raise OptionError(f"{user_line()}: bernoulli: p must be between 0 and 1, got {p!r}")
+        raise OptionError(f"bernoulli: p must be between 0 and 1, got {p!r}")
     chance = cast(p, "f32")
     return less(uniform(key, chance.shape if shape is None else shape), chance)
 
@@ -299,7 +296,7 @@ def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = Non
     wanted = own if shape is None else spec(shape).shape
     prefix = wanted[: len(wanted) - len(own)]
     if (*prefix, *own) != wanted:
-        raise OptionError(f"{user_line()}: categorical: shape {wanted} must end in {own}")
+        raise OptionError(f"categorical: shape {wanted} must end in {own}")
     noise = gumbel(key, (*prefix, *weights.shape))
     return argmax(add(noise, weights), axis=place - weights.ndim)
 
@@ -328,7 +325,7 @@ def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> T
     if not isinstance(x, Tensor) and np.ndim(x) == 0:
         count = _integer("x", x)
         if count < 0:
-            raise OptionError(f"{user_line()}: permutation: the length must not be negative, got {count}")
+            raise OptionError(f"permutation: the length must not be negative, got {count}")
         normalized_axis(axis, 1, "permutation")
         return _shuffled(own, broadcast_to(arange(count), (*batch, count)), -1, 1)
     values = as_tensor(x)
@@ -368,12 +365,12 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
         DTypeError: `x` is not a float tensor.
     """
     if not isinstance(rate, Real) or not 0 <= rate <= 1:
-        raise OptionError(f"{user_line()}: dropout: rate must be a number between 0 and 1, got {rate!r}")
+        raise OptionError(f"dropout: rate must be a number between 0 and 1, got {rate!r}")
     values, own = as_tensor(x), checked(key)
     if own.ndim > 1:
-        raise OptionError(f"{user_line()}: dropout: takes one key, got keys of shape {own.shape}")
+        raise OptionError(f"dropout: takes one key, got keys of shape {own.shape}")
     if not is_float(values.dtype):
-        raise DTypeError(f"{user_line()}: dropout: takes floats, not {SHORT[values.dtype]}")
+        raise DTypeError(f"dropout: takes floats, not {SHORT[values.dtype]}")
     if rate == 0:
         return values
     zero = Array(np.zeros((), values.dtype))
@@ -422,13 +419,13 @@ def _integer(what: str, value: Any) -> int:
             return operator.index(value)
     except TypeError:
         pass
-    raise OptionError(f"{user_line()}: {what} must be an integer, got {value!r}")
+    raise OptionError(f"{what} must be an integer, got {value!r}")
 
 
 def _integers(what: str, value: Tensor, words: DType = NAMES["u32"]) -> Tensor:
     """Returns integers as words, keeping the low bits of wider ones."""
     if value.dtype.kind not in "iu":
-        raise OptionError(f"{user_line()}: {what} must be an integer, got {SHORT[value.dtype]}")
+        raise OptionError(f"{what} must be an integer, got {SHORT[value.dtype]}")
     return cast(value, words)
 
 
@@ -440,7 +437,7 @@ def checked(key: Any) -> Tensor:
     """
     if isinstance(key, (Tensor, np.ndarray)) and key.dtype == NAMES["u32"] and key.shape[-1:] == (2,):
         return as_tensor(key)
-    raise OptionError(f"{user_line()}: a key is two u32, such as tg.random.key(0) gives; got {key!r}")
+    raise OptionError(f"a key is two u32, such as tg.random.key(0) gives; got {key!r}")
 
 
 __all__ = [

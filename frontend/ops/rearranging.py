@@ -11,7 +11,6 @@ from tensorgrad.ops.elementwise.arithmetic import add, equal, where
 from tensorgrad.ops.joining import concat, diagonal, pad, split
 from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.shape import arange, expand_dims, flip, normalized_axis, reshape, swapaxes, transpose
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -28,7 +27,7 @@ def flatten(x: Any, start_axis: int = 0, end_axis: int = -1) -> Tensor:
         return reshape(tensor, (1,))
     first, last = (normalized_axis(axis, tensor.ndim, "flatten") for axis in (start_axis, end_axis))
     if first > last:
-        raise ShapeError(f"{user_line()}: flatten: axis {start_axis} comes after {end_axis}")
+        raise ShapeError(f"flatten: axis {start_axis} comes after {end_axis}")
     merged = math.prod(tensor.shape[first : last + 1])
     return reshape(tensor, [*tensor.shape[:first], merged, *tensor.shape[last + 1 :]])
 
@@ -50,9 +49,7 @@ def unflatten(x: Any, axis: int, extents: Sequence[int]) -> Tensor:
     count, whole = list(extents).count(-1), tensor.shape[place]
     fits = known == whole if not count else count == 1 and known > 0 and whole % known == 0
     if not fits or any(extent < -1 for extent in extents):
-        raise ShapeError(
-            f"{user_line()}: unflatten: axis {place} of {tensor.shape} does not divide into {tuple(extents)}"
-        )
+        raise ShapeError(f"unflatten: axis {place} of {tensor.shape} does not divide into {tuple(extents)}")
     parts = [whole // known if extent == -1 else extent for extent in extents]
     return reshape(tensor, [*tensor.shape[:place], *parts, *tensor.shape[place + 1 :]])
 
@@ -101,7 +98,7 @@ def array_split(x: Any, sections: int, axis: int = 0) -> list[Tensor]:
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "array_split")
     if isinstance(sections, bool) or not isinstance(sections, int) or sections < 1:
-        raise ShapeError(f"{user_line()}: array_split: sections must be a positive integer, got {sections!r}")
+        raise ShapeError(f"array_split: sections must be a positive integer, got {sections!r}")
     least, longer = divmod(tensor.shape[place], sections)
     ends = [(i + 1) * least + min(i + 1, longer) for i in range(sections - 1)]
     return split(tensor, ends, place)
@@ -116,7 +113,7 @@ def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
     tensor = as_tensor(x)
     first, second = (normalized_axis(axis, tensor.ndim, "rot90") for axis in axes)
     if first == second:
-        raise ShapeError(f"{user_line()}: rot90: the axes {axes} are the same")
+        raise ShapeError(f"rot90: the axes {axes} are the same")
     match k % 4:
         case 0:
             return tensor.clone()
@@ -132,12 +129,12 @@ def _divided(what: str, x: Any, factor: int, power: int, axes: Sequence[int]) ->
     """Returns `[..., channels, height, width]`, after checking that a power of the factor divides `axes`."""
     tensor = as_tensor(x)
     if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
-        raise ShapeError(f"{user_line()}: {what}: the factor must be a positive integer, got {factor!r}")
+        raise ShapeError(f"{what}: the factor must be a positive integer, got {factor!r}")
     if tensor.ndim < 3 or any(tensor.shape[axis] % factor**power for axis in axes):
         names = ["channels", "height", "width"]
         for axis in axes:
             names[axis] = f"a multiple of {factor**power}"
-        raise ShapeError(f"{user_line()}: {what}: expected a shape [..., {', '.join(names)}], got {tensor.shape}")
+        raise ShapeError(f"{what}: expected a shape [..., {', '.join(names)}], got {tensor.shape}")
     return tensor
 
 
@@ -182,11 +179,9 @@ def channel_shuffle(x: Any, groups: int) -> Tensor:
     """
     tensor = as_tensor(x)
     if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
-        raise ShapeError(f"{user_line()}: channel_shuffle: groups must be a positive integer, got {groups!r}")
+        raise ShapeError(f"channel_shuffle: groups must be a positive integer, got {groups!r}")
     if tensor.ndim < 2 or tensor.shape[1] % groups:
-        raise ShapeError(
-            f"{user_line()}: channel_shuffle: {groups} groups do not divide the channels of shape {tensor.shape}"
-        )
+        raise ShapeError(f"channel_shuffle: {groups} groups do not divide the channels of shape {tensor.shape}")
     batch, channels, *rest = tensor.shape
     apart = reshape(tensor, [batch, groups, channels // groups, *rest])
     return reshape(swapaxes(apart, 1, 2), tensor.shape)
@@ -202,7 +197,7 @@ def diag(x: Any, k: int = 0) -> Tensor:
     if tensor.ndim == 2:
         return diagonal(tensor, k)
     if tensor.ndim != 1:
-        raise ShapeError(f"{user_line()}: diag: takes a vector or a matrix, not a tensor of shape {tensor.shape}")
+        raise ShapeError(f"diag: takes a vector or a matrix, not a tensor of shape {tensor.shape}")
     return diag_embed(tensor, k)
 
 
@@ -221,9 +216,9 @@ def diag_embed(x: Any, k: int = 0) -> Tensor:
     """
     tensor = as_tensor(x)
     if isinstance(k, bool) or not isinstance(k, int):
-        raise ShapeError(f"{user_line()}: diag_embed: k must be an integer, got {k!r}")
+        raise ShapeError(f"diag_embed: k must be an integer, got {k!r}")
     if not tensor.ndim:
-        raise ShapeError(f"{user_line()}: diag_embed: a tensor without axes has no diagonal")
+        raise ShapeError("diag_embed: a tensor without axes has no diagonal")
     none = [(0, 0)] * (tensor.ndim - 1)
     columns = pad(tensor, [*none, (max(k, 0), max(-k, 0))])
     extent = columns.shape[-1]

@@ -62,7 +62,7 @@ def numbers(x: Any, dtype: object, what: str, floats: bool = False) -> Tensor:
     wanted = as_dtype(dtype)
     if not is_float(wanted) and (floats or wanted == NAMES["bool"]):
         kinds = "floats" if floats else "numbers"
-        raise DTypeError(f"{user_line()}: {what}: dtype must be one of {kinds}, got {SHORT[wanted]}")
+        raise DTypeError(f"{what}: dtype must be one of {kinds}, got {SHORT[wanted]}")
     return cast(x, wanted)
 
 
@@ -171,18 +171,16 @@ def matmul(x: Any, y: Any) -> Tensor:
     """
     left, right = as_tensor(x), as_tensor(y)
     if not left.ndim or not right.ndim:
-        raise ShapeError(f"{user_line()}: matmul: operands need an axis, got {left.shape} and {right.shape}")
+        raise ShapeError(f"matmul: operands need an axis, got {left.shape} and {right.shape}")
     inner = right.shape[0] if right.ndim == 1 else right.shape[-2]
     if left.shape[-1] != inner:
-        raise ShapeError(
-            f"{user_line()}: matmul: inner extents differ: {left.shape} @ {right.shape} ({left.shape[-1]} and {inner})"
-        )
+        raise ShapeError(f"matmul: inner extents differ: {left.shape} @ {right.shape} ({left.shape[-1]} and {inner})")
     try:
         dtype = promote(left.dtype, right.dtype)
     except DTypeError as error:
-        raise DTypeError(f"{user_line()}: matmul: {error}") from None
+        raise DTypeError(f"matmul: {error}") from None
     if dtype == NAMES["bool"]:
-        raise DTypeError(f"{user_line()}: matmul: takes numbers, not bool; cast first")
+        raise DTypeError("matmul: takes numbers, not bool; cast first")
     left, right = cast(left, dtype), cast(right, dtype)
     if right.ndim <= 2:
         return _dot(left, right, 0)
@@ -234,7 +232,7 @@ def _logarithm(total: Tensor) -> Tensor:
 def _mask(where: Any, x: Tensor) -> Tensor:
     mask = as_tensor(where)
     if mask.dtype != NAMES["bool"]:
-        raise DTypeError(f"{user_line()}: where must be bool, not {SHORT[mask.dtype]}")
+        raise DTypeError(f"where must be bool, not {SHORT[mask.dtype]}")
     return broadcast_to(mask, x.shape)
 
 
@@ -423,7 +421,7 @@ def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Te
     """
     tensor = as_float(x)
     if ord != ord:
-        raise OptionError(f"{user_line()}: norm: ord is NaN")
+        raise OptionError("norm: ord is NaN")
     if ord == 2:
         return _root(sum(tensor * tensor, axis, keepdims))
     size = absolute(tensor)

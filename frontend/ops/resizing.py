@@ -17,7 +17,6 @@ from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.sampling import Samples, sampled, taken
 from tensorgrad.ops.windows import Sizes, last_axes, listed
 from tensorgrad.tracing.dtypes import NAMES, is_float
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
 FINEST_FACTOR = 10**9
@@ -138,10 +137,10 @@ def resize(
     tensor = as_tensor(x)
     found = _METHODS.get(method)
     if found is None:
-        raise OptionError(f"{user_line()}: resize: the method must be one of {', '.join(_METHODS)}, got {method!r}")
+        raise OptionError(f"resize: the method must be one of {', '.join(_METHODS)}, got {method!r}")
     for option, is_set in (("align_corners", align_corners), ("antialias", antialias)):
         if is_set and found.weight is None:
-            raise OptionError(f"{user_line()}: resize: {option} is for methods that weigh elements, not {method!r}")
+            raise OptionError(f"resize: {option} is for methods that weigh elements, not {method!r}")
     axes, wanted, ratios = _extents(tensor, size, scale_factor, recompute_scale_factor)
     if found.weight is not None and not is_float(tensor.dtype):
         tensor = cast(tensor, NAMES["f32"])
@@ -157,19 +156,19 @@ def resize(
 def _extents(x: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[list[int], list[int], list[Fraction]]:
     """Returns the axes, their new extents, and the spacing of new elements in old elements."""
     if (size is None) == (factor is None):
-        raise OptionError(f"{user_line()}: resize: takes size= or scale_factor=, one of them")
+        raise OptionError("resize: takes size= or scale_factor=, one of them")
     if recompute and factor is None:
-        raise OptionError(f"{user_line()}: resize: recompute_scale_factor is for scale_factor=, not for size=")
+        raise OptionError("resize: recompute_scale_factor is for scale_factor=, not for size=")
     axes = last_axes("resize", x, size if factor is None else factor)
     if not all(x.shape[axis] for axis in axes):
-        raise ShapeError(f"{user_line()}: resize: {x.shape} has an axis without elements")
+        raise ShapeError(f"resize: {x.shape} has an axis without elements")
     if factor is None:
         wanted, factors = listed(size, len(axes), "resize: sizes"), None
     else:
         factors = _factors(factor, len(axes))
         wanted = [math.floor(x.shape[axis] * one) for axis, one in zip(axes, factors, strict=True)]
     if not all(wanted):
-        raise ShapeError(f"{user_line()}: resize: {factor!r} times the extents of {x.shape} leaves an axis no element")
+        raise ShapeError(f"resize: {factor!r} times the extents of {x.shape} leaves an axis no element")
     if factors is None or recompute:
         return axes, wanted, [Fraction(x.shape[axis], new) for axis, new in zip(axes, wanted, strict=True)]
     return axes, wanted, [1 / Fraction(one).limit_denominator(FINEST_FACTOR) for one in factors]
@@ -178,7 +177,7 @@ def _extents(x: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[list[i
 def _factors(value: Any, count: int) -> list[float]:
     given = list(value) if isinstance(value, (tuple, list)) else [value] * count
     if not all(isinstance(one, Real) and math.isfinite(one) and float(one) > 1 / FINEST_FACTOR for one in given):
-        raise OptionError(f"{user_line()}: resize: scale factors must be positive numbers, got {value!r}")
+        raise OptionError(f"resize: scale factors must be positive numbers, got {value!r}")
     return [float(one) for one in given]
 
 

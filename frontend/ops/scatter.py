@@ -29,7 +29,6 @@ from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, in_dtype
 from tensorgrad.ops.shape import counted_from_front, full, index_dtype, positions, take_along_axis
 from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.dtypes import NAMES, DType, is_float
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 from tensorgrad.transforms.custom_vjp import custom_vjp
@@ -109,10 +108,10 @@ def scatter_reduce(x: Any, axis: int, indices: Any, updates: Any, reduce: str, i
             is out of range.
     """
     if reduce not in REDUCTIONS:
-        raise OptionError(f"{user_line()}: scatter_reduce: reduce {reduce!r} is not one of {', '.join(REDUCTIONS)}")
+        raise OptionError(f"scatter_reduce: reduce {reduce!r} is not one of {', '.join(REDUCTIONS)}")
     tensor = as_tensor(x)
     if tensor.dtype == NAMES["bool"]:
-        raise DTypeError(f"{user_line()}: scatter_reduce: takes numbers, not bool; cast first")
+        raise DTypeError("scatter_reduce: takes numbers, not bool; cast first")
     wide = cast(tensor, _wide(tensor.dtype, reduce))
     place, lines = _lines(wide, axis, indices, in_dtype(updates, tensor.dtype), "scatter_reduce")
     if lines is None:

@@ -27,7 +27,6 @@ from tensorgrad.ops.shape import full, reshape, take, take_rows
 from tensorgrad.ops.sort import sort
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.tracing.dtypes import NAMES, DType, is_float
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 
 SIDES = ("left", "right")
@@ -55,9 +54,9 @@ def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) ->
     """
     vector = as_tensor(x)
     if vector.ndim != 1:
-        raise ShapeError(f"{user_line()}: searchsorted: takes a vector, not a tensor of shape {vector.shape}")
+        raise ShapeError(f"searchsorted: takes a vector, not a tensor of shape {vector.shape}")
     if side not in SIDES:
-        raise OptionError(f"{user_line()}: searchsorted: side {side!r} is not one of {', '.join(SIDES)}")
+        raise OptionError(f"searchsorted: side {side!r} is not one of {', '.join(SIDES)}")
     if sorter is not None:
         vector = take(vector, sorter)
     is_scalar = isinstance(values, (bool, int, float))

@@ -38,7 +38,7 @@ def normalized_axis(axis: Any, rank: int, what: str) -> int:
         given = f"a tensor of shape {axis.shape}" if isinstance(axis, Tensor) else repr(axis)
         raise ShapeError(f"{what}: the axis must be an integer, not {given}") from None
     if not -rank <= number < rank:
-        raise AxisError(f"{user_line()}: {what}: axis {number} is out of range for a tensor of {rank} axes")
+        raise AxisError(f"{what}: axis {number} is out of range for a tensor of {rank} axes")
     return number % rank
 
 
@@ -53,7 +53,7 @@ def normalized_axes(axes: Any, rank: int, what: str) -> list[int]:
     listed = axes if isinstance(axes, (tuple, list)) else (axes,)
     found = sorted(normalized_axis(axis, rank, what) for axis in listed)
     if len(set(found)) != len(found):
-        raise ShapeError(f"{user_line()}: {what}: axes {listed} name an axis twice")
+        raise ShapeError(f"{what}: axes {listed} name an axis twice")
     return found
 
 
@@ -92,7 +92,7 @@ def from_dlpack(x: Any, *, copy: bool | None = None) -> Tensor:
     shared = borrowed("from_dlpack", x)
     if shared.dtype.itemsize == 8:
         raise OptionError(
-            f"{user_line()}: from_dlpack: copy=False, and {SHORT[shared.dtype]} would be converted to 32 bits; "
+            f"from_dlpack: copy=False, and {SHORT[shared.dtype]} would be converted to 32 bits; "
             "tensorgrad.array_api.from_dlpack keeps it"
         )
     return Array(shared)
@@ -105,7 +105,7 @@ def full(shape_: int | Sequence[int], value: float, dtype: object = None) -> Ten
     try:
         return Array(np.broadcast_to(as_array(value, wanted), extents))
     except DTypeError as error:
-        raise DTypeError(f"{user_line()}: full: {error.message}") from None
+        raise DTypeError(f"full: {error.message}") from None
 
 
 def _filled(what: str, value: int, shape_: tuple[Any, ...], dtype: object) -> Tensor:
@@ -184,7 +184,7 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
     """
     first, last = (0, start) if stop is None else (start, stop)
     if step == 0:
-        raise ShapeError(f"{user_line()}: arange: the step is 0")
+        raise ShapeError("arange: the step is 0")
     if isinstance(first, float) or isinstance(last, float) or isinstance(step, float):
         return Array(fitted(np.arange(first, last, step), as_dtype("f32" if dtype is None else dtype), "arange"))
     dtype = "i32" if dtype is None else dtype
@@ -208,7 +208,7 @@ def fitted(numbers: NumpyArray, dtype: DType, what: str) -> NumpyArray:
     try:
         return converted(numbers, dtype, SHORT[dtype], what)
     except InputError as error:
-        raise DTypeError(f"{user_line()}: {error}") from None
+        raise DTypeError(f"{error}") from None
 
 
 @viewing(in_order=True, reshapes=True)
@@ -222,11 +222,11 @@ def reshape(x: Any, *shape_: Any) -> Tensor:
     given = shape_[0] if len(shape_) == 1 and isinstance(shape_[0], (tuple, list)) else shape_
     extents = [operator.index(extent) for extent in given]
     if extents.count(-1) > 1:
-        raise ShapeError(f"{user_line()}: reshape: only one extent may be -1, got {tuple(extents)}")
+        raise ShapeError(f"reshape: only one extent may be -1, got {tuple(extents)}")
     if -1 in extents:
         known = size_of([extent for extent in extents if extent != -1])
         if not known or tensor.size % known:
-            raise ShapeError(f"{user_line()}: reshape: {tensor.shape} does not fit {tuple(extents)}")
+            raise ShapeError(f"reshape: {tensor.shape} does not fit {tuple(extents)}")
         extents[extents.index(-1)] = tensor.size // known
     if tuple(extents) == tensor.shape:
         return tensor
@@ -332,7 +332,7 @@ def squeeze(x: Any, axis: Any = None) -> Tensor:
         places = normalized_axes(axis, tensor.ndim, "squeeze")
     for place in places:
         if tensor.shape[place] != 1:
-            raise ShapeError(f"{user_line()}: squeeze: axis {place} of {tensor.shape} is not of extent 1")
+            raise ShapeError(f"squeeze: axis {place} of {tensor.shape} is not of extent 1")
     return reshape(tensor, [extent for i, extent in enumerate(tensor.shape) if i not in places])
 
 
@@ -365,7 +365,7 @@ def as_indices(indices: Any, what: str, extent: int = 0) -> Tensor:
     """
     tensor = as_tensor(indices)
     if tensor.dtype.kind not in "iu":
-        raise DTypeError(f"{user_line()}: {what}: indices must be integers, got {SHORT[tensor.dtype]}")
+        raise DTypeError(f"{what}: indices must be integers, got {SHORT[tensor.dtype]}")
     fits = tensor.dtype.itemsize >= 4 and extent <= np.iinfo(tensor.dtype).max
     return tensor if fits else promotion.cast(tensor, index_dtype(extent))
 
@@ -399,7 +399,7 @@ def check_range(indices: Tensor, low: int, high: int, what: str, is_label: bool 
     outside = (values < low) | (values > high)
     if outside.any():
         index = values[outside].flat[0]
-        raise ShapeError(f"{user_line()}: {what}: index {index} is out of range, {allowed(low, high)}")
+        raise ShapeError(f"{what}: index {index} is out of range, {allowed(low, high)}")
 
 
 def note_range(indices: Tensor, low: int, high: int, what: str, is_label: bool = False) -> None:
@@ -444,17 +444,13 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
     tensor, where_ = as_tensor(x), as_tensor(indices)
     place = normalized_axis(axis, tensor.ndim, "take_along_axis")
     if where_.ndim != tensor.ndim:
-        raise ShapeError(
-            f"{user_line()}: take_along_axis: {tensor.shape} and indices {where_.shape} differ in their number of axes"
-        )
+        raise ShapeError(f"take_along_axis: {tensor.shape} and indices {where_.shape} differ in their number of axes")
     other = [1 if i == place else extent for i, extent in enumerate(tensor.shape)]
     index_other = [1 if i == place else extent for i, extent in enumerate(where_.shape)]
     try:
         joint = list(np.broadcast_shapes(tuple(other), tuple(index_other)))
     except ValueError:
-        raise ShapeError(
-            f"{user_line()}: take_along_axis: {tensor.shape} and indices {where_.shape} do not broadcast"
-        ) from None
+        raise ShapeError(f"take_along_axis: {tensor.shape} and indices {where_.shape} do not broadcast") from None
     extents = [tensor.shape[place] if i == place else extent for i, extent in enumerate(joint)]
     index_extents = [where_.shape[place] if i == place else extent for i, extent in enumerate(joint)]
     operands = [

@@ -11,7 +11,6 @@ from tensorgrad.ops.joining import moveaxis, narrow
 from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.shape import normalized_axis, reshape, take_along_axis
 from tensorgrad.tracing.dtypes import NAMES
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -62,6 +61,6 @@ def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor,
     """
     tensor, place = _rows(x, axis, "top_k")
     if not 0 <= k <= tensor.shape[place]:
-        raise ShapeError(f"{user_line()}: top_k: axis {place} of {tensor.shape} does not have {k} elements")
+        raise ShapeError(f"top_k: axis {place} of {tensor.shape} does not have {k} elements")
     order = narrow(argsort(tensor, place, largest), place, 0, k)
     return take_along_axis(tensor, order, place), order

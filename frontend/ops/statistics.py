@@ -32,7 +32,6 @@ from tensorgrad.ops.searching import searchsorted
 from tensorgrad.ops.shape import arange, as_indices, expand_dims, full_like, normalized_axes, reshape, transpose, zeros
 from tensorgrad.ops.sort import sort
 from tensorgrad.tracing.dtypes import NAMES, SHORT
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
 INTERPOLATIONS: dict[str, Callable[[float], tuple[int, int, float]]] = {
@@ -72,10 +71,10 @@ def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False, *, method
         ShapeError: There are no samples.
     """
     if method not in INTERPOLATIONS:
-        raise OptionError(f"{user_line()}: quantile: method {method!r} is not one of {', '.join(INTERPOLATIONS)}")
+        raise OptionError(f"quantile: method {method!r} is not one of {', '.join(INTERPOLATIONS)}")
     wanted = np.asarray(q, np.float64)
     if wanted.ndim > 1 or not np.all((wanted >= 0) & (wanted <= 1)):
-        raise OptionError(f"{user_line()}: quantile: q must be a number in [0, 1] or a list of them, got {q!r}")
+        raise OptionError(f"quantile: q must be a number in [0, 1] or a list of them, got {q!r}")
     tensor = as_float(x)
     axes = normalized_axes(axis, tensor.ndim, "quantile")
     found = _quantiles("quantile", tensor, axes, [float(one) for one in wanted.reshape(-1)], method)
@@ -106,7 +105,7 @@ def _quantiles(what: str, x: Tensor, axes: Sequence[int], wanted: Sequence[float
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     count = math.prod(x.shape[axis] for axis in axes)
     if not count:
-        raise ShapeError(f"{user_line()}: {what}: axes {list(axes)} of {x.shape} are empty")
+        raise ShapeError(f"{what}: axes {list(axes)} of {x.shape} are empty")
     rows = reshape(transpose(x, [*kept, *axes]) if x.ndim > 1 else x, [-1, count])
     # NaN is sorted to the end.
     ordered = sort(rows, -1)
@@ -149,10 +148,10 @@ def cov(x: Any, correction: int = 1) -> Tensor:
     """
     tensor = as_float(x)
     if tensor.ndim not in (1, 2):
-        raise ShapeError(f"{user_line()}: cov: takes a shape [samples] or [variables, samples], not {tensor.shape}")
+        raise ShapeError(f"cov: takes a shape [samples] or [variables, samples], not {tensor.shape}")
     count = tensor.shape[-1] - correction
     if count <= 0:
-        raise ShapeError(f"{user_line()}: cov: {tensor.shape[-1]} samples are too few for correction {correction}")
+        raise ShapeError(f"cov: {tensor.shape[-1]} samples are too few for correction {correction}")
     rows = reshape(tensor, [-1, tensor.shape[-1]])
     centred = subtract(rows, mean(rows, -1, keepdims=True))
     found = multiply(matmul(centred, transpose(centred)), 1 / count)
@@ -192,13 +191,13 @@ def bincount(x: Any, length: int, weights: Any = None) -> Tensor:
     """
     places = as_tensor(x)
     if places.dtype.kind not in "iu":
-        raise DTypeError(f"{user_line()}: bincount: takes integers, not {SHORT[places.dtype]}")
+        raise DTypeError(f"bincount: takes integers, not {SHORT[places.dtype]}")
     if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        raise OptionError(f"{user_line()}: bincount: length must be a positive integer, got {length!r}")
+        raise OptionError(f"bincount: length must be a positive integer, got {length!r}")
     places = as_indices(places, "bincount")
     counted = full_like(places, 1, NAMES["i32"]) if weights is None else as_tensor(weights)
     if counted.shape != places.shape:
-        raise ShapeError(f"{user_line()}: bincount: weights of shape {counted.shape} for {places.shape}")
+        raise ShapeError(f"bincount: weights of shape {counted.shape} for {places.shape}")
     inside = logical_and(greater_equal(places, 0), less(places, length))
     chosen = where(inside, places, length)
     totals = zeros(length + 1, dtype=counted.dtype).at[reshape(chosen, -1)].add(reshape(counted, -1))
@@ -224,12 +223,12 @@ def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None) 
     tensor = reshape(stop_gradient(as_float(x)), -1)
     if isinstance(bins, int) and not isinstance(bins, bool):
         if bins < 1:
-            raise OptionError(f"{user_line()}: histogram: bins must be positive, got {bins}")
+            raise OptionError(f"histogram: bins must be positive, got {bins}")
         edges = _even_edges(tensor, bins, range)
     else:
         edges = as_float(stop_gradient(as_tensor(bins)))
         if edges.ndim != 1 or edges.shape[0] < 2:
-            raise OptionError(f"{user_line()}: histogram: bins must be a number, or two edges or more, got {bins!r}")
+            raise OptionError(f"histogram: bins must be a number, or two edges or more, got {bins!r}")
     count = edges.shape[0] - 1
     # The last bin is closed: its upper edge belongs to it.
     place = subtract(searchsorted(edges, tensor, "right"), 1)
@@ -241,7 +240,7 @@ def _even_edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tens
     if range is not None:
         low, high = range
         if not low < high:
-            raise OptionError(f"{user_line()}: histogram: range must be increasing, got {range!r}")
+            raise OptionError(f"histogram: range must be increasing, got {range!r}")
         return cast(linspace(low, high, bins + 1), x.dtype)
     if not x.size:
         return cast(linspace(0, 1, bins + 1), x.dtype)

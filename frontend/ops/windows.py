@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from tensorgrad.errors import ShapeError
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
 Sizes: TypeAlias = "int | Sequence[int]"
@@ -20,9 +19,9 @@ def listed(value: Any, count: int, what: str, least: int = 1) -> list[int]:
     try:
         found = [operator.index(number) for number in given]
     except TypeError:
-        raise ShapeError(f"{user_line()}: {what}: integers, not {value!r}") from None
+        raise ShapeError(f"{what}: integers, not {value!r}") from None
     if len(found) != count or any(number < least for number in found):
-        raise ShapeError(f"{user_line()}: {what}: one integer or {count}, at least {least}, not {value!r}")
+        raise ShapeError(f"{what}: one integer or {count}, at least {least}, not {value!r}")
     return found
 
 
@@ -30,12 +29,12 @@ def paddings(value: Any, totals: Sequence[int], what: str) -> tuple[list[int], l
     """Returns the padding before and after each axis; `totals` are the sums of both that `"same"` needs."""
     if isinstance(value, str):
         if value not in ("same", "valid"):
-            raise ShapeError(f"{user_line()}: {what}: the padding must be 'same', 'valid' or integers, got {value!r}")
+            raise ShapeError(f"{what}: the padding must be 'same', 'valid' or integers, got {value!r}")
         both = [total if value == "same" else 0 for total in totals]
         return [total // 2 for total in both], [total - total // 2 for total in both]
     if isinstance(value, (tuple, list)) and any(isinstance(part, (tuple, list)) for part in value):
         if len(value) != len(totals) or not all(isinstance(part, (tuple, list)) and len(part) == 2 for part in value):
-            raise ShapeError(f"{user_line()}: {what}: {len(totals)} axes need as many pairs of paddings, not {value!r}")
+            raise ShapeError(f"{what}: {len(totals)} axes need as many pairs of paddings, not {value!r}")
         before, behind = ([part[side] for part in value] for side in (0, 1))
         name = f"{what}: paddings"
         return listed(before, len(totals), name, 0), listed(behind, len(totals), name, 0)
@@ -55,5 +54,5 @@ def last_axes(what: str, x: Tensor, given: Any) -> list[int]:
     """Returns the last axes of `x`: one for each number in `given`, or all but the first two for a single number."""
     count = len(given) if isinstance(given, (tuple, list)) else x.ndim - 2
     if not 0 < count <= x.ndim:
-        raise ShapeError(f"{user_line()}: {what}: {x.shape} has no spatial axes for {given!r}")
+        raise ShapeError(f"{what}: {x.shape} has no spatial axes for {given!r}")
     return list(range(x.ndim - count, x.ndim))

@@ -16,7 +16,6 @@ from tensorgrad.optim.settings import RATE, Setting
 from tensorgrad.optim.tracing import add_updates
 from tensorgrad.optim.transforms import Optimizer
 from tensorgrad.tracing.dtypes import Spec
-from tensorgrad.tracing.location import user_line
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -129,7 +128,7 @@ def _part(
 def _check_optimizer(optimizer: object) -> None:
     if not isinstance(optimizer, Optimizer):
         raise OptionError(
-            f"{user_line()}: optimizer must be one of tg.optim, such as tg.optim.adam(1e-3), a dict of them by the "
+            f"optimizer must be one of tg.optim, such as tg.optim.adam(1e-3), a dict of them by the "
             f"parts of the model, or None, got {optimizer!r}"
         )
 
@@ -144,19 +143,15 @@ def _owners(
         if not inside:
             there = list(dict.fromkeys(path.partition(".")[0] for path in parameters))
             near = difflib.get_close_matches(str(name), there, cutoff=0)
-            raise OptionError(
-                f"{user_line()}: optimizer: {name!r} is not a part of the model; there are {', '.join(near)}"
-            )
+            raise OptionError(f"optimizer: {name!r} is not a part of the model; there are {', '.join(near)}")
         for path in inside:
             if path in owners:
-                raise ParameterError(
-                    f"{user_line()}: optimizer: {path!r} is in two parts, {owners[path]!r} and {name!r}"
-                )
+                raise ParameterError(f"optimizer: {path!r} is in two parts, {owners[path]!r} and {name!r}")
             owners[path] = name
     missing = [path for path in trainable if path not in owners]
     if missing:
         raise ParameterError(
-            f"{user_line()}: optimizer: no part has {', '.join(missing)}; give a part None if it is not to be trained"
+            f"optimizer: no part has {', '.join(missing)}; give a part None if it is not to be trained"
         )
     return owners
 
@@ -178,7 +173,7 @@ def losses_of(results: Any, parts: Parts, function: str) -> Losses:
     if parts.all and by_part.keys() != results.keys():
         trained = ", ".join("all together" if name is None else repr(name) for name in by_part)
         raise OptionError(
-            f"{user_line()}: {function}() gives losses of {', '.join(map(repr, results))}; what is trained is "
+            f"{function}() gives losses of {', '.join(map(repr, results))}; what is trained is "
             f"{trained}: optimizer= has to have one of tg.optim for each loss, by the same name, and None for every "
             "other part"
         )

@@ -17,7 +17,6 @@ from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import numpy_dtype, tensor
 from tensorgrad.errors import OptionError, TraceError
 from tensorgrad.tracing.dtypes import NAMES, DType
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor, Traced
 from tensorgrad.tracing.tracer import Trace, new_argument
 
@@ -105,9 +104,7 @@ class HostScalar(Traced):
         """
         if self._binding > COMPARISON:
             return True
-        raise TraceError(
-            f"{user_line()}: {self.formula} is computed anew for each step: choose by condition.select(a, b), not by if"
-        )
+        raise TraceError(f"{self.formula} is computed anew for each step: choose by condition.select(a, b), not by if")
 
     def _inside(self, binding: int) -> str:
         return self.formula if self._binding >= binding else f"({self.formula})"
@@ -171,8 +168,7 @@ class Hyper:
             raise AttributeError(name)
         if name not in self._values:
             raise OptionError(
-                f"{user_line()}: {self._owner} has no hyper-parameter {name!r}; the hyper-parameters are "
-                f"{', '.join(self._values)}"
+                f"{self._owner} has no hyper-parameter {name!r}; the hyper-parameters are {', '.join(self._values)}"
             )
         return self._values[name]
 

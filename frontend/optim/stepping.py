@@ -18,7 +18,6 @@ from tensorgrad.optim.transforms import Optimizer
 from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 
 STEP = "training/step"
@@ -39,9 +38,7 @@ class Stepper:
 
     def __init__(self, parameters: Any, optimizer: Optimizer):
         if not isinstance(optimizer, Optimizer):
-            raise OptionError(
-                f"{user_line()}: Stepper takes an optimizer such as tg.optim.adam(1e-3), not {optimizer!r}"
-            )
+            raise OptionError(f"Stepper takes an optimizer such as tg.optim.adam(1e-3), not {optimizer!r}")
         self._parameters = _named(parameters)
         self._optimizer = optimizer
         optimizer.check_parameters({name: one.shape for name, one in self._parameters.items()})
@@ -84,7 +81,7 @@ class Stepper:
         """
         gradients = {name: gradient for name, one in self._parameters.items() if (gradient := one.grad) is not None}
         if not gradients:
-            raise GradientError(f"{user_line()}: step: no parameter has a gradient; call loss.backward() first")
+            raise GradientError("step: no parameter has a gradient; call loss.backward() first")
         update = self._update(tuple(gradients))
         scalars = update.scalars_at(self._settings.at(self.step_count + 1), self.step_count + 1)
         if self._state is None:
@@ -120,7 +117,7 @@ class Stepper:
         """
         given = dict(state)
         if STEP not in given:
-            raise InputError(f"{user_line()}: load_state_dict: {STEP!r} is missing")
+            raise InputError(f"load_state_dict: {STEP!r} is missing")
         steps = int(np.asarray(given.pop(STEP)))
         settings = {name: float(np.asarray(given.pop(name))) for name in list(given) if name.startswith("training/")}
         slots = {name: slot_of(name, spec) for name, spec in self._specs.items()}
@@ -156,18 +153,18 @@ def _named(parameters: Any) -> dict[str, Array]:
     pairs = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters)
     found: dict[str, Array] = {str(name): one for name, one in pairs}
     if not found:
-        raise OptionError(f"{user_line()}: an optimizer takes parameters: there are none")
+        raise OptionError("an optimizer takes parameters: there are none")
     for name, one in found.items():
         if not isinstance(one, Array):
             raise OptionError(
-                f"{user_line()}: an optimizer takes tensors, parameter {name!r} is {one!r}; "
+                f"an optimizer takes tensors, parameter {name!r} is {one!r}; "
                 "model.initialized(seed, device=...) has tensors for what a model declares"
             )
         if not one.requires_grad:
-            raise GradientError(f"{user_line()}: an optimizer takes tensors with requires_grad=True, {name!r} has not")
+            raise GradientError(f"an optimizer takes tensors with requires_grad=True, {name!r} has not")
     homes = {one.device for one in found.values()}
     if len(homes) > 1:
-        raise OptionError(f"{user_line()}: an optimizer takes parameters of one device, not of {', '.join(homes)}")
+        raise OptionError(f"an optimizer takes parameters of one device, not of {', '.join(homes)}")
     return found
 
 

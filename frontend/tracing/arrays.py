@@ -30,9 +30,9 @@ def as_numpy(name: str, value: Any) -> np.ndarray:
             value = value.detach().cpu()
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{user_line()}: {name} is not an array: {error}") from None
+        raise InputError(f"{name} is not an array: {error}") from None
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{user_line()}: {name} is not an array of numbers, but of {array.dtype}")
+        raise InputError(f"{name} is not an array of numbers, but of {array.dtype}")
     return array
 
 
@@ -57,7 +57,7 @@ def borrowed(what: str, value: Any) -> NumpyArray:
         except (TypeError, ValueError, RuntimeError, BufferError) as error:
             raise OptionError(f"{refused}: {error}") from error
     if value.dtype not in SHORT:
-        raise DTypeError(f"{user_line()}: {what}: {value.dtype} is not supported")
+        raise DTypeError(f"{what}: {value.dtype} is not supported")
     if not value.flags.c_contiguous or not value.flags.aligned:
         raise OptionError(f"{refused}: its elements do not lie one after the other, in order and aligned")
     return np.asarray(value)

@@ -28,7 +28,7 @@ def capture(name: str, x: T) -> T:
         TraceError: The name is not a string.
     """
     if not isinstance(name, str) or not name:
-        raise TraceError(f"{user_line()}: capture: the name must be a string, got {name!r}")
+        raise TraceError(f"capture: the name must be a string, got {name!r}")
     trace = current_trace()
     if trace is not None and isinstance(x, Traced):
         captures = trace.outermost.captures

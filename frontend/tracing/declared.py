@@ -9,7 +9,6 @@ from tensorgrad.errors import ParameterError, UnknownNameError
 from tensorgrad.surface.foreign import NAMES, name_hint
 from tensorgrad.surface.methods import Methods
 from tensorgrad.tracing.dtypes import DType
-from tensorgrad.tracing.location import user_line
 
 
 class Declared:
@@ -64,7 +63,7 @@ class Declared:
         """
         what = "parameter " if self.kind == "parameter" else "the "
         raise ParameterError(
-            f"{user_line()}: {what}{self!r} has no values: parameters are declared at construction and drawn by "
+            f"{what}{self!r} has no values: parameters are declared at construction and drawn by "
             "tg.compile; use them in a compiled loss or forward function, through the model that it is given, or call "
             "model.initialized(seed)"
         )

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from tensorgrad.errors import GradientError
 from tensorgrad.tracing.home import Home, Live
-from tensorgrad.tracing.location import user_line
 
 
 class HookHandle:
@@ -45,7 +44,7 @@ class Eager:
         itself: Any = self
         if self.live is None:
             raise GradientError(
-                f"{user_line()}: {what}: the array is a constant of the host; tg.tensor(x) makes a tensor that lives "
+                f"{what}: the array is a constant of the host; tg.tensor(x) makes a tensor that lives "
                 "on a device, has a gradient and can be changed"
             )
         return self.live.home, itself

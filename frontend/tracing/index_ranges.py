@@ -22,7 +22,6 @@ from tensorgrad.errors import InputError, ShapeError
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tracing.dtypes import SHORT
-from tensorgrad.tracing.location import user_line
 
 FOLLOWED = (
     arithmetic.UnaryOp,
@@ -138,7 +137,7 @@ class IndexRanges:
         """
         for note, used, complaint in self._complaints(inputs):
             listed = " and ".join(repr(name) for name in used)
-            raise InputError(f"{user_line()}: input {listed}, at {note.line}: {complaint}")
+            raise InputError(f"input {listed}, at {note.line}: {complaint}")
 
     def check_labels(self, inputs: Mapping[str, Any]) -> None:
         """Checks labels that are inputs of a call as they are: NumPy arrays, which takes microseconds.
@@ -152,7 +151,7 @@ class IndexRanges:
                 continue  # left to the program's own check, or to that of all values
             complaint = note.complaint(array)
             if complaint is not None:
-                raise InputError(f"{user_line()}: input {name!r}, at {note.line}: {complaint}")
+                raise InputError(f"input {name!r}, at {note.line}: {complaint}")
 
     def check_known(self, inputs: Mapping[str, Any]) -> None:
         """Checks the inputs of a function that runs immediately.

@@ -21,7 +21,6 @@ from tensorgrad.surface.methods import Methods, revived
 from tensorgrad.tracing.dtypes import SHORT, DType
 from tensorgrad.tracing.eager import Eager
 from tensorgrad.tracing.home import Home, Live
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.views import fixed, is_basic, keeps_order, linked
 
@@ -285,7 +284,7 @@ class Traced(Tensor):
 
     def _concrete(self, what: str, instead: str) -> NoReturn:
         raise TraceError(
-            f"{user_line()}: {what} needs the numbers of a traced tensor of shape {self.shape}, which exist only when "
+            f"{what} needs the numbers of a traced tensor of shape {self.shape}, which exist only when "
             f"the program runs; {instead}"
         )
 
@@ -414,7 +413,7 @@ class Array(Eager, Tensor):
         if self.live is None:
             return self
         if not self.is_leaf:
-            raise GradientError(f"{user_line()}: a tensor with a graph behind it can't be copied: copy its detach()")
+            raise GradientError("a tensor with a graph behind it can't be copied: copy its detach()")
         copied = self.live.home.cloned(self.detach())
         assert copied.live is not None
         found = type(self).eager(copied.live.value, self.live.home)

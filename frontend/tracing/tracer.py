@@ -27,7 +27,7 @@ from tensorgrad.tracing.dtypes import SHORT, DType, Spec, spec
 from tensorgrad.tracing.grad_mode import is_grad_enabled
 from tensorgrad.tracing.home import Home
 from tensorgrad.tracing.index_ranges import IndexRanges
-from tensorgrad.tracing.location import user_line, user_location
+from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Lifting, Trace
 
@@ -91,13 +91,13 @@ def note_derivative() -> None:
         OptionError: Derivatives are not allowed; says why.
     """
     if _current.trace is not None and _current.refusal is not None:
-        raise OptionError(f"{user_line()}: {_current.refusal}")
+        raise OptionError(f"{_current.refusal}")
 
 
 def refuse_inside_trace(what: str) -> None:
     """Raises `TraceError` when a trace is in progress."""
     if _current.trace is not None:
-        raise TraceError(f"{user_line()}: {what} inside a trace (of {_current.trace.name}); call it outside")
+        raise TraceError(f"{what} inside a trace (of {_current.trace.name}); call it outside")
 
 
 def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
@@ -116,7 +116,7 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         value.refuse()
     if is_grad_enabled() and _requires_gradient(value):
         raise GradientError(
-            f"{user_line()}: a tensor that requires a gradient would be a constant here: tg.stack makes one tensor of "
+            "a tensor that requires a gradient would be a constant here: tg.stack makes one tensor of "
             "a list, and detach() a constant"
         )
     if isinstance(value, Array) and dtype is None:
@@ -131,12 +131,12 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         if isinstance(value, int) and array.dtype.kind == "O":
             raise InputError(f"{value} is outside of {'every dtype' if wanted is None else SHORT[wanted]}")
         if wanted is None or array.dtype.kind not in "fiub":
-            raise DTypeError(f"{user_line()}: cannot use {what} of dtype {array.dtype} as a tensor")
+            raise DTypeError(f"cannot use {what} of dtype {array.dtype} as a tensor")
         found = converted(array, wanted, SHORT[wanted], what)
     except InputError as error:
         kind = np.asarray(value).dtype.kind if isinstance(value, (int, np.integer, np.ndarray)) else ""
         hint = f"; tg.array(x, '{kind}64') keeps 64 bits" if dtype is None and kind in ("i", "u") else ""
-        raise DTypeError(f"{user_line()}: {error}{hint}") from None
+        raise DTypeError(f"{error}{hint}") from None
     # Copied so that later changes to the caller's array have no effect here.
     return found.copy() if found is array else found
 
@@ -157,7 +157,7 @@ def check_usable(x: Traced) -> None:
     current = _current.trace
     if current is None or not current.sees(x.trace) or not x.trace.open:
         raise TraceError(
-            f"{user_line()}: a tensor of shape {x.shape}, traced in {x.trace.name}, is used after that trace ended; "
+            f"a tensor of shape {x.shape}, traced in {x.trace.name}, is used after that trace ended; "
             "return it from the traced function instead of storing it"
         )
 
@@ -182,7 +182,7 @@ def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribu
         values = [value_in(trace, operand) for operand in operands]
         return Traced(trace, trace.builder.emit(kind, values, **properties))
     except VerifyException as error:
-        raise ShapeError(f"{user_line()}: {kind.name.removeprefix('tg.')}: {error}") from None
+        raise ShapeError(f"{kind.name.removeprefix('tg.')}: {error}") from None
 
 
 def home_of(operands: Sequence[Tensor]) -> Home | None:
@@ -210,7 +210,7 @@ def value_in(trace: Trace, x: Tensor) -> SSAValue:
             return lifted
         if x.requires_grad:
             raise TraceError(
-                f"{user_line()}: a tensor of shape {x.shape} that requires a gradient is used in {trace.name}, where "
+                f"a tensor of shape {x.shape} that requires a gradient is used in {trace.name}, where "
                 "it would be a constant: make it an argument, or use its detach()"
             )
     return trace.builder.constant(np.asarray(x))
@@ -245,7 +245,7 @@ def as_result(value: object, name: str) -> Tensor:
         return value
     if isinstance(value, (int, float, bool, np.ndarray, np.generic)):
         return Array(as_array(value))
-    raise TraceError(f"{user_line()}: {name} returned {type(value).__name__}; a traced function returns tensors")
+    raise TraceError(f"{name} returned {type(value).__name__}; a traced function returns tensors")
 
 
 def trace_call(
@@ -393,7 +393,7 @@ def check_function(function: object, what: str) -> None:
         TraceError: It is not.
     """
     if not callable(function):
-        raise TraceError(f"{user_line()}: {what} takes a function, got {function!r}")
+        raise TraceError(f"{what} takes a function, got {function!r}")
 
 
 LAMBDA = "lambda_line_"

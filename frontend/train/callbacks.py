@@ -21,7 +21,6 @@ import numpy as np
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.files import PART, synchronize
 from tensorgrad.tracing.checks import is_integer
-from tensorgrad.tracing.location import user_line
 from tensorgrad.train.run import Callback, Record, Run
 from tensorgrad.train.run_state import count, kept, number, optional
 
@@ -43,13 +42,13 @@ def watched(owner: str, monitor: str, metrics: Mapping[str, float]) -> float:
 
 def _mode(owner: str, mode: str) -> str:
     if mode not in MODES:
-        raise OptionError(f"{user_line()}: {owner}: mode must be one of {', '.join(MODES)}, got {mode!r}")
+        raise OptionError(f"{owner}: mode must be one of {', '.join(MODES)}, got {mode!r}")
     return mode
 
 
 def _count(owner: str, name: str, value: int | None, least: int = 1) -> None:
     if value is not None and not is_integer(value, least):
-        raise OptionError(f"{user_line()}: {owner}: {name} must be an integer from {least}, got {value!r}")
+        raise OptionError(f"{owner}: {name} must be an integer from {least}, got {value!r}")
 
 
 def _is_better(value: float, best: float | None, mode: str, by: float = 0.0) -> bool:
@@ -85,7 +84,7 @@ class EarlyStop(Callback):
         _mode("EarlyStop", self.mode)
         _count("EarlyStop", "patience", self.patience)
         if not 0 <= self.min_delta < math.inf:
-            raise OptionError(f"{user_line()}: EarlyStop: min_delta must be a number from 0, got {self.min_delta!r}")
+            raise OptionError(f"EarlyStop: min_delta must be a number from 0, got {self.min_delta!r}")
 
     def watches(self) -> str | None:
         """Returns the metric."""
@@ -280,7 +279,7 @@ class LossCurve(Callback):
             importlib.import_module("matplotlib.figure")
         except ImportError as error:
             advice = "pip install matplotlib"
-            raise OptionError(f"{user_line()}: a loss curve needs matplotlib: {advice} ({error})") from None
+            raise OptionError(f"a loss curve needs matplotlib: {advice} ({error})") from None
 
     def on_end(self, run: Run) -> None:
         """Writes the plot, atomically."""
@@ -339,7 +338,7 @@ class TensorBoard(Callback):
             self._summaries: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2")
         except ImportError as error:
             advice = "pip install tensorboard"
-            raise OptionError(f"{user_line()}: TensorBoard needs tensorboard: {advice} ({error})") from None
+            raise OptionError(f"TensorBoard needs tensorboard: {advice} ({error})") from None
         self._writer: Any = None
 
     def on_start(self, run: Run) -> None:

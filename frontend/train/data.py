@@ -112,7 +112,7 @@ class Placed(abc.ABC):
             InputError: The state belongs to different data; lists the differences. Nothing is changed then.
         """
         if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
-            raise InputError(f"{user_line()}: the data's place must be a dict by name, got {state!r}")
+            raise InputError(f"the data's place must be a dict by name, got {state!r}")
         own = self.state_dict()
         wrong = [
             f"{name} is {own.get(name)!r}, it was {state.get(name)!r}"
@@ -123,7 +123,7 @@ class Placed(abc.ABC):
         if not (_is_count(epoch) and _is_count(index)) or (index or 0) > self._length():
             wrong.append(f"there is no batch {index!r} of epoch {epoch!r}")
         if wrong:
-            raise InputError(f"{user_line()}: the data is not what it was: {'; '.join(wrong)}")
+            raise InputError(f"the data is not what it was: {'; '.join(wrong)}")
         self.epoch, self.index = int(state["epoch"]), int(state["index"])
 
 
@@ -167,7 +167,7 @@ class Batches(Placed):
             InputError: There is no batch of that number.
         """
         if not 0 <= index < len(self):
-            raise InputError(f"{user_line()}: there are {len(self)} batches in an epoch, none of number {index}")
+            raise InputError(f"there are {len(self)} batches in an epoch, none of number {index}")
         start = index * self._size
         there = min(self._size, self._examples - start)
         count = self._size if self._last == "pad" else there
@@ -193,7 +193,7 @@ class Batches(Placed):
         rest = self._examples % self._size
         if rest and self._last == "keep":
             raise InputError(
-                f"{user_line()}: the last batch of an epoch has {rest} examples, the others {self._size}: a group "
+                f"the last batch of an epoch has {rest} examples, the others {self._size}: a group "
                 "takes its parts of equal batches; give last='pad' or last='drop'"
             )
 
@@ -243,26 +243,24 @@ def batches(
     """
     if not isinstance(arrays, Mapping) or not arrays:
         given = "none" if isinstance(arrays, Mapping) else type(arrays).__name__
-        raise InputError(f"{user_line()}: batches: takes arrays by name, got {given}")
+        raise InputError(f"batches: takes arrays by name, got {given}")
     found = {name: to_numpy(value, f"{user_line()}: {name!r}") for name, value in arrays.items()}
     counts = {name: len(array) if array.ndim else None for name, array in found.items()}
     if len(set(counts.values())) > 1 or None in counts.values() or 0 in counts.values():
-        raise InputError(f"{user_line()}: batches: arrays need one number of examples, not zero, there are {counts}")
+        raise InputError(f"batches: arrays need one number of examples, not zero, there are {counts}")
     wrong = {name: array.dtype for name, array in found.items() if array.dtype.kind in "OSU"}
     if wrong:
-        raise InputError(f"{user_line()}: batches: arrays must be of numbers, there are {wrong}")
+        raise InputError(f"batches: arrays must be of numbers, there are {wrong}")
     if not is_integer(size, 1):
-        raise OptionError(f"{user_line()}: batches: size must be a positive integer, got {size!r}")
+        raise OptionError(f"batches: size must be a positive integer, got {size!r}")
     if last not in LAST:
-        raise OptionError(f"{user_line()}: batches: last must be one of {', '.join(LAST)}, got {last!r}")
+        raise OptionError(f"batches: last must be one of {', '.join(LAST)}, got {last!r}")
     if last == "pad" and mask in found:
-        raise InputError(f"{user_line()}: batches: there is an array called {mask!r} already; give mask= another name")
+        raise InputError(f"batches: there is an array called {mask!r} already; give mask= another name")
     made = Batches(found, size, _key(shuffle), last, mask)
     if not len(made):
         examples = next(iter(counts.values()))
-        raise OptionError(
-            f"{user_line()}: batches: {examples} examples fill no batch of {size}; give last='pad' or 'keep'"
-        )
+        raise OptionError(f"batches: {examples} examples fill no batch of {size}; give last='pad' or 'keep'")
     return made
 
 
@@ -273,7 +271,7 @@ def _key(shuffle: Any) -> np.ndarray | None:
         return np.asarray(random.key(shuffle))
     key = np.asarray(shuffle)
     if key.dtype != np.uint32 or key.shape != (2,):
-        raise OptionError(f"{user_line()}: batches: shuffle must be a seed or a key, such as tg.random.key(0) gives")
+        raise OptionError("batches: shuffle must be a seed or a key, such as tg.random.key(0) gives")
     return key
 
 
@@ -326,9 +324,9 @@ def generated(function: Callable[[int], Mapping[str, Any]], length: int | None =
         OptionError: `function` can't be called, or the length is not a positive integer.
     """
     if not callable(function):
-        raise OptionError(f"{user_line()}: generated: takes a function of a number, got {function!r}")
+        raise OptionError(f"generated: takes a function of a number, got {function!r}")
     if length is not None and not is_integer(length, 1):
-        raise OptionError(f"{user_line()}: generated: length must be a positive integer, got {length!r}")
+        raise OptionError(f"generated: length must be a positive integer, got {length!r}")
     return Generated(function, length)
 
 
@@ -403,5 +401,5 @@ def prefetch(items: Iterable[T], ahead: int = 2) -> Ahead[T]:
         OptionError: `ahead` is not a positive integer.
     """
     if not is_integer(ahead, 1):
-        raise OptionError(f"{user_line()}: prefetch: ahead must be a positive integer, got {ahead!r}")
+        raise OptionError(f"prefetch: ahead must be a positive integer, got {ahead!r}")
     return Ahead(items, ahead)

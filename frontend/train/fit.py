@@ -373,13 +373,13 @@ def fit(
         data.check_parts()
     for name, path in (("log", log), ("plot", plot)):
         if path is not None and not isinstance(path, str | os.PathLike):
-            raise OptionError(f"{user_line()}: fit: {name} must be a path, got {path!r}")
+            raise OptionError(f"fit: {name} must be a path, got {path!r}")
     if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike | Checkpoints):
-        raise OptionError(f"{user_line()}: fit: checkpoint must be a folder or Checkpoints, got {checkpoint!r}")
+        raise OptionError(f"fit: checkpoint must be a folder or Checkpoints, got {checkpoint!r}")
     files = checkpoint if isinstance(checkpoint, Checkpoints) or checkpoint is None else Checkpoints(checkpoint)
     _check_callbacks(callbacks)
     if on_nan not in ON_NAN:
-        raise OptionError(f"{user_line()}: fit: on_nan must be one of {', '.join(ON_NAN)}, got {on_nan!r}")
+        raise OptionError(f"fit: on_nan must be one of {', '.join(ON_NAN)}, got {on_nan!r}")
     hooks = [*callbacks]
     hooks += [Log(log)] if log is not None else []
     hooks += [LossCurve(plot)] if plot is not None else []
@@ -402,7 +402,7 @@ def fit(
             run.evaluate(evaluate)
         run.flush()
         if run.diverged_at is not None and on_nan == RAISE:
-            raise DivergenceError(f"{user_line()}: fit: {run.reason}")
+            raise DivergenceError(f"fit: {run.reason}")
         run.end()
     return run.report()
 
@@ -423,7 +423,7 @@ def _loop(
         item = next(items, None)
         if item is None:
             of = "" if steps is None else f" of {steps}"
-            raise InputError(f"{user_line()}: fit: the data ended after {run.steps_done}{of} steps")
+            raise InputError(f"fit: the data ended after {run.steps_done}{of} steps")
         if item.batch is None:
             run.end_epoch(item)
             if evaluate is not None and evaluate_every is None and not _is_evaluated(run):
@@ -474,15 +474,13 @@ def _check(
 
 def _check_callbacks(callbacks: object) -> None:
     if not isinstance(callbacks, Sequence) or not all(isinstance(one, Callback) for one in callbacks):
-        raise OptionError(f"{user_line()}: fit: callbacks must be a list of tg.callbacks.Callback, got {callbacks!r}")
+        raise OptionError(f"fit: callbacks must be a list of tg.callbacks.Callback, got {callbacks!r}")
 
 
 def _check_watching(hooks: Sequence[Callback], evaluate: object) -> None:
     for hook in hooks:
         if evaluate is None and (name := hook.watches()) is not None:
-            raise OptionError(
-                f"{user_line()}: fit: {type(hook).__name__} watches {name!r} of evaluations, and there is no evaluate="
-            )
+            raise OptionError(f"fit: {type(hook).__name__} watches {name!r} of evaluations, and there is no evaluate=")
 
 
 def _known_steps(training: Training, data: Batches, steps: int | None, epochs: int | None) -> int | None:
@@ -505,15 +503,14 @@ def _resume(run: _Run, files: Checkpoints | None, resume: bool) -> bool:
     """Loads the last checkpoint, if there is one and `resume` asks for it."""
     if files is None:
         if resume:
-            raise OptionError(f"{user_line()}: fit: resume needs checkpoint=, the folder to go on from")
+            raise OptionError("fit: resume needs checkpoint=, the folder to go on from")
         return False
     latest = of_first(run.training.group, files.latest(), "tg.fit: resume")
     if latest is None:
         return False
     if not resume:
         raise InputError(
-            f"{user_line()}: fit: {files.folder} holds checkpoints of a run: give resume=True to go on with it, "
-            "or another folder"
+            f"fit: {files.folder} holds checkpoints of a run: give resume=True to go on with it, or another folder"
         )
     run.resume(latest)
     return True

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.tracing.location import user_line
 from tensorgrad.train.run import Callback, Record, Run
 from tensorgrad.train.run_state import count, kept
 
@@ -41,7 +40,7 @@ class Log(Callback):
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
         if self.path.suffix not in (".csv", ".jsonl"):
-            raise OptionError(f"{user_line()}: a log is a .csv or a .jsonl file, got {str(path)!r}")
+            raise OptionError(f"a log is a .csv or a .jsonl file, got {str(path)!r}")
         self._is_csv = self.path.suffix == ".csv"
         self._columns: list[str] = []
         self._rows = 0
@@ -57,9 +56,9 @@ class Log(Callback):
         try:
             found = max(len(self._lines()) - self._is_csv, 0)
         except UnicodeDecodeError as error:
-            raise InputError(f"{user_line()}: log {self.path} is damaged: {error}") from None
+            raise InputError(f"log {self.path} is damaged: {error}") from None
         if found < rows:
-            raise InputError(f"{user_line()}: log {self.path} has {found} rows, there were {rows} at the checkpoint")
+            raise InputError(f"log {self.path} has {found} rows, there were {rows} at the checkpoint")
         self._rows = rows
 
     def state_dict(self) -> dict[str, Any]:

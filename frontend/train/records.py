@@ -9,7 +9,6 @@ import numpy as np
 
 from tensorgrad.errors import InputError
 from tensorgrad.tracing import trees
-from tensorgrad.tracing.location import user_line
 from tensorgrad.train.run import Record
 
 
@@ -33,9 +32,7 @@ def checked_metrics(found: Any) -> dict[str, float]:
             return {str(name): float(value) for name, value in found.items()}
         return {"value": float(found)}
     except (TypeError, ValueError):
-        raise InputError(
-            f"{user_line()}: fit: evaluate must return a number, or several by name, got {found!r}"
-        ) from None
+        raise InputError(f"fit: evaluate must return a number, or several by name, got {found!r}") from None
 
 
 def _scalar(value: Any) -> Any:

@@ -11,7 +11,6 @@ import numpy as np
 from tensorgrad.driver import checkpoints
 from tensorgrad.errors import InputError
 from tensorgrad.tracing.checks import is_integer
-from tensorgrad.tracing.location import user_line
 
 LOSSES = checkpoints.RUN + "losses"
 MOST = 2**53
@@ -146,7 +145,7 @@ def kept(owner: str, state: Mapping[str, Any], name: str, read: Callable[[Any], 
     try:
         return read(state[name])
     except (ValueError, TypeError, LookupError) as error:
-        raise InputError(f"{user_line()}: {owner}: its {name} in the checkpoint is damaged: {error!r}") from None
+        raise InputError(f"{owner}: its {name} in the checkpoint is damaged: {error!r}") from None
 
 
 def optional(read: Callable[[Any], Value]) -> Callable[[Any], Value | None]:

@@ -111,9 +111,9 @@ def cond(predicate: Any, true_function: Callable[..., Any], false_function: Call
         check_function(function, "cond")
     condition = _as_tensor(predicate)
     if condition.shape != ():
-        raise ShapeError(f"{user_line()}: cond: the predicate must be a scalar, it has shape {condition.shape}")
+        raise ShapeError(f"cond: the predicate must be a scalar, it has shape {condition.shape}")
     if SHORT[condition.dtype] != "bool":
-        raise DTypeError(f"{user_line()}: cond: the predicate must be a bool, it is {SHORT[condition.dtype]}")
+        raise DTypeError(f"cond: the predicate must be a bool, it is {SHORT[condition.dtype]}")
     arguments = _Leaves(operands)
     if current_trace() is not None:
         return _cond(condition, true_function, false_function, arguments)
@@ -158,12 +158,12 @@ def _length(rows: _Leaves, length: int | None) -> int:
         try:
             count = operator.index(length)
         except TypeError:
-            raise OptionError(f"{user_line()}: scan: length must be an integer, got {length!r}") from None
+            raise OptionError(f"scan: length must be an integer, got {length!r}") from None
         if isinstance(length, bool) or count < 0:
-            raise OptionError(f"{user_line()}: scan: length must be an integer from 0 up, got {length!r}")
+            raise OptionError(f"scan: length must be an integer from 0 up, got {length!r}")
         length = count
     elif not rows.tensors:
-        raise OptionError(f"{user_line()}: scan: without xs, length says how often the body runs")
+        raise OptionError("scan: without xs, length says how often the body runs")
     for path, x in zip(rows.paths, rows.tensors, strict=True):
         where = f"{user_line()}: scan: xs{path and '.'}{path}"
         if not x.shape:
@@ -219,7 +219,7 @@ def _compared(what: str, name: str, found: Any, expected: Any) -> None:
     here, there = trees.paths(found), trees.paths(expected)
     if here != there:
         listed = [", ".join(path or "one tensor" for path in paths) or "nothing" for paths in (here, there)]
-        raise ShapeError(f"{user_line()}: {what}: {name} has {listed[0]}, expected {listed[1]}")
+        raise ShapeError(f"{what}: {name} has {listed[0]}, expected {listed[1]}")
     for path, one, like in zip(here, trees.flatten(found)[0], trees.flatten(expected)[0], strict=True):
         where = f"{user_line()}: {what}: {name}{path and '.'}{path}"
         if one.shape != like.shape:
@@ -265,7 +265,7 @@ class _Scan:
         carry = self.carry.rebuild(arguments[:count])
         pair = self.body(carry, self.rows.rebuild(arguments[count:]))
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TraceError(f"{user_line()}: scan: {_name(self.body)} must return (carry, y), got {_kind(pair)}")
+            raise TraceError(f"scan: {_name(self.body)} must return (carry, y), got {_kind(pair)}")
         found = _tensors(pair[0], f"scan: {_name(self.body)}")
         _compared("scan", "the carry that the body gives", found, carry)
         return found, pair[1]

@@ -80,7 +80,7 @@ class CustomVjp:
             ShapeError, DTypeError: A derivative's results don't fit the function's.
         """
         if self._forward is None or self._backward is None:
-            raise TraceError(f"{user_line()}: {self.name} has no derivative yet; call {self.name}.defvjp before it")
+            raise TraceError(f"{self.name} has no derivative yet; call {self.name}.defvjp before it")
         arguments = _Arguments(self._static, args)
         trace = current_trace()
         if trace is None:
@@ -119,7 +119,7 @@ class _Arguments:
     def __init__(self, static: Sequence[int], args: Sequence[Any]):
         for number in static:
             if not -len(args) <= number < len(args):
-                raise TraceError(f"{user_line()}: custom_vjp: there is no argument {number}, only {len(args)}")
+                raise TraceError(f"custom_vjp: there is no argument {number}, only {len(args)}")
         numbers = {number % len(args) for number in static}
         self._args = list(args)
         self.static = [args[number] for number in sorted(numbers)]
@@ -216,7 +216,7 @@ class _Call:
         for value in [*(operand for op in block.ops for operand in op.operands), *values]:
             if value not in inside:
                 raise TraceError(
-                    f"{user_line()}: custom_vjp: {self.owner.name} uses a traced tensor of shape "
+                    f"custom_vjp: {self.owner.name} uses a traced tensor of shape "
                     f"{type_of(value).get_shape()} from around it; pass it as an argument"
                 )
 
@@ -234,7 +234,7 @@ class _Call:
             pair = self.forward(*self.arguments.filled(leaves))
             if not isinstance(pair, tuple) or len(pair) != 2:
                 name = self.owner.name
-                raise TraceError(f"{user_line()}: custom_vjp: forward of {name} must return (result, residuals)")
+                raise TraceError(f"custom_vjp: forward of {name} must return (result, residuals)")
             found = [as_result(leaf, f"forward of {self.owner.name}") for leaf in trees.flatten(pair[0])[0]]
             self._check_results(found, outputs)
             kept, rebuild = trees.flatten(pair[1])
@@ -263,9 +263,7 @@ class _Call:
     def _check_results(self, found: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         ours, theirs = ([(x.shape, SHORT[x.dtype]) for x in group] for group in (found, outputs))
         if ours != theirs:
-            raise ShapeError(
-                f"{user_line()}: custom_vjp: forward of {self.owner.name} returns {ours}, the function {theirs}"
-            )
+            raise ShapeError(f"custom_vjp: forward of {self.owner.name} returns {ours}, the function {theirs}")
 
     def _pieces(self, given: Any) -> dict[int, Tensor]:
         """Returns the cotangents returned by `backward`, by operand."""

@@ -22,7 +22,7 @@ from tensorgrad.passes.tensors.simplify import SimplifyPass
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, Spec, is_float
 from tensorgrad.tracing.index_ranges import IndexRanges
-from tensorgrad.tracing.location import user_line, user_location
+from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Lifting
 from tensorgrad.tracing.tracer import (
@@ -53,14 +53,14 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not all(isinstance(number, int) for number in numbers):
-        raise TraceError(f"{user_line()}: grad: argnums must be the positions of arguments, got {argnums!r}")
+        raise TraceError(f"grad: argnums must be the positions of arguments, got {argnums!r}")
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         chosen = []
         for number in numbers:
             if not -len(args) <= number < len(args):
-                raise TraceError(f"{user_line()}: grad: there is no argument {number}, only {len(args)} are positional")
+                raise TraceError(f"grad: there is no argument {number}, only {len(args)} are positional")
             chosen.append(number % len(args))
         if current_trace() is None:
             return _at_once(function, args, kwargs, chosen, single=isinstance(argnums, int))
@@ -138,8 +138,7 @@ def primal(leaf: Any, what: str = "grad") -> Tensor:
         check_usable(tensor)
     if not is_float(tensor.dtype):
         raise DTypeError(
-            f"{user_line()}: {what}: an argument to differentiate by is {SHORT[tensor.dtype]}; "
-            "only floats have derivatives"
+            f"{what}: an argument to differentiate by is {SHORT[tensor.dtype]}; only floats have derivatives"
         )
     return tensor
 
@@ -151,9 +150,7 @@ def _weak(leaf: Any) -> Any:
 def _scalar(result: Any, name: str) -> Tensor:
     tensor = as_result(result, name)
     if tensor.shape != () or not is_float(tensor.dtype):
-        raise ShapeError(
-            f"{user_line()}: grad: {name} must return a float scalar, got shape {tensor.shape} of {SHORT[tensor.dtype]}"
-        )
+        raise ShapeError(f"grad: {name} must return a float scalar, got shape {tensor.shape} of {SHORT[tensor.dtype]}")
     return tensor
 
 

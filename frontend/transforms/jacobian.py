@@ -18,7 +18,7 @@ from tensorgrad.passes.tensors.batch import basis, repeated
 from tensorgrad.passes.tensors.grad import cotangents, tangents
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, is_float
-from tensorgrad.tracing.location import user_line, user_location
+from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.tracer import as_array, as_result, check_usable, current_trace, note_derivative, value_in
@@ -47,7 +47,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         (9.0, 6.0)
     """
     if len(primals) != len(tangents):
-        raise ShapeError(f"{user_line()}: jvp: {len(primals)} primals, {len(tangents)} tangents")
+        raise ShapeError(f"jvp: {len(primals)} primals, {len(tangents)} tangents")
     arguments = [_Tree("jvp", argument) for argument in primals]
     directions = [leaf for i, one in enumerate(arguments) for leaf in one.fit("jvp", f"tangents[{i}]", tangents[i])]
     points = [leaf for one in arguments for leaf in one.leaves]
@@ -127,7 +127,7 @@ def jacobian(
         OptionError: The mode is unknown.
     """
     if mode not in ("reverse", "forward"):
-        raise OptionError(f"{user_line()}: jacobian: mode must be reverse or forward, not {mode!r}")
+        raise OptionError(f"jacobian: mode must be reverse or forward, not {mode!r}")
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     @functools.wraps(function)
@@ -135,7 +135,7 @@ def jacobian(
         chosen = []
         for number in numbers:
             if not -len(args) <= number < len(args):
-                raise TraceError(f"{user_line()}: jacobian: there is no argument {number}, {len(args)} are positional")
+                raise TraceError(f"jacobian: there is no argument {number}, {len(args)} are positional")
             chosen.append(number % len(args))
         arguments = [_Tree("jacobian", args[number]) for number in chosen]
         points = [leaf for one in arguments for leaf in one.leaves]
@@ -191,7 +191,7 @@ class _Tree:
         found, paths = trees.flatten(tree)[0], trees.paths(tree)
         if paths != self._paths:
             expected = ", ".join(self._paths) or "no leaves"
-            raise ShapeError(f"{user_line()}: {what}: {name} must be a tree with the leaves {expected}")
+            raise ShapeError(f"{what}: {name} must be a tree with the leaves {expected}")
         result: list[Tensor] = []
         for leaf, path, like in zip(found, paths, self.leaves, strict=True):
             if isinstance(leaf, Traced):
@@ -199,10 +199,10 @@ class _Tree:
             where = f"{name}{path and '.'}{path}"
             tensor = leaf if isinstance(leaf, Tensor) else Array(as_array(leaf, like.dtype))
             if tensor.shape != like.shape:
-                raise ShapeError(f"{user_line()}: {what}: {where} has shape {tensor.shape}, expected {like.shape}")
+                raise ShapeError(f"{what}: {where} has shape {tensor.shape}, expected {like.shape}")
             if tensor.dtype != like.dtype:
                 found_dtype, expected_dtype = SHORT[tensor.dtype], SHORT[like.dtype]
-                raise DTypeError(f"{user_line()}: {what}: {where} is {found_dtype}, expected {expected_dtype}")
+                raise DTypeError(f"{what}: {where} is {found_dtype}, expected {expected_dtype}")
             result.append(tensor)
         return result
 
@@ -274,7 +274,7 @@ def _refusals(what: str) -> Iterator[None]:
     try:
         yield
     except DiagnosticException as error:
-        raise TraceError(f"{user_line()}: {what}: {error}") from None
+        raise TraceError(f"{what}: {error}") from None
 
 
 def _jvp(
@@ -331,7 +331,7 @@ def _jacobian(
     for output in done.outputs:
         if not is_float(output.dtype):
             found_dtype = SHORT[output.dtype]
-            raise DTypeError(f"{user_line()}: jacobian: a result is {found_dtype}; only floats have derivatives")
+            raise DTypeError(f"jacobian: a result is {found_dtype}; only floats have derivatives")
     rows = [value_in(done.trace, output) for output in done.outputs]
     with _refusals("jacobian"):
         found = (_by_results if mode == "reverse" else _by_arguments)(done, rows)

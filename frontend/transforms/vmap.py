@@ -16,7 +16,7 @@ from tensorgrad.dialects.tg.shape import TransposeOp
 from tensorgrad.errors import ShapeError, TraceError
 from tensorgrad.passes.tensors.batch import repeated
 from tensorgrad.tracing import trees
-from tensorgrad.tracing.location import user_line, user_location
+from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.tracer import (
@@ -69,13 +69,13 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         axes = [*_argument_axes(in_axes, args), *([0] * len(trees.flatten(kwargs)[0]))]
         mapped = [position for position, axis in enumerate(axes) if axis is not None]
         if not mapped:
-            raise TraceError(f"{user_line()}: vmap: no argument has an axis of examples; in_axes is {in_axes!r}")
+            raise TraceError(f"vmap: no argument has an axis of examples; in_axes is {in_axes!r}")
         tensors = [_tensor(leaves[position]) for position in mapped]
         places = [_place(one, axes[position]) for one, position in zip(tensors, mapped, strict=True)]
         counts = sorted({one.shape[place] for one, place in zip(tensors, places, strict=True)})
         if len(counts) != 1 or not counts[0]:
             wanted = "none" if len(counts) == 1 else " and ".join(map(str, counts))
-            raise ShapeError(f"{user_line()}: vmap: the arguments have {wanted} examples, not one number of them")
+            raise ShapeError(f"vmap: the arguments have {wanted} examples, not one number of them")
 
         def program(*given: Tensor) -> Any:
             new = list(leaves)
@@ -105,7 +105,7 @@ def _tensor(leaf: Any) -> Tensor:
 
 def _place(x: Tensor, axis: int) -> int:
     if not -x.ndim <= axis < x.ndim:
-        raise ShapeError(f"{user_line()}: vmap: axis {axis} is out of range for an argument of {x.ndim} axes")
+        raise ShapeError(f"vmap: axis {axis} is out of range for an argument of {x.ndim} axes")
     return axis % x.ndim
 
 
@@ -113,7 +113,7 @@ def _argument_axes(in_axes: Any, args: Sequence[Any]) -> list[int | None]:
     if not isinstance(in_axes, tuple | list):
         return _spread(in_axes, tuple(args), "in_axes")
     if len(in_axes) != len(args):
-        raise TraceError(f"{user_line()}: vmap: in_axes has {len(in_axes)} entries for {len(args)} arguments")
+        raise TraceError(f"vmap: in_axes has {len(in_axes)} entries for {len(args)} arguments")
     return [axis for entry, arg in zip(in_axes, args, strict=True) for axis in _spread(entry, arg, "in_axes")]
 
 
@@ -124,11 +124,11 @@ def _spread(axes: Any, tree: Any, what: str) -> list[int | None]:
         try:
             axis = None if axes is None or isinstance(axes, bool) else operator.index(axes)
         except TypeError:
-            raise TraceError(f"{user_line()}: vmap: {what} holds {axes!r}, no integer and not None") from None
+            raise TraceError(f"vmap: {what} holds {axes!r}, no integer and not None") from None
         return [axis] * len(trees.flatten(tree)[0])
     found = trees.children(tree)
     if found is None or len(found[0]) != len(parts[0]) or type(axes) is not type(tree):
-        raise TraceError(f"{user_line()}: vmap: {what} holds {axes!r} where the tree has {type(tree).__name__}")
+        raise TraceError(f"vmap: {what} holds {axes!r} where the tree has {type(tree).__name__}")
     return [axis for a, b in zip(parts[0], found[0], strict=True) for axis in _spread(a, b, what)]
 
 
@@ -151,7 +151,7 @@ def _mapped(function: Callable[[Sequence[Tensor]], Any], examples: Sequence[Tens
     dependent = _dependent(inner, known)
     for value, axis in zip(values, axes, strict=True):
         if axis is None and value in dependent:
-            raise ShapeError(f"{user_line()}: vmap: out_axes is None for a result that differs between examples")
+            raise ShapeError("vmap: out_axes is None for a result that differs between examples")
     builder = TensorBuilder(outer.block, location=user_location())
     noted = [note for note in notes if note.value in dependent]
     found = repeated(inner.block, known, [*values, *(note.value for note in noted)], builder)
@@ -174,7 +174,7 @@ def _result(trace: Trace, value: SSAValue, axis: int | None) -> Tensor:
     if axis is None:
         return everything[0]
     if not -everything.ndim <= axis < everything.ndim:
-        raise ShapeError(f"{user_line()}: vmap: out_axes {axis} is out of range for a result of {everything.ndim} axes")
+        raise ShapeError(f"vmap: out_axes {axis} is out of range for a result of {everything.ndim} axes")
     return _moved(everything, 0, axis)
 
 

@@ -24,7 +24,6 @@ from tensorgrad.ops.promotion import (
 from tensorgrad.ops.recorded import recorded_operator, recorded_whole
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -41,7 +40,7 @@ def _unary(kind: type[TensorOp], x: Any, floats: bool = True) -> Tensor:
 def _binary(what: str, kind: type[TensorOp], x: Any, y: Any) -> Tensor:
     left, right = common(what, x, y)
     if left.dtype == NAMES["bool"]:
-        raise DTypeError(f"{user_line()}: {what}: takes numbers, not bool; cast first")
+        raise DTypeError(f"{what}: takes numbers, not bool; cast first")
     return emit(kind, [left, right])
 
 
@@ -102,7 +101,7 @@ def power(x: Any, y: Any) -> Tensor:
     if is_float(left.dtype):
         return emit(arithmetic.PowOp, [left, right])
     if isinstance(y, int) or left.dtype == NAMES["bool"]:
-        raise DTypeError(f"{user_line()}: power: integers take a constant exponent that is not negative; cast first")
+        raise DTypeError("power: integers take a constant exponent that is not negative; cast first")
     return _integer_power(left, right)
 
 
@@ -237,7 +236,7 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
     """
     test = as_tensor(condition)
     if test.dtype != NAMES["bool"]:
-        raise DTypeError(f"{user_line()}: where: the condition must be bool, not {SHORT[test.dtype]}")
+        raise DTypeError(f"where: the condition must be bool, not {SHORT[test.dtype]}")
     left, right = common("where", x, y)
     extents = broadcast_shapes(test.shape, left.shape, what="where")
     return emit(arithmetic.SelectOp, [broadcast_to(part, extents) for part in (test, left, right)])
@@ -323,7 +322,7 @@ def astype(x: Any, dtype: object) -> Tensor:
 def _same(what: str, kind: type[TensorOp], x: Any, y: Any, allowed: Callable[[str], bool], takes: str) -> Tensor:
     left, right = common(what, x, y)
     if not allowed(left.dtype.kind):
-        raise DTypeError(f"{user_line()}: {what}: takes {takes}, not {SHORT[left.dtype]}; cast first")
+        raise DTypeError(f"{what}: takes {takes}, not {SHORT[left.dtype]}; cast first")
     return emit(kind, [left, right])
 
 
@@ -335,7 +334,7 @@ def sign(x: Any) -> Tensor:
     """
     tensor = stop_gradient(as_tensor(x))
     if tensor.dtype == NAMES["bool"]:
-        raise DTypeError(f"{user_line()}: sign: takes numbers, not bool; cast first")
+        raise DTypeError("sign: takes numbers, not bool; cast first")
     zero, one = (Array(np.full((), number, tensor.dtype)) for number in (0, 1))
     rest = where(equal(tensor, 0), 0, tensor) if is_float(tensor.dtype) else zero
     below = rest if tensor.dtype.kind == "u" else where(less(tensor, 0), -1, rest)
@@ -445,9 +444,7 @@ def bitwise_invert(x: Any) -> Tensor:
     """
     tensor = as_tensor(x)
     if is_float(tensor.dtype):
-        raise DTypeError(
-            f"{user_line()}: bitwise_invert: takes integers or bool, not {SHORT[tensor.dtype]}; cast first"
-        )
+        raise DTypeError(f"bitwise_invert: takes integers or bool, not {SHORT[tensor.dtype]}; cast first")
     return emit(arithmetic.NotOp, [tensor])
 
 

@@ -36,7 +36,6 @@ from tensorgrad.ops.elementwise.arithmetic import (
 from tensorgrad.ops.elementwise.functions import isfinite, isinf, isnan, log, log1p, sin, sqrt
 from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, cast, common
 from tensorgrad.tracing.dtypes import NAMES, is_float
-from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -106,7 +105,7 @@ def logit(x: Any, eps: float | None = None) -> Tensor:
     tensor = as_float(x)
     if eps is not None:
         if not 0 <= eps <= 0.5:
-            raise OptionError(f"{user_line()}: logit: eps must be between 0 and 0.5, got {eps!r}")
+            raise OptionError(f"logit: eps must be between 0 and 0.5, got {eps!r}")
         tensor = clip(tensor, eps, 1 - eps)
     return subtract(log(tensor), log1p(negative(tensor)))
 
@@ -151,7 +150,7 @@ def fmod(x: Any, y: Any) -> Tensor:
     """
     left, right = common("fmod", x, y)
     if left.dtype.kind == "b":
-        raise DTypeError(f"{user_line()}: fmod: takes numbers, not bool; cast first")
+        raise DTypeError("fmod: takes numbers, not bool; cast first")
     if left.dtype.kind == "u":
         return remainder(left, right)
     if not is_float(left.dtype):
@@ -192,7 +191,7 @@ def heaviside(x: Any, values: Any) -> Tensor:
     """
     tensor, middle = common("heaviside", x, values)
     if tensor.dtype.kind == "b":
-        raise DTypeError(f"{user_line()}: heaviside: takes numbers, not bool; cast first")
+        raise DTypeError("heaviside: takes numbers, not bool; cast first")
     step = cast(greater(stop_gradient(tensor), 0), tensor.dtype)
     result = where(equal(tensor, 0), middle, step)
     return where(isnan(tensor), math.nan, result) if is_float(tensor.dtype) else result
@@ -233,7 +232,7 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
         OptionError: A tolerance is negative.
     """
     if not (rtol >= 0 and atol >= 0):
-        raise OptionError(f"{user_line()}: isclose: tolerances must not be negative, got rtol={rtol!r}, atol={atol!r}")
+        raise OptionError(f"isclose: tolerances must not be negative, got rtol={rtol!r}, atol={atol!r}")
     left, right = (as_float(stop_gradient(part)) for part in common("isclose", x, y))
     near = less_equal(abs(subtract(left, right)), add(multiply(abs(right), rtol), atol))
     close = logical_or(equal(left, right), logical_and(isfinite(right), near))
