@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from rings import mark_turns
 from verified_once import remembering
 from verified_quickly import verifying
 from xdsl.ir import Operation
@@ -37,9 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slice", metavar="PART/PARTS", help="run only this part of the chosen tests, such as 2/4")
 
 
-@pytest.hookimpl(trylast=True)  # after the choice by marker
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps the tests of a slice: every `PARTS`-th one."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Marks what is nightly before tests are chosen by marker; afterwards keeps every `PARTS`-th one of a slice."""
+    mark_turns(items)
+    yield
     text = config.getoption("--slice")
     if text is None:
         return

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rings import in_turns
 
 from benchmarks import attention, blame, edits, kernels
 from benchmarks.__main__ import main
@@ -26,7 +25,8 @@ OPTIONAL = [import_module("benchmarks.peers.jax_peer")] if find_spec("jax") else
 """Peers that are compared where someone has installed them."""
 
 
-@pytest.mark.parametrize("name", in_turns(NAMES, 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("name", NAMES)
 def test_peers_have_the_same_losses(name: str) -> None:
     training, batch = workload(name)("numpy")
     weights = training.parameters()

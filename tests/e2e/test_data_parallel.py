@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from parallel_models import BATCH, MODELS, STEPS, batches, compiled, trained
-from rings import in_turns
 
 import tensorgrad as tg
 from tensorgrad.runtime.group.group import Group
@@ -23,7 +22,8 @@ def on_group(name: str, device: Any, size: int, steps: int = STEPS, **options: A
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
-@pytest.mark.parametrize("name", in_turns(MODELS, 3, 1))
+@pytest.mark.in_turns(3, 1)
+@pytest.mark.parametrize("name", MODELS)
 def test_losses_are_those_of_the_whole_batch(name: str, device: str) -> None:
     one = trained(name, device, None)
     for size in (2, 4):
@@ -37,14 +37,16 @@ def test_losses_are_those_of_the_whole_batch(name: str, device: str) -> None:
                     np.testing.assert_array_equal(value, found[0]["parameters"][path])
 
 
-@pytest.mark.parametrize("name", in_turns(MODELS, 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("name", MODELS)
 def test_on_wgpu(name: str) -> None:
     one = trained(name, "wgpu", None, 5)
     for rank in on_group(name, "wgpu", 2, 5):
         np.testing.assert_allclose(rank["losses"], one["losses"], rtol=CLOSE)
 
 
-@pytest.mark.parametrize("name", in_turns(MODELS, 3, 2))
+@pytest.mark.in_turns(3, 2)
+@pytest.mark.parametrize("name", MODELS)
 def test_the_same_run_has_the_same_bits(name: str) -> None:
     first, second = (on_group(name, "cpu", 4, 10) for _ in range(2))
     assert first[0]["losses"] == second[0]["losses"]

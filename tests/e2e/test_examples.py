@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rings import in_turns
 
 import tensorgrad as tg
 
@@ -225,7 +224,8 @@ def test_it_plays_with_a_person(tic_tac_toe, monkeypatch, capsys):
     assert "X X X\n3 4 5\nO 7 O\nX wins" in out
 
 
-@pytest.mark.parametrize("name", in_turns(["kan", "flow_matching", "neural_field"], 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("name", ["kan", "flow_matching", "neural_field"])
 def test_the_same_on_a_device(name):
     module = loaded(name)
     found, expected = (

@@ -9,7 +9,6 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from rings import in_turns
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -89,7 +88,8 @@ def test_the_right_creature_does_the_most_damage():
     assert factors[0].tolist() == [1, 2, 2, 1, 1, 0.5, 0.5] and np.array_equal(factors * factors.T, np.ones((7, 7)))
 
 
-@pytest.mark.parametrize("name", in_turns(["makemore", "slots"], 2))
+@pytest.mark.in_turns(2)
+@pytest.mark.parametrize("name", ["makemore", "slots"])
 def test_the_same_on_a_device(name):
     module = loaded(name)
     given = [module.Words.of_python()] if name == "makemore" else []

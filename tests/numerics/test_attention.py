@@ -11,7 +11,6 @@ from attention_forms import NONE, Form, by_hand, causal, discarding, forms, norm
 from differences import central, directional, directions, in_f64, mid_graph
 from harness import BUFFER_PASSES, Names, NumpyArray, apply, on_buffers, reference, scalar_function, traced
 from replay import Variant, on_device
-from rings import in_turns
 from scheduled import GPU, SOFTWARE
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
@@ -271,7 +270,8 @@ ON_TARGETS = {
 }
 
 
-@pytest.mark.parametrize("pair", in_turns(ON_TARGETS, 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("pair", ON_TARGETS)
 def test_device(device: WebGPUDevice, pair: str) -> None:
     name, target = ON_TARGETS[pair]
     (form,) = [form for form in forms(33, 37, features=9) if form.name == name]
@@ -290,7 +290,8 @@ def test_features_on_the_device(device: WebGPUDevice, features: int) -> None:
     assert_close(*device_results(device, form, SOFTWARE), 5e-5)
 
 
-@pytest.mark.parametrize("name", in_turns(["padded-causal", "grouped"], 2))
+@pytest.mark.in_turns(2)
+@pytest.mark.parametrize("name", ["padded-causal", "grouped"])
 def test_long_rows_on_the_device(device: WebGPUDevice, name: str) -> None:
     """With two columns per lane, both cut off at the edge."""
     (form,) = [
@@ -383,7 +384,8 @@ def test_in_loops_without_bindings_enough() -> None:
     assert parts == {"webgpu-default": ["forward"], "lavapipe": ["forward", "queries", "keys"]}
 
 
-@pytest.mark.parametrize("name", in_turns(["webgpu-default", "lavapipe"], 2))
+@pytest.mark.in_turns(2)
+@pytest.mark.parametrize("name", ["webgpu-default", "lavapipe"])
 def test_masks_that_kernels_compute(name: str, device: WebGPUDevice) -> None:
     """Their booleans are stored among floats; a derivative kernel has nine buffers, even if eight fit."""
 

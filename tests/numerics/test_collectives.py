@@ -75,6 +75,7 @@ def _scanned(all_: list[NumpyArray]) -> NumpyArray:
     return carries[0]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", FORMS)

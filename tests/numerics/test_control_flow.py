@@ -22,7 +22,6 @@ from harness import (
     traced,
     with_gradient,
 )
-from rings import in_turns
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
@@ -179,11 +178,7 @@ BRANCHES: dict[str, tuple[Callable[..., Any], list[NumpyArray]]] = {
     "branches_nested_other": (branches_nested, [-W, -X]),
 }
 PROGRAMS = {**LOOPS, **BRANCHES}
-
-
-def by_name(each: int, turn: int = 0) -> Any:
-    """Parametrizes over the programs; all but every `each`-th are nightly."""
-    return pytest.mark.parametrize("name", in_turns(PROGRAMS, each, turn))
+by_name = pytest.mark.parametrize("name", PROGRAMS)
 
 
 def module_of(name: str) -> tuple[ModuleOp, list[NumpyArray]]:
@@ -194,7 +189,8 @@ def module_of(name: str) -> tuple[ModuleOp, list[NumpyArray]]:
     return module, inputs
 
 
-@by_name(2)
+@pytest.mark.in_turns(2)
+@by_name
 def test_levels(name: str) -> None:
     module, inputs = module_of(name)
     expected = reference(module, inputs)
@@ -203,12 +199,14 @@ def test_levels(name: str) -> None:
             assert_same(found, one, 1e-5, level)
 
 
-@by_name(2, 1)
+@pytest.mark.in_turns(2, 1)
+@by_name
 def test_a_plan_is_certified(name: str) -> None:
     certify_plan(*planned(name)[:2])
 
 
-@pytest.mark.parametrize("name", in_turns(["recurrent", "backwards", "nested", "branches"], 4))
+@pytest.mark.in_turns(4)
+@pytest.mark.parametrize("name", ["recurrent", "backwards", "nested", "branches"])
 def test_a_wrong_plan_shows(name: str) -> None:
     """Two live values at the same place: the results differ, and no such plan is certified."""
     before, after, names, inputs = planned(name)
@@ -276,7 +274,8 @@ def compiled(module: ModuleOp, device: WebGPUDevice) -> Program:
     return build_program(module, device.target)
 
 
-@by_name(3)
+@pytest.mark.in_turns(3)
+@by_name
 def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
     module, inputs = module_of(name)
     expected, names = reference(module, inputs), Names(module)
@@ -291,7 +290,8 @@ def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
             assert_same(outputs[key.split("/", 1)[1] if "gradient" not in key else key].numpy(), one, 2e-5, key)
 
 
-@by_name(3, 1)
+@pytest.mark.in_turns(3, 1)
+@by_name
 def test_as_native_code(name: str) -> None:
     module, inputs = module_of(name)
     expected = reference(module, inputs)

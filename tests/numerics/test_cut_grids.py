@@ -9,7 +9,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from harness import Names, NumpyArray, apply, assert_same, on_buffers, reference, traced
-from rings import in_turns
 from test_limits import assert_within, normal, run
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -60,7 +59,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[NumpyArray, ...], int]] = {
 @pytest.mark.parametrize(
     "base", [NARROW, replace(NARROW, software=True, max_loop_iterations=65535)], ids=["gpu", "cpu"]
 )
-@pytest.mark.parametrize("name", in_turns(CASES, 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("name", CASES)
 def test_a_grid_is_cut_where_windows_are_bound(device: WebGPUDevice, name: str, base: Target) -> None:
     function, inputs, parts = CASES[name]
     assert [len(run(device, target, function, *inputs).plan) for target in (base, WEBGPU_DEFAULT)] == [parts, 1]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from harness import Names, NumpyArray, apply, assert_same, on_buffers, reference, traced
-from rings import in_turns
 from test_limits import compiled, embedding_gradient, normal, rows, run
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
@@ -123,7 +122,8 @@ def lowered(name: str, target: Target) -> tuple[ModuleOp, list[NumpyArray], Name
     return module, expected, names, inputs
 
 
-@pytest.mark.parametrize("name", in_turns(CASES, 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("name", CASES)
 def test_a_kernel_is_divided_for_a_device(device: WebGPUDevice, name: str) -> None:
     function, inputs, kernels = CASES[name]
     assert len(run(device, NARROW, function, *inputs).plan) == kernels
@@ -141,13 +141,15 @@ BY_ONE_THREAD = [
 ]
 
 
-@pytest.mark.parametrize("name", in_turns(BY_ONE_THREAD, 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("name", BY_ONE_THREAD)
 def test_a_kernel_is_divided_for_a_software_adapter(device: WebGPUDevice, name: str) -> None:
     function, inputs, kernels = CASES[name]
     assert len(run(device, SOFTWARE, function, *inputs).plan) == kernels
 
 
-@pytest.mark.parametrize("name", in_turns(CASES, 3, 1))
+@pytest.mark.in_turns(3, 1)
+@pytest.mark.parametrize("name", CASES)
 def test_parts_read_nothing_that_is_not_defined(name: str) -> None:
     """Everything except live values is poisoned."""
     module, expected, names, inputs = lowered(name, NARROW)

@@ -12,7 +12,6 @@ from guards import ENDS, MOVES, Chain, chains
 from harness import reference, traced
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from rings import in_turns
 from test_on_device import on_device
 
 import tensorgrad as tg
@@ -36,7 +35,8 @@ def check(function: Callable[..., Any], device: WebGPUDevice, x: np.ndarray[Any,
         np.testing.assert_allclose(result, wanted, rtol=3e-5, atol=3e-5)
 
 
-@pytest.mark.parametrize("first", in_turns(MOVES, 4))
+@pytest.mark.in_turns(4)
+@pytest.mark.parametrize("first", MOVES)
 def test_every_pair_of_moves(first: str, device: WebGPUDevice) -> None:
     def function(x: Tensor) -> Any:
         found: list[Any] = []

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from harness import NumpyArray, reference, traced
-from rings import in_turns
 from test_on_device import on_device
 
 import tensorgrad as tg
@@ -84,7 +83,8 @@ def test_halves_keep_it_too(device: WebGPUDevice) -> None:
         np.testing.assert_array_equal(on_device(device, module.clone(), [x])[0], reference(module, [x])[0], expression)
 
 
-@pytest.mark.parametrize("name", in_turns(["convnet", "mlp", "gpt"], 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("name", ["convnet", "mlp", "gpt"])
 def test_ordinary_steps_are_as_they_were(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
     monkeypatch.setattr(keep_ieee, "keep", lambda op, rewrite: kept.append(op))

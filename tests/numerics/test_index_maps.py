@@ -56,6 +56,7 @@ def counts(module: ModuleOp) -> tuple[int, int]:
     return sum(isinstance(op, KernelOp) for op in ops), sum(isinstance(op, memref.CopyOp) for op in ops)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(("first", "names"), CHAINS, ids=lambda part: part if isinstance(part, str) else "-".join(part))
 def test_a_chain_is_one_kernel(first: str, names: tuple[str, ...]) -> None:
     x: NumpyArray = np.random.default_rng(0).normal(size=(4, 6, 4)).astype(np.float32)

@@ -13,7 +13,6 @@ import pytest
 from cases import CASES, spread
 from cases_integers import INTEGERS, WHOLE, Whole, grid
 from harness import NumpyArray, apply, as_native_code, levels, reference, specs, traced
-from rings import in_turns
 from test_on_device import on_device
 from xdsl.dialects.builtin import ModuleOp
 
@@ -58,13 +57,15 @@ def test_by_numpy(name: str) -> None:
     check(WHOLE, inputs, reference(module_of(WHOLE, inputs), inputs), "the reference")
 
 
-@pytest.mark.parametrize("name", in_turns(INTEGERS, 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("name", INTEGERS)
 def test_as_native_code(name: str) -> None:
     inputs = grid(NAMES[name])
     check(WHOLE, inputs, as_native_code(module_of(WHOLE, inputs), inputs), "the CPU")
 
 
-@pytest.mark.parametrize("name", in_turns(INTEGERS, 3, 1))
+@pytest.mark.in_turns(3, 1)
+@pytest.mark.parametrize("name", INTEGERS)
 def test_on_a_device(device: WebGPUDevice, name: str) -> None:
     inputs = grid(NAMES[name])
     check(ON_DEVICES, inputs, on_device(device, module_of(ON_DEVICES, inputs), inputs), "a device")

@@ -12,7 +12,6 @@ from case import Case
 from cases import ON_DEVICE
 from differences import float_positions, mid_graph, mid_graph_inputs
 from harness import Names, NumpyArray, apply, assert_same, reference, traced
-from rings import in_turns
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
@@ -97,7 +96,8 @@ def test_every_case_keeps_to_limits(case: Case, target: Target) -> None:
     check_case(case, target)
 
 
-@pytest.mark.parametrize("name", in_turns(NAMES, 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_training_step_keeps_to_limits(name: str) -> None:
     training, _ = workload(name)("numpy")
     for target in (WEBGPU_DEFAULT, FEW, CHUNKED):

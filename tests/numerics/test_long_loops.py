@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rings import in_turns
 from scheduled import GPU, SOFTWARE, on_device
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -94,7 +93,8 @@ FORMS: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
 }
 
 
-@pytest.mark.parametrize("form", in_turns(FORMS, 4))
+@pytest.mark.in_turns(4)
+@pytest.mark.parametrize("form", FORMS)
 def test_loops_run_to_their_end(device: WebGPUDevice, form: str) -> None:
     function, inputs = FORMS[form]
     _, results, expected = on_device(device, function, inputs(), replace(SOFTWARE, max_loop_iterations=LIMIT))
@@ -119,7 +119,8 @@ ATTENTIONS: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]]
 }
 
 
-@pytest.mark.parametrize("form", in_turns(ATTENTIONS, 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("form", ATTENTIONS)
 def test_attention_runs_to_its_end(device: WebGPUDevice, form: str) -> None:
     function, inputs = ATTENTIONS[form]
     archetypes, results, expected = on_device(device, function, inputs(), replace(SOFTWARE, max_loop_iterations=LIMIT))
@@ -160,7 +161,8 @@ SHORT: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
 
 @pytest.mark.parametrize("inner", [False, True], ids=["outer", "inner"])
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
-@pytest.mark.parametrize("form", in_turns(SHORT, 3))
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("form", SHORT)
 def test_sharing_loops_changes_no_bit(
     device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch, target: Target, form: str, inner: bool
 ) -> None:

@@ -91,6 +91,7 @@ def chosen(name: str, queries: int, keys: int, features: int = 6) -> Form:
     return form
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(("number", "form"), list(enumerate(ALL)), ids=IDS)
 def test_every_form(number: int, form: Form) -> None:
     module, inputs = gradient(form)
@@ -107,6 +108,7 @@ def test_discarded_rows(form: Form) -> None:
     assert_as_zeros(results, 33, 37, 2e-5)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["padded-causal", "grouped", "added"])
 def test_two_kernels_of_the_derivative(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +137,7 @@ def test_one_kernel_on_buffers(joined: bool, monkeypatch: pytest.MonkeyPatch) ->
     assert parts == ({"forward", "backward"} if joined else {"forward", "queries", "keys"})
 
 
+@pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["plain", "padded-causal", "grouped"])
 def test_f64(name: str, width: int) -> None:
@@ -183,6 +186,7 @@ def test_features(features: int) -> None:
     assert_close(results, plain_results(form), 5e-5)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("choice", range(4))
 @pytest.mark.parametrize("name", ["padded-causal", "grouped", "added"])
 def test_other_schedules(name: str, choice: int) -> None:
@@ -214,6 +218,7 @@ def test_awkward_tiles() -> None:
         assert_close(results, plain_results(form), 2e-5)
 
 
+@pytest.mark.in_turns(3, 2)
 @pytest.mark.parametrize("form", EXTREMES, ids=lambda form: form.name)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_extremes(form: Form, width: int) -> None:

@@ -6,6 +6,7 @@ each case for some properties and each property for some cases of every op, in t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
@@ -18,7 +19,14 @@ def parameters(values: Iterable[Any], chosen: Collection[str], name: Callable[[A
     return [pytest.param(value, id=name(value), marks=marks[name(value) in chosen]) for value in values]
 
 
-def in_turns(names: Iterable[str], each: int, turn: int = 0) -> list[Any]:
-    """Returns names as test parameters; all but every `each`-th, from the one numbered `turn` on, are nightly."""
-    names = list(names)
-    return parameters(names, names[turn::each])
+def mark_turns(items: Iterable[pytest.Item]) -> None:
+    """Marks as nightly all but every `each`-th case of a test that is marked `in_turns(each, turn)`."""
+    seen: Counter[tuple[Any, str]] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("in_turns")
+        if marker is not None:
+            each, turn = (*marker.args, 0)[:2]
+            test = (item.path, getattr(item, "originalname", item.name))
+            if seen[test] % each != turn:
+                item.add_marker(pytest.mark.nightly)
+            seen[test] += 1

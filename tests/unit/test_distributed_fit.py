@@ -123,6 +123,7 @@ def test_parts_of_batches_are_batches(last, shuffle):
     assert np.array_equal(odd["x"], made.at(0, 0)["x"])  # what has no equal parts stays whole
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize(("before", "after"), [(4, 4), (4, 1), (2, 4), (1, 2)])
 def test_a_run_goes_on_with_any_number_of_processes(before, after, accumulate, tmp_path):

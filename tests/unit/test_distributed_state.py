@@ -31,6 +31,7 @@ def losses(training: Any, numbers: Any) -> list[np.ndarray]:
     return found
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("shard", [None, "optimizer"])
 def test_a_checkpoint_of_four_is_the_state_of_any_number(device, shard, tmp_path):
@@ -80,6 +81,7 @@ def test_what_is_sharded_has_parts_in_each_process_and_is_whole_where_it_is_read
         np.testing.assert_allclose(state[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_a_step_goes_on_in_its_middle_with_any_number_of_processes(device, size, tmp_path):

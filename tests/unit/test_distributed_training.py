@@ -85,6 +85,7 @@ def captured_loss(model: Any, x: Any, y: Any, key: Any) -> Any:
     return tg.cross_entropy(model(x, key), y)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("gives_part", [True, False])
 def test_captures_and_gradients_are_those_of_the_whole_batch(device, gives_part):

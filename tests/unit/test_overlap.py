@@ -95,6 +95,7 @@ def test_gradients_are_exchanged_while_others_are_computed(device: tg.DeviceName
         assert beside == sorted(beside, reverse=True) and beside[-1] >= 1 and beside[0] > beside[-1]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("options", [{}, {"optimizer": tg.optim.adamw(1e-2, clip_norm=0.5)}, {"shard": "optimizer"}])
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_overlap_changes_no_bits(device: tg.DeviceName, options: dict[str, Any]) -> None:

@@ -112,6 +112,7 @@ def test_gradients_of_a_transformer_are_those_of_f32_but_for_roundings() -> None
     assert distance(gradients(half, batch), expected) < 4 * HALF_EPSILON
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_training_reaches_the_loss_of_f32(device: tg.DeviceName) -> None:
     from sklearn.datasets import load_digits
