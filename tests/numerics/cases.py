@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from case import Case
 from cases_arithmetic import arithmetic_cases
 from cases_arrays import array_cases
@@ -19,7 +20,6 @@ from cases_random import random_cases
 from cases_scatter import scatter_cases
 from cases_tensor import tensor_cases
 from cases_windows import window_function_cases
-from rings import parameters
 
 CASES: tuple[Case, ...] = (
     *arithmetic_cases(),
@@ -51,7 +51,9 @@ def spread(cases: Sequence[Case], each: int, turn: int = 0) -> list[Case]:
 
 def by_turns(cases: Sequence[Case], each: int, turn: int = 0) -> list[object]:
     """Returns the cases as test parameters; all but those of `spread` are nightly."""
-    return parameters(cases, {case.id for case in spread(cases, each, turn)}, lambda case: case.id)
+    chosen = {case.id for case in spread(cases, each, turn)}
+    marks = {False: [pytest.mark.nightly], True: []}
+    return [pytest.param(case, id=case.id, marks=marks[case.id in chosen]) for case in cases]
 
 
 WIDE = frozenset({np.dtype(np.float16), np.dtype(np.float64)})

@@ -7,16 +7,10 @@ each case for some properties and each property for some cases of every op, in t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
-
-
-def parameters(values: Iterable[Any], chosen: Collection[str], name: Callable[[Any], str] = str) -> list[Any]:
-    """Returns values as test parameters; all but those with a chosen name are nightly."""
-    marks = {False: [pytest.mark.nightly], True: []}
-    return [pytest.param(value, id=name(value), marks=marks[name(value) in chosen]) for value in values]
 
 
 def mark_turns(items: Iterable[pytest.Item]) -> None:

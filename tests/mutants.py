@@ -1,0 +1,173 @@
+"""Plants faults in the source, one at a time, and says which ring of the tests notices each.
+
+    python tests/mutants.py                    # five faults in each of twelve rooms, by `make check`, then `make test`
+    python tests/mutants.py --rooms fuse,grad --each 2 --rings check
+
+A fault is one changed operator, comparison, constant or condition, at a place drawn by seed. Some change nothing that
+could be noticed: what counts is that a ring notices what the rings beyond it do. Files are changed in place and
+restored, so the checkout has to be clean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+ROOMS: dict[str, tuple[str, ...]] = {
+    "dialects": ("dialects",),
+    "grad": ("passes/tensors/grad",),
+    "tensors": ("passes/tensors",),
+    "analyses": ("passes/analyses",),
+    "lowering": ("passes/buffers/lower_tg_to_buf",),
+    "fuse": ("passes/buffers/fuse",),
+    "buffers": ("passes/buffers",),
+    "kernels": ("passes/kernels",),
+    "ops": ("frontend/ops",),
+    "optim": ("frontend/optim", "frontend/train"),
+    "driver": ("frontend/driver", "frontend/eager", "frontend/nn"),
+    "runtime": ("runtime",),
+}
+
+PYTEST = ("-x", "-q", "-n", "2", "-m")
+RINGS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "check": (("lit", "-q", "--workers", "2", "tests/lit"), ("pytest", *PYTEST, "check")),
+    "test": (("pytest", *PYTEST, "not nightly and not mlir and not web"),),
+    "nightly": (("pytest", *PYTEST, "nightly"),),
+}
+"""The commands of each ring, beyond those of the rings before it; pyright is left out, which few faults could fool."""
+
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.FloorDiv: ast.Mult,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A changed node of a file.
+
+    Attributes:
+        room: The room of the file.
+        path: The file.
+        line: The node's line.
+        before: The node's source.
+        after: What replaces it.
+        text: The whole file with it.
+    """
+
+    room: str
+    path: Path
+    line: int
+    before: str
+    after: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.room:9} {self.path.relative_to(ROOT)}:{self.line}  {self.before}  ->  {self.after}"
+
+
+def changed(node: ast.AST) -> ast.AST | None:
+    """Returns another node in place of one; `None` if there is no fault for it."""
+    match node:
+        case ast.BinOp(left, op, right) if type(op) in SWAPS:
+            return ast.BinOp(left, SWAPS[type(op)](), right)  # pyright: ignore[reportArgumentType]
+        case ast.Compare(left, [op], comparators) if type(op) in SWAPS:
+            return ast.Compare(left, [SWAPS[type(op)]()], comparators)  # pyright: ignore[reportArgumentType]
+        case ast.BoolOp(op, values):
+            return ast.BoolOp(SWAPS[type(op)](), values)  # pyright: ignore[reportArgumentType]
+        case ast.UnaryOp(ast.Not(), operand):
+            return operand
+        case ast.Constant(bool() as value):
+            return ast.Constant(not value)
+        case ast.Constant(int() as value):
+            return ast.Constant(value + 1)
+        case _:
+            return None
+
+
+def candidates(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Yields the nodes inside functions that can be changed, each with what replaces it."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for node in (node for function in functions for statement in function.body for node in ast.walk(statement)):
+        other = changed(node)
+        if other is not None:
+            yield node, other
+
+
+def faults(room: str, count: int, seed: int) -> list[Fault]:
+    """Returns a number of faults in a room, in different files while there are any."""
+    draw = random.Random(f"{seed} {room}")
+    files = sorted(path for folder in ROOMS[room] for path in (ROOT / folder).rglob("*.py"))
+    trees = {path: path.read_text(encoding="utf-8") for path in files}
+    drawn: list[Fault] = []
+    for path in draw.sample(files, len(files)) * count:
+        text = trees[path]
+        pairs = list(candidates(ast.parse(text)))
+        if len(drawn) == count or not pairs:
+            continue
+        node, other = draw.choice(pairs)
+        before, after = ast.get_source_segment(text, node) or "", ast.unparse(other)
+        lines = text.encode().splitlines(keepends=True)
+        assert isinstance(node, ast.expr) and node.end_lineno is not None and node.end_col_offset is not None
+        start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
+        end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
+        whole = (text.encode()[:start] + f"({after})".encode() + text.encode()[end:]).decode()
+        drawn.append(Fault(room, path, node.lineno, before, after, whole))
+    return drawn
+
+
+def noticed(fault: Fault, rings: list[str]) -> tuple[str, float]:
+    """Returns the first ring that notices a fault, or `nobody`, and how long that took in seconds."""
+    original, start = fault.path.read_text(encoding="utf-8"), time.monotonic()
+    try:
+        fault.path.write_text(fault.text, encoding="utf-8")
+        for ring in rings:
+            for program, *words in RINGS[ring]:
+                command = [Path(sys.executable).with_name(program), *words]
+                if subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode:
+                    return ring, time.monotonic() - start
+        return "nobody", time.monotonic() - start
+    finally:
+        fault.path.write_text(original, encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rooms", default=",".join(ROOMS), help="comma-separated; by default all")
+    parser.add_argument("--rings", default="check,test", help="comma-separated, in the order in which they are asked")
+    parser.add_argument("--each", type=int, default=5, help="the number of faults in a room")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if subprocess.run(["git", "diff", "--quiet"], cwd=ROOT, check=False).returncode:
+        parser.error("files are changed and restored: commit or stash what has changed first")
+    for room in options.rooms.split(","):
+        for fault in faults(room, options.each, options.seed):
+            ring, seconds = noticed(fault, options.rings.split(","))
+            print(f"{ring:8} {seconds:5.0f} s  {fault}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
