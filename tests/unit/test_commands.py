@@ -147,7 +147,7 @@ def test_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path / "ours"))
     monkeypatch.setenv("TENSORGRAD_CACHE_OBJECTS", str(tmp_path / "objects"))
     monkeypatch.setenv("TENSORGRAD_CACHE_PROGRAMS", "1")
-    (tmp_path / "objects").mkdir()
+    (tmp_path / "objects").mkdir(mode=0o700)  # whatever the umask
     (tmp_path / "objects" / "notes.txt").write_text("not ours")
     tg.compile(tg.nn.Linear(4, 2), loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (3, 4)}, device="cpu")
     found = json.loads(printed(capsys, "cache", "--json"))
