@@ -48,6 +48,7 @@ def close(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], toleran
     return all(np.allclose(found[name], expected[name], rtol=tolerance * 10, atol=tolerance) for name in expected)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_step_is_that_of_one_large_batch(name, device):
@@ -96,6 +97,7 @@ class NormedInTorch(torch.nn.Module):
         return self.last(torch.tanh(self.norm(self.first(x))))
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_step_is_that_of_the_loop_in_pytorch(device):
     training = compiled(

@@ -133,6 +133,7 @@ def test_code_for_any_library_has_derivatives() -> None:
     assert np.array_equal(rows, [1, 10, 3]) and rows.dtype == xp.float32
 
 
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("name", ["cholesky", "det", "inv", "slogdet", "solve"])
 def test_derivatives_of_linear_algebra(name: str) -> None:
     def function(x: Any, y: Any) -> Any:

@@ -88,6 +88,7 @@ def test_steps_and_inference_are_those_of_pytorch(form: str, device: tg.DeviceNa
     assert again["norm.num_batches_tracked"].dtype == np.int32 and again["norm.num_batches_tracked"] == 4
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_whole_models_have_a_form_for_inference(device: tg.DeviceName, tmp_path: Path) -> None:
     def model() -> tg.nn.Module:

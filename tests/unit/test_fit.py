@@ -137,6 +137,7 @@ def test_losses_are_read_seldom(device, monkeypatch):
     assert len(reads) <= 64 // 16
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("every", [None, 1, 5])
 @pytest.mark.parametrize("killed", [1, 4, 5, 6, 10, 14, 22, 23])
 def test_a_run_that_failed_goes_on_bit_for_bit(killed, every, tmp_path):
@@ -331,6 +332,7 @@ REFUSED_RESUMES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", REFUSED_RESUMES)
 def test_a_run_goes_on_as_itself_alone(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
