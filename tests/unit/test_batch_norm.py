@@ -170,6 +170,7 @@ def test_errors() -> None:
         compiled((2, 3, 4, 4)).attach(lambda model, x: model(x), inputs={"x": (2, 3, 4, 4)})
 
 
+@pytest.mark.nightly
 def test_statistics_of_segments_that_are_computed_twice_are_updated_once() -> None:
     def compiled(**options: Any) -> tg.Training:
         layers: list[Any] = []

@@ -103,6 +103,7 @@ def test_gradients_are_those_of_f32_but_for_roundings() -> None:
     assert distance(scaled, expected) < 20 * HALF_EPSILON
 
 
+@pytest.mark.nightly
 def test_gradients_of_a_transformer_are_those_of_f32_but_for_roundings() -> None:
     training, batch = of_text()
     expected = gradients(training, batch)
