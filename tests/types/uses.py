@@ -1,4 +1,4 @@
-"""Correct and incorrect uses for `tests/unit/test_typed.py`; a marked line violates the rule that it names."""
+"""Correct and incorrect uses for `tests/project/test_typed.py`; a marked line violates the rule that it names."""
 
 from typing import assert_type
 

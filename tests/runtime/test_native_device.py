@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native_programs import HELPERS, SHAPES, Network, batch, compiled, module
 
 import tensorgrad as tg
 from tensorgrad.errors import CompilerError, DeviceError, OptionError
@@ -39,36 +40,11 @@ from tensorgrad.runtime.program import (
     TensorSlot,
 )
 
-SHAPES = {"x": (256, 96), "y": (256, 1)}
-
-
-class Network(tg.nn.Module):
-    """A model with products, row reductions, column reductions, and pointwise kernels."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.norm, self.last = tg.nn.Linear(96, 160), tg.nn.LayerNorm(160), tg.nn.Linear(160, 1)
-
-    def __call__(self, x: Any) -> Any:
-        return self.last(tg.gelu(self.norm(self.first(x))))
-
-
-def compiled(**options: Any) -> tg.Training:
-    optimizer = tg.optim.adamw(1e-2, clip_norm=1.0)
-    settings: dict[str, Any] = {"optimizer": optimizer, "inputs": SHAPES, "device": "cpu", **options}
-    return tg.compile(Network(), loss=lambda m, x, y: tg.mse(m(x), y), **settings)
-
-
-def batch(seed: int) -> dict[str, np.ndarray]:
-    x = np.random.default_rng(seed).normal(size=SHAPES["x"]).astype(np.float32)
-    return {"x": x, "y": np.tanh(x[:, :1] * x[:, 1:2])}
-
-
 RUN = """
 import sys
 import numpy as np
 sys.path.insert(0, {folder!r})
-from test_native_device import batch, compiled
+from native_programs import batch, compiled
 training = compiled()
 losses = [float(training.step(**batch(i))) for i in range(5)]
 np.savez({path!r}, losses=losses, **training.parameters())
@@ -77,7 +53,7 @@ np.savez({path!r}, losses=losses, **training.parameters())
 
 def run(path: Path, **environment: str) -> dict[str, np.ndarray]:
     """Returns the results of five steps in a separate process."""
-    program = RUN.format(folder=str(Path(__file__).parent), path=str(path))
+    program = RUN.format(folder=HELPERS, path=str(path))
     done = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, check=False
     )
@@ -172,7 +148,7 @@ import os, sys, warnings
 import numpy as np
 sys.path.insert(0, {folder!r})
 warnings.simplefilter("ignore")  # Python warns of forks with threads
-from test_native_device import batch, compiled
+from native_programs import batch, compiled
 training = compiled()
 training.step(**batch(0))
 child = os.fork()
@@ -182,7 +158,7 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 assert np.isfinite(float(training.step(**batch(1))))
 """
-    text = program.format(folder=str(Path(__file__).parent))
+    text = program.format(folder=HELPERS)
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
 
@@ -203,19 +179,6 @@ def test_object_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
     assert objects.cache_folder() is None
     assert code.NativeCode(text).cached == 0
-
-
-def module(name: str, called: str = "") -> str:
-    """Returns a function that adds one to the result of another."""
-    before = f"declare void @{called}(ptr)\n" if called else ""
-    call = f"  call void @{called}(ptr %x)\n" if called else ""
-    return f"""{before}define void @{name}(ptr %x) {{
-{call}  %v = load i32, ptr %x
-  %w = add i32 %v, 1
-  store i32 %w, ptr %x
-  ret void
-}}
-"""
 
 
 @pytest.mark.parametrize("executable", [sys.executable, "/nowhere/python", ""])
@@ -243,7 +206,7 @@ def test_modules_are_compiled_beside_each_other(monkeypatch: pytest.MonkeyPatch,
 
 def run_with_features(features: str, program: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, compiler.FEATURES_VARIABLE: features}
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{program}"]
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {HELPERS!r})\n{program}"]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
@@ -255,7 +218,7 @@ def test_a_cpu_may_be_taken_for_one_with_fewer_features(features: str, width: in
     program = """
 import numpy as np
 from tensorgrad.runtime.cpu import CpuDevice
-from test_native_device import batch, compiled
+from native_programs import batch, compiled
 trainings = compiled(), compiled(device="numpy")
 losses = [[float(training.step(**batch(seed))) for seed in range(3)] for training in trainings]
 np.testing.assert_allclose(*losses, rtol=1e-5)
@@ -390,9 +353,9 @@ def test_processes_trim_what_is_kept_beside_each_other(tmp_path: Path) -> None:
     os.utime(left, (0, 0))
     program = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {HELPERS!r})
 from tensorgrad.runtime.cpu import code, objects
-from test_native_device import module
+from native_programs import module
 objects.CACHE_BYTES, objects.TRIM_SHARE = 4000, 1.0
 for number in range(20):
     code.NativeCode(module(f"f{{sys.argv[1]}}_{{number}}"))
@@ -411,10 +374,10 @@ def test_a_fork_beside_a_compilation(tmp_path: Path) -> None:
     """The child can compile: no LLVM lock is left held by a thread that it doesn't have."""
     program = f"""
 import os, sys, threading, warnings
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {HELPERS!r})
 warnings.simplefilter("ignore")  # Python warns of forks with threads
 from tensorgrad.runtime.cpu import code
-from test_native_device import module
+from native_programs import module
 going = True
 def compile_on():
     number = 0
@@ -597,7 +560,7 @@ CHECKED = """
 import re, sys
 from dataclasses import replace
 sys.path.insert(0, {folder!r})
-from test_native_device import batch, compiled
+from native_programs import batch, compiled
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 training = compiled()
 print([float(training.step(**batch(number))).hex() for number in range(3)])
@@ -617,7 +580,7 @@ for _ in range(2):
 def test_every_index_is_checked_where_that_is_asked_for(tmp_path: Path) -> None:
     """`TG_DEBUG=bounds` names the kernel, the line, the index and the number of elements."""
     environment = {**os.environ, "TG_DEBUG": "bounds", objects.CACHE_VARIABLE: "0"}
-    command = [sys.executable, "-c", CHECKED.format(folder=str(Path(__file__).parent))]
+    command = [sys.executable, "-c", CHECKED.format(folder=HELPERS)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     losses, *errors = done.stdout.splitlines()

@@ -12,7 +12,7 @@ import tensorgrad as tg
 from tensorgrad.driver.nested_inputs import Nesting
 from tensorgrad.errors import OptionError
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "helpers"
 
 
 def run(code: str, seconds: float = 240) -> str:

@@ -228,6 +228,6 @@ def run(script: str, *arguments: str, text: str = "") -> int:
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parents[1] / "helpers",
     )
     return int(found.stdout)

@@ -414,7 +414,7 @@ for attempt in (lambda: executable.step(step_inputs(), SCALARS), executable.read
 
 
 def test_a_lost_device_raises() -> None:
-    folder = str(Path(__file__).parent)
+    folder = str(Path(__file__).parents[1] / "helpers")
     code = f"import sys; sys.path.insert(0, {folder!r})\n{DESTROYED}"
     assert run_python(code).split() == ["DeviceLostError"] * 3
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import models
 import numpy as np
 import pytest
 from layers import FOLDERS, ROOT
@@ -37,7 +38,7 @@ untyped: Any = tg
 HERE = re.escape(__file__) + r":\d+: "
 """The user's line, which is one of this file."""
 
-MODELS = re.escape(str(Path(__file__).with_name("models.py"))) + r":\d+: "
+MODELS = re.escape(str(Path(models.__file__))) + r":\d+: "
 
 BASES = {TensorgradError, UserError}
 """Base classes, which are caught but never raised themselves."""
