@@ -17,7 +17,7 @@ import tensorgrad as tg
 from benchmarks.harness import Contestant, machine, measure
 from benchmarks.workloads import gpt
 from benchmarks.workloads.transformer import Transformer
-from tensorgrad.driver.blame import Blame
+from tensorgrad.checks.blame import Blame
 
 LAYERS, PLANTED = 24, 13
 ROUNDS = 3

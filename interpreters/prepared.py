@@ -1,22 +1,18 @@
-"""Interprets a `buf.kernel` with NumPy on any arrays, and a copy of it with all floats widened to f64."""
+"""Interprets a `buf.kernel` with NumPy on any arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import MemRefType, f16, f32, f64
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import SSAValue
 
 from tensorgrad.dialects import buf
 from tensorgrad.interpreters.attention import run_attention
 from tensorgrad.interpreters.collectives import run_collective
 from tensorgrad.interpreters.control import Storage
 from tensorgrad.interpreters.scalars import Array
-from tensorgrad.interpreters.stages import Stage
+from tensorgrad.interpreters.stages import Perturb, Stage
 
 POISON = np.uint32(0x7FFE7FFD)
 """NaN as f16, f32 or f64, a large integer, and true as a bool."""
@@ -43,12 +39,12 @@ class PreparedKernel:
         self._attention = op.attention
         self._collective = op.collective
 
-    def run(self, operands: Sequence[Array], seed: int | None = None) -> None:
+    def run(self, operands: Sequence[Array], perturb: Perturb | None = None) -> None:
         """Runs the kernel.
 
         Args:
             operands: Arrays of the operands' shapes; outputs are written in place. Bools are words.
-            seed: The seed for perturbing f64 sums like rounding errors; None for none.
+            perturb: Perturbs f64 sums like rounding errors; `None` for no perturbation.
 
         Raises:
             ExecutionError: A stage has an out-of-bounds index, or several points write one element.
@@ -60,53 +56,8 @@ class PreparedKernel:
             arrays[place.arena] = raw.view(place.dtype).reshape(place.shape)
         with np.errstate(all="ignore"):
             for stage in self._stages:
-                stage.run(arrays, seed)
+                stage.run(arrays, perturb)
             if self._attention is not None:
                 run_attention(self._attention, arrays)
             if self._collective is not None:
                 run_collective(self._collective, arrays)
-
-
-def widened_kernel(op: buf.KernelOp) -> buf.KernelOp:
-    """Returns a copy of a kernel with all floats widened to f64; bitcasts still see the narrow ones.
-
-    It has no operands, only the arguments of its body.
-    """
-    made = buf.KernelOp.create(properties=dict(op.properties), regions=[op.body.clone()])
-    for inner, given in [(one, one.input.type) for one in made.body.walk() if isinstance(one, arith.BitcastOp)]:
-        _keep_width(inner, given)
-    kept = {value for inner in made.body.walk() for value in _narrow_values(inner)}
-    for inner in made.walk():
-        arguments = [argument for region in inner.regions for block in region.blocks for argument in block.args]
-        for value in (*inner.results, *arguments):
-            kind = _widened(value.type)
-            if kind != value.type and value not in kept:
-                Rewriter.replace_value_with_new_type(value, kind)
-    return made
-
-
-def _keep_width(op: arith.BitcastOp, given: Attribute) -> None:
-    """Inserts the conversions that a bitcast needs between widened floats."""
-    rewriter = Rewriter()
-    if given in (f16, f32):
-        rounded = arith.TruncFOp(op.input, cast(Any, given))
-        rewriter.insert_op(rounded, InsertPoint.before(op))
-        op.operands = [rounded.result]
-    if op.result.type in (f16, f32):
-        wide = arith.ExtFOp(op.result, f64)
-        op.result.replace_all_uses_with(wide.result)
-        wide.operands = [op.result]
-        rewriter.insert_op(wide, InsertPoint.after(op))
-
-
-def _narrow_values(op: Operation) -> list[SSAValue]:
-    """Returns the operands and results of a bitcast, which are not widened."""
-    return [*op.operands, *op.results] if isinstance(op, arith.BitcastOp) else []
-
-
-def _widened(kind: Attribute) -> Attribute:
-    if kind in (f16, f32):
-        return f64
-    if isinstance(kind, MemRefType) and kind.element_type in (f16, f32):
-        return buf.buffer_type(kind.get_shape(), f64)
-    return kind

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -20,7 +20,6 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import buf
-from tensorgrad.interpreters.moving import moved_sum
 from tensorgrad.interpreters.scalars import COMBINERS, RULES, Array, Combiner, evaluate, scalar_dtype
 from tensorgrad.runtime.errors import ExecutionError
 
@@ -28,6 +27,9 @@ TEMPORARY_BYTES = 64 << 20
 """The approximate limit on the bytes that the values of one tile of a stage take together."""
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
+
+Perturb: TypeAlias = Callable[[Array, Array], Array]
+"""Returns sums with errors, given the sums, and those of their terms' magnitudes."""
 
 _CONTROL = ("scf.if", "scf.for", "scf.yield", "linalg.yield", "linalg.index", "memref.load", "affine.apply")
 
@@ -305,16 +307,16 @@ class Stage:
                 (low, min(low + step, extent)) for low, step, extent in zip(lows, tile, self.extents, strict=True)
             )
 
-    def run(self, arrays: Mapping[SSAValue, Array], seed: int | None = None) -> None:
+    def run(self, arrays: Mapping[SSAValue, Array], perturb: Perturb | None = None) -> None:
         """Computes the stage.
 
         Args:
             arrays: The arrays of the kernel's block arguments and locals; outputs are written in place.
-            seed: The seed for perturbing f64 sums like rounding errors; `None` for no perturbation.
+            perturb: Perturbs f64 sums like rounding errors; `None` for no perturbation.
         """
         results = [self._initial(output) for output in self.outputs]
         for ranges in self._pieces():
-            values = _Evaluation(self, arrays, ranges, seed)
+            values = _Evaluation(self, arrays, ranges, perturb)
             for output, result in zip(self.outputs, results, strict=True):
                 part = values.of_output(output)
                 key = tuple(
@@ -337,8 +339,8 @@ class Stage:
 class _Evaluation:
     """The values of a stage's body on one tile of its iteration space."""
 
-    def __init__(self, stage: Stage, arrays: Mapping[SSAValue, Array], ranges: Ranges, seed: int | None):
-        self.stage, self.arrays, self.ranges, self.seed = stage, arrays, ranges, seed
+    def __init__(self, stage: Stage, arrays: Mapping[SSAValue, Array], ranges: Ranges, perturb: Perturb | None):
+        self.stage, self.arrays, self.ranges, self.perturb = stage, arrays, ranges, perturb
         self.loops = _indices(ranges)
         self.values: dict[SSAValue, Array] = {}
         generic = stage.stage
@@ -355,17 +357,17 @@ class _Evaluation:
             x, y = (_full_rank(self.values[factor], rank) for factor in output.factors)
             x, y = self._spread(x, y, output.folded)
             product = contract(x, y, output.folded).astype(x.dtype, copy=False)
-            if self.seed is None or product.dtype != np.float64:
+            if self.perturb is None or product.dtype != np.float64:
                 return product
-            return moved_sum(product, contract(np.abs(x), np.abs(y), output.folded), self.seed)
+            return self.perturb(product, contract(np.abs(x), np.abs(y), output.folded))
         value = self.values[output.value]
         if output.combiner is None:
             return value
         value = np.broadcast_to(value, [high - low for low, high in self.ranges])
         total = output.combiner.reduce(value, output.folded, output.element)
-        if self.seed is None or output.combiner is not COMBINERS["arith.addf"] or total.dtype != np.float64:
+        if self.perturb is None or output.combiner is not COMBINERS["arith.addf"] or total.dtype != np.float64:
             return total
-        return moved_sum(total, output.combiner.reduce(np.abs(value), output.folded, output.element), self.seed)
+        return self.perturb(total, output.combiner.reduce(np.abs(value), output.folded, output.element))
 
     def _spread(self, x: Array, y: Array, folded: tuple[int, ...]) -> tuple[Array, Array]:
         """Broadcasts `x` along the reduction loops that neither factor depends on."""

@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
+from tensorgrad.interpreters.compiled import CompiledBlock, Observe, is_fresh
 from tensorgrad.interpreters.functions import function_of, returned_by
-from tensorgrad.interpreters.plan import Observe, Plan, is_fresh
 from tensorgrad.runtime.errors import ProgramError
 from tensorgrad.runtime.plan import HOST_DTYPES
 
@@ -25,7 +25,7 @@ class TensorExecutor:
         Args:
             module: The module that holds the function.
             function: Its name; by default the only one.
-            observe: Wraps the function of every op, as in `Plan`.
+            observe: Wraps the function of every op, as in `CompiledBlock`.
 
         Raises:
             ExecutionError: There is no such function, or several without a name.
@@ -35,7 +35,7 @@ class TensorExecutor:
         self.results = results_of(self.function)
         block = self.function.body.block
         returned = returned_by(block)
-        self._plan = Plan(block, returned, row_major=True, observe=observe)
+        self._compiled = CompiledBlock(block, returned, row_major=True, observe=observe)
         # Results that may be an argument, a constant, or a view of another result are copied.
         seen = set[SSAValue]()
         self._copied: list[int] = []
@@ -43,7 +43,7 @@ class TensorExecutor:
             if value in seen or not is_fresh(value):
                 self._copied.append(place)
             seen.add(value)
-        self.row_major = [value in self._plan.row_major for value in returned]
+        self.row_major = [value in self._compiled.row_major for value in returned]
         """For each result: whether its array is known to be contiguous in row-major order."""
 
     def call(self, values: Sequence[NumpyArray], row_major: bool = False) -> list[NumpyArray]:
@@ -61,7 +61,7 @@ class TensorExecutor:
             raise ProgramError(f"the function takes {len(self.arguments)} arguments, got {len(values)}")
         given = values if row_major else list(map(ordered, values))
         with np.errstate(all="ignore"):
-            found = list(self._plan.run(*given))
+            found = list(self._compiled.run(*given))
         for place in self._copied:
             found[place] = np.array(found[place])
         return found
@@ -78,11 +78,11 @@ class TensorExecutor:
 
     def peak_bytes(self) -> int:
         """Returns the peak live bytes, in op order: arguments, constants and temporaries."""
-        return self._plan.peak_bytes()
+        return self._compiled.peak_bytes()
 
     def bytes_moved(self) -> int:
         """Returns the bytes that ops read and write in one run, each operand and result once."""
-        return self._plan.bytes_moved()
+        return self._compiled.bytes_moved()
 
 
 def _as_named(slot: Slot, value: NumpyArray) -> NumpyArray:

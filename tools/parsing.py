@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, ModuleOp
-from xdsl.ir import AttributeInvT, SSAValue
+from xdsl.ir import AttributeInvT, Dialect, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.parser.attribute_parser import AttrParser
 from xdsl.universe import Universe
@@ -143,6 +144,27 @@ def only_function(module: ModuleOp) -> str:
         raise ProgramError(str(error)) from error
 
 
+def parse_module(text: str, name: str, dialects: Iterable[Dialect] = (), unregistered: bool = False) -> ModuleOp:
+    """Returns the module of a text, which is not verified.
+
+    Args:
+        text: IR of any level.
+        name: The name of the text in messages.
+        dialects: Further dialects, by which upstream's and ours can be replaced.
+        unregistered: Whether ops of unregistered dialects are accepted.
+
+    Raises:
+        ParseError: It is malformed, or uses a value that nothing defines.
+    """
+    from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
+
+    context = Context(allow_unregistered=unregistered)
+    known = {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}
+    for dialect, load in {**known, **{one.name: lambda one=one: one for one in dialects}}.items():
+        context.register_dialect(dialect, load)
+    return LocatingParser(context, text, name).parse_module()
+
+
 def parsed_tensors(path: str) -> ModuleOp:
     """Returns the module in a file, or on standard input if the path is `-`.
 
@@ -150,17 +172,12 @@ def parsed_tensors(path: str) -> ModuleOp:
         ProgramError: It is not IR at the level `tg`.
         OSError: It can't be read.
     """
-    from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
-
     text = sys.stdin.read() if path == "-" else read_text(path, ProgramError)
     name = "<stdin>" if path == "-" else path
     if not text.strip():
         raise ProgramError(f"{name} is empty")
-    context = Context()
-    for dialect, load in {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}.items():
-        context.register_dialect(dialect, load)
     try:
-        module = LocatingParser(context, text, name).parse_module()
+        module = parse_module(text, name)
         module.verify()
         verify_dominance(module)
     except (ParseError, VerifyException, DiagnosticException, *MALFORMED) as error:

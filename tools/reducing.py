@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
+from tensorgrad.checks.reduction.language import Language
+from tensorgrad.checks.reduction.search import Reduced, Reduction
 from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.texts import read_text
 from tensorgrad.tools.extensions import load_extension
+from tensorgrad.tools.interestingness import Checker, Command, reason
+from tensorgrad.tools.parsing import parse_module
 from tensorgrad.tools.printing import plain, print_json
-from tensorgrad.tools.reduction.checks import Checker, Command, reason
-from tensorgrad.tools.reduction.language import Language
-from tensorgrad.tools.reduction.search import Reduced, Reduction
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Reduce:
         pattern = None if self.match is None else _pattern(self.match)
         extensions = [load_extension(path) for path in command.loaded]
         dialects = tuple(one for extension in extensions for one in extension.dialects)
-        language = Language(dialects, "--allow-unregistered-dialect" in command.words)
+        unregistered = "--allow-unregistered-dialect" in command.words
+        language = Language(partial(parse_module, dialects=dialects, unregistered=unregistered))
         language.read_any(text, self.path)
         status = Console(stderr=True).status(f"checking {name}")
         with status, Checker(command, name, self.timeout) as checker:

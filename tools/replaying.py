@@ -16,10 +16,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tensorgrad.driver.inspection import Inspected
+from tensorgrad.checks.inspection import Inspected
+from tensorgrad.checks.nonfinite import Content
 from tensorgrad.driver.training import Training
 from tensorgrad.errors import InputError, OptionError, ProgramError, TensorgradError
-from tensorgrad.interpreters.nonfinite import Content
 from tensorgrad.report.columns import aligned
 from tensorgrad.tools.arrays import named_array, named_arrays
 from tensorgrad.tools.printing import plain, print_json

@@ -29,7 +29,7 @@ from tensorgrad.tools.pass_help import described_passes, upstream_names
 from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE, llvm_target, wgsl_target
 
 if TYPE_CHECKING:
-    from tensorgrad.driver.verifying import NumericsVerifier
+    from tensorgrad.checks.numerics import NumericsVerifier
 
 EXPECTED_ERRORS = (ArgSpecParseError, DiagnosticException, ParseError, TensorgradError, ValueError, OSError)
 """Errors that input can cause, reported as one message. Anything else is a bug, and keeps its traceback."""
@@ -151,7 +151,7 @@ class _Numerics:
             NumericsError: The pass has changed a value.
         """
         if before is None or self._verifier is None:
-            from tensorgrad.driver.verifying import NumericsVerifier
+            from tensorgrad.checks.numerics import NumericsVerifier
 
             self._verifier = NumericsVerifier(module)
         else:

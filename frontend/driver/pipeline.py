@@ -37,8 +37,8 @@ from tensorgrad.surface.collector import without_collector
 from tensorgrad.tracing.location import user_line
 
 if TYPE_CHECKING:
+    from tensorgrad.checks.numerics import NumericsVerifier
     from tensorgrad.driver.device import CompileKernel, ProgramDevice
-    from tensorgrad.driver.verifying import NumericsVerifier
     from tensorgrad.report.facts import Facts
     from tensorgrad.runtime.profile import Profile
 
@@ -155,7 +155,7 @@ class Compilation:
         module = self.traced.clone()
         self._dumped("traced", module)
         if self.verify:
-            from tensorgrad.driver.verifying import NumericsVerifier
+            from tensorgrad.checks.numerics import NumericsVerifier
 
             with self.phases.measure("verify"):
                 self._verifier = NumericsVerifier(module, self.name)

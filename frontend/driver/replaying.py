@@ -8,13 +8,13 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from tensorgrad.checks.blame import Blame, Blamer
+from tensorgrad.checks.inspection import Inspected, Inspector
+from tensorgrad.checks.reference_step import ReferenceStep
 from tensorgrad.driver.accumulation import Accumulation
-from tensorgrad.driver.blame import Blame, Blamer
 from tensorgrad.driver.compiled import Results, home_of_results
 from tensorgrad.driver.distribution import DISTRIBUTING
-from tensorgrad.driver.inspection import Inspected, Inspector
 from tensorgrad.driver.pipeline import Compilation
-from tensorgrad.driver.reference_step import ReferenceStep
 from tensorgrad.driver.step_programs import StepProgram
 from tensorgrad.driver.training_state import Source, TrainingState
 from tensorgrad.errors import DivergenceError

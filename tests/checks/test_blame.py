@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.driver.blame import Blame
+from tensorgrad.checks.blame import Blame
+from tensorgrad.checks.nonfinite import NonfiniteSearch, _Flags
 from tensorgrad.errors import DivergenceError, InputError, OptionError
-from tensorgrad.interpreters.nonfinite import NonfiniteSearch, _Flags
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 

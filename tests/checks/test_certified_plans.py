@@ -12,8 +12,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
+from tensorgrad.checks.certify import certify_plan
 from tensorgrad.dialects.buf import ArenaOp, ViewOp
-from tensorgrad.interpreters.certify import certify_plan
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT, Target
 

@@ -11,9 +11,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 import tensorgrad as tg
+from tensorgrad.checks.certify import certify_plan, check_dispatches
 from tensorgrad.dialects import buf
 from tensorgrad.errors import NumericsError
-from tensorgrad.interpreters.certify import certify_plan, check_dispatches
 from tensorgrad.runtime.target import CPU, Target
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
+from tensorgrad.checks.inspection import Inspected
 from tensorgrad.dialects.locations import calls_in, line_in
-from tensorgrad.driver.inspection import Inspected
 from tensorgrad.driver.program_key import fingerprint
 from tensorgrad.errors import InputError, OptionError
 

@@ -9,9 +9,9 @@ from xdsl.dialects.func import Func
 from xdsl.ir import SSAValue
 from xdsl.parser import Parser
 
+from tensorgrad.checks.reach import is_unconditional, results_with
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.tg import Tg
-from tensorgrad.interpreters.reach import is_unconditional, results_with
 
 TEXT = """
 func.func @f(%x: tensor<4xf32>, %p: tensor<4xi1>, %many: tensor<8x4xf32>) -> (RESULTS) {

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tensorgrad.checks.reduction.language import Language
+from tensorgrad.checks.reduction.minimizing import minimized, spread
+from tensorgrad.checks.reduction.search import Reduced, Reduction
 from tensorgrad.errors import ProgramError
 from tensorgrad.tools import tg_opt
-from tensorgrad.tools.reduction.checks import Command, reason
-from tensorgrad.tools.reduction.language import Language
-from tensorgrad.tools.reduction.minimizing import minimized, spread
-from tensorgrad.tools.reduction.search import Reduced, Reduction
+from tensorgrad.tools.interestingness import Command, reason
+from tensorgrad.tools.parsing import parse_module
 from tensorgrad.tools.tg import main
 
 PASSES = '''
@@ -104,7 +105,7 @@ def many_ops() -> str:
 
 def reduced(text: str, fails: Callable[[str], bool]) -> Reduced:
     """Returns the result of a reduction whose check is a Python function."""
-    return Reduction(text, Language(), fails).run()
+    return Reduction(text, Language(parse_module), fails).run()
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ def test_modules_keep_what_is_needed_and_nothing_else(needs: str, expected: Sequ
 
 def test_every_module_that_is_tried_is_valid() -> None:
     def fails(module: str) -> bool:
-        Language().read(module)
+        Language(parse_module).read(module)
         return "tg.sin" in module
 
     assert reduced(many_ops(), fails).after_ops == 3

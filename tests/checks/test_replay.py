@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.driver.inspection import Inspected
+from tensorgrad.checks.inspection import Inspected
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.tools.tg import main
 

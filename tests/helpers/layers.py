@@ -14,6 +14,7 @@ FOLDERS = {
     "dialects": "tensorgrad.dialects",
     "passes": "tensorgrad.passes",
     "interpreters": "tensorgrad.interpreters",
+    "checks": "tensorgrad.checks",
     "runtime": "tensorgrad.runtime",
     "tools": "tensorgrad.tools",
     "web": "tensorgrad.web",

@@ -10,12 +10,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.passes import ModulePass
 
+from tensorgrad.checks.certify import certify_plan
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg import contract, convolution, reduce
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.interpreters.buffers import BufferExecutor
-from tensorgrad.interpreters.certify import certify_plan
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.buffers.fuse import FusePass

@@ -12,10 +12,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from tensorgrad.checks.dispatches import PlannedSteps
+from tensorgrad.checks.kernels import check_kernels
+from tensorgrad.checks.numerics import Samples
 from tensorgrad.driver.device import described, find_device, load_program
-from tensorgrad.driver.kernel_checks import check_kernels
-from tensorgrad.driver.verifying import Samples
-from tensorgrad.interpreters.planned import PlannedSteps
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.levels import Level, level_of
 from tensorgrad.passes.pipelines import inference_passes

@@ -27,10 +27,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
 import tensorgrad as tg
+from tensorgrad.checks.certify import certify_plan
 from tensorgrad.dialects.buf import VALUE, ArenaOp, ViewOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.errors import NumericsError
-from tensorgrad.interpreters.certify import certify_plan
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass

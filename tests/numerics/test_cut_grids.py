@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
+from tensorgrad.checks.numerics import NumericsVerifier
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import VALUE, Buffer, KernelOp, ViewOp, buffer_bytes, shape_of
-from tensorgrad.driver.verifying import NumericsVerifier
 from tensorgrad.errors import NumericsError
 from tensorgrad.passes.analyses import boxes
 from tensorgrad.passes.pipelines import inference_passes, lowering_in

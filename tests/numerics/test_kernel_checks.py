@@ -25,9 +25,9 @@ from test_programs import differentiated, some
 
 import tensorgrad as tg
 from benchmarks.workloads import NAMES, workload
-from tensorgrad.driver.kernel_checks import _fault
+from tensorgrad.checks.dispatches import KernelRun, PlannedSteps
+from tensorgrad.checks.kernels import _fault
 from tensorgrad.errors import ExecutionError, NumericsError
-from tensorgrad.interpreters.planned import KernelRun, PlannedSteps
 from tensorgrad.nn.attention import scaled_dot_product_attention
 from tensorgrad.passes.kernels import build_program as building
 from tensorgrad.runtime.program import Copy, Dispatch, Repeat, runs

@@ -11,9 +11,9 @@ from replay import Variant, apply_as, passes_of
 from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
+from tensorgrad.checks.races import check_kernel, check_races, dispatches_of
 from tensorgrad.dialects import wgsl
 from tensorgrad.errors import NumericsError
-from tensorgrad.interpreters.races import check_kernel, check_races, dispatches_of
 from tensorgrad.runtime.target import Target
 from tensorgrad.tracing.tracer import trace
 

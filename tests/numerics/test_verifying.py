@@ -23,10 +23,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 import tensorgrad as tg
+from tensorgrad.checks.numerics import NumericsVerifier
 from tensorgrad.dialects import buf, wgsl
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.tg.elementwise import arithmetic
-from tensorgrad.driver.verifying import NumericsVerifier
 from tensorgrad.errors import NumericsError, OptionError
 from tensorgrad.passes.analyses import graph
 from tensorgrad.passes.analyses.stages import Parts

@@ -15,7 +15,7 @@ def examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     for package in (
         "tensorgrad",
-        *(f"tensorgrad.{name}" for name in ("dialects", "passes", "interpreters", "runtime", "tools")),
+        *(f"tensorgrad.{name}" for name in ("dialects", "passes", "interpreters", "checks", "runtime", "tools")),
     ):
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             for found in finder.find(importlib.import_module(module.name)):

@@ -24,8 +24,8 @@ from xdsl.passes import ModulePass
 
 import tensorgrad as tg
 from tensorgrad import errors
+from tensorgrad.checks.nonfinite import _Found
 from tensorgrad.errors import TensorgradError, UserError
-from tensorgrad.interpreters.nonfinite import _Found
 from tensorgrad.passes.kernels.emit_wgsl import EmitError
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.webgpu import WebGPUDevice

@@ -180,7 +180,7 @@ class Checker:
 def _server(environment: Mapping[str, str]) -> subprocess.Popen[str]:
     """Starts the server that runs `tg-opt`; as it forks, it must not have threads."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tensorgrad.tools.reduction.server"],
+        [sys.executable, "-m", "tensorgrad.tools.tg_opt_server"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -11,12 +11,12 @@ from typing import Any
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
+from tensorgrad.checks.nonfinite import Content
+from tensorgrad.checks.reference_step import Phase, ReferenceStep
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
 from tensorgrad.dialects.tg.control import RegionOp
-from tensorgrad.driver.reference_step import Phase, ReferenceStep
 from tensorgrad.errors import OptionError
-from tensorgrad.interpreters.nonfinite import Content
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.surface.collector import without_collector
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tensorgrad.checks.nonfinite import Content, NonfiniteSearch, Origin
+from tensorgrad.checks.reference_step import Phase, ReferenceStep
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray
-from tensorgrad.driver.reference_step import Phase, ReferenceStep
-from tensorgrad.interpreters.nonfinite import Content, NonfiniteSearch, Origin
 from tensorgrad.surface.collector import without_collector
 
 MOST_REACHED = 4

@@ -212,7 +212,7 @@ def test_errors_name_the_op_and_the_line() -> None:
 
     line = huge.__code__.co_firstlineno + 1
     module = traced(huge, [np.ones(())])
-    with pytest.raises(DeviceError, match=rf"test_numpy_plan.py:{line}: tg.exp: Unable to allocate"):
+    with pytest.raises(DeviceError, match=rf"test_compiled_blocks.py:{line}: tg.exp: Unable to allocate"):
         TensorExecutor(module).call([np.ones(())])
 
 
@@ -225,7 +225,7 @@ def test_errors_in_regions_name_the_op_and_the_line() -> None:
 
     line = rows.__code__.co_firstlineno + 2
     x = np.ones(3, np.float32)
-    with pytest.raises(DeviceError, match=rf"test_numpy_plan.py:{line}: tg.exp: Unable to allocate"):
+    with pytest.raises(DeviceError, match=rf"test_compiled_blocks.py:{line}: tg.exp: Unable to allocate"):
         TensorExecutor(traced(rows, [x])).call([x])
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.locations import calls_in
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray
-from tensorgrad.driver.running import Phases, run_passes
+from tensorgrad.errors import ProgramError
+from tensorgrad.passes.running import apply_pass
 from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
 from tensorgrad.surface.collector import without_collector
 
@@ -43,14 +46,18 @@ class ReferenceStep:
         self.phases: dict[Operation, Phase] = {}
         self._scalars: ScalarInputs | None = None
         phase: Phase = "forward"
-        for one in passes:
+        context = Context()
+        for number, one in enumerate(passes):
             if one.name == "grad":
                 phase = "backward"
             elif phase != "forward":
                 phase = "update"
             if phase == "update" and one.name == LAST:
                 break
-            run_passes(self.module, [one], Phases(), verify=False)
+            try:
+                apply_pass(passes, number, context, self.module, None)
+            except DiagnosticException as error:
+                raise ProgramError(str(error)) from error
             for op in self.module.walk():
                 self.phases.setdefault(op, phase)
 

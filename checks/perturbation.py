@@ -10,19 +10,19 @@ import numpy as np
 
 from tensorgrad.interpreters.scalars import Array
 
-MOVE = 4 * 2.0**-23
+LARGEST = 4 * 2.0**-23
 """The largest relative perturbation: f32 rounding, and the error of device builtins."""
 
 
-def moved(array: Array, seed: int) -> Array:
-    """Returns an f64 array with relative errors of up to `MOVE`, determined by its bits and the seed."""
+def perturbed(array: Array, seed: int) -> Array:
+    """Returns an f64 array with relative errors of up to `LARGEST`, determined by its bits and the seed."""
     with np.errstate(all="ignore"):
         bits = np.ascontiguousarray(array).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9 + 2 * seed)
         share = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
-        return np.asarray(array * (1.0 + MOVE * share.reshape(array.shape)))
+        return np.asarray(array * (1.0 + LARGEST * share.reshape(array.shape)))
 
 
-def moved_sum(total: Array, size: Array, seed: int) -> Array:
+def perturbed_sum(total: Array, size: Array, seed: int) -> Array:
     """Returns sums with errors relative to the sum of their terms' magnitudes, which bounds partial sums."""
-    return total + (moved(size, seed) - size)
+    return total + (perturbed(size, seed) - size)

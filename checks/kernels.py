@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from tensorgrad.checks import tolerance
+from tensorgrad.checks.dispatches import KernelRun, PlannedSteps
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import NumpyArray
-from tensorgrad.driver import tolerance
 from tensorgrad.errors import ExecutionError, NumericsError
-from tensorgrad.interpreters.planned import KernelRun, PlannedSteps
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import named
 from tensorgrad.runtime.program import Collective, Copy, Dispatch, Wait, runs, unrolled

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, Modu
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
 
+from tensorgrad.checks.reduction.edits import Change, add_argument, erase, erase_unused, is_present
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.tools.reduction.edits import Change, add_argument, erase, erase_unused, is_present
 
 
 def expose_allocations(module: ModuleOp) -> list[Change]:

@@ -17,40 +17,31 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    FunctionType,
-    ModuleOp,
-    TensorType,
-    f16,
-    f32,
-    f64,
-)
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
+from tensorgrad.checks import tolerance
+from tensorgrad.checks.certify import certify_plan, check_dispatches
+from tensorgrad.checks.dispatches import PlannedSteps
+from tensorgrad.checks.kernels import check_kernels
+from tensorgrad.checks.races import check_races
+from tensorgrad.checks.widening import widened_module
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
-from tensorgrad.dialects.tg.base import NumpyArray, dense, dense_to_numpy, numpy_dtype
-from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
+from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.dialects.tg.call import CallOp
-from tensorgrad.dialects.tg.elementwise.arithmetic import BitcastOp, CastOp, StopGradientOp
-from tensorgrad.dialects.tg.leaves import ConstantOp
-from tensorgrad.driver import tolerance
+from tensorgrad.dialects.tg.elementwise.arithmetic import StopGradientOp
 from tensorgrad.driver.device import described, find_device, load_program
-from tensorgrad.driver.kernel_checks import check_kernels
 from tensorgrad.errors import ExecutionError, NumericsError, ProgramError
 from tensorgrad.interpreters.buffers import BufferExecutor
-from tensorgrad.interpreters.certify import certify_plan, check_dispatches
-from tensorgrad.interpreters.planned import PlannedSteps
-from tensorgrad.interpreters.races import check_races
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
@@ -70,8 +61,6 @@ if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
 
 _log = logging.getLogger("tensorgrad")
-
-NARROW = (f16, f32)
 
 PROGRAMS = (Level.WGSL, Level.CPU, Level.LLVM)
 """The levels that run on a device."""
@@ -286,7 +275,7 @@ class NumericsVerifier:
         if not results:
             return
         is_wide = level_of(module) is Level.TG
-        wide = self._tensors(widened(module)) if is_wide else results
+        wide = self._tensors(widened_module(module)) if is_wide else results
         lines = self._lines(module) if is_wide else {}
         for key, value in results.items():
             slack = tolerance.slack(value, wide[key], tolerance.least_of(value.size))
@@ -366,7 +355,7 @@ class NumericsVerifier:
         """Compares newly added gradients with central differences in f64."""
         if any(isinstance(op, CallOp) and op.derivative for op in module.walk()):
             return  # custom derivatives are declared to differ
-        wide, stopped = widened(module), _Stopped()
+        wide, stopped = widened_module(module), _Stopped()
         executor = TensorExecutor(wide, find_function(wide, self._function).sym_name.data, stopped.observe)
         values, loss = self._values(executor), _key(executor.results[one.result])
         found = executor.run(values)
@@ -422,48 +411,6 @@ def _device(native: bool) -> ProgramDevice:
     device = find_device("cpu" if native else "wgpu")
     assert device is not None
     return device
-
-
-def widened(module: ModuleOp) -> ModuleOp:
-    """Returns a module of `tg` with all narrower floats widened to f64, except where their bits are reinterpreted."""
-    made = module.clone()
-    narrow = {value for op in list(made.walk()) if isinstance(op, BitcastOp) for value in _between_casts(op)}
-    for op in made.walk():
-        if isinstance(op, ConstantOp) and element_of(op.results[0]) in NARROW:
-            value = cast("DenseIntOrFPElementsAttr[Any]", op.value)
-            op.properties["value"] = dense(dense_to_numpy(value).astype(np.float64))
-        if isinstance(op, FuncOp):
-            inputs, outputs = (map(_widened, kinds) for kinds in (op.function_type.inputs, op.function_type.outputs))
-            op.properties["function_type"] = FunctionType.from_lists(list(inputs), list(outputs))
-        arguments = [argument for region in op.regions for block in region.blocks for argument in block.args]
-        for value in (*op.results, *arguments):
-            kind = _widened(value.type)
-            if kind != value.type and value not in narrow:
-                Rewriter.replace_value_with_new_type(value, kind)
-    return made
-
-
-def _between_casts(op: BitcastOp) -> Iterator[SSAValue]:
-    """Inserts casts around a bitcast, from f64 and to f64 once others are widened; yields the values between them."""
-    block, operand, result = cast(Block, op.parent), op.operand, op.results[0]
-    if element_of(operand) in NARROW:
-        before = CastOp.create(operands=[operand], result_types=[operand.type], properties={"to": element_of(operand)})
-        before.location = op.location
-        block.insert_op_before(before, op)
-        op.operands[0] = before.results[0]
-        yield before.results[0]
-    if element_of(result) in NARROW:
-        after = CastOp.create(operands=[result], result_types=[result.type], properties={"to": f64})
-        after.location = op.location
-        block.insert_op_after(after, op)
-        result.replace_uses_with_if(after.results[0], lambda use: use.operation is not after)
-        yield result
-
-
-def _widened(kind: Attribute) -> Attribute:
-    if isinstance(kind, TensorType) and kind.element_type in NARROW:
-        return TensorType(f64, kind.get_shape())
-    return kind
 
 
 def _dtype_of(slot: Slot, value: SSAValue) -> np.dtype[Any]:

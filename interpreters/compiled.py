@@ -49,14 +49,14 @@ class _Step:
         op: The op.
         operands: The values passed to its function; a broadcast operand may be replaced by the tensor that it repeats.
         dead: The values whose last use is this op.
-        bodies: The plans of its regions.
+        bodies: Its regions, compiled.
         overwritten: The operand that the result overwrites, if any.
     """
 
     op: TensorOp | RegionOp
     operands: tuple[SSAValue, ...]
     dead: tuple[SSAValue, ...]
-    bodies: tuple[Plan, ...] = ()
+    bodies: tuple[CompiledBlock, ...] = ()
     overwritten: SSAValue | None = None
 
     @property
@@ -65,7 +65,7 @@ class _Step:
         return self.op.count if isinstance(self.op, ScanOp) else 1
 
 
-class Plan:
+class CompiledBlock:
     """A compiled block.
 
     Attributes:
@@ -233,7 +233,7 @@ def _steps(
             operands = tuple(repeated.get(operand, operand) for operand in op.operands)
             dead = dict.fromkeys(value for value in (*operands, *op.results) if value not in seen)
             seen.update(operands)
-            bodies = tuple(Plan(block, returned_by(block), observe=observe) for block in _bodies(op))
+            bodies = tuple(CompiledBlock(block, returned_by(block), observe=observe) for block in _bodies(op))
             steps.append(_Step(op, operands, tuple(dead), bodies))
         elif op is not block.last_op:
             raise ProgramError(f"the reference runs tg ops, got {op.name}")
@@ -316,7 +316,7 @@ def _prepared(op: TensorOp) -> Callable[..., NumpyArray]:
     return prepare_collective(op) if isinstance(op, CollectiveOp) else op.prepare()
 
 
-def _meaning(op: RegionOp, bodies: Sequence[Plan]) -> Several:
+def _meaning(op: RegionOp, bodies: Sequence[CompiledBlock]) -> Several:
     if isinstance(op, ScanOp):
         return _scan(op, bodies[0])
     if isinstance(op, CondOp):
@@ -325,7 +325,7 @@ def _meaning(op: RegionOp, bodies: Sequence[Plan]) -> Several:
     return bodies[0].run
 
 
-def _scan(op: ScanOp, body: Plan) -> Several:
+def _scan(op: ScanOp, body: CompiledBlock) -> Several:
     first, second, carries = len(op.consts), len(op.consts) + op.carries, op.carries
     kinds = [cast(Tensor, result.type) for result in op.results[carries:]]
     stacks_of = [(kind.get_shape(), numpy_dtype(kind)) for kind in kinds]

@@ -49,7 +49,7 @@ def _run_and_exit(arguments: Sequence[str], timeout: float, errors: int) -> NoRe
 
 def main() -> None:
     """Answers requests until the input ends."""
-    import_module("tensorgrad.driver.verifying")  # otherwise --verify-numerics-each would import it in each fork
+    import_module("tensorgrad.checks.numerics")  # otherwise --verify-numerics-each would import it in each fork
     for line in sys.stdin:
         print(json.dumps(run(**json.loads(line))), flush=True)
 

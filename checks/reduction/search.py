@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from tensorgrad.checks.reduction import edits, kernels
+from tensorgrad.checks.reduction.edits import Edit
+from tensorgrad.checks.reduction.language import FORMS, UNFIT, Candidate, Language, with_smaller_extents
+from tensorgrad.checks.reduction.minimizing import minimized, spread
 from tensorgrad.errors import ProgramError
-from tensorgrad.tools.reduction import edits, kernels
-from tensorgrad.tools.reduction.edits import Edit
-from tensorgrad.tools.reduction.language import FORMS, UNFIT, Candidate, Language, with_smaller_extents
-from tensorgrad.tools.reduction.minimizing import minimized, spread
 
 TOGETHER: tuple[Edit, ...] = (
     edits.drop_functions,

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -16,12 +17,13 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp, i1
 from xdsl.ir import Attribute, Block, SSAValue
 
+from tensorgrad.checks.perturbation import perturbed, perturbed_sum
+from tensorgrad.checks.widening import widened_kernel
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
 from tensorgrad.dialects.signature import NAME, read_slot
 from tensorgrad.interpreters.functions import function_of
-from tensorgrad.interpreters.moving import moved
-from tensorgrad.interpreters.prepared import PreparedKernel, poison, widened_kernel
+from tensorgrad.interpreters.prepared import PreparedKernel, poison
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
 from tensorgrad.interpreters.stages import read
 from tensorgrad.runtime.errors import ExecutionError
@@ -99,7 +101,7 @@ class KernelRun:
         if self.op not in self._wide:
             self._wide[self.op] = PreparedKernel(widened_kernel(self.op))
         operands = [_widened(array, seed) for array in self.before]
-        self._wide[self.op].run(operands, seed)
+        self._wide[self.op].run(operands, None if seed is None else partial(perturbed_sum, seed=seed))
         return tuple(operands[len(operands) - len(self.after) :])
 
 
@@ -284,4 +286,4 @@ def _widened(array: Array, seed: int | None) -> Array:
     if array.dtype.kind != "f":
         return array.copy()
     wide = array.astype(np.float64)
-    return wide if seed is None else moved(wide, seed)
+    return wide if seed is None else perturbed(wide, seed)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Any
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Dialect
 from xdsl.printer import Printer
-from xdsl.universe import Universe
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.errors import MALFORMED
-from tensorgrad.tools.parsing import LocatingParser
-from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
 UNFIT = (ParseError, VerifyException, DiagnosticException, AssertionError, *MALFORMED)
 """The exceptions that parsing, changing, verifying or printing an invalid module may raise."""
@@ -60,14 +55,12 @@ class Language:
     """How modules are parsed and printed.
 
     Attributes:
-        dialects: The user's dialects.
-        unregistered: Whether ops of unregistered dialects are accepted.
+        parse: Returns the module of a text, given the text and its name in messages.
         verifies: Whether modules must be valid.
         form: The form in which modules are printed, one of `FORMS`.
     """
 
-    dialects: tuple[Dialect, ...] = ()
-    unregistered: bool = False
+    parse: Callable[[str, str], ModuleOp]
     verifies: bool = True
     form: dict[str, bool] = field(default_factory=dict[str, bool])
 
@@ -77,12 +70,8 @@ class Language:
         Raises:
             ProgramError: It is not IR, or is invalid.
         """
-        context = Context(allow_unregistered=self.unregistered)
-        known = {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}
-        for dialect, load in {**known, **{one.name: lambda one=one: one for one in self.dialects}}.items():
-            context.register_dialect(dialect, load)
         try:
-            module = LocatingParser(context, text, name).parse_module()
+            module = self.parse(text, name)
             if self.verifies:
                 module.verify()
                 verify_dominance(module)

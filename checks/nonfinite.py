@@ -22,6 +22,7 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Block, BlockArgument, SSAValue
 
+from tensorgrad.checks.reach import is_unconditional, results_with
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp
 from tensorgrad.dialects.tg.call import CallOp
@@ -29,9 +30,8 @@ from tensorgrad.dialects.tg.control import RegionOp
 from tensorgrad.dialects.tg.elementwise.arithmetic import SelectOp, StopGradientOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ConcatOp
 from tensorgrad.dialects.tg.traits import Elementwise, is_view
+from tensorgrad.interpreters.compiled import CompiledBlock, is_ufunc
 from tensorgrad.interpreters.functions import function_of, returned_by
-from tensorgrad.interpreters.plan import Plan, is_ufunc
-from tensorgrad.interpreters.reach import is_unconditional, results_with
 
 AnyOp: TypeAlias = TensorOp | RegionOp
 
@@ -210,7 +210,7 @@ class _Flags:
 class _Found(BaseException):
     """Ends a run at an op that has made a NaN that always reaches results.
 
-    Not an `Exception`, which `Plan.run` would report as a failure of the op.
+    Not an `Exception`, which `CompiledBlock.run` would report as a failure of the op.
 
     Attributes:
         event: The execution of the op.
@@ -251,7 +251,7 @@ class NonfiniteSearch:
         """The indices of the results that should be finite."""
         self._around: list[_Sources] = []
         """For each enclosing op with a region: the sources of its operands."""
-        self._plan = Plan(block, returned_by(block), observe=self._observe)
+        self._compiled = CompiledBlock(block, returned_by(block), observe=self._observe)
 
     def run(
         self, values: Sequence[NumpyArray], is_checked: Callable[[Slot], bool] = lambda slot: True
@@ -287,7 +287,7 @@ class NonfiniteSearch:
         self._checked = frozenset(place for place, slot in enumerate(self.results) if is_checked(slot))
         try:
             with np.errstate(divide="call", over="call", invalid="call", under="ignore", call=flags.raised):
-                found = self._plan.run(*values)
+                found = self._compiled.run(*values)
         except _Found as end:
             if flags.is_missing and not flags.is_thorough:
                 return None
