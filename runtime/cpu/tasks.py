@@ -1,12 +1,27 @@
 """Native code of the thread pool: publishes a dispatch, and takes its tasks.
 
 A dispatch is published as a function, its arguments and a number of tasks, under a new generation number. Threads take
-tasks one by one with a compare-and-swap on a word that holds the generation and the next task, so a late thread finds
-the word changed and takes nothing. Which thread runs a task does not affect results: tasks write disjoint memory.
+tasks one by one with a compare-and-swap on the ticket, a word that holds the generation and the next task, so a late
+thread finds the word changed and takes nothing. Which thread runs a task does not affect results: tasks write disjoint
+memory.
 
 Threads also sleep here, on a condition variable of the operating system. If they slept in Python, each change between
 sleeping and working would take the GIL: a step would wait for a thread that holds it, and be woken on that thread's
 core, where the two then share one core while others idle.
+
+The ticket goes through these states, in this order; only the caller of `tg_run` opens and closes it:
+
+- closed: the next task is `CLOSED`, so nothing is handed out. Only now may the caller write the words of a dispatch.
+- open: the next task is less than `TASKS`. The thread whose compare-and-swap adds 1 runs that task.
+- taken: the next task is `TASKS`. The caller waits until `DONE` is `TASKS` too, and closes.
+
+What holds in any order of steps, under the memory model of LLVM:
+
+1. A task runs once, with its own dispatch's function and arguments, and sees what the caller wrote before; see
+   `_take_text`.
+2. `tg_run` returns, after all of its tasks have ended, and its caller sees what they wrote; see `_run_text`.
+3. A thread that sleeps when a step begins is woken for it, and all threads end once `ENDED` is set; see
+   `_sleeping_text`.
 """
 
 from __future__ import annotations
@@ -16,10 +31,18 @@ import platform
 from dataclasses import dataclass
 
 TICKET, DONE, FUNCTION, ARGUMENTS, TASKS = 0, 8, 16, 17, 18
-"""Word offsets in the pool's memory; words that different threads write are in different cache lines."""
+"""Word offsets in the pool's memory; words that different threads write are in different cache lines.
+
+All threads write the ticket, and count finished tasks in `DONE`; the caller of `tg_run` sets that to 0, and writes the
+rest.
+"""
 
 ACTIVE, ASLEEP, ENDED = 24, 25, 26
-"""Words: whether a step runs, how many threads sleep, and whether threads should end."""
+"""Words: whether a step runs, how many threads sleep, and whether threads should end.
+
+`Pool` writes the first and the last. The threads count themselves in the other, which saves a call of `tg_wake` if it
+is 0.
+"""
 
 LOCK, CONDITION = 32, 48
 """Words: a system lock and a condition variable, each at most 64 bytes on Linux and macOS, and 8 on Windows."""
@@ -69,7 +92,7 @@ define void @tg_prepare(ptr %pool) {
 
 
 @dataclass(frozen=True)
-class _System:
+class System:
     """The threading primitives of an operating system.
 
     Attributes:
@@ -90,43 +113,45 @@ class _System:
     wake: str
 
 
-def _system() -> _System:
-    if os.name == "nt":
-        return _System(
-            _WINDOWS,
-            "call i32 @SwitchToThread()",
-            "call void @AcquireSRWLockExclusive(ptr %lock)",
-            "call void @ReleaseSRWLockExclusive(ptr %lock)",
-            "call i32 @SleepConditionVariableSRW(ptr %condition, ptr %lock, i32 -1, i32 0)",
-            "call void @WakeAllConditionVariable(ptr %condition)",
-        )
-    return _System(
-        _POSIX,
-        "call i32 @sched_yield()",
-        "call i32 @pthread_mutex_lock(ptr %lock)",
-        "call i32 @pthread_mutex_unlock(ptr %lock)",
-        "call i32 @pthread_cond_wait(ptr %condition, ptr %lock)",
-        "call i32 @pthread_cond_broadcast(ptr %condition)",
-    )
+POSIX = System(
+    _POSIX,
+    "call i32 @sched_yield()",
+    "call i32 @pthread_mutex_lock(ptr %lock)",
+    "call i32 @pthread_mutex_unlock(ptr %lock)",
+    "call i32 @pthread_cond_wait(ptr %condition, ptr %lock)",
+    "call i32 @pthread_cond_broadcast(ptr %condition)",
+)
+
+WINDOWS = System(
+    _WINDOWS,
+    "call i32 @SwitchToThread()",
+    "call void @AcquireSRWLockExclusive(ptr %lock)",
+    "call void @ReleaseSRWLockExclusive(ptr %lock)",
+    "call i32 @SleepConditionVariableSRW(ptr %condition, ptr %lock, i32 -1, i32 0)",
+    "call void @WakeAllConditionVariable(ptr %condition)",
+)
 
 
-def pool_text() -> str:
+def pool_text(system: System = WINDOWS if os.name == "nt" else POSIX) -> str:
     """Returns the LLVM IR of `tg_run`, which publishes a dispatch, `tg_work`, which threads run, and `tg_wake`."""
-    system = _system()
-    return f"""
-{system.declarations}
-{_PAUSE[0]}
+    functions = (_wake_text(system), _take_text(), _run_text(), _work_text(system))
+    return "\n".join(["", system.declarations, _PAUSE[0], "", *functions])
 
-define void @tg_wake(ptr %pool) {{
-  %lock = getelementptr i64, ptr %pool, i64 {LOCK}
-  %condition = getelementptr i64, ptr %pool, i64 {CONDITION}
-  {system.lock}
-  {system.wake}
-  {system.unlock}
-  ret void
-}}
 
-define private i1 @tg_take(ptr %pool, ptr %scratch) {{
+def _take_text() -> str:
+    """Returns `tg_take`, which runs a task of the open dispatch, and returns whether to look again.
+
+    A thread may be late: between its loads and its compare-and-swap, dispatches may end and begin.
+
+    - It reads no words older than its ticket's dispatch: the caller wrote those before it opened the ticket
+      (`release`), and the thread reads the ticket with `acquire`. Swaps of other threads in between hand this on.
+    - If it wins, it has read no newer words either. The caller would have written them after it had counted this very
+      task as done, which comes later.
+    - A generation comes again after 2^32 dispatches, longer than a thread can be late.
+
+    The caller reads `DONE` with `acquire`, so `release` shows it what the task wrote. The swap could be `monotonic`.
+    """
+    return f"""define private i1 @tg_take(ptr %pool, ptr %scratch) {{
 entry:
   %ticket = load atomic i64, ptr %pool acquire, align 8
   %next = and i64 %ticket, {CLOSED}
@@ -156,8 +181,17 @@ again:
 none:
   ret i1 false
 }}
+"""
 
-define void @tg_run(ptr %pool, ptr %function, ptr %frame, ptr %scratch, i64 %tasks) {{
+
+def _run_text() -> str:
+    """Returns `tg_run`: opens a dispatch, takes tasks of it, waits for those of the other threads, and closes it.
+
+    It sets `DONE` to 0 while the ticket is closed and all tasks are counted, so no count of the last dispatch is added
+    to this one, and none of this one is lost. It returns however late the other threads are, even if they sleep: it
+    takes what they don't, and waits only for tasks that were taken.
+    """
+    return f"""define void @tg_run(ptr %pool, ptr %function, ptr %frame, ptr %scratch, i64 %tasks) {{
 entry:
   %pdone = getelementptr i64, ptr %pool, i64 {DONE}
   store atomic i64 0, ptr %pdone monotonic, align 8
@@ -190,8 +224,17 @@ close:
   store atomic i64 %closed, ptr %pool release, align 8
   ret void
 }}
+"""
 
-define void @tg_work(ptr %pool, ptr %scratch) {{
+
+def _work_text(system: System) -> str:
+    """Returns `tg_work`: takes tasks, yields and sleeps until the pool has ended."""
+    return _polling_text(system) + _sleeping_text(system)
+
+
+def _polling_text(system: System) -> str:
+    """Returns the part of `tg_work` without the lock: a thread polls, and yields between polls while a step runs."""
+    return f"""define void @tg_work(ptr %pool, ptr %scratch) {{
 entry:
   %lock = getelementptr i64, ptr %pool, i64 {LOCK}
   %condition = getelementptr i64, ptr %pool, i64 {CONDITION}
@@ -219,7 +262,20 @@ rest:
 doze:
   {system.yields}
   br label %look
-leave:
+"""
+
+
+def _sleeping_text(system: System) -> str:
+    """Returns the part of `tg_work` with the lock.
+
+    A thread looks at `ENDED` and `ACTIVE` with the lock held, and the lock is free only once it sleeps; `tg_wake` takes
+    the lock after these words were set. So it either comes first, and the thread sees them, or it wakes the thread,
+    which looks again. The lock orders these words, which is why `monotonic` suffices for them.
+
+    A step calls `tg_wake` only if it sees somebody asleep, so a thread that is about to sleep may miss one. It loses
+    time, not tasks, and the next step wakes it. The pool's end always calls `tg_wake`.
+    """
+    return f"""leave:
   {system.lock}
   br label %check
 check:
@@ -239,6 +295,19 @@ begin:
   {system.unlock}
   br label %look
 end:
+  {system.unlock}
+  ret void
+}}
+"""
+
+
+def _wake_text(system: System) -> str:
+    """Returns `tg_wake`, which wakes all threads that sleep."""
+    return f"""define void @tg_wake(ptr %pool) {{
+  %lock = getelementptr i64, ptr %pool, i64 {LOCK}
+  %condition = getelementptr i64, ptr %pool, i64 {CONDITION}
+  {system.lock}
+  {system.wake}
   {system.unlock}
   ret void
 }}
