@@ -15,13 +15,17 @@ The ticket goes through these states, in this order; only the caller of `tg_run`
 - open: the next task is less than `TASKS`. The thread whose compare-and-swap adds 1 runs that task.
 - taken: the next task is `TASKS`. The caller waits until `DONE` is `TASKS` too, and closes.
 
-What holds in any order of steps, under the memory model of LLVM:
+What holds in any order of steps, under the memory model of LLVM (`test_pool_protocol` runs this code in all
+of them, and names the invariant that each memory order and each check is for):
 
 1. A task runs once, with its own dispatch's function and arguments, and sees what the caller wrote before; see
    `_take_text`.
 2. `tg_run` returns, after all of its tasks have ended, and its caller sees what they wrote; see `_run_text`.
 3. A thread that sleeps when a step begins is woken for it, and all threads end once `ENDED` is set; see
    `_sleeping_text`.
+
+Memory orders are the weakest that will do, and where one is stronger it is noted. On x86 all loads are `acquire` and
+all stores `release` anyway.
 """
 
 from __future__ import annotations
@@ -147,6 +151,9 @@ def _take_text() -> str:
       (`release`), and the thread reads the ticket with `acquire`. Swaps of other threads in between hand this on.
     - If it wins, it has read no newer words either. The caller would have written them after it had counted this very
       task as done, which comes later.
+    - If all tasks of its ticket's dispatch are taken, it could win only by a larger `TASKS` of a later dispatch.
+      Whoever reads that (`acquire`) knows that the ticket is closed, which the caller did before it wrote `TASKS`
+      (`release`); so the swap fails.
     - A generation comes again after 2^32 dispatches, longer than a thread can be late.
 
     The caller reads `DONE` with `acquire`, so `release` shows it what the task wrote. The swap could be `monotonic`.
@@ -156,7 +163,7 @@ entry:
   %ticket = load atomic i64, ptr %pool acquire, align 8
   %next = and i64 %ticket, {CLOSED}
   %ptasks = getelementptr i64, ptr %pool, i64 {TASKS}
-  %tasks = load atomic i64, ptr %ptasks monotonic, align 8
+  %tasks = load atomic i64, ptr %ptasks acquire, align 8
   %pfunction = getelementptr i64, ptr %pool, i64 {FUNCTION}
   %function = load atomic i64, ptr %pfunction monotonic, align 8
   %parguments = getelementptr i64, ptr %pool, i64 {ARGUMENTS}
@@ -190,6 +197,9 @@ def _run_text() -> str:
     It sets `DONE` to 0 while the ticket is closed and all tasks are counted, so no count of the last dispatch is added
     to this one, and none of this one is lost. It returns however late the other threads are, even if they sleep: it
     takes what they don't, and waits only for tasks that were taken.
+
+    `TASKS` is written with `release`: it must not be seen before the end of the last dispatch is; see `_take_text`.
+    That makes the order of the closing store unimportant. The other words follow from the ticket's `release`.
     """
     return f"""define void @tg_run(ptr %pool, ptr %function, ptr %frame, ptr %scratch, i64 %tasks) {{
 entry:
@@ -202,7 +212,7 @@ entry:
   %parguments = getelementptr i64, ptr %pool, i64 {ARGUMENTS}
   store atomic i64 %a, ptr %parguments monotonic, align 8
   %ptasks = getelementptr i64, ptr %pool, i64 {TASKS}
-  store atomic i64 %tasks, ptr %ptasks monotonic, align 8
+  store atomic i64 %tasks, ptr %ptasks release, align 8
   %old = load atomic i64, ptr %pool monotonic, align 8
   %generation = lshr i64 %old, 32
   %following = add i64 %generation, 1
