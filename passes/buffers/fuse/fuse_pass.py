@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import memref
@@ -73,6 +74,31 @@ class FusePass(LevelPass):
                 Fusion(function, self.target, self.all_prologues).run(self.only)
 
 
+@dataclass(frozen=True)
+class Aligned:
+    """A kernel can run after a producer of its operands, in one kernel.
+
+    Attributes:
+        loops: Its loops that form the producer's grid, in the producer's order.
+    """
+
+    loops: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A kernel can't run after a producer of its operands in one kernel.
+
+    Attributes:
+        reason: Why.
+    """
+
+    reason: str
+
+
+Alignment: TypeAlias = Aligned | Apart
+
+
 class Fusion:
     """Fuses one function. Its kernels are decomposed first, and reassembled at the end."""
 
@@ -103,55 +129,27 @@ class Fusion:
 
     def inline_single(self) -> bool:
         """Inlines pointwise kernels that one kernel reads."""
-        changed = False
-        for kernel in list(self.graph.kernels):
-            if kernel not in self.graph or not _is_private(kernel) or not can_inline(kernel):
-                continue
-            readers = self.graph.readers(kernel)
-            if len(readers) != 1 or self._belongs_to_producer(kernel, readers[0]):
-                continue
-            if self._refusal(kernel, readers[0]) is None:
-                self._inline(kernel, readers, "inline")
-                changed = True
-        return changed
+        return self._inline_where("inline", self._can_inline_single)
 
     def recompute(self) -> bool:
         """Inlines pointwise kernels that several kernels read, where that moves fewer bytes."""
-        changed = False
-        for kernel in list(self.graph.kernels):
-            if kernel not in self.graph or not _is_private(kernel) or not can_inline(kernel):
-                continue
-            readers = self.graph.readers(kernel)
-            if not readers or kernel.operations * len(readers) > MOST_OPS:
-                continue
-            size = cost.bytes_of(kernel.outputs)
-            stored = cost.bytes_of(kernel.inputs) + size * (1 + len(readers))
-            again = sum(cost.bytes_of(v for v in kernel.inputs if v not in reader.inputs) for reader in readers)
-            if again <= stored and self._accept(kernel, readers):
-                self._inline(kernel, readers, "recompute")
-                changed = True
-        return changed
+        return self._inline_where("recompute", self._recomputing_pays)
 
     def prologue(self) -> bool:
         """Inlines pointwise kernels that contractions read, where the model of `prologues` says that it pays."""
+        return self._inline_where("prologue", self._prologue_pays)
+
+    def _inline_where(self, rule: str, applies: Callable[[Parts, Sequence[Parts]], bool]) -> bool:
+        """Inlines pointwise kernels for which `applies` holds, a function of a kernel and its readers."""
         changed = False
         for kernel in list(self.graph.kernels):
             if kernel not in self.graph or not _is_private(kernel) or not can_inline(kernel):
                 continue
             readers = self.graph.readers(kernel)
-            if not any(reads_in_sum(reader, kernel.outputs[0]) for reader in readers):
-                continue
-            if self._accept(kernel, readers, in_sum=True) and self._prologue_pays(kernel, readers):
-                self._inline(kernel, readers, "prologue")
+            if applies(kernel, readers):
+                self._inline(kernel, readers, rule)
                 changed = True
         return changed
-
-    def _prologue_pays(self, kernel: Parts, readers: Sequence[Parts]) -> bool:
-        if self.all_prologues:
-            return True
-        behind_rows = (self._alignment(one, kernel, rows=True) for one in self.graph.producers(kernel))
-        alone = not any(isinstance(loops, list) for loops in behind_rows)
-        return prologue_pays(kernel, readers, self.target, alone)
 
     def merge_points(self) -> bool:
         """Merges kernels with the kernels whose results they read at their own grid point."""
@@ -168,9 +166,9 @@ class Fusion:
             while merged and kernel in self.graph:
                 merged = False
                 for producer in reversed(self.graph.producers(kernel)):
-                    loops = self._alignment(producer, kernel, rows)
-                    if isinstance(loops, list):
-                        kernel = self._merge(producer, kernel, loops, "row" if rows else "epilogue")
+                    alignment = self._alignment(producer, kernel, rows)
+                    if isinstance(alignment, Aligned):
+                        kernel = self._merge(producer, kernel, alignment.loops, "row" if rows else "epilogue")
                         changed = merged = True
                         break
         return changed
@@ -216,12 +214,35 @@ class Fusion:
 
     # Conditions of the rules
 
+    def _can_inline_single(self, kernel: Parts, readers: Sequence[Parts]) -> bool:
+        if len(readers) != 1 or self._belongs_to_producer(kernel, readers[0]):
+            return False
+        return self._refusal(kernel, readers[0]) is None
+
+    def _recomputing_pays(self, kernel: Parts, readers: Sequence[Parts]) -> bool:
+        if not readers or kernel.operations * len(readers) > MOST_OPS:
+            return False
+        size = cost.bytes_of(kernel.outputs)
+        stored = cost.bytes_of(kernel.inputs) + size * (1 + len(readers))
+        again = sum(cost.bytes_of(v for v in kernel.inputs if v not in reader.inputs) for reader in readers)
+        return again <= stored and self._accept(kernel, readers)
+
+    def _prologue_pays(self, kernel: Parts, readers: Sequence[Parts]) -> bool:
+        if not any(reads_in_sum(reader, kernel.outputs[0]) for reader in readers):
+            return False
+        if not self._accept(kernel, readers, in_sum=True):
+            return False
+        if self.all_prologues:
+            return True
+        alone = not any(self._can_run_after(one, kernel, rows=True) for one in self.graph.producers(kernel))
+        return prologue_pays(kernel, readers, self.target, alone)
+
     def _belongs_to_producer(self, kernel: Parts, reader: Parts) -> bool:
         """Returns whether a kernel should run after the reduction of its rows, not in a reader over another grid."""
         if reader.grid == kernel.grid:
             return False
         return any(
-            not producer.is_pointwise and isinstance(self._alignment(producer, kernel, rows=False), list)
+            not producer.is_pointwise and self._can_run_after(producer, kernel, rows=False)
             for producer in self.graph.producers(kernel)
         )
 
@@ -261,33 +282,43 @@ class Fusion:
             return OUT_OF_PLACE
         return None
 
-    def _alignment(self, producer: Parts, kernel: Parts, rows: bool) -> list[int] | str:
-        """Returns the loops of `kernel` that form the grid of `producer`, or why it can't run after `producer`."""
+    def _alignment(self, producer: Parts, kernel: Parts, rows: bool) -> Alignment:
+        """Returns how `kernel` can run after `producer` in one kernel, or why it can't.
+
+        Args:
+            producer: The kernel that runs first.
+            kernel: A reader of its results.
+            rows: Whether `kernel` has further loops, over the elements of each row of `producer`.
+        """
         if single := kernel.single or producer.single:
-            return f"{single.name} must be the only op of its kernel"
+            return Apart(f"{single.name} must be the only op of its kernel")
         is_divided = divided_loops(producer, kernel) is not None
         demoted = 0 if is_divided else len(kernel.grid) - len(producer.grid)
         if demoted < 0 or (demoted > 0) != rows:
-            return "the grids differ"
+            return Apart("the grids differ")
         if kernel.contraction is not None:
-            return "a contraction must be the first stage of its kernel"
+            return Apart("a contraction must be the first stage of its kernel")
         pointwise = kernel.is_pointwise
         if producer.contraction is not None and (demoted or not pointwise):
-            return "only pointwise work over the same grid can run after a contraction"
+            return Apart("only pointwise work over the same grid can run after a contraction")
         if demoted and (kernel.locals or producer.is_pointwise or not pointwise or kernel.has_computed_loops):
-            return "only pointwise work on the same rows can run after their reduction"
+            return Apart("only pointwise work on the same rows can run after their reduction")
         if producer.operations + kernel.operations > MOST_OPS:
-            return TOO_MANY_OPS
+            return Apart(TOO_MANY_OPS)
         if not self.graph.can_merge(producer, kernel):
-            return "another kernel runs between the two"
+            return Apart("another kernel runs between the two")
         loops = list(range(len(producer.grid))) if is_divided else aligned_loops(producer, kernel)
         if loops is None:
-            return "it is read at another grid point than the one that writes it"
+            return Apart("it is read at another grid point than the one that writes it")
         own = [extent for loop, extent in enumerate(kernel.grid) if loop not in loops]
         own += [extent for stage in kernel.stages for extent in stage.extents[len(kernel.grid) :]]
         if demoted and not cost.parallel_enough(producer.grid, own):
-            return "too few rows to keep the device busy"
-        return self._merge_refusal(producer, kernel, loops) or loops
+            return Apart("too few rows to keep the device busy")
+        refusal = self._merge_refusal(producer, kernel, loops)
+        return Aligned(loops) if refusal is None else Apart(refusal)
+
+    def _can_run_after(self, producer: Parts, kernel: Parts, rows: bool) -> bool:
+        return isinstance(self._alignment(producer, kernel, rows), Aligned)
 
     def _merge_refusal(self, first: Parts, second: Parts, loops: Sequence[int]) -> str | None:
         """Returns why two kernels can't be merged: too many bindings, or an update no longer in place."""
@@ -325,9 +356,10 @@ class Fusion:
                 explain.stored(kernel, reader, self._why_apart(kernel, reader))
 
     def _why_apart(self, kernel: Parts, reader: Parts) -> str:
-        behind = self._alignment(kernel, reader, rows=len(reader.grid) > len(kernel.grid))
-        assert isinstance(behind, str)  # otherwise the rules would have merged them
-        return f"not computed in it: {self._why_not_inside(kernel, reader)}; not run in one kernel: {behind}"
+        alignment = self._alignment(kernel, reader, rows=len(reader.grid) > len(kernel.grid))
+        assert isinstance(alignment, Apart)  # otherwise the rules would have merged them
+        inside = self._why_not_inside(kernel, reader)
+        return f"not computed in it: {inside}; not run in one kernel: {alignment.reason}"
 
     def _why_not_inside(self, kernel: Parts, reader: Parts) -> str:
         if not _is_private(kernel):
