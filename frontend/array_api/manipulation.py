@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.errors import OptionError
 from tensorgrad.ops import joining, promotion
 from tensorgrad.ops import shape as shaping
 from tensorgrad.tracing.tensor import Tensor
@@ -129,15 +127,3 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
     """Returns elements of `x` along an axis, at indices that differ by position; other axes broadcast."""
     return shaping.take_along_axis(x, indices, axis)
-
-
-def matrix_transpose(x: Any, /) -> Tensor:
-    """Returns `x` with its last two axes exchanged.
-
-    Raises:
-        ShapeError: It has fewer.
-    """
-    tensor = promotion.as_tensor(x)
-    if tensor.ndim < 2:
-        raise ShapeError(f"matrix_transpose: takes an array of two axes or more, not {np.shape(x)}")
-    return shaping.swapaxes(tensor, -1, -2)

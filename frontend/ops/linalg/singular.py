@@ -6,7 +6,12 @@ Source: Hestenes, Inversion of matrices by biorthogonalization and related resul
 
 from __future__ import annotations
 
-from tensorgrad.array_api.jacobi import (
+from tensorgrad.ops import reduce
+from tensorgrad.ops.elementwise.arithmetic import abs as absolute
+from tensorgrad.ops.elementwise.arithmetic import equal, greater, maximum, where
+from tensorgrad.ops.elementwise.functions import sqrt
+from tensorgrad.ops.joining import concat
+from tensorgrad.ops.linalg.jacobi import (
     SETTLED,
     identities,
     inverse_gaps,
@@ -18,12 +23,7 @@ from tensorgrad.array_api.jacobi import (
     turned,
     until_settled,
 )
-from tensorgrad.array_api.orthogonal import orthogonal_factors
-from tensorgrad.ops import reduce
-from tensorgrad.ops.elementwise.arithmetic import abs as absolute
-from tensorgrad.ops.elementwise.arithmetic import equal, greater, maximum, where
-from tensorgrad.ops.elementwise.functions import sqrt
-from tensorgrad.ops.joining import concat
+from tensorgrad.ops.linalg.orthogonal import orthogonal_factors
 from tensorgrad.ops.reduce import matmul
 from tensorgrad.ops.shape import expand_dims, swapaxes, take_along_axis
 from tensorgrad.ops.sort import argsort

@@ -1,4 +1,4 @@
-"""Linear algebra of the Array API standard."""
+"""Linear algebra, with the names and signatures of the Array API standard."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from tensorgrad.array_api.elimination import cholesky_factor, eliminated, solution
-from tensorgrad.array_api.jacobi import eigen, eigenvalues
-from tensorgrad.array_api.manipulation import matrix_transpose
-from tensorgrad.array_api.orthogonal import orthogonal_factors
-from tensorgrad.array_api.singular import completed, pseudoinverse, singular, singular_values
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.ops import contract, joining, reduce
 from tensorgrad.ops.contract import numbers
 from tensorgrad.ops.elementwise import arithmetic
 from tensorgrad.ops.elementwise.arithmetic import greater
 from tensorgrad.ops.elementwise.functions import log
+from tensorgrad.ops.linalg.elimination import cholesky_factor, eliminated, solution
+from tensorgrad.ops.linalg.jacobi import eigen, eigenvalues
+from tensorgrad.ops.linalg.orthogonal import orthogonal_factors
+from tensorgrad.ops.linalg.singular import completed, pseudoinverse, singular, singular_values
 from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast, common
-from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape, zeros
+from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape, swapaxes, zeros
 from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Tensor
@@ -387,6 +386,18 @@ def _square(what: str, x: Any) -> Tensor:
     if tensor.ndim < 2 or tensor.shape[-1] != tensor.shape[-2]:
         raise ShapeError(f"{what}: takes square matrices, not an array of shape {tensor.shape}")
     return tensor
+
+
+def matrix_transpose(x: Any, /) -> Tensor:
+    """Returns `x` with its last two axes exchanged.
+
+    Raises:
+        ShapeError: It has fewer.
+    """
+    tensor = as_tensor(x)
+    if tensor.ndim < 2:
+        raise ShapeError(f"matrix_transpose: takes an array of two axes or more, not {np.shape(x)}")
+    return swapaxes(tensor, -1, -2)
 
 
 def outer(x1: Any, x2: Any, /) -> Tensor:
