@@ -9,6 +9,7 @@ from tensorgrad import data as data
 from tensorgrad import distributed as distributed
 from tensorgrad import errors as errors
 from tensorgrad import initializers as initializers
+from tensorgrad import linalg as linalg
 from tensorgrad import nn as nn
 from tensorgrad import onnx as onnx
 from tensorgrad import optim as optim

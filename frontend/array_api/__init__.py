@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from tensorgrad.array_api import linalg as linalg
 from tensorgrad.array_api.creation import (
     arange,
     asarray,
@@ -116,6 +117,7 @@ from tensorgrad.array_api.elementwise import (
     trunc,
 )
 from tensorgrad.array_api.inspection import __array_namespace_info__ as __array_namespace_info__
+from tensorgrad.array_api.linalg import matmul, matrix_transpose, tensordot, vecdot
 from tensorgrad.array_api.manipulation import (
     broadcast_arrays,
     broadcast_shapes,
@@ -164,8 +166,6 @@ from tensorgrad.array_api.statistical import (
     sum,
     var,
 )
-from tensorgrad.ops import linalg as linalg
-from tensorgrad.ops.linalg import matmul, matrix_transpose, tensordot, vecdot
 from tensorgrad.surface.calls import publish
 
 e: float = math.e

@@ -118,7 +118,8 @@ def other(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     name = ".".join(part for part in (module, function.__name__) if part)
     if not _has_traced((args, kwargs)):
         return function(*_as_numpy(name, args), **_as_numpy(name, kwargs))
-    known = import_module("tensorgrad").__all__
+    ours = import_module("tensorgrad")
+    known = (*ours.__all__, *(f"linalg.{function}" for function in ours.linalg.__all__))
     raise _refusal(name, ADVICE.get(name) or (name if name in known else None))
 
 

@@ -22,6 +22,9 @@ _IN_PLACE = (
 _TRAINING = "training.step(...) takes gradients and updates, once tg.compile has made the training"
 _LIST = "a list of modules, assigned to an attribute, is found as it is"
 _SCHEDULE = "learning rates that change are in tg.optim.schedules, given in place of the learning rate"
+_GENERAL_EIGENVALUES = (
+    "eigenvalues of matrices that are not symmetric are complex, and numbers here are real; eigh is for symmetric ones"
+)
 _CALL = "a model is called itself, model(x): what others name forward is __call__ here"
 
 NAMES: Mapping[str, Mapping[str, str]] = {
@@ -40,9 +43,11 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "autograd": "tg.grad, tg.vjp and tg.custom_vjp are for derivatives",
         "backends": _PLACE,
         "cat": "tg.concat joins tensors",
+        "cholesky": "tg.linalg.cholesky does that",
         "concatenate": "tg.concat joins tensors",
         "cpu": _PLACE,
         "cuda": _PLACE,
+        "det": "tg.linalg.det does that",
         "device": _PLACE,
         "div": "tg.divide does that",
         "eq": "tg.equal does that",
@@ -58,20 +63,25 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "int16": "it is tg.i16 here",
         "int32": "it is tg.i32 here",
         "int64": "it is tg.i64 here",
+        "inv": "tg.linalg.inv does that",
+        "inverse": "tg.linalg.inv does that",
         "jacfwd": "tg.jacobian does that",
         "jacrev": "tg.jacobian does that",
         "le": "tg.less_equal does that",
-        "linalg": "tg.array_api.linalg has solve, inv, svd, eigh and others",
+        "logdet": "tg.linalg.slogdet has logarithms of determinants, and their signs",
         "long": "it is tg.i64 here",
         "lt": "tg.less does that",
         "manual_seed": "seeds are arguments: tg.compile(seed=0), tg.random.key(0)",
+        "matrix_power": "tg.linalg.matrix_power does that",
         "mm": "tg.matmul does that",
         "mse_loss": "tg.mse is that",
         "mul": "tg.multiply does that",
         "ne": "tg.not_equal does that",
         "neg": "tg.negative does that",
         "numpy": "functions that numpy has are in tensorgrad itself, such as tg.sum",
+        "pinverse": "tg.linalg.pinv does that",
         "pow": "tg.power does that",
+        "qr": "tg.linalg.qr does that",
         "rand": "tg.random.uniform(key, shape) draws",
         "randint": "tg.random.randint(key, shape, low, high) draws",
         "randn": "tg.random.normal(key, shape) draws",
@@ -80,7 +90,10 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "set_default_device": _PLACE,
         "set_grad_enabled": "tg.no_grad() and tg.enable_grad() are that, as context managers",
         "short": "it is tg.i16 here",
+        "slogdet": "tg.linalg.slogdet does that",
+        "solve": "tg.linalg.solve does that",
         "sub": "tg.subtract does that",
+        "svd": "tg.linalg.svd does that",
         "topk": "tg.top_k does that",
         "true_divide": "tg.divide does that",
         "uint8": "it is tg.u8 here",
@@ -88,6 +101,15 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "uint32": "it is tg.u32 here",
         "uint64": "it is tg.u64 here",
         "view": "tg.reshape does that",
+    },
+    "tensorgrad.linalg": {
+        "cond": "matrix_norm(x) times matrix_norm(inv(x)) is a condition number, with ord= of the norm",
+        "eig": _GENERAL_EIGENVALUES,
+        "eigvals": _GENERAL_EIGENVALUES,
+        "lstsq": "pinv(a) @ b is the least-squares solution",
+        "multi_dot": "a @ b @ c does that",
+        "norm": "vector_norm and matrix_norm do that, and tg.norm",
+        "solve_triangular": "solve takes triangular matrices too",
     },
     "tensorgrad.nn": {
         "BCEWithLogitsLoss": "tg.binary_cross_entropy_with_logits is the loss, a function",

@@ -50,6 +50,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "data": ("surface", "train"),
     "distributed": ("errors", "surface", "tracing", "runtime"),
     "initializers": ("surface", "nn"),
+    "linalg": ("surface", "ops"),
     "random": ("surface", "ops"),
     "logs": ("errors",),
     "testing": FUNCTIONS,

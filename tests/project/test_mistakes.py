@@ -118,6 +118,8 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "parameter": (lambda: 1.0 - untyped.nn.PReLU().weight, ParameterError, "has no values: parameters are declared"),
     "buffer": (lambda: tg.nn.buffer(3) < 2, ParameterError, "has no values: parameters are declared"),
     "layer": (lambda: untyped.nn.Linear("3", 4), ShapeError, "in_features"),
+    "matrices": (lambda: tg.linalg.inv(ARRAY), ShapeError, "inv: takes square matrices, not an array of shape"),
+    "right-side": (lambda: tg.linalg.solve(np.eye(2), ARRAY), ShapeError, r"solve: \(2, 2\) does not fit a right side"),
     "extent": (lambda: untyped.ones(2.5), ShapeError, "must be of integers"),
     "dtype": (lambda: tg.cast(tg.ones(2), "none"), DTypeError, "is not a dtype"),
     "set": (lambda: tg.ones(2).__setitem__(0, 1), TraceError, r"x\.at\[key\]\.set"),
@@ -173,6 +175,8 @@ def test_other_libraries_names_are_explained() -> None:
     assert caught.value.name == "cat"
     with pytest.raises(AttributeError, match=r"has no attribute 'soft_max'; did you mean softmax\?$"):
         untyped.soft_max(ARRAY)
+    with pytest.raises(AttributeError, match=r"module 'tensorgrad\.linalg' has no attribute 'eig'; .* are complex"):
+        untyped.linalg.eig(ARRAY)
     for hint in (hint for meant in foreign.NAMES.values() for hint in meant.values()):
         for name in re.findall(r"\btg\.([a-zA-Z_0-9.]+[a-zA-Z_0-9])", hint):
             found: Any = tg

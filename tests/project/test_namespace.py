@@ -52,6 +52,7 @@ def test_modules_list_what_they_export() -> None:
         tg.data,
         tg.distributed,
         tg.initializers,
+        tg.linalg,
         tg.onnx,
         tg.testing,
     )
@@ -80,7 +81,14 @@ def test_help_shows_signature_and_documentation() -> None:
 
 
 def test_public_functions_are_pickled_by_their_public_names() -> None:
-    for function in (tg.relu, tg.Tensor.sum, tg.nn.from_torch, tg.optim.schedules.cosine, tg.random.normal):
+    for function in (
+        tg.relu,
+        tg.Tensor.sum,
+        tg.nn.from_torch,
+        tg.optim.schedules.cosine,
+        tg.random.normal,
+        tg.linalg.inv,
+    ):
         assert pickle.loads(pickle.dumps(function)) is function
 
 
@@ -105,6 +113,7 @@ def test_modules_do_not_hide_functions():
         "distributed",
         "errors",
         "initializers",
+        "linalg",
         "nn",
         "onnx",
         "optim",

@@ -23,8 +23,8 @@ from tensorgrad.dialects.wgsl import Wgsl
 from tensorgrad.passes.registry import CLASSES, pass_class
 
 ROOT = Path(__file__).resolve().parents[2]
-# What `tg` takes from elsewhere, or which is a module.
-NOT_DOCUMENTED_ALONE = {"callbacks", "data", "distributed", "errors", "initializers", "nn", "onnx", "optim", "random"}
+MODULES = {"callbacks", "data", "distributed", "errors", "initializers", "linalg", "nn", "onnx", "optim", "random"}
+"""Public names that are modules, which have pages and sections of their own."""
 
 
 def one_tree(folder: Path) -> None:
@@ -77,7 +77,12 @@ def published() -> set[str]:
     return {name for module in documented() for name in getattr(import_module(module), "__all__", ())}
 
 
-@pytest.mark.parametrize("name", sorted(set(dir(tg)) - NOT_DOCUMENTED_ALONE - {"__version__"}))
+@pytest.mark.parametrize("name", dir(tg.linalg))
+def test_linear_algebra_is_in_the_reference(name: str) -> None:
+    assert inspect.unwrap(getattr(tg.linalg, name)).__module__ in documented()
+
+
+@pytest.mark.parametrize("name", sorted(set(dir(tg)) - MODULES - {"__version__"}))
 def test_public_names_are_in_the_reference(name: str) -> None:
     value: Any = getattr(tg, name)
     home = getattr(inspect.unwrap(value), "__module__", "tensorgrad.tracing.dtypes")

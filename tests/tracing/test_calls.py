@@ -134,7 +134,18 @@ def test_errors_of_what_is_called_stay() -> None:
 
 
 def public_functions() -> dict[str, Any]:
-    namespaces = [tg, tg.nn, tg.optim, tg.optim.schedules, tg.random, tg.initializers, tg.data, tg.callbacks, tg.onnx]
+    namespaces = [
+        tg,
+        tg.nn,
+        tg.optim,
+        tg.optim.schedules,
+        tg.random,
+        tg.initializers,
+        tg.data,
+        tg.linalg,
+        tg.callbacks,
+        tg.onnx,
+    ]
     return {
         f"{space.__name__}.{name}": getattr(space, name)
         for space in namespaces

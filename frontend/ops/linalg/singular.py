@@ -11,6 +11,7 @@ from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import equal, greater, maximum, where
 from tensorgrad.ops.elementwise.functions import sqrt
 from tensorgrad.ops.joining import concat
+from tensorgrad.ops.linalg.arguments import transposed
 from tensorgrad.ops.linalg.jacobi import (
     SETTLED,
     identities,
@@ -25,17 +26,13 @@ from tensorgrad.ops.linalg.jacobi import (
 )
 from tensorgrad.ops.linalg.orthogonal import orthogonal_factors
 from tensorgrad.ops.reduce import matmul
-from tensorgrad.ops.shape import expand_dims, swapaxes, take_along_axis
+from tensorgrad.ops.shape import expand_dims, take_along_axis
 from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.custom_vjp import custom_vjp
 
 Factors = tuple[Tensor, Tensor, Tensor]
 """`U`, `s` and `Vh` of `(U * s) @ Vh`."""
-
-
-def _transposed(x: Tensor) -> Tensor:
-    return swapaxes(x, -1, -2)
 
 
 def _round(state: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -54,7 +51,7 @@ def _settled(square: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
 
     Other rows, such as those of an identity, are rotated in the same way, and returned too.
     """
-    even = padded_rows(_transposed(square))
+    even = padded_rows(transposed(square))
     count = square.shape[-1]
     return tuple(part[..., :count, :count] for part in until_settled(_round, (even, *rows), even.shape[-2]))
 
@@ -87,7 +84,7 @@ def _singular(matrices: Tensor) -> Factors:
     lengths = _lengths(columns)
     order = argsort(lengths, descending=True)
     columns, rows = (take_along_axis(part, expand_dims(order, -1), -2) for part in (columns, rows))
-    inner, _ = orthogonal_factors(_transposed(columns), False)
+    inner, _ = orthogonal_factors(transposed(columns), False)
     return inner if is_square else matmul(left, inner), take_along_axis(lengths, order, -1) * scale, rows
 
 
@@ -95,7 +92,7 @@ def _pseudoinverse(matrices: Tensor, cutoff: Tensor) -> Tensor:
     left, values, right = singular(matrices)
     counts = greater(values, expand_dims(cutoff, -1) * values[..., :1])
     inverses = where(counts, 1.0 / where(counts, values, 1.0), 0.0)
-    return matmul(_transposed(right) * expand_dims(inverses, -2), _transposed(left))
+    return matmul(transposed(right) * expand_dims(inverses, -2), transposed(left))
 
 
 singular_values = custom_vjp(_singular_values)
@@ -130,9 +127,9 @@ def _singular_backward(kept: Factors, cotangents: Factors) -> tuple[Tensor]:
     limit = rounding_limit(values, left.shape[-2])
     across, along = expand_dims(values, -1), expand_dims(values, -2)
     factors = inverse_gaps(along - across, limit) * inverse_gaps(along + across, limit)
-    projected = matmul(_transposed(left), by_left)
-    turning = matmul(right, _transposed(by_right))
-    inner = factors * ((projected - _transposed(projected)) * along + across * (turning - _transposed(turning)))
+    projected = matmul(transposed(left), by_left)
+    turning = matmul(right, transposed(by_right))
+    inner = factors * ((projected - transposed(projected)) * along + across * (turning - transposed(turning)))
     found = matmul(left, inner + on_diagonal(by_values))
     if left.shape[-2] > left.shape[-1]:
         found = found + (by_left - matmul(left, projected)) * inverse_gaps(along, limit)
@@ -158,7 +155,7 @@ def _pseudoinverse_backward(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> t
     """Source: Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear least squares problems whose
     variables separate, SIAM J. Numer. Anal. 10 (1973)."""
     matrices, found = kept
-    back, across = _transposed(found), _transposed(cotangent)
+    back, across = transposed(found), transposed(cotangent)
     left = across - matmul(matrices, matmul(found, across))
     right = across - matmul(matmul(across, found), matrices)
     turned_back = matmul(matmul(back, cotangent), back)

@@ -1,0 +1,199 @@
+"""QR factors, eigenvalues, singular values, and what follows from them: pseudoinverses and ranks."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from tensorgrad.errors import OptionError
+from tensorgrad.ops import joining, reduce
+from tensorgrad.ops.elementwise.arithmetic import greater
+from tensorgrad.ops.linalg.arguments import float_matrices, symmetric_part, transposed
+from tensorgrad.ops.linalg.jacobi import eigen, eigenvalues
+from tensorgrad.ops.linalg.orthogonal import orthogonal_factors
+from tensorgrad.ops.linalg.singular import completed, pseudoinverse, singular, singular_values
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
+from tensorgrad.ops.shape import expand_dims, zeros
+from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.tensor import Tensor
+
+
+class Eigh(NamedTuple):
+    """The result of `eigh`."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class Qr(NamedTuple):
+    """The result of `qr`."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class Svd(NamedTuple):
+    """The result of `svd`."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
+    """Returns `Q` with orthonormal columns and upper triangular `R` with `Q @ R = x`, in f32 or f64.
+
+    The diagonal of `R` is nonnegative, so NumPy's factors may differ in sign. Derivatives of any order are exact if the
+    first `min(m, n)` columns of `x` are linearly independent.
+
+    Args:
+        x: Matrices of shape (..., m, n).
+        mode: `complete` for `Q` of shape (..., m, m), `reduced` for its first `min(m, n)` columns.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+        DTypeError: It is f16.
+        OptionError: The mode is unknown.
+    """
+    if mode not in ("reduced", "complete"):
+        raise OptionError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
+    return Qr(*orthogonal_factors(float_matrices("qr", x), mode == "complete"))
+
+
+def eigh(x: Any, /) -> Eigh:
+    """Returns the eigenvalues of symmetric matrices, ascending, and their eigenvectors, the columns of a matrix.
+
+    Computed by Jacobi rotations in f32 or f64. The signs of eigenvectors are unspecified, and so is the basis for a
+    repeated eigenvalue. Of a matrix that is not symmetric, the symmetric part is used.
+
+    Derivatives of any order are exact if all eigenvalues differ. Between eigenvectors whose eigenvalues are equal up to
+    rounding, they are taken as 0: gradients remain finite, but are correct only to first order, and only for functions
+    of the eigenvalues that don't depend on their order.
+
+    Args:
+        x: Matrices of shape (..., n, n).
+
+    Raises:
+        ShapeError: The matrices are not square.
+        DTypeError: They are f16.
+    """
+    matrices = symmetric_part("eigh", x)
+    if not matrices.size:
+        return Eigh(zeros(matrices.shape[:-1], matrices.dtype), matrices)
+    return Eigh(*eigen(matrices))
+
+
+def eigvalsh(x: Any, /) -> Tensor:
+    """Returns the eigenvalues of symmetric matrices, ascending: those of `eigh`.
+
+    Args:
+        x: Matrices of shape (..., n, n).
+
+    Raises:
+        ShapeError: The matrices are not square.
+        DTypeError: They are f16.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.linalg.eigvalsh([[3.0, 0.0], [0.0, 1.0]]).tolist()
+        [1.0, 3.0]
+    """
+    matrices = symmetric_part("eigvalsh", x)
+    return eigenvalues(matrices) if matrices.size else zeros(matrices.shape[:-1], matrices.dtype)
+
+
+def svd(x: Any, /, *, full_matrices: bool = True) -> Svd:
+    """Returns the singular values `S` of matrices, descending, and singular vectors, with `(U * S) @ Vh = x`.
+
+    Computed by one-sided Jacobi rotations in f32 or f64. The signs of pairs of singular vectors are unspecified.
+
+    Derivatives of any order are exact if the `min(m, n)` singular values differ and none is 0. Between singular vectors
+    whose values are equal up to rounding, and for singular values of 0, they are taken as 0: gradients remain finite,
+    but are correct only to first order, and only for functions of the singular values that don't depend on their order.
+
+    Args:
+        x: Matrices of shape (..., m, n).
+        full_matrices: Whether `U` has shape (..., m, m) and `Vh` (..., n, n), completed to arbitrary orthonormal bases,
+            instead of (..., m, k) and (..., k, n) with `k = min(m, n)`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+        DTypeError: It is f16.
+    """
+    tensor = float_matrices("svd", x)
+    rows, columns = tensor.shape[-2:]
+    if rows < columns:
+        right, values, left = svd(transposed(tensor), full_matrices=full_matrices)
+        return Svd(transposed(left), values, transposed(right))
+    if not tensor.size:
+        width = rows if full_matrices else columns
+        left, right = (joining.eye(*shape, dtype=tensor.dtype) for shape in ((rows, width), (columns, columns)))
+        values = zeros((*tensor.shape[:-2], columns), tensor.dtype)
+        parts = [broadcast_to(part, (*tensor.shape[:-2], *part.shape)) for part in (left, right)]
+        return Svd(parts[0], values, parts[1])
+    left, values, right = singular(tensor)
+    return Svd(completed(left) if full_matrices and rows > columns else left, values, right)
+
+
+def svdvals(x: Any, /) -> Tensor:
+    """Returns the singular values of matrices, descending: those of `svd`.
+
+    Args:
+        x: Matrices of shape (..., m, n).
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+        DTypeError: It is f16.
+    """
+    tensor = _tall(float_matrices("svdvals", x))
+    return singular_values(tensor) if tensor.size else zeros((*tensor.shape[:-2], tensor.shape[-1]), tensor.dtype)
+
+
+def _tall(x: Tensor) -> Tensor:
+    return transposed(x) if x.shape[-2] < x.shape[-1] else x
+
+
+def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
+    """Returns the Moore-Penrose pseudoinverses of matrices.
+
+    Derivatives of any order are exact if nearby matrices have the same rank, even if singular values are equal.
+
+    Args:
+        x: Matrices of shape (..., m, n).
+        rtol: The cutoff for singular values, relative to the largest: a number, or an array with the shape of the batch
+            axes. Smaller ones are taken as 0. By default `max(m, n) * eps`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes, or `rtol` doesn't fit.
+        DTypeError: It is f16.
+    """
+    tensor = float_matrices("pinv", x)
+    cutoff = _cutoff(tensor, rtol)
+    if not tensor.size:
+        return transposed(tensor)
+    found = pseudoinverse(_tall(tensor), cutoff)
+    return found if tensor.shape[-2] >= tensor.shape[-1] else transposed(found)
+
+
+def _cutoff(matrices: Tensor, rtol: Any) -> Tensor:
+    """Returns the relative cutoff for singular values of each matrix."""
+    if rtol is None:
+        rtol = max(matrices.shape[-2:]) * float(np.finfo(matrices.dtype).eps)
+    return broadcast_to(cast(as_tensor(rtol), matrices.dtype), matrices.shape[:-2])
+
+
+def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
+    """Returns the number of singular values of each matrix that exceed a cutoff, as i32.
+
+    Args:
+        x: Matrices of shape (..., m, n).
+        rtol: The cutoff, relative to the largest singular value, as for `pinv`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes, or `rtol` doesn't fit.
+        DTypeError: It is f16.
+    """
+    tensor = float_matrices("matrix_rank", x)
+    cutoff, values = _cutoff(tensor, rtol), svdvals(tensor)
+    return reduce.sum(cast(greater(values, expand_dims(cutoff, -1) * values[..., :1]), NAMES["i32"]), -1)

@@ -1,0 +1,117 @@
+"""Systems of linear equations, inverses, determinants and Cholesky factors."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tensorgrad.errors import ShapeError
+from tensorgrad.ops import joining, reduce
+from tensorgrad.ops.contract import numbers
+from tensorgrad.ops.elementwise import arithmetic
+from tensorgrad.ops.elementwise.functions import log
+from tensorgrad.ops.linalg.arguments import square_matrices, transposed
+from tensorgrad.ops.linalg.elimination import cholesky_factor, eliminated, solution
+from tensorgrad.ops.promotion import as_float
+from tensorgrad.ops.shape import expand_dims
+from tensorgrad.tracing.tensor import Tensor
+
+
+class Slogdet(NamedTuple):
+    """The result of `slogdet`."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
+    """Returns the Cholesky factors of symmetric positive definite matrices: lower triangular, or upper with `upper`.
+
+    They are NaN if a matrix is not positive definite. Of a matrix that is not symmetric, the symmetric part is used.
+
+    Args:
+        x: Matrices of shape (..., n, n).
+        upper: Whether to return `U` with `U.mT @ U = x` instead of `L` with `L @ L.mT = x`.
+
+    Raises:
+        ShapeError: The matrices are not square.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
+        [[2.0, 0.0], [1.0, 2.0]]
+    """
+    factor = cholesky_factor(as_float(square_matrices("cholesky", x)))
+    return transposed(factor) if upper else factor
+
+
+def det(x: Any, /) -> Tensor:
+    """Returns the determinants of matrices, by elimination with partial pivoting.
+
+    The derivative is exact if the matrix is nonsingular.
+
+    Args:
+        x: Matrices of shape (..., n, n).
+
+    Raises:
+        ShapeError: The matrices are not square.
+    """
+    return reduce.prod(_pivots("det", x), 0)
+
+
+def slogdet(x: Any, /) -> Slogdet:
+    """Returns the signs of the determinants of matrices, and the logarithms of their absolute values.
+
+    Unlike `det`, it neither overflows nor underflows for large matrices.
+
+    Args:
+        x: Matrices of shape (..., n, n).
+
+    Raises:
+        ShapeError: The matrices are not square.
+    """
+    pivots = _pivots("slogdet", x)
+    return Slogdet(reduce.prod(arithmetic.sign(pivots), 0), reduce.sum(log(arithmetic.abs(pivots)), 0))
+
+
+def _pivots(what: str, x: Any) -> Tensor:
+    tensor = as_float(square_matrices(what, x))
+    return eliminated(tensor, tensor.shape[-1], True)[1]
+
+
+def inv(x: Any, /) -> Tensor:
+    """Returns the inverses of matrices; not finite if a matrix is singular.
+
+    `solve` multiplies by an inverse at less cost, and with smaller errors.
+
+    Args:
+        x: Matrices of shape (..., n, n).
+
+    Raises:
+        ShapeError: The matrices are not square.
+    """
+    tensor = as_float(square_matrices("inv", x))
+    return solution(tensor, joining.eye(tensor.shape[-1], dtype=tensor.dtype))
+
+
+def solve(x1: Any, x2: Any, /) -> Tensor:
+    """Returns the solution `x` of `x1 @ x = x2`; not finite if a matrix is singular.
+
+    Args:
+        x1: Matrices of shape (..., n, n).
+        x2: A vector of shape (n,), or matrices of shape (..., n, k), whose batch axes broadcast with those of `x1`.
+
+    Raises:
+        ShapeError: The matrices are not square, or don't match the right-hand side.
+        DTypeError: They have no common dtype.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
+        [1.0, 0.5]
+    """
+    left, right = numbers("solve", square_matrices("solve", x1), x2)
+    columns = expand_dims(right, -1) if right.ndim == 1 else right
+    if not right.ndim or columns.shape[-2] != left.shape[-1]:
+        raise ShapeError(f"solve: {left.shape} does not fit a right side of shape {right.shape}")
+    found = solution(left, columns)
+    return found[..., 0] if right.ndim == 1 else found
