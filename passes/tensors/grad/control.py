@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -20,6 +21,34 @@ Differentiate: TypeAlias = Callable[
 ]
 Differentiated: TypeAlias = Callable[[Block, Sequence[SSAValue]], tuple[set[SSAValue], list[TensorOp | RegionOp]]]
 Summed: TypeAlias = Callable[[Sequence[SSAValue], Cotangents, TensorBuilder], dict[SSAValue, SSAValue]]
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """The cotangents that an iteration of a scan's derivative begins with: arguments of its body.
+
+    Attributes:
+        carried: That of each carried value that has one, as the next iteration of the scan reads it, by its position.
+        rows: The row of that of each stacked result, by the result's position.
+        by_value: The cotangent of each value that the scan's body returns: the sum, if it returns the value repeatedly.
+    """
+
+    carried: Mapping[int, BlockArgument]
+    rows: Mapping[int, BlockArgument]
+    by_value: dict[SSAValue, SSAValue]
+
+
+@dataclass(frozen=True)
+class Carries:
+    """What an iteration of a scan's derivative hands on besides the cotangents of the carried values.
+
+    Attributes:
+        sums: The argument with the sum of a constant's cotangents so far, by the constant's position.
+        slices: The positions of the sequences that have a cotangent; the derivative stacks those of their slices.
+    """
+
+    sums: Mapping[int, BlockArgument]
+    slices: Sequence[int]
 
 
 class ScanDerivative:
@@ -83,55 +112,72 @@ class ScanDerivative:
 
     def emit(self, builder: TensorBuilder) -> Cotangents:
         """Adds the derivative; returns the cotangents of the operands."""
-        location = self.op.location
-        count, end = len(self.carries), self.body.last_op
-        assert end is not None
-        forward = list(self.body.ops)
-        inner = TensorBuilder(self.body, before=end, location=location)
-        values = returned(self.body)
-        stacked = [i for i in range(count, len(values)) if self.given[i] is not None and values[i] in self.active]
         back = Block()
+        seeds = self._seeds(back)
+        cotangents = self._body(back, seeds)
+        carries = self._carries(back, cotangents)
+        return self._by_operand(self._assembled(builder, back, seeds, carries), carries)
+
+    def _seeds(self, back: Block) -> Seeds:
+        """Adds an argument to the derivative's body for each cotangent that an iteration begins with."""
+        values, count = returned(self.body), len(self.carries)
         carried = {i: self._argument(back, values[i]) for i in self.seeded}
-        rows = {i: self._argument(back, values[i]) for i in stacked}
-        seeds = self.summed(values, [{**carried, **rows}.get(i) for i in range(len(values))], inner)
-        wrt = [argument for argument in self.body.args if argument in self.moving]
-        found = dict(zip(wrt, self.differentiate(self.body, seeds, wrt, inner), strict=True))
-        for op in [op for op in self.body.ops if op not in forward]:
-            known = _same_composite(op, forward)
+        stacks = [i for i in range(count, len(values)) if self.given[i] is not None and values[i] in self.active]
+        rows = {i: self._argument(back, values[i]) for i in stacks}
+        by_result = [{**carried, **rows}.get(i) for i in range(len(values))]
+        return Seeds(carried, rows, self.summed(values, by_result, TensorBuilder(back, location=self.op.location)))
+
+    def _body(self, back: Block, seeds: Seeds) -> dict[SSAValue, SSAValue | None]:
+        """Adds the derivative of one iteration; returns the cotangents of the moving arguments of the scan's body.
+
+        It still reads values of the scan's body, which `_fetch` passes to it.
+        """
+        arguments = [argument for argument in self.body.args if argument in self.moving]
+        inner = TensorBuilder(back, location=self.op.location)
+        cotangents = self.differentiate(self.body, seeds.by_value, arguments, inner)
+        for op in list(back.ops):
+            known = _same_composite(op, self.body.ops)
             if known is not None:
                 for old, new in zip(op.results, known.results, strict=True):
                     old.replace_all_uses_with(new)
                 op.detach()
                 op.erase()
-                continue
-            op.detach()
-            back.add_op(op)
+        return dict(zip(arguments, cotangents, strict=True))
+
+    def _carries(self, back: Block, cotangents: dict[SSAValue, SSAValue | None]) -> Carries:
+        """Ends an iteration: adds to the sums of the constants' cotangents, and returns all that it hands on."""
+        location, count = self.op.location, len(self.consts) + len(self.carries)
         tail = TensorBuilder(back, location=location)
-        next_carried = [found[self.carries[i]] or tail.full_like(self.carries[i], 0) for i in self.seeded]
+        carried = [cotangents[self.carries[i]] or tail.full_like(self.carries[i], 0) for i in self.seeded]
         sums: dict[int, BlockArgument] = {}
         totals: list[SSAValue] = []
         for position, argument in enumerate(self.consts):
-            piece = found.get(argument)
+            piece = cotangents.get(argument)
             if self.wanted[position] and piece is not None:
                 sums[position] = self._argument(back, argument)
                 totals.append(tail.add(sums[position], piece))
-        sliced = [(i, found.get(x)) for i, x in enumerate(self.slices) if self.wanted[len(self.consts) + count + i]]
+        sliced = [(i, cotangents.get(x)) for i, x in enumerate(self.slices) if self.wanted[count + i]]
         pieces = {i: piece for i, piece in sliced if piece is not None}
-        last = ReturnOp([*next_carried, *totals, *pieces.values()])
+        last = ReturnOp([*carried, *totals, *pieces.values()])
         last.location = location
         back.add_op(last)
+        return Carries(sums, list(pieces))
+
+    def _assembled(self, builder: TensorBuilder, back: Block, seeds: Seeds, carries: Carries) -> ScanOp:
+        """Adds the scan of the finished body."""
         consts, xs = self._fetch(back)
-        builder.location = location
-        init = [self.given[i] or builder.full_like(self.op.results[i], 0) for i in self.seeded]
-        init += [builder.full_like(self.consts[position], 0) for position in sums]
-        stacks = [(rows[i], self.given[i]) for i in stacked]
-        over = [*((argument, value) for argument, value in stacks if value is not None), *xs]
-        _reorder(back, [a for a, _ in consts], [*carried.values(), *sums.values()], [a for a, _ in over])
-        reverse = self.op.reverse is None
-        scan = ScanOp.of([v for _, v in consts], init, [v for _, v in over], self.op.count, reverse, back)
-        scan.location = location
+        builder.location = self.op.location
+        init = [self.given[i] or builder.full_like(self.op.results[i], 0) for i in seeds.carried]
+        init += [builder.full_like(self.consts[position], 0) for position in carries.sums]
+        stacks = [(row, self.given[i]) for i, row in seeds.rows.items()]
+        over = [*((row, value) for row, value in stacks if value is not None), *xs]
+        carried = [*seeds.carried.values(), *carries.sums.values()]
+        _reorder(back, [argument for argument, _ in consts], carried, [argument for argument, _ in over])
+        operands = [[value for _, value in pairs] for pairs in (consts, over)]
+        scan = ScanOp.of(operands[0], init, operands[1], self.op.count, self.op.reverse is None, back)
+        scan.location = self.op.location
         builder.insert(scan)
-        return self._by_operand(scan, sums, pieces)
+        return scan
 
     def _argument(self, block: Block, like: SSAValue) -> BlockArgument:
         argument = block.insert_arg(like.type, len(block.args))
@@ -171,21 +217,22 @@ class ScanDerivative:
             op.operands = [operand if operand in own else fetched(operand) for operand in op.operands]
         return consts, xs
 
-    def _by_operand(self, scan: ScanOp, sums: dict[int, BlockArgument], pieces: dict[int, SSAValue]) -> Cotangents:
-        found: list[SSAValue | None] = [None] * len(self.op.operands)
+    def _by_operand(self, scan: ScanOp, carries: Carries) -> Cotangents:
+        """Returns the cotangents of the operands of the differentiated scan from the results of its derivative."""
+        by_operand: list[SSAValue | None] = [None] * len(self.op.operands)
         first, count = len(self.consts), len(self.carries)
         results = iter(scan.results)
         for i in self.seeded:
             result = next(results)
-            found[first + i] = result if self.wanted[first + i] else None
-        for position in sums:
-            found[position] = next(results)
-        for i in pieces:
-            found[first + count + i] = next(results)
-        return found
+            by_operand[first + i] = result if self.wanted[first + i] else None
+        for position in carries.sums:
+            by_operand[position] = next(results)
+        for i in carries.slices:
+            by_operand[first + count + i] = next(results)
+        return by_operand
 
 
-def _same_composite(op: Operation, forward: Sequence[Operation]) -> CallOp | None:
+def _same_composite(op: Operation, forward: Iterable[Operation]) -> CallOp | None:
     """Returns a composite call of the forward pass that a derivative would repeat; its results are kept instead."""
     if not isinstance(op, CallOp) or op.composite is None:
         return None
