@@ -47,7 +47,7 @@ from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.kernels.build_program import build_program
-from tensorgrad.passes.levels import Level, level_of
+from tensorgrad.passes.levels import LOWERED_BY, Level, level_of
 from tensorgrad.passes.pipelines import scheduled_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
@@ -64,14 +64,6 @@ _log = logging.getLogger("tensorgrad")
 
 PROGRAMS = (Level.WGSL, Level.CPU, Level.LLVM)
 """The levels that run on a device."""
-
-APPLIED: dict[Level | None, tuple[str, ...]] = {
-    Level.PLANNED: ("plan-memory",),
-    Level.WGSL: ("plan-memory", "lower-buf-to-wgsl"),
-    Level.CPU: ("plan-memory", "lower-buf-to-cpu"),
-    Level.LLVM: ("plan-memory", "lower-buf-to-cpu", "expand-math", "convert-to-llvm"),
-}
-"""The program-level passes that have already been applied to a module of each level."""
 
 STEPS = (1e-5, 1e-6)
 """The steps of central differences: the second is tried if a kink may lie within the first."""
@@ -169,7 +161,7 @@ class NumericsVerifier:
         self._function = function
         level = level_of(module)
         self._is_program = level in PROGRAMS
-        self._applied = list(APPLIED.get(level, ()))
+        self._applied = [LOWERED_BY[level]] if level in LOWERED_BY else []
         self._target: Target = WEBGPU_DEFAULT
         if self._is_program:
             self._target = _device(level is not Level.WGSL).target

@@ -15,14 +15,12 @@ from tensorgrad.dialects.locations import calls_in
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import ProgramError
+from tensorgrad.passes import pipelines
 from tensorgrad.passes.running import apply_pass
 from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
 from tensorgrad.surface.collector import without_collector
 
 Phase: TypeAlias = Literal["forward", "backward", "update"]
-
-LAST = "inline-calls"
-"""The first pass that replaces ops by others, after which it is unknown which phase they belong to."""
 
 
 class ReferenceStep:
@@ -47,13 +45,11 @@ class ReferenceStep:
         self._scalars: ScalarInputs | None = None
         phase: Phase = "forward"
         context = Context()
-        for number, one in enumerate(passes):
+        for number, one in enumerate(pipelines.until(pipelines.Phase.TENSORS, passes)):
             if one.name == "grad":
                 phase = "backward"
             elif phase != "forward":
                 phase = "update"
-            if phase == "update" and one.name == LAST:
-                break
             try:
                 apply_pass(passes, number, context, self.module, None)
             except DiagnosticException as error:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast, get_args, get_type_hints
 
 from xdsl.passes import ModulePass
@@ -21,8 +22,41 @@ if TYPE_CHECKING:
 Available: TypeAlias = Mapping[str, Callable[[], type[ModulePass]]]
 """Passes by name."""
 
-LOWERINGS = ("lower-buf-to-wgsl", "lower-buf-to-cpu")
-"""The passes that lower from the level `buf`."""
+
+class Phase(Enum):
+    """The phases of a compilation, in order, each named after what its passes work on."""
+
+    STEP = "step"
+    """Tensors, with calls: derivatives and updates are added, and each op belongs to the loss or to one of these."""
+    TENSORS = "tensors"
+    """Tensors, without calls."""
+    BUFFERS = "buffers"
+    """Kernels over buffers, as they are fused and split."""
+    SCHEDULED = "scheduled"
+    """Kernels with schedules, as they are ordered and given memory."""
+    DEVICE = "device"
+    """Kernels of a device: `wgsl`, or `cpu` and `llvm`."""
+
+
+FIRST: dict[Phase, tuple[str, ...]] = {
+    Phase.TENSORS: ("inline-calls",),
+    Phase.BUFFERS: ("lower-tg-to-buf",),
+    Phase.SCHEDULED: ("schedule",),
+    Phase.DEVICE: ("lower-buf-to-wgsl", "lower-buf-to-cpu"),
+}
+"""The passes that begin each phase but the first: users may add passes anywhere, and leave some out."""
+
+
+def start_of(phase: Phase, passes: Sequence[ModulePass]) -> int:
+    """Returns the index of the first pass of a phase, or of a later one; the number of passes if there is none."""
+    order = list(Phase)
+    names = {name for later in order[order.index(phase) :] for name in FIRST.get(later, ())}
+    return next((number for number, one in enumerate(passes) if one.name in names), len(passes))
+
+
+def until(phase: Phase, passes: Sequence[ModulePass]) -> Sequence[ModulePass]:
+    """Returns the passes before a phase."""
+    return passes[: start_of(phase, passes)]
 
 
 def tensor_passes(
@@ -137,11 +171,6 @@ def scheduled_passes(target: Target) -> list[ModulePass]:
         KeepIeeePass(),
         ExpandMathPass(),
     ]
-
-
-def lowering_in(passes: Sequence[ModulePass]) -> int:
-    """Returns the index of the pass that lowers from the level `buf`."""
-    return next(number for number, one in enumerate(passes) if one.name in LOWERINGS)
 
 
 def training_passes(

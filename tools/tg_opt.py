@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseE
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tensorgrad.passes.analyses.dominance import verify_dominance
-from tensorgrad.passes.pipelines import lowering_in, read_passes
+from tensorgrad.passes.pipelines import Phase, read_passes, start_of
 from tensorgrad.passes.running import PACKAGE, apply_pass, with_reproducer
 from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradError
 from tensorgrad.runtime.printable import printable
@@ -196,7 +196,7 @@ class NamedPipeline(PassPipeline):
             try:
                 self.finish(op)
             except NumericsError as error:
-                number = lowering_in(self.passes)
+                number = start_of(Phase.DEVICE, self.passes)
                 raise with_reproducer(error, self.passes, number, original.clone, self.flags) from error
 
 

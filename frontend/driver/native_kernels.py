@@ -16,7 +16,7 @@ from tensorgrad.driver.kernel_cache import KernelCache
 from tensorgrad.driver.running import Phases, run_pass, run_passes
 from tensorgrad.passes.kernels.build_program import native_kernel
 from tensorgrad.passes.kernels.writing.lowering import KernelContext, KernelIdentity, WrittenKernel
-from tensorgrad.passes.pipelines import lowering_in
+from tensorgrad.passes.pipelines import Phase, start_of, until
 from tensorgrad.runtime.program import Kernel
 
 
@@ -45,9 +45,9 @@ def run_passes_by_kernel(
         ProgramError: A pass rejects the program; says which and why.
         CompilerError: A pass crashed; says which, and where the module before it was written.
     """
-    lowering = lowering_in(passes)
+    lowering = start_of(Phase.DEVICE, passes)
     context = _ByKernel(passes, lowering, phases, compile_kernel, source)
-    run_passes(module, passes[:lowering], phases, verify=False, source=source)
+    run_passes(module, until(Phase.DEVICE, passes), phases, verify=False, source=source)
     run_pass(module, passes, lowering, phases, context, source)
     context.finish()
     return context.kernels

@@ -26,7 +26,7 @@ from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.analyses.storage import PEAK_BYTES
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
-from tensorgrad.passes.pipelines import LOWERINGS, device_passes, lowering_in
+from tensorgrad.passes.pipelines import Phase, device_passes, start_of, until
 from tensorgrad.passes.running import with_reproducer
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.executable import ProgramExecutable
@@ -203,11 +203,7 @@ class Compilation:
             try:
                 self._verifier.check_kernels(module)
             except NumericsError as error:
-                raise with_reproducer(error, passes, lowering_in(passes), source) from error
-
-    def _before(self, one: ModulePass, module: ModuleOp) -> None:
-        if one.name in LOWERINGS:
-            self._dumped("buf", module)
+                raise with_reproducer(error, passes, start_of(Phase.DEVICE, passes), source) from error
 
     def _dumped(self, level: str, module: ModuleOp) -> None:
         """Writes a level to the directory of `TG_DUMP`, if it is set."""
@@ -217,8 +213,7 @@ class Compilation:
     def _kernels(self, module: ModuleOp) -> ModuleOp:
         """Returns the kernels that a device would run, so that numpy rounds values where they are stored."""
         made = module.clone()
-        passes = self._below(self.target())
-        run_passes(made, passes[: [one.name for one in passes].index("schedule")], self.phases)
+        run_passes(made, until(Phase.SCHEDULED, self._below(self.target())), self.phases)
         return made
 
     def _below(self, target: Target) -> list[ModulePass]:
@@ -328,8 +323,7 @@ class Compilation:
 
         with self.phases.measure("tune"):
             module = self.traced.clone()
-            passes = self.down_to_kernels()
-            run_passes(module, passes[: [one.name for one in passes].index("schedule")], Phases())
+            run_passes(module, until(Phase.SCHEDULED, self.down_to_kernels()), Phases())
             start = time.perf_counter()
             self.tuned = str(tune(module, device, self.tuning_seconds))
             return time.perf_counter() - start < self.tuning_seconds
@@ -415,13 +409,13 @@ class Compilation:
         else:
             # The result is verified as a program, and by the device's own compiler.
             run: Callable[..., None] = partial(
-                run_passes, phases=self.phases, verify=False, source=source, before=self._before, after=self._after
+                run_passes, phases=self.phases, verify=False, source=source, after=self._after
             )
-            planning = next((n for n, one in enumerate(passes) if one.name == "plan-memory"), -1) + 1
-            run(module, passes[:planning])
+            run(module, until(Phase.DEVICE, passes))
             if most_bytes is not None and (planned := self._planned_bytes(module)) > most_bytes:
                 return planned
-            run(module, passes, first=planning)
+            self._dumped("buf", module)
+            run(module, passes, first=start_of(Phase.DEVICE, passes))
             self._check_kernels(module, passes, source)
             self._dumped("llvm" if target.native else "wgsl", module)
         with self.phases.measure("build"):
@@ -508,12 +502,11 @@ class Compilation:
     def down_to_cpu(self) -> list[ModulePass]:
         """Returns the passes down to native loops."""
         passes = self.down_to_native_code()
-        return passes[: 1 + [one.name for one in passes].index("lower-buf-to-cpu")]
+        return passes[: 1 + start_of(Phase.DEVICE, passes)]
 
-    def down_to_buf(self) -> list[ModulePass]:
+    def down_to_buf(self) -> Sequence[ModulePass]:
         """Returns the passes down to scheduled kernels."""
-        passes = self.down_to_kernels()
-        return passes[: lowering_in(passes)]
+        return until(Phase.DEVICE, self.down_to_kernels())
 
 
 LEVELS: dict[str, Callable[[Compilation], Sequence[ModulePass]]] = {

@@ -63,7 +63,6 @@ def run_passes(
     phases: Phases,
     verify: bool = True,
     source: Callable[[], ModuleOp] | None = None,
-    before: Callable[[ModulePass, ModuleOp], None] | None = None,
     after: Callable[[ModulePass, ModuleOp], None] | None = None,
     first: int = 0,
 ) -> None:
@@ -75,7 +74,6 @@ def run_passes(
         phases: Receives the time of each.
         verify: Whether to verify the module after them.
         source: Returns the original module, for the crash reproducer; without it none is written.
-        before: Called with each pass and the module before it.
         after: Called with each pass and the module after it.
         first: The number of the first one that runs; those before it have run.
 
@@ -86,8 +84,6 @@ def run_passes(
     """
     context = Context()
     for number, one in enumerate(passes[first:], first):
-        if before is not None:
-            before(one, module)
         run_pass(module, passes, number, phases, context, source)
         if after is not None:
             with phases.measure("verify"):

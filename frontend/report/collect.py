@@ -22,7 +22,7 @@ from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.kernels import emit_llvm, emit_wgsl
 from tensorgrad.passes.kernels.build_program import build_program
-from tensorgrad.passes.pipelines import LOWERINGS
+from tensorgrad.passes.pipelines import Phase, start_of
 from tensorgrad.passes.running import PACKAGE, apply_pass
 from tensorgrad.report.difference import difference
 from tensorgrad.report.facts import Facts, KernelCode, Level, PassRun, Run
@@ -103,14 +103,15 @@ class _Collector:
         self._text = self._plain()
         self._level("traced")
         passes = [*on_tensors, *below]
-        for number, one in enumerate(passes):
+        lowering = start_of(Phase.DEVICE, passes)
+        for number in range(len(passes)):
             if number == len(on_tensors):
                 self._level("tg")
-            if one.name in LOWERINGS:
+            if number == lowering:
                 self._level("buf")
                 self._flow = flow_of(self._module, self._sources)
             self._apply(passes, number)
-            if one.name == "lower-buf-to-cpu":
+            if number == lowering and self._target.native:
                 self._level("cpu")
         self._level("llvm" if self._target.native else "wgsl")
         program = build_program(self._module, self._target, name)

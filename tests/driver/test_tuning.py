@@ -23,7 +23,7 @@ from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.buffers.schedule.choose import choose, neighbours
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, read_table, write_table
 from tensorgrad.passes.kernels.build_program import build_program
-from tensorgrad.passes.pipelines import device_passes
+from tensorgrad.passes.pipelines import Phase, device_passes, start_of, until
 from tensorgrad.runtime.target import Target
 
 X = np.random.default_rng(0).standard_normal((40, 24)).astype(np.float32)
@@ -32,9 +32,7 @@ W = np.random.default_rng(1).standard_normal((24, 33)).astype(np.float32)
 
 def until_scheduled(function: Any, target: Target, *specs: Any) -> ModuleOp:
     module = tg.trace(function, *specs)
-    for one in device_passes(target):
-        if one.name == "schedule":
-            break
+    for one in until(Phase.SCHEDULED, device_passes(target)):
         one.apply(Context(), module)
     return module
 
@@ -79,7 +77,7 @@ def test_every_schedule_gives_the_same_values(name: str, device: Any) -> None:
             same = [op for op in copy.walk() if isinstance(op, KernelOp)][place]
             same.properties["schedule"] = ScheduleAttr(schedule)
             passes = device_passes(target)
-            for one in passes[[one.name for one in passes].index("schedule") :]:
+            for one in passes[start_of(Phase.SCHEDULED, passes) :]:
                 one.apply(Context(), copy)
             executable = WebGPUExecutable(build_program(copy, target), device)
             found = np.asarray(

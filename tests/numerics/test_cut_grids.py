@@ -20,7 +20,7 @@ from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import VALUE, Buffer, KernelOp, ViewOp, buffer_bytes, shape_of
 from tensorgrad.errors import NumericsError
 from tensorgrad.passes.analyses import boxes
-from tensorgrad.passes.pipelines import inference_passes, lowering_in
+from tensorgrad.passes.pipelines import Phase, inference_passes, until
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
@@ -182,10 +182,10 @@ def displaced(module: ModuleOp) -> None:
 
 def test_a_displaced_window_is_blamed_on_the_pass() -> None:
     function, inputs, _ = CASES["positions"]
-    module, passes = traced(function, inputs), inference_passes(NARROW)
+    module = traced(function, inputs)
     verifier = NumericsVerifier(module)
     with pytest.raises(NumericsError, match=r"^cut-grids changes output/result0"):
-        for one in passes[: lowering_in(passes)]:
+        for one in until(Phase.DEVICE, inference_passes(NARROW)):
             apply(one, module)
             if one.name == "cut-grids":
                 displaced(module)
@@ -198,8 +198,7 @@ def test_a_plan_with_windows_reads_nothing_that_is_not_defined(name: str) -> Non
     function, inputs, _ = CASES[name]
     module = traced(function, inputs)
     expected, names = reference(module, inputs), Names(module)
-    passes = inference_passes(NARROW)
-    for one in passes[: lowering_in(passes)]:
+    for one in until(Phase.DEVICE, inference_passes(NARROW)):
         apply(one, module)
     for key, found, wanted in zip(names.results, on_buffers(module, inputs, names), expected, strict=True):
         assert_same(found, wanted, 5e-6, key)

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.passes.pipelines import inference_passes, lowering_in
+from tensorgrad.passes.pipelines import Phase, inference_passes, until
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
@@ -115,8 +115,7 @@ def lowered(name: str, target: Target) -> tuple[ModuleOp, list[NumpyArray], Name
     function, inputs, _ = CASES[name]
     module = traced(function, inputs)
     expected, names = reference(module, inputs), Names(module)
-    passes = inference_passes(target)
-    for one in passes[: lowering_in(passes)]:
+    for one in until(Phase.DEVICE, inference_passes(target)):
         apply(one, module)
     module.verify()
     return module, expected, names, inputs

@@ -11,18 +11,22 @@ import pytest
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.pipelines import (
+    FIRST,
     InferencePipeline,
+    Phase,
     TrainingPipeline,
     device_passes,
     inference_passes,
     read_passes,
+    start_of,
     tensor_passes,
     training_passes,
+    until,
 )
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
-from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT, Target
 from tensorgrad.tools.tg_opt import main
 from tensorgrad.tools.trace_optimizer import TraceOptimizerPass
 from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
@@ -76,6 +80,23 @@ def test_pipelines_run_the_passes_of_the_python_api() -> None:
     ]
     assert TrainingPipeline(optimizer, "f", Target.named("lavapipe")).expand() == read_passes(text, AVAILABLE)
     assert list(InferencePipeline(Target.named("lavapipe")).expand()) == inference_passes(Target.named("lavapipe"))
+
+
+@pytest.mark.parametrize("target", [WEBGPU_DEFAULT, CPU])
+def test_phases_follow_each_other(target: Target) -> None:
+    passes = training_passes("f", TraceOptimizerPass("adam", "f"), target)
+    starts = {phase: start_of(phase, passes) for phase in FIRST}
+    assert list(starts.values()) == sorted(set(starts.values()))
+    assert all(passes[start].name in FIRST[phase] for phase, start in starts.items())
+    assert list(until(Phase.TENSORS, passes))[-1] == AppendUpdatesPass("f")
+    assert list(until(Phase.DEVICE, passes))[-1].name == ("plan-memory" if target.native else "cut-grids")
+
+
+def test_a_phase_that_is_left_out_ends_where_the_next_begins() -> None:
+    passes = [one for one in device_passes() if one.name != "schedule"]
+    assert start_of(Phase.SCHEDULED, passes) == start_of(Phase.DEVICE, passes) < len(passes)
+    tensors = tensor_passes("f", [])
+    assert start_of(Phase.BUFFERS, tensors) == len(tensors) and until(Phase.DEVICE, tensors) == tensors
 
 
 def test_bad_input_gives_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
