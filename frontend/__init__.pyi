@@ -19,7 +19,7 @@ from tensorgrad.driver.compile import compile as compile
 from tensorgrad.driver.compiled import Inference as Inference
 from tensorgrad.driver.device import DeviceName as DeviceName
 from tensorgrad.driver.device import devices as devices
-from tensorgrad.driver.homes import tensor as tensor
+from tensorgrad.driver.eager_devices import tensor as tensor
 from tensorgrad.driver.jit import Jitted as Jitted
 from tensorgrad.driver.jit import jit as jit
 from tensorgrad.driver.load import load as load

@@ -13,11 +13,11 @@ import numpy as np
 
 from tensorgrad.driver.device import described
 from tensorgrad.driver.distribution import Distribution, refuse_to_save
-from tensorgrad.driver.homes import home_on
+from tensorgrad.driver.eager_devices import eager_device_on
 from tensorgrad.driver.nested_inputs import Nesting
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.profiling import StepProfile
-from tensorgrad.eager.homes import EagerHome
+from tensorgrad.eager.devices import EagerDevice
 from tensorgrad.errors import InputError, ProgramError
 from tensorgrad.report import CompilationReport
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
@@ -162,7 +162,7 @@ class Specialization(Compiled):
         self._distribution = distribution
         self.inputs = inputs
         self._tree = results
-        self._results = Results(results, home_of_results(compilation))
+        self._results = Results(results, device_of_results(compilation))
         self.ranges = ranges
 
     def run(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> Any:
@@ -201,21 +201,21 @@ class Results:
 
     Args:
         tree: The tree.
-        home: Where the outputs live; `None` returns arrays on the host.
+        device: Where the outputs live; `None` returns arrays on the host.
     """
 
-    def __init__(self, tree: Any, home: EagerHome | None = None):
+    def __init__(self, tree: Any, device: EagerDevice | None = None):
         self._names, self._rebuild = trees.flatten(tree)
-        self._make = Array if home is None else home.output
+        self._make = Array if device is None else device.output
 
     def of(self, outputs: Mapping[str, OutputHandle | np.ndarray]) -> Any:
         """Returns the tree with these outputs."""
         return self._rebuild([self._make(outputs[name]) for name in self._names])
 
 
-def home_of_results(compilation: Compilation) -> EagerHome | None:
+def device_of_results(compilation: Compilation) -> EagerDevice | None:
     """Returns where the results of a program live: its device, or `None` if that may be replaced."""
-    return None if compilation.snapshot_every is not None else home_on(compilation.device)
+    return None if compilation.snapshot_every is not None else eager_device_on(compilation.device)
 
 
 Key = TypeVar("Key", bound=Hashable)

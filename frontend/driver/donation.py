@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.driver.compiled import Specialization, home_of_results
+from tensorgrad.driver.compiled import Specialization, device_of_results
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.backend import ArraySlot, Executable, OutputHandle
@@ -110,7 +110,7 @@ class Donating(Specialization):
         self.name, self.lock = compilation.name, executable.lock
         self._donation = donation
         self._states = {name: slot for name, slot in executable.persistent.items() if name in donation.updates}
-        self._home = home_of_results(compilation)
+        self._device = device_of_results(compilation)
         self._writes = 0
         self._handles: list[weakref.ref[StateHandle]] = []
 
@@ -132,7 +132,7 @@ class Donating(Specialization):
             found = iter(super().run(others, others_constant))
             handles = {name: StateHandle(self._slot(name), self) for name in self._states}
             self._handles = [weakref.ref(handle) for handle in handles.values()]
-            make = Array if self._home is None else self._home.output
+            make = Array if self._device is None else self._device.output
             return self._donation.rebuild(
                 [next(found) if path is None else make(handles[path]) for path in self._donation.places]
             )

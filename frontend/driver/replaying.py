@@ -12,7 +12,7 @@ from tensorgrad.checks.blame import Blame, Blamer
 from tensorgrad.checks.inspection import Inspected, Inspector
 from tensorgrad.checks.reference_step import ReferenceStep
 from tensorgrad.driver.accumulation import Accumulation
-from tensorgrad.driver.compiled import Results, home_of_results
+from tensorgrad.driver.compiled import Results, device_of_results
 from tensorgrad.driver.distribution import DISTRIBUTING
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.step_programs import StepProgram
@@ -45,7 +45,7 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         super().__init__(source, parts, compilation, executable, seed, with_key, accumulation)
         tree = source.results
         shape = tree.loss if tree.metrics is None else (tree.loss, tree.metrics)
-        self._results = Results(shape, home_of_results(compilation))
+        self._results = Results(shape, device_of_results(compilation))
         self._replayed = Results(shape)
         self._losses = frozenset(trees.flatten(tree.loss)[0])
         self._references: dict[Compilation, ReferenceStep] = {}

@@ -24,7 +24,7 @@ class Applier(Protocol):
     def run(
         self, template: Template, operands: Sequence[Value], edges: Sequence[Edge | None] | None
     ) -> tuple[list[Value], list[Edge | None] | None]:
-        """Applies a template; see `ChangingHome.run`."""
+        """Applies a template; see `AutogradDevice.run`."""
         ...
 
     def operand(self, x: Array) -> Operand:
@@ -80,17 +80,17 @@ class Backward:
     """One backward pass, in reverse order of application across all devices that its tensors live on.
 
     Args:
-        home: The home of the tensor that it starts from.
+        device: The device of the tensor that it starts from.
         retain_graph: Whether the tape is kept for another pass.
         create_graph: Whether the pass itself is recorded, for derivatives of gradients.
         only: The leaves and results whose gradients are requested; `None` is all leaves.
     """
 
-    def __init__(self, home: Applier, retain_graph: bool, create_graph: bool, only: set[Edge] | None):
-        self._home, self._retain, self._only = home, retain_graph, only
+    def __init__(self, device: Applier, retain_graph: bool, create_graph: bool, only: set[Edge] | None):
+        self._device, self._retain, self._only = device, retain_graph, only
         self._create = create_graph
         self._found: dict[Edge, Operand] = {}
-        self._homes: dict[Node | Leaf, Applier] = {}  # where their cotangents live; `_home` is the current device
+        self._devices: dict[Node | Leaf, Applier] = {}  # where their cotangents live; `_device` is the current device
 
     def run(self, root: Edge, cotangent: Operand) -> None:
         """Propagates a cotangent from a value back to the leaves.
@@ -113,23 +113,23 @@ class Backward:
         """Runs all nodes as one application, if no node needs separate handling; returns whether it did."""
         if self._create or self._only is not None or not isinstance(root[0], Node):
             return False
-        found = self._home.whole_pass(root[0], root[1], cotangent[0].kind)
+        found = self._device.whole_pass(root[0], root[1], cotangent[0].kind)
         if found is None:
             return False
-        gradients, _ = self._home.run(found.template, [cotangent[0], *found.values], None)
+        gradients, _ = self._device.run(found.template, [cotangent[0], *found.values], None)
         if not self._retain:
             for node in found.nodes:
                 node.let_go()
         for leaf, gradient in zip(found.leaves, gradients, strict=True):
             if leaf.grad is not None:
-                gradient, _ = self._home.sum(self._home.operand(leaf.grad), (gradient, None))
-            leaf.grad = self._home.wrap(gradient, None)
+                gradient, _ = self._device.sum(self._device.operand(leaf.grad), (gradient, None))
+            leaf.grad = self._device.wrap(gradient, None)
         return True
 
     def _add(self, edge: Edge, piece: Operand) -> None:
-        self._homes[edge[0]] = self._home
+        self._devices[edge[0]] = self._device
         before = self._found.get(edge)
-        self._found[edge] = piece if before is None else self._home.sum(before, piece)
+        self._found[edge] = piece if before is None else self._device.sum(before, piece)
 
     def _through(self, node: Node) -> None:
         """Propagates the cotangents of a node's results to its operands."""
@@ -138,7 +138,7 @@ class Backward:
                 f"backward: what the line {_named(node.line)} saved for it was freed by an earlier "
                 "backward pass; backward(retain_graph=True) keeps it for another one"
             )
-        self._home = self._homes.get(node, self._home)
+        self._device = self._devices.get(node, self._device)
         given: dict[int, Operand] = {}
         for place in range(len(node.results)):
             found = self._found.pop((node, place), None)
@@ -152,7 +152,7 @@ class Backward:
                 self._cotangent(node, place[1], given) if value is None else self._value(node, place, value)
                 for place, value in zip(derivative.uses, node.values, strict=True)
             ]
-            pieces = self._home.applied(derivative.template, operands)
+            pieces = self._device.applied(derivative.template, operands)
             for edge, piece in zip(node.edges, derivative.pieces, strict=True):
                 if edge is not None and piece is not None:
                     self._add(edge, pieces[piece])
@@ -163,8 +163,8 @@ class Backward:
         """Copies the cotangent of a copy back to the source device."""
         (edge,) = node.edges
         assert edge is not None
-        back = node.source.arrived(found, self._home)
-        self._home = node.source
+        back = node.source.arrived(found, self._device)
+        self._device = node.source
         self._add(edge, back)
 
     def _seen(self, node: Node, place: int, found: Operand) -> Operand:
@@ -177,11 +177,11 @@ class Backward:
         return found
 
     def _hooked(self, hook: Hook, found: Operand) -> Operand:
-        given = self._home.wrap(*found)
+        given = self._device.wrap(*found)
         result = hook(given)
         if result is None:
             return found
-        value = self._home.operand(result) if isinstance(result, Array) else None
+        value = self._device.operand(result) if isinstance(result, Array) else None
         if value is None or value[0].kind is not found[0].kind:
             raise GradientError(
                 f"a hook returned {result!r} for a gradient of shape {found[0].shape}; it must "
@@ -190,7 +190,7 @@ class Backward:
         return value
 
     def _cotangent(self, node: Node, number: int, given: dict[int, Operand]) -> Operand:
-        return given[number] if number in given else self._home.full(node.results[number], 0)
+        return given[number] if number in given else self._device.full(node.results[number], 0)
 
     def _value(self, node: Node, place: Place, value: Value) -> Operand:
         """Returns an operand or a result of a node, with its value at the time of the application.
@@ -211,7 +211,7 @@ class Backward:
     def _gather(self, leaf: Leaf, found: Operand) -> None:
         if self._only is not None and (leaf, 0) not in self._only:
             return
-        self._home = self._homes[leaf]
+        self._device = self._devices[leaf]
         for hook in list(leaf.hooks.values()):
             found = self._hooked(hook, found)
         self._keep(leaf, found)
@@ -219,10 +219,10 @@ class Backward:
     def _keep(self, leaf: Leaf, found: Operand) -> None:
         """Accumulates a gradient, in a new tensor so that in-place changes of one affect no other."""
         if leaf.grad is not None:
-            found = self._home.sum(self._home.operand(leaf.grad), found)
+            found = self._device.sum(self._device.operand(leaf.grad), found)
         else:
-            found = self._home.copy(found)
-        leaf.grad = self._home.wrap(*found)
+            found = self._device.copy(found)
+        leaf.grad = self._device.wrap(*found)
 
 
 def _named(line: tuple[str, int]) -> str:

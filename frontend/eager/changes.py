@@ -1,4 +1,4 @@
-"""In-place changes, views, leaves and backward passes: the device-independent part of a home."""
+"""In-place changes, views, leaves and backward passes: the device-independent part of an eager device."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, 
 from tensorgrad.ops.shape import reshape
 from tensorgrad.tracing.dtypes import SHORT, is_float, promote
 from tensorgrad.tracing.grad_mode import is_grad_enabled, recording
-from tensorgrad.tracing.home import Home, Live
 from tensorgrad.tracing.location import user_place
 from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tensor_device import Live, TensorDevice
 from tensorgrad.tracing.tracer import current_trace
 from tensorgrad.tracing.views import View
 
 _hook_numbers = count()
 
 
-class ChangingHome(Home):
-    """The device-independent part of a home that can change tensors in place."""
+class AutogradDevice(TensorDevice):
+    """The device-independent part of an eager device that can change tensors in place."""
 
     @abstractmethod
     def run(
@@ -85,12 +85,12 @@ class ChangingHome(Home):
         """Returns a tensor with a value."""
 
     def alias(self, x: Array) -> Array:
-        """Returns another tensor with the value of `x`; see `Home.alias`."""
+        """Returns another tensor with the value of `x`; see `TensorDevice.alias`."""
         value, edge = self.operand(x)
         return self.wrap(value, edge if is_grad_enabled() else None)
 
     def share(self, x: Array, view: Array) -> None:
-        """Records that a tensor is a view of `x`; see `Home.share`."""
+        """Records that a tensor is a view of `x`; see `TensorDevice.share`."""
         storage = self.operand(x)[0].shared()
         value: Value = live(view).value
         if value.storage is not storage:
@@ -110,11 +110,11 @@ class ChangingHome(Home):
         own.value.storage, own.value.version = storage, storage.version
 
     def assign(self, x: Array, what: str, value: Any) -> None:
-        """Assigns another value to a tensor and everything that shares its memory; see `Home.assign`."""
+        """Assigns another value to a tensor and everything that shares its memory; see `TensorDevice.assign`."""
         trace = current_trace()
         if trace is not None:
             raise TraceError(
-                f"{what}: a tensor on {self.device} is changed in place inside {trace.name}, which is "
+                f"{what}: a tensor on {self.name} is changed in place inside {trace.name}, which is "
                 "traced and may run any number of times; return the value from there, and change the tensor outside"
             )
         self._check_changeable(x, what)
@@ -172,7 +172,7 @@ class ChangingHome(Home):
             raise DTypeError(f"{what}: {SHORT[new.dtype]} can't be stored in {SHORT[x.dtype]}")
         found = broadcast_to(cast(new, x.dtype), x.shape)
         assert isinstance(found, Array)
-        return found if found.home is self else self.wrap(*self.operand(found))
+        return found if found.tensor_device is self else self.wrap(*self.operand(found))
 
     def require_gradient(self, x: Array, required: bool) -> None:
         """Makes a tensor a leaf that accumulates its gradient, or one that doesn't."""
@@ -293,7 +293,7 @@ class ChangingHome(Home):
             raise GradientError(
                 f"grad: a gradient is a tensor of the shape {x.shape} and the dtype {SHORT[x.dtype]}, not {given}"
             )
-        kept.grad = gradient if gradient.home is self else self.wrap(*self.operand(gradient))
+        kept.grad = gradient if gradient.tensor_device is self else self.wrap(*self.operand(gradient))
 
 
 def live(x: Array) -> Live:
@@ -305,7 +305,7 @@ def live(x: Array) -> Live:
 def _edges(inputs: Sequence[Any]) -> set[Edge]:
     found: set[Edge] = set()
     for one in inputs:
-        edge: Edge | None = one.live.home.edge(one) if isinstance(one, Array) and one.live is not None else None
+        edge: Edge | None = one.live.device.edge(one) if isinstance(one, Array) and one.live is not None else None
         if edge is None:
             raise GradientError(f"backward: inputs are tensors that require a gradient, not {one!r}")
         found.add(edge)

@@ -122,7 +122,7 @@ class Recording:
     """A block of ops that are not computed yet.
 
     Attributes:
-        recorder: The home that computes it.
+        recorder: The device that computes it.
         structure: Its structure.
         inputs: The values from outside the block that its ops use.
         nodes: For each op, its node on the tape; held only until the block is computed.

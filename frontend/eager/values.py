@@ -66,7 +66,7 @@ class Storage:
 
 
 class Recorder(Protocol):
-    """A home that computes recorded values."""
+    """A device that computes recorded values."""
 
     def flush(self) -> None:
         """Computes everything that is recorded and still reachable."""
@@ -78,7 +78,7 @@ class InRecording(Protocol):
 
     @property
     def recorder(self) -> Recorder:
-        """The home that computes it."""
+        """The device that computes it."""
         ...
 
 

@@ -28,7 +28,7 @@ class Initialized(Array):
             made = object.__new__(cls)
             Array.__init__(made, values.source)
             return made
-        found = cls.eager(values.live.value, values.live.home)
+        found = cls.eager(values.live.value, values.live.device)
         assert isinstance(found, cls)
         return found
 

@@ -15,9 +15,9 @@ from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import TensorgradError
 from tensorgrad.ops.promotion import common_dtype
 from tensorgrad.tracing.dtypes import Spec
-from tensorgrad.tracing.home import TracedFunction
 from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.tensor import Array
+from tensorgrad.tracing.tensor_device import TracedFunction
 from tensorgrad.tracing.tracer import as_array, current_trace, trace_call
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -61,7 +61,7 @@ class _Whole:
         """Returns the result of a call; `None` if the function has to be called normally."""
         if current_trace() is not None:
             return None
-        home = None
+        device = None
         operands: list[Array] = []
         # In the key an operand is its type, as the object shared by all tensors of that type on a device or as a shape
         # and dtype; another argument is a pair of a class and a value.
@@ -87,11 +87,11 @@ class _Whole:
             if own is None:
                 key.append((operand.shape, operand.dtype))
             else:
-                home = own.home if home is None else home
+                device = own.device if device is None else device
                 key.append(own.value.kind)
-        if home is None:
+        if device is None:
             return None
-        return home.apply_traced(tuple(key), operands, lambda: self._traced(args, kwargs, operands))
+        return device.apply_traced(tuple(key), operands, lambda: self._traced(args, kwargs, operands))
 
     def _traced(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], operands: Sequence[Array]

@@ -86,13 +86,13 @@ class Stepper:
         scalars = update.scalars_at(self._settings.at(self.step_count + 1), self.step_count + 1)
         if self._state is None:
             self._state = self._from_arrays({})
-        home = next(iter(self._parameters.values())).home
-        assert home is not None
+        device = next(iter(self._parameters.values())).tensor_device
+        assert device is not None
         tensors = {"gradient": gradients, "parameter": self._parameters}
         changed = [self._parameters[name] for name in update.parameters] + [self._state[row] for row in update.rows]
         read = [tensors[role][name] for role, name in update.read]
-        home.change(update.function, changed, [*read, *scalars], update.function)
-        home.synchronize()
+        device.change(update.function, changed, [*read, *scalars], update.function)
+        device.synchronize()
         self.step_count += 1
 
     def _from_arrays(self, states: Mapping[str, np.ndarray]) -> list[Array]:
@@ -162,9 +162,9 @@ def _named(parameters: Any) -> dict[str, Array]:
             )
         if not one.requires_grad:
             raise GradientError(f"an optimizer takes tensors with requires_grad=True, {name!r} has not")
-    homes = {one.device for one in found.values()}
-    if len(homes) > 1:
-        raise OptionError(f"an optimizer takes parameters of one device, not of {', '.join(homes)}")
+    devices = {one.device for one in found.values()}
+    if len(devices) > 1:
+        raise OptionError(f"an optimizer takes parameters of one device, not of {', '.join(devices)}")
     return found
 
 

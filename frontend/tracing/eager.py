@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from tensorgrad.errors import GradientError
-from tensorgrad.tracing.home import Home, Live
+from tensorgrad.tracing.tensor_device import Live, TensorDevice
 
 
 class HookHandle:
@@ -31,28 +31,28 @@ class Eager:
     live: Live | None
 
     @property
-    def home(self) -> Home | None:
+    def tensor_device(self) -> TensorDevice | None:
         """The device that the tensor lives on; `None` for a host array."""
-        return None if self.live is None else self.live.home
+        return None if self.live is None else self.live.device
 
     @property
     def device(self) -> str:
         """Where the tensor lives: "cpu", "wgpu" or "numpy"; "host" for a host array, usable with any of them."""
-        return "host" if self.live is None else self.live.home.device
+        return "host" if self.live is None else self.live.device.name
 
-    def _at_home(self, what: str) -> tuple[Home, Any]:
+    def _on_device(self, what: str) -> tuple[TensorDevice, Any]:
         itself: Any = self
         if self.live is None:
             raise GradientError(
                 f"{what}: the array is a constant of the host; tg.tensor(x) makes a tensor that lives "
                 "on a device, has a gradient and can be changed"
             )
-        return self.live.home, itself
+        return self.live.device, itself
 
     @property
     def requires_grad(self) -> bool:
         """Whether gradients with respect to the tensor or its inputs are needed; can be set on leaves."""
-        return self.live is not None and self.live.home.edge(self) is not None
+        return self.live is not None and self.live.device.edge(self) is not None
 
     @requires_grad.setter
     def requires_grad(self, required: bool) -> None:
@@ -64,27 +64,27 @@ class Eager:
         Raises:
             GradientError: It is not a leaf, not a float tensor, or a host array.
         """
-        home, itself = self._at_home("requires_grad_")
-        home.require_gradient(itself, requires_grad)
+        device, itself = self._on_device("requires_grad_")
+        device.require_gradient(itself, requires_grad)
         return self
 
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor is not the result of a recorded op."""
-        return self.live is None or self.live.home.is_leaf(self)
+        return self.live is None or self.live.device.is_leaf(self)
 
     @property
     def grad(self) -> Any:
         """The accumulated gradient of all backward passes so far; `None` before the first. It can be set."""
-        return None if self.live is None else self.live.home.gradient(self)
+        return None if self.live is None else self.live.device.gradient(self)
 
     @grad.setter
     def grad(self, gradient: Any) -> None:
         live = self.live
         if live is None:
-            self._at_home("grad")
+            self._on_device("grad")
         else:
-            live.home.set_gradient(self, gradient)
+            live.device.set_gradient(self, gradient)
 
     def zero_grad(self) -> None:
         """Resets the gradient: `grad` is `None` again."""
@@ -111,18 +111,18 @@ class Eager:
                 that is needed was changed in place since (names both lines); or an earlier pass freed the graph.
             ShapeError: The gradient has another shape.
         """
-        home, itself = self._at_home("backward")
-        home.backward(itself, gradient, retain_graph, create_graph, inputs)
+        device, itself = self._on_device("backward")
+        device.backward(itself, gradient, retain_graph, create_graph, inputs)
 
     def detach(self) -> Any:
         """Returns a tensor that shares the memory of this one, and does not propagate derivatives."""
         itself: Any = self
-        return itself if self.live is None else self.live.home.detached(itself)
+        return itself if self.live is None else self.live.device.detached(itself)
 
     def clone(self) -> Any:
         """Returns a copy that propagates derivatives."""
         itself: Any = self
-        return itself if self.live is None else self.live.home.cloned(itself)
+        return itself if self.live is None else self.live.device.cloned(itself)
 
     def contiguous(self) -> Any:
         """Returns the tensor itself: there are no other memory layouts."""
@@ -135,8 +135,8 @@ class Eager:
         Raises:
             GradientError: It requires no gradient.
         """
-        home, itself = self._at_home("retain_grad")
-        home.retain_gradient(itself)
+        device, itself = self._on_device("retain_grad")
+        device.retain_gradient(itself)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
         """Registers a function that is called with the gradient of this tensor in each backward pass.
@@ -150,14 +150,14 @@ class Eager:
         Raises:
             GradientError: The tensor requires no gradient.
         """
-        home, itself = self._at_home("register_hook")
-        return HookHandle(home.add_hook(itself, hook))
+        device, itself = self._on_device("register_hook")
+        return HookHandle(device.add_hook(itself, hook))
 
     def _changed(self, what: str, function: str, *operands: Any) -> Self:
-        home, itself = self._at_home(what)
+        device, itself = self._on_device(what)
         if any(isinstance(one, Eager) and one.requires_grad for one in (itself, *operands)):
-            itself = home.cloned(itself)  # the change must not affect what its own derivative needs
-        home.assign(self, what, getattr(itself, function)(*operands))
+            itself = device.cloned(itself)  # the change must not affect what its own derivative needs
+        device.assign(self, what, getattr(itself, function)(*operands))
         return self
 
     def copy_(self, other: Any) -> Self:
@@ -166,8 +166,8 @@ class Eager:
         Raises:
             GradientError, ShapeError, DTypeError: The change is not possible; see `add_`.
         """
-        home, itself = self._at_home("copy_")
-        home.assign(itself, "copy_", other)
+        device, itself = self._on_device("copy_")
+        device.assign(itself, "copy_", other)
         return self
 
     def fill_(self, value: float) -> Self:

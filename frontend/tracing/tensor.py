@@ -20,7 +20,7 @@ from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.surface.methods import Methods, revived
 from tensorgrad.tracing.dtypes import SHORT, DType
 from tensorgrad.tracing.eager import Eager
-from tensorgrad.tracing.home import Home, Live
+from tensorgrad.tracing.tensor_device import Live, TensorDevice
 from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.views import fixed, is_basic, keeps_order, linked
 
@@ -360,22 +360,22 @@ class Array(Eager, Tensor):
         self.live = None
 
     @classmethod
-    def eager(cls, value: Any, home: Home, edge: Any = None) -> Array:
+    def eager(cls, value: Any, device: TensorDevice, edge: Any = None) -> Array:
         """Returns a tensor that lives on a device.
 
         Args:
             value: Its value, in the device's own representation.
-            home: The device.
+            device: The device.
             edge: The graph edge that its derivative flows to.
         """
         made = object.__new__(cls)
-        made._source, made.live = value.kind, Live(home, value, edge)
+        made._source, made.live = value.kind, Live(device, value, edge)
         return made
 
     @property
     def source(self) -> NumpyArray | OutputHandle:
         """The values, wherever they are stored."""
-        return self._source if self.live is None else self.live.home.computed(self)
+        return self._source if self.live is None else self.live.device.computed(self)
 
     @property
     def host_array(self) -> NumpyArray | None:
@@ -414,9 +414,9 @@ class Array(Eager, Tensor):
             return self
         if not self.is_leaf:
             raise GradientError("a tensor with a graph behind it can't be copied: copy its detach()")
-        copied = self.live.home.cloned(self.detach())
+        copied = self.live.device.cloned(self.detach())
         assert copied.live is not None
-        found = type(self).eager(copied.live.value, self.live.home)
+        found = type(self).eager(copied.live.value, self.live.device)
         memo[id(self)] = found
         return found.requires_grad_(self.requires_grad)
 
@@ -510,4 +510,4 @@ class Array(Eager, Tensor):
         if self.live is None:
             super().__setitem__(key, value)
         else:
-            self.live.home.assign(self, "x[key] = value", self.at[key].set(value))
+            self.live.device.assign(self, "x[key] = value", self.at[key].set(value))

@@ -10,8 +10,8 @@ from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder
-from tensorgrad.tracing.home import Concrete
 from tensorgrad.tracing.index_ranges import Note
+from tensorgrad.tracing.tensor_device import Concrete
 
 
 class Lifting:

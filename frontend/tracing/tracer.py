@@ -25,10 +25,10 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.declared import Declared
 from tensorgrad.tracing.dtypes import SHORT, DType, Spec, spec
 from tensorgrad.tracing.grad_mode import is_grad_enabled
-from tensorgrad.tracing.home import Home
 from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tensor_device import TensorDevice
 from tensorgrad.tracing.trace import Lifting, Trace
 
 
@@ -176,8 +176,8 @@ def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribu
     try:
         if trace is None or (concrete and operands):
             arrays = cast("Sequence[Array]", operands)
-            home = home_of(arrays)
-            return _evaluate(kind, arrays, properties) if home is None else home.apply(kind, arrays, properties)
+            device = device_of(arrays)
+            return _evaluate(kind, arrays, properties) if device is None else device.apply(kind, arrays, properties)
         trace.builder.location = user_location()
         values = [value_in(trace, operand) for operand in operands]
         return Traced(trace, trace.builder.emit(kind, values, **properties))
@@ -185,11 +185,11 @@ def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribu
         raise ShapeError(f"{kind.name.removeprefix('tg.')}: {error}") from None
 
 
-def home_of(operands: Sequence[Tensor]) -> Home | None:
+def device_of(operands: Sequence[Tensor]) -> TensorDevice | None:
     """Returns the device that ops on these tensors run on: that of the first operand that lives on one."""
     for operand in operands:
         if isinstance(operand, Array) and operand.live is not None:
-            return operand.live.home
+            return operand.live.device
     return None
 
 

@@ -54,13 +54,13 @@ def linked(x: Any, result: Any, again: Callable[[Any], Any], in_order: bool, res
             linked(x, part, lambda other, i=i: again(other)[i], in_order, reshapes)
         return parts
     if result is x:
-        result = x.live.home.alias(x)
+        result = x.live.device.alias(x)
     if isinstance(result, Eager) and result.live is not None:
         around: View | None = x.live.view
         ordered = around is None or around.in_order
         certain = (around is None or around.is_certain) and (ordered or not reshapes)
         result.live.view = View(x, again, in_order and ordered, certain, is_grad_enabled())
-        x.live.home.share(x, result)
+        x.live.device.share(x, result)
     return result
 
 

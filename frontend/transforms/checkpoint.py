@@ -17,8 +17,8 @@ from tensorgrad.tracing.tracer import (
     check_function,
     check_usable,
     current_trace,
+    device_of,
     function_name,
-    home_of,
     tracing,
     value_in,
 )
@@ -56,7 +56,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         if trace is None:
             leaves, rebuild = trees.flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, Array)]
-            if home_of(tensors) is None:
+            if device_of(tensors) is None:
                 return function(*args, **kwargs)
             return computed(function_name(function), _filling(recomputed, leaves, rebuild), tensors)
         name = function_name(function)

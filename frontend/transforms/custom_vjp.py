@@ -25,8 +25,8 @@ from tensorgrad.tracing.tracer import (
     as_result,
     check_usable,
     current_trace,
+    device_of,
     function_name,
-    home_of,
     new_argument,
     tracing,
     value_in,
@@ -84,7 +84,7 @@ class CustomVjp:
         arguments = _Arguments(self._static, args)
         trace = current_trace()
         if trace is None:
-            if home_of(arguments.leaves) is None:
+            if device_of(arguments.leaves) is None:
                 return self._function(*arguments.filled(arguments.leaves))
             return computed(self.name, lambda *leaves: self(*arguments.filled(leaves)), arguments.leaves)
         return _Call(self, arguments, trace, self._function, self._forward, self._backward).emit()

@@ -30,7 +30,7 @@ from tensorgrad.tracing.tracer import (
     as_result,
     check_usable,
     current_trace,
-    home_of,
+    device_of,
     new_argument,
     note_derivative,
     sanitized,
@@ -188,7 +188,7 @@ class Computation:
         self._slots = [Slot(f"arg{i}", "input") for i in range(len(arguments))]
         specs = [Spec(argument.shape, argument.dtype) for argument in arguments]
         self._ranges: list[IndexRanges] = []
-        lifting = Lifting(arrays=home_of(arguments) is not None)
+        lifting = Lifting(arrays=device_of(arguments) is not None)
         self._function, positions = trace_call(
             sanitized(name), program, specs, self._slots, self._checking(arguments), lifting
         )
@@ -221,9 +221,9 @@ class Computation:
     def __call__(self, arguments: Sequence[Tensor]) -> Any:
         """Runs it, and returns its results."""
         operands = [*cast("Sequence[Array]", arguments), *self._captured]
-        home = home_of(operands)
-        if home is not None:
-            found = home.call(self._function, operands, self._key)
+        device = device_of(operands)
+        if device is not None:
+            found = device.call(self._function, operands, self._key)
             return self._rebuild([found[position] for position in self._order])
         module = ModuleOp([self._function.clone()])
         for one in (InlineCallsPass(), SimplifyPass()):

@@ -17,7 +17,7 @@ from models import batch, compiled
 from wgpu.backends.wgpu_native import lib
 
 import tensorgrad as tg
-from tensorgrad.driver import homes
+from tensorgrad.driver import eager_devices
 from tensorgrad.errors import DeviceLostError, DeviceLostWarning, InputError, NoAdapterError, OptionError
 from tensorgrad.runtime.webgpu import RestartingExecutable, WebGPUDevice, WebGPUExecutable, adapters, restarting
 
@@ -29,7 +29,7 @@ def own_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes each test open separate devices, so that it can destroy them, and puts eager tensors on these."""
     monkeypatch.setattr(WebGPUDevice, "_by_request", {})
     monkeypatch.setattr(WebGPUDevice, "_by_adapter", {})
-    monkeypatch.setattr(homes, "_homes", {})
+    monkeypatch.setattr(eager_devices, "_eager_devices", {})
 
 
 def lose() -> None:
@@ -463,8 +463,8 @@ def test_eager_tensors_go_on() -> None:
     y = (x * x).sum()
     y.backward()
     hidden = x * 3
-    assert isinstance(hidden, tg.Array) and hidden.home is not None
-    hidden.home.synchronize()  # computed, and on the device alone
+    assert isinstance(hidden, tg.Array) and hidden.tensor_device is not None
+    hidden.tensor_device.synchronize()  # computed, and on the device alone
     lose()
     with repeated(0):
         assert hidden.tolist() == [3.0, 6.0, 9.0]

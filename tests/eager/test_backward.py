@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.driver.homes import new_home
+from tensorgrad.driver.eager_devices import new_eager_device
 from tensorgrad.eager.tape import Node
 from tensorgrad.runtime.cpu import CpuDevice
 
@@ -65,22 +65,22 @@ def test_what_backward_refuses() -> None:
 
 
 def test_a_pass_is_one_application() -> None:
-    home = new_home("cpu", CpuDevice(), 1)
-    w, b = (home.made(np.array(one, np.float32)).requires_grad_() for one in ([0.5, -1.0], [0.25, 2.0]))
+    eager_device = new_eager_device("cpu", CpuDevice(), 1)
+    w, b = (eager_device.made(np.array(one, np.float32)).requires_grad_() for one in ([0.5, -1.0], [0.25, 2.0]))
 
     def passed(retain_graph: bool = False) -> list[str]:
         y = tg.tanh(w * b) + w
         loss = (y * y).sum()
-        before = len(home._recording.structure.entries())
+        before = len(eager_device._recording.structure.entries())
         loss.backward(retain_graph=retain_graph)
-        found = [entry.template.name for entry in home._recording.structure.entries()[before:]]
+        found = [entry.template.name for entry in eager_device._recording.structure.entries()[before:]]
         if retain_graph:
             loss.backward()
         return found
 
     assert passed() == ["backward"]
     assert passed() == ["backward", "add", "add"]  # which add to what there is
-    assert len(home._folded) == 1
+    assert len(eager_device._folded) == 1
     expected = tg.grad(lambda w, b: tg.sum((tg.tanh(w * b) + w) ** 2), argnums=(0, 1))(w.numpy(), b.numpy())
     for leaf_, gradient in zip((w, b), expected, strict=True):
         assert leaf_.grad is not None
@@ -93,8 +93,8 @@ def test_a_pass_is_one_application() -> None:
 
 def test_a_graph_of_another_form_is_another_pass() -> None:
     """The same derivatives, with different values in between."""
-    home = new_home("cpu", CpuDevice(), 1)
-    x, y = (home.made(np.array(one, np.float32)).requires_grad_() for one in (3.0, 5.0))
+    eager_device = new_eager_device("cpu", CpuDevice(), 1)
+    x, y = (eager_device.made(np.array(one, np.float32)).requires_grad_() for one in (3.0, 5.0))
     for inner, gradients in ((lambda: (x * y) * x, (30.0, 9.0)), (lambda: (x * y) * y, (25.0, 30.0))):
         inner().backward()
         assert (float(x.grad), float(y.grad)) == gradients
@@ -102,7 +102,7 @@ def test_a_graph_of_another_form_is_another_pass() -> None:
         y.zero_grad()
     ((x * y) * (x * x)).backward()
     assert (float(x.grad), float(y.grad)) == (3 * 9 * 5.0, 27.0)
-    assert len(home._folded) == 3
+    assert len(eager_device._folded) == 3
 
 
 def test_the_graph_is_let_go(place: tg.DeviceName) -> None:

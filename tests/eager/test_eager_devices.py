@@ -14,7 +14,7 @@ import torch
 
 import tensorgrad as tg
 import tensorgrad.array_api as xp
-from tensorgrad.driver.homes import home_named
+from tensorgrad.driver.eager_devices import eager_device_named
 from tensorgrad.eager.tape import Node
 
 DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")
@@ -249,7 +249,7 @@ def test_a_step_over_two_devices() -> None:
 def nodes() -> int:
     """Returns the number of ops on tapes, after computing all recorded ops."""
     for place in DEVICES:
-        home_named(place).synchronize()
+        eager_device_named(place).synchronize()
     return sum(isinstance(one, Node) for one in gc.get_objects())
 
 
@@ -284,22 +284,22 @@ def test_no_graph_is_kept_alive(pair: Any) -> None:
 
 
 def test_a_pass_on_one_device_is_still_one_application() -> None:
-    home: Any = home_named("cpu")
+    eager_device: Any = eager_device_named("cpu")
     x = tg.tensor(VALUES, device="numpy").to("cpu").requires_grad_()
     y = tg.tanh(x * 2).sum()
-    before = len(home._recording.structure.entries())
+    before = len(eager_device._recording.structure.entries())
     y.backward()
-    assert [entry.template.name for entry in home._recording.structure.entries()[before:]] == ["backward"]
+    assert [entry.template.name for entry in eager_device._recording.structure.entries()[before:]] == ["backward"]
 
 
 def test_a_block_of_one_structure_with_another_graph_behind_it() -> None:
     """What is cached for a block with a leaf is not used for one with a copy in its place."""
     for _ in range(2):
-        home_named("cpu").synchronize()
+        eager_device_named("cpu").synchronize()
         x = leaf(VALUES, "cpu")
         (x * x).sum().backward()
         np.testing.assert_allclose(x.grad, 2 * VALUES)
-        home_named("cpu").synchronize()
+        eager_device_named("cpu").synchronize()
         y = leaf(VALUES, "numpy")
         x = y.to("cpu")
         (x * x).sum().backward()
@@ -382,7 +382,7 @@ def test_shared_memory_lives_as_long_as_who_uses_it() -> None:
     assert gone() is not None
     assert pending.tolist() == [*np.arange(1.0, 1001.0)]
     del pending
-    home_named("cpu").synchronize()
+    eager_device_named("cpu").synchronize()
     gc.collect()
     assert gone() is None
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.driver.homes import home_named, new_home
-from tensorgrad.eager import homes
-from tensorgrad.eager.homes import EagerHome, RecordingHome
+from tensorgrad.driver.eager_devices import eager_device_named, new_eager_device
+from tensorgrad.eager import devices
+from tensorgrad.eager.devices import EagerDevice, RecordingDevice
 from tensorgrad.runtime.cpu import CpuDevice
 
 GENERATOR = np.random.default_rng(0)
@@ -22,10 +22,10 @@ X, W, B = (GENERATOR.normal(size=shape).astype(np.float32) for shape in ((4, 3),
 class Loop:
     """A model of two layers with the same weight, and a record of its gradients."""
 
-    def __init__(self, home: EagerHome):
-        self.home = home
-        self.x = home.made(X.copy())
-        self.w, self.b = (home.made(one.copy()).requires_grad_() for one in (W, B))
+    def __init__(self, eager_device: EagerDevice):
+        self.eager_device = eager_device
+        self.x = eager_device.made(X.copy())
+        self.w, self.b = (eager_device.made(one.copy()).requires_grad_() for one in (W, B))
         self.seen: list[Any] = []
 
     def hidden(self, w: Any = None) -> Any:
@@ -97,7 +97,7 @@ def another_leaf_of_the_same_value(loop: Loop) -> None:
 
 
 def another_leaf_of_equal_values(loop: Loop) -> None:
-    other = loop.home.made(loop.w.numpy()).requires_grad_()
+    other = loop.eager_device.made(loop.w.numpy()).requires_grad_()
     loop.loss(loop.hidden(other)).backward()
     loop.read(other)
 
@@ -125,9 +125,9 @@ def from_the_block_before(loop: Loop) -> None:
 
 def interrupted(loop: Loop) -> None:
     hidden = loop.hidden()
-    if isinstance(loop.home, RecordingHome):
+    if isinstance(loop.eager_device, RecordingDevice):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(loop.home, "_compute", raise_interrupt)
+            patch.setattr(loop.eager_device, "_compute", raise_interrupt)
             with pytest.raises(KeyboardInterrupt):
                 hidden.numpy()
     loop.loss(hidden).backward()
@@ -225,11 +225,11 @@ def changed_not_needed(loop: Loop) -> None:
 
 def replaced(loop: Loop) -> None:
     """The recorded ops are the same, whichever tensor gets the new value."""
-    other = loop.home.made(W).requires_grad_()
+    other = loop.eager_device.made(W).requires_grad_()
     for changed in (other, loop.w):
         loss = loop.loss(loop.hidden())
         with tg.no_grad():
-            changed.copy_(loop.home.made(W))
+            changed.copy_(loop.eager_device.made(W))
         if changed is other:
             loss.backward()
         else:
@@ -286,8 +286,8 @@ VARIATIONS = (
 )
 
 
-def check_equal(rounds: list[Callable[[Loop], None]], home: RecordingHome) -> None:
-    ours, theirs = Loop(home), Loop(home_named("numpy"))
+def check_equal(rounds: list[Callable[[Loop], None]], eager_device: RecordingDevice) -> None:
+    ours, theirs = Loop(eager_device), Loop(eager_device_named("numpy"))
     for one in rounds:
         for loop in (ours, theirs):
             loop.seen = []
@@ -300,32 +300,34 @@ def check_equal(rounds: list[Callable[[Loop], None]], home: RecordingHome) -> No
 
 
 @pytest.fixture(scope="module")
-def home() -> RecordingHome:
+def eager_device() -> RecordingDevice:
     """A device that interprets blocks on first use, as the CPU does; shared by all tests of the module."""
-    return new_home("cpu", CpuDevice(), 2)
+    return new_eager_device("cpu", CpuDevice(), 2)
 
 
 @pytest.mark.parametrize("variation", VARIATIONS)
-def test_a_variation_between_plain_rounds(variation: Callable[[Loop], None], home: RecordingHome) -> None:
-    check_equal([plain, plain, variation, plain, variation, variation, plain], home)
+def test_a_variation_between_plain_rounds(variation: Callable[[Loop], None], eager_device: RecordingDevice) -> None:
+    check_equal([plain, plain, variation, plain, variation, variation, plain], eager_device)
 
 
-def test_variations_in_any_order(home: RecordingHome) -> None:
+def test_variations_in_any_order(eager_device: RecordingDevice) -> None:
     order = np.random.default_rng(1).permutation([i for i, _ in itertools.product(range(len(VARIATIONS)), range(3))])
-    check_equal([VARIATIONS[i] for i in order], home)
+    check_equal([VARIATIONS[i] for i in order], eager_device)
 
 
-def test_a_plain_round_is_known_by_its_structure(home: RecordingHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = Loop(home)
+def test_a_plain_round_is_known_by_its_structure(
+    eager_device: RecordingDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = Loop(eager_device)
     plain(loop)
-    monkeypatch.setattr(homes.Graph, "behind", None)  # is not computed again
-    before = home._recording.structure.total
+    monkeypatch.setattr(devices.Graph, "behind", None)  # is not computed again
+    before = eager_device._recording.structure.total
     plain(loop)
-    assert home._recording.structure.total == before
+    assert eager_device._recording.structure.total == before
 
 
 def test_structures_that_are_too_many_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(homes, "MOST_STRUCTURES", 30)
-    home = new_home("cpu", CpuDevice(), 2)
-    check_equal([plain, *VARIATIONS, plain], home)
-    assert home._recording.structure.total < 30 + 40
+    monkeypatch.setattr(devices, "MOST_STRUCTURES", 30)
+    eager_device = new_eager_device("cpu", CpuDevice(), 2)
+    check_equal([plain, *VARIATIONS, plain], eager_device)
+    assert eager_device._recording.structure.total < 30 + 40

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import tensorgrad as tg
-from tensorgrad.driver.homes import home_named, new_home
-from tensorgrad.eager.homes import LONGEST, RecordingHome
+from tensorgrad.driver.eager_devices import eager_device_named, new_eager_device
+from tensorgrad.eager.devices import LONGEST, RecordingDevice
 from tensorgrad.runtime.cpu import CpuDevice
 
 DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")
@@ -30,9 +30,9 @@ def tensor(values: Any, place: tg.DeviceName, **options: Any) -> Any:
 
 
 @pytest.fixture
-def home() -> RecordingHome:
+def eager_device() -> RecordingDevice:
     """A device with an empty cache, which never interprets."""
-    return new_home("cpu", CpuDevice(), 1)
+    return new_eager_device("cpu", CpuDevice(), 1)
 
 
 def test_a_tensor_says_where_it_lives(place: tg.DeviceName) -> None:
@@ -78,75 +78,77 @@ def test_a_copy_is_taken_of_numbers(place: tg.DeviceName) -> None:
     assert y.tolist() == [2.0, 4.0]
 
 
-def test_a_loop_of_the_same_ops_compiles_once(home: RecordingHome) -> None:
-    x = home.made(np.linspace(0, 1, 8, dtype=np.float32))
+def test_a_loop_of_the_same_ops_compiles_once(eager_device: RecordingDevice) -> None:
+    x = eager_device.made(np.linspace(0, 1, 8, dtype=np.float32))
     for _ in range(5):
         x = tg.sin(x) * 0.5 + 0.25
         assert np.isfinite(x.numpy()).all()
-    assert (home.flushes, sum(one.compilations for one in home.programs)) == (5, 1)
+    assert (eager_device.flushes, sum(one.compilations for one in eager_device.programs)) == (5, 1)
 
 
-def test_a_thousand_small_ops_are_few_programs(home: RecordingHome) -> None:
-    x = home.made(np.ones(4, np.float32))
+def test_a_thousand_small_ops_are_few_programs(eager_device: RecordingDevice) -> None:
+    x = eager_device.made(np.ones(4, np.float32))
     for _ in range(3 * LONGEST):
         x = x * 0.999 + 0.001
     assert np.allclose(x.numpy(), 1.0, atol=1e-4)
     # Two constants, a product and a sum each time; the first block, those that are a multiple of it, and the rest.
-    assert home.flushes <= 4 * 3 + 1
-    assert sum(one.compilations for one in home.programs) <= 3
+    assert eager_device.flushes <= 4 * 3 + 1
+    assert sum(one.compilations for one in eager_device.programs) <= 3
 
 
-def test_a_block_that_is_cut_is_followed_by_blocks_like_it(home: RecordingHome) -> None:
-    x = home.made(np.ones(4, np.float32))
+def test_a_block_that_is_cut_is_followed_by_blocks_like_it(eager_device: RecordingDevice) -> None:
+    x = eager_device.made(np.ones(4, np.float32))
     for _ in range(LONGEST):
         x = tg.sin(x) * 0.5 + x * 0.25 + 0.1  # not a divisor of the longest block
-    before = sum(one.compilations for one in home.programs)
+    before = sum(one.compilations for one in eager_device.programs)
     for _ in range(LONGEST):
         x = tg.sin(x) * 0.5 + x * 0.25 + 0.1
-    assert sum(one.compilations for one in home.programs) == before
+    assert sum(one.compilations for one in eager_device.programs) == before
 
 
-def test_a_number_that_changes_compiles_once_more(home: RecordingHome) -> None:
-    x = home.made(np.ones(3, np.float32))
+def test_a_number_that_changes_compiles_once_more(eager_device: RecordingDevice) -> None:
+    x = eager_device.made(np.ones(3, np.float32))
     for rate in (0.1, 0.2, 0.3, 0.4):
         assert (x * rate * 2.0).numpy()[0] == np.float32(np.float32(1) * np.float32(rate)) * np.float32(2)
-    (program,) = home.programs
+    (program,) = eager_device.programs
     assert program.compilations == 2
 
 
 def test_the_cpu_compiles_what_comes_again() -> None:
-    home = new_home("cpu", CpuDevice(), 2)
-    x = home.made(np.ones(3, np.float32))
+    eager_device = new_eager_device("cpu", CpuDevice(), 2)
+    x = eager_device.made(np.ones(3, np.float32))
     for count in (0, 1, 1):
         assert (x + 1.0).tolist() == [2.0, 2.0, 2.0]
-        assert home.programs[0].compilations == count
+        assert eager_device.programs[0].compilations == count
 
 
-def test_what_nobody_looks_at_is_not_computed(home: RecordingHome) -> None:
-    x = home.made(np.ones(3, np.float32))
+def test_what_nobody_looks_at_is_not_computed(eager_device: RecordingDevice) -> None:
+    x = eager_device.made(np.ones(3, np.float32))
     y = x + 1.0
     for _ in range(10):
         y = x * 3.0
     del y
-    home.flush()
-    assert (home.flushes, len(home.programs)) == (0, 0)
+    eager_device.flush()
+    assert (eager_device.flushes, len(eager_device.programs)) == (0, 0)
 
 
-def test_everything_alive_is_computed_at_once(home: RecordingHome) -> None:
-    x = home.made(np.ones(3, np.float32))
+def test_everything_alive_is_computed_at_once(eager_device: RecordingDevice) -> None:
+    x = eager_device.made(np.ones(3, np.float32))
     y, z = x + 1.0, x * 3.0
     assert y.tolist() == [2.0, 2.0, 2.0]
     assert z.tolist() == [3.0, 3.0, 3.0]
-    assert home.flushes == 1
+    assert eager_device.flushes == 1
 
 
-def test_an_error_of_the_device_comes_to_who_looks(home: RecordingHome, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_device_comes_to_who_looks(
+    eager_device: RecordingDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(module: object) -> Any:
         raise tg.errors.DeviceError("there is no memory left")
 
-    x = home.made(np.ones(3, np.float32))
+    x = eager_device.made(np.ones(3, np.float32))
     with monkeypatch.context() as patch:
-        patch.setattr(home, "_load", fails)
+        patch.setattr(eager_device, "_load", fails)
         y = x + 1.0
         with pytest.raises(tg.errors.DeviceError, match="no memory left"):
             y.numpy()
@@ -167,8 +169,8 @@ def test_a_program_that_fails_to_compile_fails_each_time() -> None:
     def fails(module: object) -> Any:
         raise tg.errors.CompilerError("a pass crashed")
 
-    home = RecordingHome("cpu", fails, 2)
-    x = home.made(np.ones(3, np.float32))
+    eager_device = RecordingDevice("cpu", fails, 2)
+    x = eager_device.made(np.ones(3, np.float32))
     assert (x + 1.0).tolist() == [2.0, 2.0, 2.0]  # which is interpreted
     for _ in range(2):
         with pytest.raises(tg.errors.CompilerError):
@@ -177,8 +179,8 @@ def test_a_program_that_fails_to_compile_fails_each_time() -> None:
 
 def test_arrays_that_change_are_no_other_program() -> None:
     """A function is differentiated with a different captured batch each time."""
-    home = new_home("cpu", CpuDevice(), 1)
-    w = home.made(np.ones(32, np.float32))
+    eager_device = new_eager_device("cpu", CpuDevice(), 1)
+    w = eager_device.made(np.ones(32, np.float32))
 
     def loss_on(batch: np.ndarray) -> Any:
         held = tg.array(batch)
@@ -188,7 +190,7 @@ def test_arrays_that_change_are_no_other_program() -> None:
         batch = np.random.default_rng(seed).normal(size=32).astype(np.float32)
         found = tg.grad(loss_on(batch))(w)
         np.testing.assert_allclose(np.asarray(found), 2 * batch, rtol=1e-6)
-    assert [one.compilations for one in home.programs] == [1]
+    assert [one.compilations for one in eager_device.programs] == [1]
 
 
 def test_views_keep_what_they_were_made_by(place: tg.DeviceName) -> None:
@@ -213,16 +215,16 @@ def test_changes_inside_a_trace_are_refused(place: tg.DeviceName) -> None:
     assert x.tolist() == [1.0, 2.0]
 
 
-def test_an_interrupted_block_is_not_lost(home: RecordingHome, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_block_is_not_lost(eager_device: RecordingDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(module: object) -> Any:
         raise KeyboardInterrupt
 
-    y = home.made(np.ones(3, np.float32)) + 1.0
+    y = eager_device.made(np.ones(3, np.float32)) + 1.0
     with monkeypatch.context() as patch:
-        patch.setattr(home, "_load", interrupted)
+        patch.setattr(eager_device, "_load", interrupted)
         with pytest.raises(KeyboardInterrupt):
             y.numpy()
-    home._programs.clear()
+    eager_device._programs.clear()
     assert y.tolist() == [2.0, 2.0, 2.0]
 
 
@@ -499,9 +501,9 @@ def test_results_of_programs_are_tensors_on_their_device() -> None:
     assert losses[0].device == "cpu"
 
 
-def test_what_a_program_puts_out_stays_as_it_is(home: RecordingHome) -> None:
+def test_what_a_program_puts_out_stays_as_it_is(eager_device: RecordingDevice) -> None:
     """Memory is reused once nothing refers to its contents; long-lived results are copied out of it."""
-    x = home.made(np.zeros(40_000, np.float32))  # large enough to be read in place
+    x = eager_device.made(np.zeros(40_000, np.float32))  # large enough to be read in place
     small, large, inputs = [], [], []
     for _ in range(8):
         inputs.append(x)
@@ -509,7 +511,7 @@ def test_what_a_program_puts_out_stays_as_it_is(home: RecordingHome) -> None:
         small.append(x[:3] * 2)
         large.append(x * 3)
         flags = x > 2
-        home.synchronize()
+        eager_device.synchronize()
         assert flags[0] == (x[0] > 2)
     sources = [one.live.value.source for one in small]
     assert [isinstance(one, np.ndarray) for one in sources] == [True] * 6 + [False] * 2
@@ -521,48 +523,48 @@ def test_what_a_program_puts_out_stays_as_it_is(home: RecordingHome) -> None:
         assert set(one.numpy().tolist()) == {float(step)}
 
 
-def test_memory_of_outputs_is_used_again(home: RecordingHome, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_outputs_is_used_again(eager_device: RecordingDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     create = CpuDevice.create_buffer
     monkeypatch.setattr(
         CpuDevice, "create_buffer", lambda self, label, size: made.append(size) or create(self, label, size)
     )
-    x = home.made(np.zeros((8, 8), np.float32))
+    x = eager_device.made(np.zeros((8, 8), np.float32))
     losses = []
     for step in range(50):
         x = x + 1
         losses.append(x.sum())
-        home.synchronize()
+        eager_device.synchronize()
         if step == 5:
             made.clear()
     assert made == []
     assert [float(one) for one in losses] == [64.0 * step for step in range(1, 51)]
 
 
-def test_random_keys_on_a_device(home: RecordingHome) -> None:
-    key = home.made(np.array(tg.random.key(0)))
+def test_random_keys_on_a_device(eager_device: RecordingDevice) -> None:
+    key = eager_device.made(np.array(tg.random.key(0)))
     drawn = tg.random.normal(key, (100,))
     assert drawn.device == "cpu"
     np.testing.assert_allclose(drawn.numpy(), np.asarray(tg.random.normal(tg.random.key(0), (100,))), atol=1e-5)
 
 
-def names_recorded(home: RecordingHome) -> list[str]:
-    return [entry.template.name for entry in home._recording.structure.entries()]
+def names_recorded(eager_device: RecordingDevice) -> list[str]:
+    return [entry.template.name for entry in eager_device._recording.structure.entries()]
 
 
-def test_functions_are_recorded_whole(home: RecordingHome) -> None:
-    x = home.made(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
+def test_functions_are_recorded_whole(eager_device: RecordingDevice) -> None:
+    x = eager_device.made(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
     labels = np.array([0, 3, 1], np.int32)
     found = [tg.cross_entropy(x, labels), tg.mse(x, np.zeros((3, 4), np.float32)), 1 - x, tg.softmax(x, axis=1)]
-    assert names_recorded(home) == ["cross_entropy", "mse", "subtract", "softmax"]
+    assert names_recorded(eager_device) == ["cross_entropy", "mse", "subtract", "softmax"]
     on_numpy = tensor(x.numpy(), "numpy")
     expected = [tg.cross_entropy(on_numpy, labels), tg.mean(on_numpy**2), 1 - on_numpy, tg.softmax(on_numpy, 1)]
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-6)
 
 
-def test_what_a_trace_is_not_sure_of_goes_the_long_way(home: RecordingHome) -> None:
-    x = home.made(np.array([[1.0, 4.0], [9.0, 16.0]], np.float32))
+def test_what_a_trace_is_not_sure_of_goes_the_long_way(eager_device: RecordingDevice) -> None:
+    x = eager_device.made(np.array([[1.0, 4.0], [9.0, 16.0]], np.float32))
     assert tg.cross_entropy(x, np.array([0, 1], np.int32)).shape == ()
     for _ in range(2):  # whatever was traced before
         with pytest.raises(tg.errors.ShapeError, match=r"test_eager_tensors.py:\d+: cross_entropy: labels: index 2 is"):
@@ -570,33 +572,33 @@ def test_what_a_trace_is_not_sure_of_goes_the_long_way(home: RecordingHome) -> N
         with pytest.raises(tg.errors.ShapeError, match=r"test_eager_tensors.py:\d+: matmul: inner extents differ"):
             tg.matmul(x, np.ones((3, 2), np.float32))
     assert tg.huber(x, x, delta=0.5).shape == ()  # a float that is no operand
-    assert "huber" not in names_recorded(home)
-    empty = home.made(np.zeros((0, 2), np.float32))
+    assert "huber" not in names_recorded(eager_device)
+    empty = eager_device.made(np.zeros((0, 2), np.float32))
     for _ in range(2):
         with pytest.warns(tg.errors.EmptyAxisWarning) as found:
             tg.mean(empty, 0)
         assert found[0].filename == __file__
 
 
-def test_arguments_of_one_value_and_another_type_are_others(home: RecordingHome) -> None:
-    x = home.made(np.array([1.0, 2.0], np.float32))
-    n = home.made(np.array([1, 2], np.int32))
+def test_arguments_of_one_value_and_another_type_are_others(eager_device: RecordingDevice) -> None:
+    x = eager_device.made(np.array([1.0, 2.0], np.float32))
+    n = eager_device.made(np.array([1, 2], np.int32))
     assert [str((n * number).dtype) for number in (1, 1.0, True)] == ["int32", "float32", "int32"]
     assert [(x.sum(0, keepdims=keep).shape) for keep in (False, True)] == [(), (1,)]
     assert [np.signbit((x[:1] * zero).numpy()[0]) for zero in (0.0, -0.0)] == [False, True]
 
 
-def test_a_number_is_an_operand(home: RecordingHome) -> None:
-    x = home.made(np.ones(3, np.float32))
+def test_a_number_is_an_operand(eager_device: RecordingDevice) -> None:
+    x = eager_device.made(np.ones(3, np.float32))
     for number in range(5):
         assert (x * (number + 0.5)).tolist() == [number + 0.5] * 3
-    assert len(home._functions) == 1
+    assert len(eager_device._functions) == 1
 
 
-def test_large_arrays_of_any_order_and_truths(home: RecordingHome) -> None:
+def test_large_arrays_of_any_order_and_truths(eager_device: RecordingDevice) -> None:
     """Arrays that a CPU program reads in place, converts, or returns without a copy."""
     start = np.arange(40_000, dtype=np.float32).reshape(200, 200)
-    rows, columns = home.made(start.copy()), home.made(np.asfortranarray(start))
+    rows, columns = eager_device.made(start.copy()), eager_device.made(np.asfortranarray(start))
     results = [(rows + columns, rows > 100, columns * number) for number in (1.0, 2.0, 3.0)]
     again: list[Any] = []
     for number in (1.0, 2.0, 3.0):
@@ -612,14 +614,14 @@ def test_large_arrays_of_any_order_and_truths(home: RecordingHome) -> None:
 
 def test_no_collection_is_needed() -> None:
     """Values and graphs have no reference cycles, so they are freed immediately."""
-    home = home_named("cpu")
+    eager_device = eager_device_named("cpu")
     gc.collect()
     gc.disable()
     try:
         before = 0
         for step in range(60):
             before = len(gc.get_objects()) if step == 10 else before  # by then all is compiled
-            x = home.made(np.ones(3, np.float32)).requires_grad_()
+            x = eager_device.made(np.ones(3, np.float32)).requires_grad_()
             y = tg.sum(tg.tanh(x) * x[1:].sum())
             y.backward()
             float(y)

@@ -11,8 +11,8 @@ from cases import CASES, ON_DEVICE, by_turns
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import GRADIENT, NumpyArray, assert_same, reference, traced
 
-from tensorgrad.driver.homes import home_named, new_home
-from tensorgrad.eager.homes import EagerHome, RecordingHome
+from tensorgrad.driver.eager_devices import eager_device_named, new_eager_device
+from tensorgrad.eager.devices import EagerDevice, RecordingDevice
 from tensorgrad.runtime.cpu import CpuDevice
 from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -38,9 +38,9 @@ def first_of_each(count: int, cases: Sequence[Case]) -> list[Case]:
     return [case for some in by_op.values() for case in some[:: max(1, len(some) // count)][:count]]
 
 
-def backward(home: EagerHome, case: Case, inputs: Sequence[NumpyArray]) -> tuple[Tensor, list[Array]]:
+def backward(eager_device: EagerDevice, case: Case, inputs: Sequence[NumpyArray]) -> tuple[Tensor, list[Array]]:
     """Returns the value of a case in the middle of a graph, and the leaves once they have their gradients."""
-    leaves = [home.made(np.array(x)) for x in inputs]
+    leaves = [eager_device.made(np.array(x)) for x in inputs]
     wrt = [leaves[i].requires_grad_() for i in float_positions(inputs)]
     value = mid_graph(case.function)(*leaves)
     assert isinstance(value, Array)
@@ -61,8 +61,8 @@ def expected_of(case: Case, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
 
 @pytest.mark.parametrize("case", by_turns(VALUES, 5))
 def test_values_by_numpy(case: Case) -> None:
-    home = home_named("numpy")
-    found = case.function(*(home.made(np.array(x)) for x in case.inputs))
+    eager_device = eager_device_named("numpy")
+    found = case.function(*(eager_device.made(np.array(x)) for x in case.inputs))
     assert isinstance(found, Array)
     expected = case.value()
     assert found.dtype == expected.dtype
@@ -72,7 +72,7 @@ def test_values_by_numpy(case: Case) -> None:
 @pytest.mark.parametrize("case", by_turns(SMOOTH, 5, 1))
 def test_gradients_by_numpy(case: Case) -> None:
     inputs = in_f64(mid_graph_inputs(case))
-    value, wrt = backward(home_named("numpy"), case, inputs)
+    value, wrt = backward(eager_device_named("numpy"), case, inputs)
     first, *gradients = expected_of(case, inputs)
     np.testing.assert_allclose(np.asarray(value), first, rtol=1e-12)
     for leaf, wanted in zip(wrt, gradients, strict=True):
@@ -80,11 +80,11 @@ def test_gradients_by_numpy(case: Case) -> None:
         np.testing.assert_allclose(gradient_of(leaf), wanted, rtol=0, atol=1e-12 * scale)
 
 
-def check_group(home: RecordingHome, cases: Sequence[Case]) -> None:
+def check_group(eager_device: RecordingDevice, cases: Sequence[Case]) -> None:
     """Compares the values and gradients of cases that one program computes."""
-    before = home.flushes
+    before = eager_device.flushes
     inputs = [[x.astype(np.float32) if x.dtype == np.float64 else x for x in mid_graph_inputs(case)] for case in cases]
-    found = [backward(home, case, one) for case, one in zip(cases, inputs, strict=True)]
+    found = [backward(eager_device, case, one) for case, one in zip(cases, inputs, strict=True)]
     for case, one, (value, wrt) in zip(cases, inputs, found, strict=True):
         first, *gradients = expected_of(case, one)
         results = [np.asarray(value), *map(gradient_of, wrt)]
@@ -92,14 +92,14 @@ def check_group(home: RecordingHome, cases: Sequence[Case]) -> None:
             scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
             np.testing.assert_allclose(result, wanted, rtol=0, atol=GRADIENT * scale, err_msg=case.id)
     # One program, but where an index is checked, which looks at it.
-    assert home.flushes - before <= 1 + len(cases)
+    assert eager_device.flushes - before <= 1 + len(cases)
 
 
 @pytest.mark.parametrize("cases", groups(first_of_each(2, SMOOTH)), ids=lambda cases: cases[0].id)
 def test_native_gradients(cases: Sequence[Case]) -> None:
-    check_group(new_home("cpu", CpuDevice(), 1), cases)
+    check_group(new_eager_device("cpu", CpuDevice(), 1), cases)
 
 
 @pytest.mark.parametrize("cases", groups(first_of_each(1, SMOOTH_ON_DEVICE)), ids=lambda cases: cases[0].id)
 def test_device_gradients(device: WebGPUDevice, cases: Sequence[Case]) -> None:
-    check_group(new_home("wgpu", device, 1), cases)
+    check_group(new_eager_device("wgpu", device, 1), cases)

@@ -50,7 +50,7 @@ FINITE = {
         BY_MODULES,
     ),
     "driver.device._fall_back": "one entry for each of two messages",
-    "driver.homes._homes": "one entry for each adapter",
+    "driver.eager_devices._eager_devices": "one entry for each adapter",
     "runtime.cache._reported": "one entry for each cache folder",
     "runtime.errors._is_users": "one entry for each file of code",
     "runtime.group.membership._of_process": "at most one entry",

@@ -588,7 +588,7 @@ def test_every_index_is_checked_where_that_is_asked_for(tmp_path: Path) -> None:
     found = [float.fromhex(text) for text in re.findall(r"'(.*?)'", losses)]
     np.testing.assert_allclose(found, [float(training.step(**batch(number))) for number in range(3)], rtol=1e-5)
     message = (
-        r"DeviceError kernel '\w+' of '\w+' \(.*test_native_device.py:\d+.*\): index \d+ in memory of \d+ elements; .*"
+        r"DeviceError kernel '\w+' of '\w+' \(.*native_programs.py:\d+.*\): index \d+ in memory of \d+ elements; .*"
     )
     assert [bool(re.fullmatch(message, error)) for error in errors] == [True, True], errors
 

@@ -1,4 +1,4 @@
-"""Homes of concrete tensors: the interface that applies ops to tensors of a device."""
+"""The device side of eager tensors, and the interface of the devices that they live on, which apply ops to them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class Live:
     """The device side of an eager tensor.
 
     Attributes:
-        home: The device.
+        device: The device.
         value: Its value, in the device's own representation. Its `kind` is the same object for all values of its type.
         edge: The graph edge that its derivative flows to; `None` if none is needed.
         view: The view that it is; see `tensorgrad.tracing.views`.
         leaf: The accumulator of its gradient, in the device's own representation, once requested.
     """
 
-    __slots__ = ("edge", "home", "leaf", "value", "view")
+    __slots__ = ("device", "edge", "leaf", "value", "view")
 
-    def __init__(self, home: Home, value: Any, edge: Any):
-        self.home, self.value, self.edge = home, value, edge
+    def __init__(self, device: TensorDevice, value: Any, edge: Any):
+        self.device, self.value, self.edge = device, value, edge
         self.view: Any = None
         self.leaf: Any = None
 
 
 class Concrete(Protocol):
-    """A home's interface to a concrete tensor; it is a `tensorgrad.tracing.tensor.Array`."""
+    """A device's interface to a concrete tensor; it is a `tensorgrad.tracing.tensor.Array`."""
 
     @property
     def live(self) -> Live | None:
@@ -71,14 +71,14 @@ class TracedFunction:
     allows: Callable[[Sequence[Any]], bool] | None
 
 
-class Home(ABC):
+class TensorDevice(ABC):
     """A device that tensors live on, and on which ops on them run.
 
     Attributes:
-        device: Its name, as `device=` takes it.
+        name: Its name, as `device=` takes it.
     """
 
-    device: str
+    name: str
 
     @abstractmethod
     def apply(self, kind: type[TensorOp], operands: Sequence[Any], properties: Mapping[str, Attribute]) -> Any:

@@ -1,4 +1,4 @@
-"""Homes of eager tensors: NumPy, which computes immediately, and devices, which record and compile blocks."""
+"""Devices of eager tensors: NumPy, which computes immediately, and others, which record and compile blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tensorgrad.dialects.tg.call import returned
 from tensorgrad.dialects.tg.elementwise.arithmetic import AddOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
 from tensorgrad.eager.blocks import Load, Program, Run
-from tensorgrad.eager.changes import ChangingHome
+from tensorgrad.eager.changes import AutogradDevice
 from tensorgrad.eager.folding import Folded, Graph, Pass, folded, known_again, known_pass
 from tensorgrad.eager.recording import (
     MOST_STRUCTURES,
@@ -39,9 +39,9 @@ from tensorgrad.passes.tensors.moving import copied
 from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.tracing.dtypes import SHORT, DType
 from tensorgrad.tracing.grad_mode import is_grad_enabled
-from tensorgrad.tracing.home import TracedFunction
 from tensorgrad.tracing.location import user_line, user_place
 from tensorgrad.tracing.tensor import Array
+from tensorgrad.tracing.tensor_device import TracedFunction
 
 Made = TypeVar("Made")
 
@@ -63,16 +63,16 @@ LONGEST = 1000
 """The number of ops after which a block is computed even though no value has been read."""
 
 
-class EagerHome(ChangingHome):
+class EagerDevice(AutogradDevice):
     """A device that eager tensors live on.
 
     Args:
-        device: Its name.
+        name: Its name.
         lacks: The dtypes that it does not support.
     """
 
-    def __init__(self, device: str, lacks: frozenset[DType] = frozenset()):
-        self.device = device
+    def __init__(self, name: str, lacks: frozenset[DType] = frozenset()):
+        self.name = name
         self._lacks = lacks
         self._templates: OrderedDict[Hashable, Template] = OrderedDict()
         self._numbers: dict[tuple[DType, float], Value] = {}
@@ -90,7 +90,7 @@ class EagerHome(ChangingHome):
         if found is None:
             found = Template.of_op(kind, operands, properties)
             if found.results[0].dtype in self._lacks:
-                raise DTypeError(f"{found.name}: {self.device} has no {SHORT[found.results[0].dtype]}")
+                raise DTypeError(f"{found.name}: {self.name} has no {SHORT[found.results[0].dtype]}")
             self._keep(key, found)
         if len(self._quick) == MOST_QUICK:
             self._quick.clear()
@@ -112,10 +112,10 @@ class EagerHome(ChangingHome):
         own = x.live
         if own is None:
             return self._from_host(x.source), None
-        if own.home is not self:
+        if own.device is not self:
             raise ArgumentError(
-                f"a tensor on {own.home.device} is used together with one on {self.device}; "
-                f"x.to({self.device!r}) makes one there"
+                f"a tensor on {own.device.name} is used together with one on {self.name}; "
+                f"x.to({self.name!r}) makes one there"
             )
         value: Value = own.value
         if value.storage is not None and value.is_outdated:
@@ -169,7 +169,7 @@ class EagerHome(ChangingHome):
         return Array.eager(value, self, edge)
 
     def apply(self, kind: type[TensorOp], operands: Sequence[Array], properties: Mapping[str, Attribute]) -> Array:
-        """Applies an op; see `Home.apply`."""
+        """Applies an op; see `TensorDevice.apply`."""
         given = [self.operand(operand) for operand in operands]
         template = self.template(kind, [value.kind for value, _ in given], properties)
         return self.wrap(*self.applied(template, given)[0])
@@ -185,14 +185,14 @@ class EagerHome(ChangingHome):
         return template
 
     def call(self, function: FuncOp, operands: Sequence[Array], key: Hashable) -> list[Array]:
-        """Applies a traced function; see `Home.call`."""
+        """Applies a traced function; see `TensorDevice.call`."""
         template = self._function(function, key)
         given = [self.operand(operand) for operand in operands]
         assert all(value.kind is kind for (value, _), kind in zip(given, template.operands, strict=True)), template.name
         return [self.wrap(*one) for one in self.applied(template, given)]
 
     def change(self, function: FuncOp, changed: Sequence[Array], given: Sequence[Array], key: Hashable) -> None:
-        """Changes tensors by a traced function; see `Home.change`."""
+        """Changes tensors by a traced function; see `TensorDevice.change`."""
         values = [self._present(x) for x in (*changed, *given)]
         results, _ = self.run(self._function(function, key), values, None)
         line = user_place()
@@ -202,7 +202,7 @@ class EagerHome(ChangingHome):
     def _present(self, x: Array) -> Value:
         """Returns a tensor's current value, as `operand` does."""
         own = x.live
-        if own is None or own.home is not self:
+        if own is None or own.device is not self:
             return self.operand(x)[0]
         value: Value = own.value
         storage = value.storage
@@ -233,8 +233,8 @@ class EagerHome(ChangingHome):
             DTypeError: The device does not support its dtype.
             TensorgradError: The compiler or the other device reported an error.
         """
-        source = x.home
-        assert isinstance(source, EagerHome)
+        source = x.tensor_device
+        assert isinstance(source, EagerDevice)
         self._check_has(x.dtype, "to")
         return self.wrap(*self.arrived(source.operand(x), source))
 
@@ -244,10 +244,10 @@ class EagerHome(ChangingHome):
 
     def _check_has(self, dtype: DType, what: str) -> None:
         if not self.has(dtype):
-            raise DTypeError(f"{what}: {self.device} has no {SHORT[dtype]}")
+            raise DTypeError(f"{what}: {self.name} has no {SHORT[dtype]}")
 
 
-class NumpyHome(EagerHome):
+class NumpyDevice(EagerDevice):
     """NumPy: the reference, which computes each op immediately."""
 
     def __init__(self) -> None:
@@ -260,7 +260,7 @@ class NumpyHome(EagerHome):
     def run(
         self, template: Template, operands: Sequence[Value], edges: Sequence[Edge | None] | None
     ) -> tuple[list[Value], list[Edge | None] | None]:
-        """Computes the results of an application; see `ChangingHome.run`."""
+        """Computes the results of an application; see `AutogradDevice.run`."""
         function = self._functions.get(template)
         if function is None:
             function = self._functions[template] = _by_numpy(template)
@@ -318,11 +318,11 @@ def _never(module: ModuleOp) -> Run:
     raise AssertionError("a block that is computed once is interpreted")
 
 
-class RecordingHome(EagerHome):
+class RecordingDevice(EagerDevice):
     """A device that computes blocks of ops, each with a program of its own.
 
     Args:
-        device: Its name.
+        name: Its name.
         load: Compiles a block and loads it.
         compiled_at: How many times a block must occur before it is compiled; until then NumPy interprets it.
         lacks: The dtypes that it does not support.
@@ -331,8 +331,8 @@ class RecordingHome(EagerHome):
         flushes: The number of blocks it has computed.
     """
 
-    def __init__(self, device: str, load: Load, compiled_at: int, lacks: frozenset[DType] = frozenset()):
-        super().__init__(device, lacks)
+    def __init__(self, name: str, load: Load, compiled_at: int, lacks: frozenset[DType] = frozenset()):
+        super().__init__(name, lacks)
         self._load, self._compiled_at = load, compiled_at
         self._lock = threading.RLock()
         self._root = Structure()
@@ -351,7 +351,7 @@ class RecordingHome(EagerHome):
     def run(
         self, template: Template, operands: Sequence[Value], edges: Sequence[Edge | None] | None
     ) -> tuple[list[Value], list[Edge | None] | None]:
-        """Records an application; see `ChangingHome.run`."""
+        """Records an application; see `AutogradDevice.run`."""
         with self._lock:
             recording = self._recording
             made = recording.record(template, operands, edges)
@@ -364,7 +364,7 @@ class RecordingHome(EagerHome):
     def apply_traced(
         self, key: Hashable, operands: Sequence[Array], traced: Callable[[], TracedFunction | None]
     ) -> Array | None:
-        """Applies a function as one op; see `Home.apply_traced`."""
+        """Applies a function as one op; see `TensorDevice.apply_traced`."""
         found = self._functions.get(key, _UNKNOWN)
         if found is _UNKNOWN:
             found = self._functions[key] = self._applicable(traced())
@@ -376,7 +376,7 @@ class RecordingHome(EagerHome):
         edges: list[Edge | None] = []
         for x in operands:
             own = x.live
-            if own is None or own.home is not self or own.value.storage is not None:
+            if own is None or own.device is not self or own.value.storage is not None:
                 value, edge = self.operand(x)
             else:
                 value, edge = own.value, own.edge
@@ -453,7 +453,7 @@ class RecordingHome(EagerHome):
             apart = isinstance(error, DeviceError | ProgramError) and not isinstance(error, DeviceLostError)
             apart = apart and len(alive) > 1
             if apart:
-                _log.warning("a block of tensors on %s is computed by NumPy, value by value: %s", self.device, error)
+                _log.warning("a block of tensors on %s is computed by NumPy, value by value: %s", self.name, error)
             for value in alive:
                 _compute_alone(recording, value, error if not apart else None)
             return

@@ -1,4 +1,4 @@
-"""`tensor` and `Tensor.to`: tensors that live on a device, and the homes that hold them."""
+"""`tensor` and `Tensor.to`: tensors that live on a device, and the devices that hold them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tensorgrad.driver.device_loss import SNAPSHOT_EVERY
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.running import Phases
 from tensorgrad.eager.blocks import NAME, Run
-from tensorgrad.eager.homes import EagerHome, NumpyHome, RecordingHome
+from tensorgrad.eager.devices import EagerDevice, NumpyDevice, RecordingDevice
 from tensorgrad.errors import ArgumentError, DTypeError, OptionError, TraceError
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.runtime.backend import Executable, OutputHandle, array_of
@@ -33,43 +33,43 @@ INTERPRETED = 1
 """How often a block runs in NumPy on the CPU before it is compiled: values read only once need no compiler."""
 
 
-def home_named(device: str) -> EagerHome:
-    """Returns the home of tensors on a named device.
+def eager_device_named(name: str) -> EagerDevice:
+    """Returns the device of eager tensors that a name denotes.
 
     Args:
-        device: As `tg.tensor` takes it.
+        name: As `tg.tensor` takes it.
 
     Raises:
         OptionError: There is no such device.
         DeviceError: It can't be used.
     """
-    check_name(device)
-    return _home("numpy", None) if device == "numpy" else home_on(find_device(device))
+    check_name(name)
+    return _cached("numpy", None) if name == "numpy" else eager_device_on(find_device(name))
 
 
-def home_on(device: ProgramDevice | None) -> EagerHome:
-    """Returns the home of tensors on a device; `None` is numpy."""
+def eager_device_on(device: ProgramDevice | None) -> EagerDevice:
+    """Returns the device of eager tensors whose programs run on `device`; `None` is numpy."""
     if device is None:
-        return _home("numpy", None)
-    return _home("cpu" if device.target.native else "wgpu", device)
+        return _cached("numpy", None)
+    return _cached("cpu" if device.target.native else "wgpu", device)
 
 
-def _home(name: str, device: ProgramDevice | None) -> EagerHome:
+def _cached(name: str, device: ProgramDevice | None) -> EagerDevice:
     key = name, None if device is None else device.info
-    found = _homes.get(key)
+    found = _eager_devices.get(key)
     if found is None:
         is_native = device is not None and device.target.native
-        found = NumpyHome() if device is None else new_home(name, device, INTERPRETED + 1 if is_native else 1)
-        _homes[key] = found
+        found = NumpyDevice() if device is None else new_eager_device(name, device, INTERPRETED + 1 if is_native else 1)
+        _eager_devices[key] = found
     return found
 
 
-_homes: dict[tuple[str, object], EagerHome] = {}
-"""By name and adapter, so that tensors keep their home when a new device replaces a lost one."""
+_eager_devices: dict[tuple[str, object], EagerDevice] = {}
+"""By name and adapter, so that tensors keep theirs when the device that runs their programs is lost and replaced."""
 
 
-def new_home(name: str, device: ProgramDevice, compiled_at: int) -> RecordingHome:
-    """Returns a home for tensors that shares no program with another.
+def new_eager_device(name: str, device: ProgramDevice, compiled_at: int) -> RecordingDevice:
+    """Returns a device of eager tensors that shares no program with another.
 
     Args:
         name: The device's name.
@@ -91,7 +91,7 @@ def new_home(name: str, device: ProgramDevice, compiled_at: int) -> RecordingHom
 
     lacks = frozenset[DType]() if device.target.native else frozenset({np.dtype(np.float64)})
     lacks |= frozenset[DType]() if device.target.int64 else frozenset({np.dtype(np.int64), np.dtype(np.uint64)})
-    return RecordingHome(name, load, compiled_at, lacks)
+    return RecordingDevice(name, load, compiled_at, lacks)
 
 
 def _called(executable: Executable, inputs: Mapping[str, NumpyArray], outputs: Sequence[str]) -> list[OutputHandle]:
@@ -132,11 +132,11 @@ def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, re
         if isinstance(x, Traced):
             return x if wanted is None else x.astype(wanted)
         return Array(np.array(as_array(x, wanted)))
-    if device is None and isinstance(x, Array) and x.home is not None:
-        home = cast(EagerHome, x.home)
+    if device is None and isinstance(x, Array) and x.tensor_device is not None:
+        eager_device = cast(EagerDevice, x.tensor_device)
     else:
-        home = home_named("auto" if device is None else device)
-    made = home.made(np.array(as_array(x.detach() if isinstance(x, Array) else x, wanted)))
+        eager_device = eager_device_named("auto" if device is None else device)
+    made = eager_device.made(np.array(as_array(x.detach() if isinstance(x, Array) else x, wanted)))
     return made.requires_grad_() if requires_grad else made
 
 
@@ -149,16 +149,16 @@ def moved(x: Tensor, target: Any, dtype: object, device: Any, copy: bool) -> Ten
             f"to: inside {trace.name}, which is traced, a tensor is on no device of its own: all of it "
             "runs where the program does. x.to(dtype) changes the dtype; move tensors before they are given"
         )
-    home = None if place is None else home_named(place)
-    if not isinstance(x, Array) or home is None or home is x.home:
+    eager_device = None if place is None else eager_device_named(place)
+    if not isinstance(x, Array) or eager_device is None or eager_device is x.tensor_device:
         found = x.astype(wanted)
-    elif x.home is None:
-        found = home.made(np.array(x.astype(wanted)), "to")
+    elif x.tensor_device is None:
+        found = eager_device.made(np.array(x.astype(wanted)), "to")
     else:  # use the narrower of the two dtypes for the transfer, unless the new device lacks it
-        is_first = wanted.itemsize < x.dtype.itemsize or not home.has(x.dtype)
+        is_first = wanted.itemsize < x.dtype.itemsize or not eager_device.has(x.dtype)
         source = x.astype(wanted) if is_first else x
         assert isinstance(source, Array)
-        found = home.moved(source).astype(wanted)
+        found = eager_device.moved(source).astype(wanted)
     return found.clone() if copy and found is x else found
 
 
@@ -168,7 +168,7 @@ def _destination(x: Tensor, target: Any, dtype: object, device: Any) -> tuple[st
     dtypes: list[object] = [] if dtype is None else [dtype]
     if isinstance(target, Tensor):
         dtypes.append(target.dtype)
-        if isinstance(target, Array) and target.home is not None and current_trace() is None:
+        if isinstance(target, Array) and target.tensor_device is not None and current_trace() is None:
             devices.append(target.device)  # inside a trace all tensors are on the program's device
     elif isinstance(target, str) and not _is_dtype(target):
         devices.append(target)
