@@ -6,9 +6,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
+
+from tensorgrad.runtime.formula import Formula
+from tensorgrad.runtime.schema import Name, Positive, Rule, Whole, one_of, tagged
+from tensorgrad.runtime.target import LANGUAGES
 
 WORD = 4
 """Device offsets and sizes are multiples of four bytes."""
@@ -72,6 +76,11 @@ def renamed(code: str, entry: str, name: str) -> str:
     return re.sub(rf"@{re.escape(entry)}(?![\w$-])", f"@{name}", code)  # a dot may follow: see `fault_name`
 
 
+Offset: TypeAlias = Annotated[int, Rule(f"a multiple of {WORD} from 0", lambda value: value >= 0 and value % WORD == 0)]
+Size: TypeAlias = Annotated[int, Rule(f"a positive multiple of {WORD}", lambda value: value > 0 and value % WORD == 0)]
+DType: TypeAlias = Annotated[str, one_of(*HOST_DTYPES)]
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One compute shader, or one native function.
@@ -86,11 +95,11 @@ class Kernel:
             code needs.
     """
 
-    language: str
-    entry: str
+    language: Annotated[str, one_of(*LANGUAGES)]
+    entry: Annotated[str, Rule("an identifier", str.isidentifier)]
     code: str
-    workgroup_size: tuple[int, int, int]
-    workgroup_storage: int = 0
+    workgroup_size: tuple[Positive, Positive, Positive]
+    workgroup_storage: Whole = 0
 
     def __repr__(self) -> str:
         return f"Kernel({self.entry!r}, workgroup_size={self.workgroup_size}, {len(self.code.splitlines())} lines)"
@@ -100,9 +109,9 @@ class Kernel:
 class Buffer:
     """One device allocation of `size` bytes. Only constants have `data`; the rest of their bytes is zero."""
 
-    name: str
-    size: int
-    role: str
+    name: Name
+    size: Size
+    role: Annotated[str, one_of(*BUFFER_ROLES)]
     data: bytes | None = field(default=None, repr=False)
 
 
@@ -114,13 +123,13 @@ class TensorSlot:
     the dtype of the elements on the device if it differs: one of `WIDENED`. Bools are always stored as u32.
     """
 
-    name: str
-    role: str
-    shape: tuple[int, ...]
-    dtype: str
-    buffer: int
-    offset: int
-    formula: str | None = None
+    name: Name
+    role: Annotated[str, one_of(*TENSOR_BUFFERS)]
+    shape: tuple[Whole, ...]
+    dtype: DType
+    buffer: Whole
+    offset: Offset
+    formula: Annotated[str, Rule("a formula", Formula)] | None = None
     stored: str | None = None
 
     @property
@@ -166,11 +175,11 @@ class Binding:
     empty, the range is fixed.
     """
 
-    buffer: int
-    offset: int
-    size: int
-    access: str
-    strides: tuple[int, ...] = ()
+    buffer: Whole
+    offset: Offset
+    size: Size
+    access: Annotated[str, one_of("read", "read_write")]
+    strides: tuple[Offset, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -181,22 +190,22 @@ class Dispatch:
     wrote, either those in `workgroups` or zeros.
     """
 
-    kernel: int
+    kernel: Whole
     bindings: tuple[Binding, ...]
-    workgroups: tuple[int, int, int]
+    workgroups: tuple[Positive, Positive, Positive]
     label: str
-    indirect: tuple[int, int] | None = None
+    indirect: tuple[Whole, Offset] | None = None
 
 
 @dataclass(frozen=True)
 class Copy:
     """A copy of bytes from one buffer to another."""
 
-    source: int
-    source_offset: int
-    destination: int
-    destination_offset: int
-    size: int
+    source: Whole
+    source_offset: Offset
+    destination: Whole
+    destination_offset: Offset
+    size: Size
 
 
 @dataclass(frozen=True)
@@ -206,12 +215,12 @@ class Exchange:
     Offsets are in bytes, counts in elements.
     """
 
-    source: int
-    source_offset: int
-    count: int
-    destination: int
-    destination_offset: int
-    result_count: int
+    source: Whole
+    source_offset: Offset
+    count: Positive
+    destination: Whole
+    destination_offset: Offset
+    result_count: Whole
 
 
 @dataclass(frozen=True)
@@ -229,11 +238,11 @@ class Collective:
         request: For an asynchronous collective, the number by which a `Wait` refers to it; None if it is synchronous.
     """
 
-    kind: str
-    reduction: str
-    root: int
-    size: int
-    dtype: str
+    kind: Annotated[str, one_of(*COLLECTIVES)]
+    reduction: Annotated[str, one_of("sum", "max", "min")]
+    root: Whole
+    size: Positive
+    dtype: DType
     parts: tuple[Exchange, ...]
     label: str
     request: int | None = None
@@ -268,21 +277,17 @@ class Wait:
 class Repeat:
     """Runs its steps `count` times; bindings with strides advance with each iteration."""
 
-    count: int
+    count: Positive
     steps: tuple[Step, ...]
 
 
 Leaf: TypeAlias = Dispatch | Copy | Collective | Wait
 """A step without nested steps."""
 
-Step: TypeAlias = Leaf | Repeat
-STEP_TYPES: dict[str, type[Dispatch] | type[Copy] | type[Collective] | type[Wait] | type[Repeat]] = {
-    "dispatch": Dispatch,
-    "copy": Copy,
-    "collective": Collective,
-    "wait": Wait,
-    "repeat": Repeat,
-}
+Step: TypeAlias = Annotated[
+    Leaf | Repeat,
+    tagged("op", dispatch=Dispatch, copy=Copy, collective=Collective, wait=Wait, repeat=Repeat),
+]
 
 MOST_MOVING = 4
 """The most bindings of a dispatch that may have strides: the limit that every WebGPU device supports."""

@@ -6,22 +6,19 @@ import itertools
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from tensorgrad.runtime.errors import MALFORMED, FormulaError, InputError, ProgramError, TargetError
+from tensorgrad.runtime.errors import MALFORMED, InputError, ProgramError, TargetError
 from tensorgrad.runtime.files import check_shape, read_safetensors, write_safetensors
-from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.notebooks import html_table
 from tensorgrad.runtime.plan import (
-    BUFFER_ROLES,
     COLLECTIVES,
     HOST_DTYPES,
     MOST_MOVING,
     PERSISTENT_ROLES,
-    STEP_TYPES,
     TENSOR_BUFFERS,
     WIDENED,
     WORD,
@@ -43,8 +40,9 @@ from tensorgrad.runtime.plan import (
     unrolled,
 )
 from tensorgrad.runtime.requests import check_requests
+from tensorgrad.runtime.schema import Name, check, read, write
 from tensorgrad.runtime.shaders import check_shader
-from tensorgrad.runtime.target import LANGUAGES, Features, Target, check_features
+from tensorgrad.runtime.target import Features, Target, check_features
 from tensorgrad.runtime.texts import json_text, parsed_json
 
 __all__ = [
@@ -98,7 +96,7 @@ class Program:
         format_version: The version of this format.
     """
 
-    name: str
+    name: Name
     kernels: tuple[Kernel, ...]
     buffers: tuple[Buffer, ...]
     tensors: tuple[TensorSlot, ...]
@@ -137,26 +135,28 @@ class Program:
         return {slot.name: slot for slot in self.tensors if slot.role in roles}
 
     def validate(self) -> None:
-        """Checks every index, range, alignment, access and name.
+        """Checks every field, index, range, alignment, access and name.
 
         Raises:
             ProgramError: The program is malformed; says how.
         """
+        _check_loops(self.plan)
+        check(self, ProgramError)
+        self._check_relations()
+
+    def _check_relations(self) -> None:
+        """Checks what the annotations of fields don't say."""
         _require(
             self.format_version == FORMAT_VERSION,
             f"format version {self.format_version}; this release reads version {FORMAT_VERSION}",
         )
-        _require(
-            isinstance(self.name, str) and self.name != "", f"a program's name must be a string, got {self.name!r}"
-        )
-        _require(isinstance(self.statistics, Mapping), "statistics must be a mapping")
         _check_kernels(self.kernels)
         _check_buffers(self.buffers)
         _check_tensors(self.tensors, self.buffers)
         shaders = any(kernel.language == "wgsl" for kernel in self.kernels)
         if shaders:
             _check_stored(self.tensors)
-        commands = _check_loops(self.plan)
+        commands = _commands(self.plan)
         _require(commands <= MOST_COMMANDS, f"a step runs {commands} dispatches and copies, at most {MOST_COMMANDS}")
         for position, (step, counts) in enumerate(runs(self.plan)):
             if isinstance(step, Dispatch):
@@ -249,20 +249,9 @@ def _require(condition: bool, message: str) -> None:
         raise ProgramError(message)
 
 
-def _is_whole(*values: object) -> bool:
-    return all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in values)
-
-
-def _extents(values: Sequence[int], where: str) -> None:
-    _require(
-        len(values) == 3 and _is_whole(*values) and all(values), f"{where} must be three positive integers: {values}"
-    )
-
-
 def _unique(names: Iterable[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
-        _require(isinstance(name, str) and name != "", f"a {what} has no name")
         _require(name not in seen, f"two {what}s are named {name!r}")
         seen.add(name)
 
@@ -271,14 +260,7 @@ def _check_kernels(kernels: Sequence[Kernel]) -> None:
     _unique((kernel.entry for kernel in kernels if kernel.language == "llvm"), "kernel")
     for index, kernel in enumerate(kernels):
         where = f"kernel {index} ({kernel.entry!r})"
-        _require(kernel.language in LANGUAGES, f"{where}: unknown language {kernel.language!r}")
         _require(kernel.language == kernels[0].language, f"{where}: a program's kernels are in one language")
-        _require(
-            isinstance(kernel.entry, str) and kernel.entry.isidentifier(),
-            f"{where}: its entry point is not an identifier",
-        )
-        _extents(kernel.workgroup_size, f"{where}: workgroup_size")
-        _require(_is_whole(kernel.workgroup_storage), f"{where}: workgroup_storage {kernel.workgroup_storage!r}")
         if kernel.language == "wgsl":
             check_shader(kernel.code, where)
         else:
@@ -289,11 +271,6 @@ def _check_buffers(buffers: Sequence[Buffer]) -> None:
     _unique((buffer.name for buffer in buffers), "buffer")
     for buffer in buffers:
         where = f"buffer {buffer.name!r}"
-        _require(buffer.role in BUFFER_ROLES, f"{where}: unknown role {buffer.role!r}")
-        _require(
-            _is_whole(buffer.size) and buffer.size > 0 and buffer.size % WORD == 0,
-            f"{where}: its size must be a positive multiple of {WORD} bytes, it is {buffer.size}",
-        )
         if buffer.role == "constant":
             _require(buffer.data is not None, f"{where}: a constant has no data")
         else:
@@ -307,11 +284,8 @@ def _check_buffers(buffers: Sequence[Buffer]) -> None:
 def _check_tensors(tensors: Sequence[TensorSlot], buffers: Sequence[Buffer]) -> None:
     for slot in tensors:
         where = f"{slot.role} {slot.name!r}"
-        _require(slot.role in TENSOR_BUFFERS, f"tensor {slot.name!r}: unknown role {slot.role!r}")
-        _require(slot.dtype in HOST_DTYPES, f"{where}: unknown dtype {slot.dtype!r}")
         stored = (None, WIDENED.get(slot.dtype))
         _require(slot.stored in stored, f"{where}: {slot.dtype} is not stored as {slot.stored!r}")
-        _require(_is_whole(*slot.shape), f"{where}: bad shape {slot.shape}")
         try:
             check_shape(where, slot.shape)
         except ValueError as error:
@@ -323,10 +297,6 @@ def _check_tensors(tensors: Sequence[TensorSlot], buffers: Sequence[Buffer]) -> 
             _require(slot.shape == (), f"{where}: a scalar of shape {slot.shape}")
         if slot.formula is not None:
             _require(slot.role == "scalar", f"{where}: only scalars have a formula")
-            try:
-                Formula(slot.formula)
-            except FormulaError as error:
-                raise ProgramError(f"{where}: {error}") from error
     _unique((slot.name for slot in tensors if slot.role in PERSISTENT_ROLES), "parameter or state tensor")
     for role in ("input", "scalar", "output"):
         _unique((slot.name for slot in tensors if slot.role == role), role)
@@ -353,46 +323,37 @@ def _check_disjoint(slots: Sequence[TensorSlot]) -> None:
 
 
 def _check_range(where: str, buffer: int, offset: int, size: int, buffers: Sequence[Buffer]) -> None:
-    _require(_is_whole(buffer) and buffer < len(buffers), f"{where}: there is no buffer {buffer}")
-    _require(_is_whole(offset, size), f"{where}: bad range {offset}, {size}")
-    _require(offset % WORD == 0 and size % WORD == 0, f"{where}: range {offset}, {size} is not in whole words")
-    room = buffers[buffer].size
-    _require(
-        offset + size <= room,
-        f"{where}: bytes {offset} to {offset + size} of buffer {buffers[buffer].name!r}, which has {room}",
-    )
+    _require(buffer < len(buffers), f"{where}: there is no buffer {buffer}")
+    room, end = buffers[buffer].size, offset + size
+    if end > room:
+        raise ProgramError(f"{where}: bytes {offset} to {end} of buffer {buffers[buffer].name!r}, which has {room}")
 
 
-def _check_loops(steps: Sequence[Step], depth: int = 0) -> int:
-    """Returns the number of dispatches and copies that run, over all loop iterations."""
+def _check_loops(steps: Sequence[Step], depth: int = 0) -> None:
+    """Checks that a plan's loops have steps, and are not nested too deeply for recursive functions."""
     _require(depth <= MOST_LOOPS, f"more than {MOST_LOOPS} loops are nested")
-    count = 0
     for step in steps:
         if isinstance(step, Repeat):
-            _require(_is_whole(step.count) and step.count > 0, f"a loop runs {step.count} times")
             _require(len(step.steps) > 0, "a loop has no steps")
-            count += step.count * _check_loops(step.steps, depth + 1)
-        else:
-            count += 1
-    return count
+            _check_loops(step.steps, depth + 1)
+
+
+def _commands(steps: Sequence[Step]) -> int:
+    """Returns the number of dispatches and copies that run, over all loop iterations."""
+    return sum(step.count * _commands(step.steps) if isinstance(step, Repeat) else 1 for step in steps)
 
 
 def _check_dispatch(step: Dispatch, where: str, program: Program, counts: tuple[int, ...]) -> None:
-    _require(_is_whole(step.kernel) and step.kernel < len(program.kernels), f"{where}: no kernel {step.kernel}")
-    _require(isinstance(step.label, str), f"{where}: its label is not text")
-    _extents(step.workgroups, f"{where}: workgroups")
+    _require(step.kernel < len(program.kernels), f"{where}: no kernel {step.kernel}")
     for index, binding in enumerate(step.bindings):
-        here = f"{where}, binding {index}"
-        strides = binding.strides
-        _require(not strides or len(strides) == len(counts), f"{here} moves in {len(strides)} of {len(counts)} loops")
-        _require(_is_whole(*strides) and all(stride % WORD == 0 for stride in strides), f"{here}: strides {strides}")
-        _require(not strides or binding.access == "read", f"{here} moves and is written")
-        moved = sum(stride * (count - 1) for stride, count in zip(strides, counts, strict=False))
-        _check_range(here, binding.buffer, binding.offset, binding.size + moved, program.buffers)
-        _require(binding.size > 0, f"{here} is empty")
-        _require(binding.access in ("read", "read_write"), f"{here}: unknown access {binding.access!r}")
-        buffer = program.buffers[binding.buffer]
-        _require(buffer.role != "constant" or binding.access == "read", f"{here} writes constant {buffer.name!r}")
+        here, buffer, moved = f"{where}, binding {index}", binding.buffer, 0
+        if strides := binding.strides:
+            _require(len(strides) == len(counts), f"{here} moves in {len(strides)} of {len(counts)} loops")
+            _require(binding.access == "read", f"{here} moves and is written")
+            moved = sum(stride * (count - 1) for stride, count in zip(strides, counts, strict=True))
+        _check_range(here, buffer, binding.offset, binding.size + moved, program.buffers)
+        if program.buffers[buffer].role == "constant" and binding.access != "read":
+            raise ProgramError(f"{here} writes constant {program.buffers[buffer].name!r}")
     _check_aliasing(step.bindings, where, program.buffers)
     if step.indirect is not None:
         buffer, offset = step.indirect
@@ -419,20 +380,15 @@ def _check_aliasing(bindings: Sequence[Binding], where: str, buffers: Sequence[B
 def _check_copy(step: Copy, where: str, buffers: Sequence[Buffer]) -> None:
     _check_range(f"{where}, source", step.source, step.source_offset, step.size, buffers)
     _check_range(f"{where}, destination", step.destination, step.destination_offset, step.size, buffers)
-    _require(step.size > 0, f"{where} is empty")
     _require(step.source != step.destination, f"{where}: within buffer {buffers[step.source].name!r}")
     _require(buffers[step.destination].role != "constant", f"{where} writes a constant")
 
 
 def _check_collective(step: Collective, where: str, buffers: Sequence[Buffer]) -> None:
-    _require(step.kind in COLLECTIVES, f"{where}: unknown kind {step.kind!r}")
-    _require(step.reduction in ("sum", "max", "min"), f"{where}: unknown reduction {step.reduction!r}")
-    _require(step.dtype in HOST_DTYPES, f"{where}: unknown dtype {step.dtype!r}")
-    _require(_is_whole(step.size, step.root) and step.root < step.size, f"{where}: rank {step.root} of {step.size}")
+    _require(step.root < step.size, f"{where}: rank {step.root} of {step.size}")
     _require(len(step.parts) > 0, f"{where} is empty")
     given, made = COLLECTIVES[step.kind]
     for part in step.parts:
-        _require(_is_whole(part.count, part.result_count) and part.count > 0, f"{where}: a bad number of elements")
         equal = part.count * (step.size if given else 1) == part.result_count * (step.size if made else 1)
         _require(equal, f"{where}: {part.count} elements become {part.result_count} in a group of {step.size}")
         for buffer, offset, size in (*step.reads, *step.writes):
@@ -587,20 +543,10 @@ def program_to_json(program: Program) -> str:
     """
     program.validate()
     slim = replace(program, buffers=tuple(replace(buffer, data=None) for buffer in program.buffers))
-    content = asdict(slim)
-    content["plan"] = [_step_entry(step) for step in program.plan]
     try:
-        return json_text(content)
+        return json_text(write(slim))
     except (TypeError, ValueError) as error:
         raise ProgramError(f"program {program.name!r} has names or statistics that are not JSON: {error}") from error
-
-
-def _step_entry(step: Step) -> dict[str, Any]:
-    kinds = {step_type: kind for kind, step_type in STEP_TYPES.items()}
-    entry = {"op": kinds[type(step)], **asdict(step)}
-    if isinstance(step, Repeat):
-        entry["steps"] = [_step_entry(inner) for inner in step.steps]
-    return entry
 
 
 def program_from_json(text: str, tensors: Mapping[str, np.ndarray], source: str, prefix: str = "") -> Program:
@@ -616,40 +562,13 @@ def program_from_json(text: str, tensors: Mapping[str, np.ndarray], source: str,
         ProgramError: It is malformed; says how.
     """
 
-    def constant(entry: dict[str, Any]) -> Buffer:
-        data = tensors.get(f"{prefix}constant/{entry['name']}")
-        return Buffer(**{**entry, "data": None if data is None else data.tobytes()})
-
-    def step(entry: dict[str, Any]) -> Step:
-        kind = STEP_TYPES[entry.pop("op")]
-        if kind is Repeat:
-            return Repeat(entry["count"], tuple(map(step, entry["steps"])))
-        if kind is Dispatch:
-            entry["bindings"] = tuple(bound(binding) for binding in entry["bindings"])
-            entry["workgroups"] = tuple(entry["workgroups"])
-            entry["indirect"] = None if entry.get("indirect") is None else tuple(entry["indirect"])
-        if kind is Collective:
-            entry["parts"] = tuple(Exchange(**part) for part in entry["parts"])
-        return kind(**entry)
-
-    def bound(entry: dict[str, Any]) -> Binding:
-        return Binding(**{**entry, "strides": tuple(entry.get("strides", ()))})
-
-    def kernel(entry: dict[str, Any]) -> Kernel:
-        return Kernel(**{**entry, "workgroup_size": tuple(entry["workgroup_size"])})
-
-    def slot(entry: dict[str, Any]) -> TensorSlot:
-        return TensorSlot(**{**entry, "shape": tuple(entry["shape"])})
-
-    readers: dict[str, Any] = {"kernels": kernel, "buffers": constant, "tensors": slot, "plan": step}
     try:
-        content: dict[str, Any] = parsed_json(text)
-        content |= {key: tuple(map(read, content[key])) for key, read in readers.items()}
-        target = content.pop("target")
-        program = Program(**content, target=None if target is None else Target.from_fields(target))
-        program.validate()
-    except ProgramError as error:
+        slim = read(Program, parsed_json(text))
+        _check_loops(slim.plan)
+        data = {name: array.tobytes() for name, array in tensors.items() if name.startswith(f"{prefix}constant/")}
+        buffers = (replace(buffer, data=data.get(f"{prefix}constant/{buffer.name}")) for buffer in slim.buffers)
+        program = replace(slim, buffers=tuple(buffers))
+        program._check_relations()
+    except (ProgramError, *MALFORMED) as error:
         raise ProgramError(f"{source} holds a malformed program: {error}") from error
-    except MALFORMED as error:
-        raise ProgramError(f"{source} holds a malformed program: {type(error).__name__}: {error}") from error
     return program

@@ -28,7 +28,7 @@ def _check(steps: Sequence[Step], is_native: bool, known: set[int]) -> None:
     under_way: dict[int, Collective] = {}
     for step in steps:
         if isinstance(step, Wait):
-            if type(step.request) is not int or step.request not in under_way:
+            if step.request not in under_way:
                 raise ProgramError(f"a wait for request {step.request}, which is not in flight")
             del under_way[step.request]
             continue
@@ -44,8 +44,8 @@ def _check(steps: Sequence[Step], is_native: bool, known: set[int]) -> None:
             if _disturbs(ranges, other):
                 raise ProgramError(f"a step touches what request {request} ({other.label!r}) exchanges")
         if isinstance(step, Collective) and step.request is not None:
-            if type(step.request) is not int or step.request in known:
-                raise ProgramError(f"request {step.request!r} is not a number, or is that of another start")
+            if step.request in known:
+                raise ProgramError(f"request {step.request} is that of another start")
             known.add(step.request)
             under_way[step.request] = step
     if under_way:

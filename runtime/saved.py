@@ -7,11 +7,10 @@ parameters and state, and may reuse its inputs and temporaries.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias, cast
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -28,10 +27,11 @@ from tensorgrad.runtime.program import (
     read_program_file,
     state_in,
 )
+from tensorgrad.runtime.schema import Finite, Rule, check, one_of, read, write
 from tensorgrad.runtime.sharing import persistent_in
 from tensorgrad.runtime.texts import json_text, parsed_json
 
-Tree: TypeAlias = "str | dict[str, Any] | None"
+Tree: TypeAlias = str | dict[str, Any] | None
 """The structure of results: an output's name, None, or a node: `{"dict": {name: tree}}`, `{"list": [tree, ...]}` or
 `{"tuple": [tree, ...]}`."""
 
@@ -40,6 +40,10 @@ STEP_KEY = "fold_in(key(seed), call)"
 """The formula of a call's random key; calls count from 1, and each micro-batch is a call."""
 OTHERS = "accumulate"
 """The name of the program for all micro-batches but the last, and the prefix of its constants' names."""
+
+
+Count: TypeAlias = Annotated[int, Rule("a number from 0", lambda value: 0 <= value < 1 << 63)]
+Word: TypeAlias = Annotated[int, Rule("a word", lambda value: 0 <= value < 1 << 32)]
 
 
 @dataclass(frozen=True)
@@ -57,14 +61,14 @@ class Host:
         settings: The values that formulas read, except `step` and `micro_step`.
     """
 
-    kind: str
+    kind: Annotated[str, one_of(FUNCTION, STEP)]
     results: Tree
     made: Mapping[str, str] = field(default_factory=dict[str, str])
-    key: tuple[int, int] = (0, 0)
-    step_count: int = 0
-    accumulate: int = 1
-    accumulated: int = 0
-    settings: Mapping[str, float] = field(default_factory=dict[str, float])
+    key: tuple[Word, Word] = (0, 0)
+    step_count: Count = 0
+    accumulate: Count = 1
+    accumulated: Count = 0
+    settings: Mapping[str, Finite] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Saved:
         tensors = {**constants_of(self.program), **checked_state(self.program, self.state)}
         if self.host is not None:
             try:
-                metadata["host"] = json_text(asdict(self.host))
+                metadata["host"] = json_text(write(self.host))
             except (TypeError, ValueError) as error:
                 raise ProgramError(f"results or settings are not JSON: {error}") from error
         if self.others is not None:
@@ -118,7 +122,7 @@ class Saved:
         if OTHERS in metadata:
             others = program_from_json(metadata[OTHERS], tensors, str(path), f"{OTHERS}/")
         try:
-            host = _host(metadata["host"]) if "host" in metadata else None
+            host = read(Host, parsed_json(metadata["host"])) if "host" in metadata else None
             found = Saved(program, state_in(program, tensors, str(path)), host, others)
             found.validate()
         except (*MALFORMED, ProgramError) as error:
@@ -137,23 +141,16 @@ class Saved:
             _require(host is not None and host.accumulate > 1, "a second program is for steps of micro-batches")
         if host is None:
             return
+        check(host, ProgramError)
         missing = self.program.slots(*PERSISTENT_ROLES).keys() - self.state.keys()
         _require(not missing, f"there are no values of {', '.join(sorted(missing))}")
-        _require(host.kind in (FUNCTION, STEP), f"kind must be {FUNCTION!r} or {STEP!r}, got {host.kind!r}")
-        for name in ("step_count", "accumulate", "accumulated"):
-            _require(_is_count(getattr(host, name)), f"{name} must be a number from 0, got {getattr(host, name)!r}")
         _require(host.accumulated < host.accumulate, f"{host.accumulated} of {host.accumulate} micro-batches have run")
         _require((host.accumulate > 1) == (self.others is not None), "micro-batches need a second program")
-        words = all(_is_count(word) and word < 1 << 32 for word in host.key)
-        _require(len(host.key) == 2 and words, f"key must be two words, got {host.key!r}")
         inputs = self.program.slots("input")
         for name, how in host.made.items():
             slot = inputs.get(name)
             fits = slot is not None and (slot.shape, slot.dtype) == ((2,), "u32")
             _require(how == STEP_KEY and fits, f"the host can't make input {name!r} by {how!r}")
-        for name, value in host.settings.items():
-            number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            _require(isinstance(name, str) and number, f"setting {name!r} must be a finite number, got {value!r}")
         for program in (self.program, self.others):  # each of them computes what a micro-batch returns
             if program is not None:
                 fill(host.results, program.slots("output").__getitem__)
@@ -177,15 +174,6 @@ def fill(tree: Tree, leaf: Callable[[str], Any]) -> Any:
     _require(kind in ("list", "tuple") and isinstance(parts, list), f"results have no nodes of kind {kind!r}")
     found = [fill(part, leaf) for part in cast(list[Any], parts)]
     return tuple(found) if kind == "tuple" else found
-
-
-def _host(text: str) -> Host:
-    content: dict[str, Any] = parsed_json(text)
-    return Host(**{**content, "key": tuple(content["key"])})
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def _require(condition: bool, message: str) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 from tensorgrad.runtime.errors import TargetError
+from tensorgrad.runtime.schema import Name, Positive, Rule, check, one_of, write
 from tensorgrad.runtime.texts import parsed_json
 
 MEBIBYTE = 1 << 20
 SHADER_DIALECTS = ("naga", "standard")
 LANGUAGES = ("wgsl", "llvm")
+Alignment: TypeAlias = Annotated[
+    int, Rule("a power of two from 4", lambda value: value >= 4 and not value & (value - 1))
+]
 
 
 @dataclass(frozen=True)
@@ -42,38 +46,30 @@ class Target:
         TargetError: A field's value is out of range; names the field.
     """
 
-    name: str = "webgpu-default"
-    max_storage_buffers_per_shader_stage: int = 8
-    max_storage_buffer_binding_size: int = 128 * MEBIBYTE
-    max_buffer_size: int = 256 * MEBIBYTE
-    max_compute_workgroup_size_x: int = 256
-    max_compute_workgroup_size_y: int = 256
-    max_compute_workgroup_size_z: int = 64
-    max_compute_invocations_per_workgroup: int = 256
-    max_compute_workgroup_storage_size: int = 16384
-    max_compute_workgroups_per_dimension: int = 65535
-    min_storage_buffer_offset_alignment: int = 256
+    name: Name = "webgpu-default"
+    max_storage_buffers_per_shader_stage: Positive = 8
+    max_storage_buffer_binding_size: Positive = 128 * MEBIBYTE
+    max_buffer_size: Positive = 256 * MEBIBYTE
+    max_compute_workgroup_size_x: Positive = 256
+    max_compute_workgroup_size_y: Positive = 256
+    max_compute_workgroup_size_z: Positive = 64
+    max_compute_invocations_per_workgroup: Positive = 256
+    max_compute_workgroup_storage_size: Positive = 16384
+    max_compute_workgroups_per_dimension: Positive = 65535
+    min_storage_buffer_offset_alignment: Alignment = 256
     f16: bool = False
     int64: bool = False
     subgroups: bool = False
-    subgroup_size: int | None = None
+    subgroup_size: Positive | None = None
     software: bool = False
-    max_loop_iterations: int | None = None
-    shader_dialect: str = "naga"
-    language: str = "wgsl"
-    vector_bytes: int = 32
+    max_loop_iterations: Positive | None = None
+    shader_dialect: Annotated[str, one_of(*SHADER_DIALECTS)] = "naga"
+    language: Annotated[str, one_of(*LANGUAGES)] = "wgsl"
+    vector_bytes: Annotated[int, one_of(16, 32, 64)] = 32
     check_bounds: bool = False
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            expected, accepted = FIELD_RULES.get(name) or FIELD_RULES[name.split("_")[0]]
-            if not accepted(value):
-                raise TargetError(f"target field {name!r}: expected {expected}, got {value!r}")
-        alignment = self.min_storage_buffer_offset_alignment
-        if alignment < 4 or alignment & (alignment - 1):
-            raise TargetError(
-                f"target field 'min_storage_buffer_offset_alignment': expected a power of two from 4, got {alignment}"
-            )
+        check(self, lambda error: TargetError(f"target field {error.place!r}: {error.text}"))
 
     @property
     def native(self) -> bool:
@@ -96,7 +92,7 @@ class Target:
 
     def to_json(self) -> str:
         """Returns all fields as a JSON object that `from_spec` reads."""
-        return json.dumps(asdict(self))
+        return json.dumps(write(self))
 
     def __str__(self) -> str:
         """Returns the text that `from_spec` reads: a profile's name, or JSON."""
@@ -146,30 +142,6 @@ class Target:
                 f"no inline JSON, and no file that can be read: {error}"
             ) from error
         return _from_json(content, path.stem, f"target file {text}")
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-FLAG = ("true or false", lambda value: isinstance(value, bool))
-OPTIONAL_COUNT = ("a positive integer or null", lambda value: value is None or _is_count(value))
-FIELD_RULES: dict[str, tuple[str, Any]] = {
-    "name": ("a text", lambda value: isinstance(value, str) and value != ""),
-    "max": ("a positive integer", _is_count),
-    "min": ("a positive integer", _is_count),
-    "f16": FLAG,
-    "int64": FLAG,
-    "subgroups": FLAG,
-    "subgroup_size": OPTIONAL_COUNT,
-    "max_loop_iterations": OPTIONAL_COUNT,
-    "software": FLAG,
-    "shader_dialect": (" or ".join(SHADER_DIALECTS), lambda value: value in SHADER_DIALECTS),
-    "vector_bytes": ("16, 32 or 64", lambda value: value in (16, 32, 64)),
-    "check_bounds": FLAG,
-    "language": (" or ".join(LANGUAGES), lambda value: value in LANGUAGES),
-}
-"""A description of each field's valid values, and a test for them; limits are keyed by their first word."""
 
 
 def _from_json(text: str, name: str, source: str) -> Target:

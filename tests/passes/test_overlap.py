@@ -268,7 +268,7 @@ def copy(source: int, target: int) -> Copy:
         ([Wait(0)], "a wait for request 0, which is not in flight"),
         ([collective(0, 1)], "nothing waits for request 0"),
         ([collective(0, 1), Wait(0), Wait(0)], "a wait for request 0, which is not in flight"),
-        ([collective(0, 1), collective(2, 3)], "request 0 is not a number, or is that of another start"),
+        ([collective(0, 1), collective(2, 3)], "request 0 is that of another start"),
         ([collective(0, 1), copy(2, 0), Wait(0)], r"a step touches what request 0 \('here'\) exchanges"),
         ([collective(0, 1), copy(1, 2), Wait(0)], r"a step touches what request 0"),
         ([collective(0, 1), collective(2, 1, None), Wait(0)], r"a step touches what request 0"),

@@ -72,8 +72,11 @@ def program(*plan: Any) -> Program:
 LOOPS = program(Repeat(2, (Repeat(3, (add(3 * ROW, ROW),)), add(0))), add())
 
 MALFORMED = [
-    (program(Repeat(0, (add(ROW),))), "a loop runs 0 times"),
-    (program(Repeat(2, (Repeat(-1, (add(0, 0),)),))), "a loop runs -1 times"),
+    (program(Repeat(0, (add(ROW),))), r"plan\[0\], count: expected a positive integer, got 0"),
+    (
+        program(Repeat(2, (Repeat(-1, (add(0, 0),)),))),
+        r"plan\[0\], steps\[0\], count: expected a positive integer, got -1",
+    ),
     (program(add(ROW)), "binding 0 moves in 1 of 0 loops"),
     (program(Repeat(2, (add(ROW, ROW),))), "binding 0 moves in 2 of 1 loops"),
     (program(Repeat(2, (add(-ROW),))), "strides"),
