@@ -19,6 +19,7 @@ from tensorgrad.passes.kernels.writing.lowering import KernelIdentity
 from tensorgrad.runtime.cache import DiskCache
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.runtime.plan import Kernel, renamed
+from tensorgrad.runtime.schema import Whole, read, write
 from tensorgrad.runtime.texts import parsed_json
 
 SUFFIX = ".kernel"
@@ -41,7 +42,7 @@ class CachedKernel:
     """
 
     code: str
-    scratch: int
+    scratch: Whole
     access: tuple[str, ...]
 
     def kernel(self, name: str) -> Kernel:
@@ -77,8 +78,7 @@ class KernelCache:
         if key is None or data is None:
             return None
         try:
-            fields = parsed_json(data.decode())
-            return CachedKernel(str(fields["code"]), int(fields["scratch"]), tuple(map(str, fields["access"])))
+            return read(CachedKernel, parsed_json(data.decode()))
         except MALFORMED as error:
             self._disk.drop(key, str(error))
             return None
@@ -88,8 +88,8 @@ class KernelCache:
         key = self._key(identity)
         if key is not None:
             code = renamed(kernel.code, kernel.entry, ENTRY)
-            fields = {"code": code, "scratch": kernel.workgroup_storage, "access": list(access)}
-            self._disk.write(key, json.dumps(fields).encode())
+            cached = CachedKernel(code, kernel.workgroup_storage, tuple(access))
+            self._disk.write(key, json.dumps(write(cached)).encode())
 
     def trim(self) -> None:
         """Evicts the least recently used kernels, until the rest fits."""
