@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 
 from tensorgrad.runtime.formula import Formula
-from tensorgrad.runtime.schema import Name, Positive, Rule, Whole, one_of, tagged
+from tensorgrad.runtime.schema import BESIDE, Name, Positive, Rule, Whole, one_of, tagged
 from tensorgrad.runtime.target import LANGUAGES
 
 WORD = 4
@@ -112,7 +112,7 @@ class Buffer:
     name: Name
     size: Size
     role: Annotated[str, one_of(*BUFFER_ROLES)]
-    data: bytes | None = field(default=None, repr=False)
+    data: Annotated[bytes | None, BESIDE] = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

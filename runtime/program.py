@@ -542,9 +542,8 @@ def program_to_json(program: Program) -> str:
         ProgramError: It is malformed, or its statistics or names can't be stored as JSON.
     """
     program.validate()
-    slim = replace(program, buffers=tuple(replace(buffer, data=None) for buffer in program.buffers))
     try:
-        return json_text(write(slim))
+        return json_text(write(program))
     except (TypeError, ValueError) as error:
         raise ProgramError(f"program {program.name!r} has names or statistics that are not JSON: {error}") from error
 

@@ -6,7 +6,7 @@
         access: Annotated[str, one_of("read", "read_write")] = "read"
 
 `read(Range, {"offset": 4})` returns `Range(4)`, `write` returns its JSON, and `check(Range(-1), ProgramError)` raises.
-Tuples are lists in JSON, mappings and dataclasses are objects, and each of them may be null in a union with `None`.
+Tuples and sets are lists in JSON, mappings and dataclasses are objects; unions with `None` may also be null.
 """
 
 from __future__ import annotations
@@ -66,14 +66,13 @@ LEAVES: dict[object, Rule] = {
     Any: Rule("anything", lambda value: True),
     NoneType: Rule("null", lambda value: value is None),
     bool: Rule("true or false", lambda value: isinstance(value, bool)),
-    bytes: Rule("bytes", lambda value: isinstance(value, bytes)),
     dict: Rule("an object", lambda value: isinstance(value, dict)),
     float: Rule("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
     int: Rule("an integer", lambda value: type(value) is int),
     str: Rule("a text", lambda value: isinstance(value, str)),
 }
 """The types whose values are their own JSON."""
-LIST = Rule("a list", lambda value: isinstance(value, list | tuple))
+LIST = Rule("a list", lambda value: isinstance(value, list | tuple | frozenset))
 OBJECT = Rule("an object", lambda value: isinstance(value, Mapping))
 
 
@@ -82,6 +81,10 @@ class Schema(NamedTuple):
 
     read: Callable[[Any], Any]
     write: Callable[[Any], Any] = lambda value: value
+
+
+BESIDE = Schema(lambda value: value, lambda value: None)
+"""The schema of what a file stores beside its JSON, where it is null; the reader puts it in place."""
 
 
 def _rule(annotation: Any) -> Rule | None:
@@ -116,13 +119,13 @@ def _name(value: Any) -> str:
     return next((f" ({reprlib.repr(fields[key])})" for key in NAMES if isinstance(fields.get(key), str)), "")
 
 
-def _sequence(entry: Schema, length: int | None) -> Schema:
-    def read(value: Any) -> tuple[Any, ...]:
+def _sequence(kind: type[Any], entry: Schema, length: int | None = None) -> Schema:
+    def read(value: Any) -> Any:
         if length not in (None, len(LIST.read(value))):
             raise SchemaError(f"expected {length} entries, got {reprlib.repr(value)}")
-        return tuple([_part(entry, part, index) for index, part in enumerate(value)])
+        return kind([_part(entry, part, index) for index, part in enumerate(value)])
 
-    return Schema(read, lambda value: [entry.write(part) for part in value])
+    return Schema(read, lambda value: [entry.write(part) for part in (value if kind is tuple else sorted(value))])
 
 
 def _mapping(entry: Schema) -> Schema:
@@ -173,7 +176,9 @@ def schema_of(annotation: Any) -> Schema:
     if origin is Annotated:
         return arguments[1]
     if origin is tuple:
-        return _sequence(schema_of(arguments[0]), None if ... in arguments else len(arguments))
+        return _sequence(tuple, schema_of(arguments[0]), None if ... in arguments else len(arguments))
+    if origin is frozenset:
+        return _sequence(frozenset, schema_of(arguments[0]))
     if origin is Mapping:
         return _mapping(schema_of(arguments[1]))
     if origin in (Union, UnionType) and arguments[1:] == (NoneType,):

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import platformdirs
 
@@ -21,6 +21,7 @@ from tensorgrad.runtime.cache import DiskCache
 from tensorgrad.runtime.errors import MALFORMED, ProgramError
 from tensorgrad.runtime.plan import relabeled
 from tensorgrad.runtime.program import Program, constants_of, program_from_json, program_to_json
+from tensorgrad.runtime.schema import BESIDE, read, write
 from tensorgrad.runtime.texts import parsed_json
 
 VARIABLE = "TENSORGRAD_CACHE"
@@ -60,7 +61,7 @@ class Entry:
         lines: The source line of each op of the traced module, in order.
     """
 
-    program: Program
+    program: Annotated[Program, BESIDE]
     parameters: tuple[str, ...]
     settings: frozenset[str]
     segments: int
@@ -77,16 +78,7 @@ class Entry:
         """
         from safetensors.numpy import save
 
-        around = {
-            "parameters": self.parameters,
-            "settings": sorted(self.settings),
-            "segments": self.segments,
-            "frugal": self.frugal,
-            "memory_cost": dict(self.memory_cost),
-            "is_tuned": self.is_tuned,
-            "lines": self.lines,
-        }
-        texts = (json.dumps(around), program_to_json(self.program))
+        texts = (json.dumps(write(self)), program_to_json(self.program))
         return b"\n".join([*(text.encode() for text in texts), save(constants_of(self.program))])
 
     @staticmethod
@@ -105,8 +97,8 @@ class Entry:
 
         try:
             around, program, constants = data.split(b"\n", 2)
-            fields = _checked(parsed_json(around.decode()))
-            return Entry(program_from_json(program.decode(), load(constants), source), **fields)
+            stored = program_from_json(program.decode(), load(constants), source)
+            return read(Entry, {**parsed_json(around.decode()), "program": stored})
         except (SafetensorError, *MALFORMED) as error:
             raise ProgramError(f"{source} is damaged: {error}") from error
 
@@ -131,22 +123,6 @@ class Entry:
         except KeyError:  # a line of the compiler's own
             return None
         return replace(self, program=program, lines=tuple(lines))
-
-
-def _checked(found: Any) -> dict[str, Any]:
-    """Returns the fields of an entry besides its program, from an untrusted file.
-
-    Raises:
-        ValueError, LookupError, TypeError, AttributeError: They are malformed.
-    """
-    names = [*found["parameters"], *found["settings"], *found["lines"]]
-    numbers = [found["segments"], *found["memory_cost"].values()]
-    if not all(isinstance(name, str) for name in names) or not all(type(number) is int for number in numbers):
-        raise ValueError("names are texts, and costs are integers")
-    if not isinstance(found["frugal"], bool) or not isinstance(found["is_tuned"], bool):
-        raise ValueError("frugal and is_tuned are true or false")
-    tuples = {name: tuple(found[name]) for name in ("parameters", "lines")}
-    return {**found, **tuples, "settings": frozenset(found["settings"])}
 
 
 class ProgramCache:
