@@ -1,7 +1,8 @@
 """Numerical verification of passes: the module is run at its own level after each pass, and its results compared.
 
 Modules of `tg` and `buf` run in numpy, kernels of `wgsl` on an adapter and native code on the CPU. Results that a pass
-adds are compared from then on. A gradient is compared with central differences in f64 when it appears.
+adds are compared from then on. A gradient is compared with central differences in f64 when it appears. A pass that
+changes values on purpose declares it, as its `Effect`.
 
 The tolerance of a result follows from the program itself: a multiple of the reference's error in f32 against f64, and
 at least the error of an elementary function.
@@ -43,15 +44,10 @@ from tensorgrad.driver.device import described, find_device, load_program
 from tensorgrad.errors import ExecutionError, NumericsError, ProgramError
 from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor
-from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
-from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.kernels.build_program import build_program
-from tensorgrad.passes.levels import LOWERED_BY, Level, level_of
+from tensorgrad.passes.levels import LOWERED_BY, Level, effect_of, level_of
 from tensorgrad.passes.pipelines import scheduled_passes
-from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
-from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
-from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.runtime.backend import DTYPES, ArraySlot, ScalarInputs
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Program, TensorSlot
@@ -186,7 +182,7 @@ class NumericsVerifier:
         self._is_program = level in PROGRAMS
         if level is Level.PLANNED:
             self._planned = module.clone()
-        if self._unplanned is not None and one.name == PlanMemoryPass.name:
+        if self._unplanned is not None and level is Level.PLANNED:
             with _blamed_on(one):
                 certify_plan(self._unplanned, module, self._function)
         self._unplanned = _without_plan(module)
@@ -194,13 +190,14 @@ class NumericsVerifier:
             if level in (Level.BUF, Level.PLANNED):
                 check_dispatches(module, self._function)
             check_races(module)
-        if isinstance(one, AccumulateGradientsPass):  # from now on they are sums over micro-batches
+        effect = effect_of(one)
+        if effect.changes_gradients:
             self._expected = {key: value for key, value in self._expected.items() if not key.startswith("gradient/")}
-        if isinstance(one, LowerPrecisionPass):
+        if effect.rounds:
             self._expected = {key: _rounded(expected) for key, expected in self._expected.items()}
         with _blamed_on(one):
             found = self._results(module)
-        if isinstance(one, AppendUpdatesPass):
+        if effect.adds_updates:
             self._check_formulas(one, module)
         self._formulas = _formulas(module)
         updated = any(key.startswith("update/") for key in found)
@@ -211,8 +208,9 @@ class NumericsVerifier:
                 del self._expected[key]  # updates replace it
             else:
                 raise NumericsError(f"{one.name} loses the result {key}")
-        if isinstance(one, GradPass):
-            self._check_gradients(one, module, [key for key in found if key not in self._expected])
+        if effect.differentiated is not None:
+            gradients = [key for key in found if key not in self._expected]
+            self._check_gradients(one, module, effect.differentiated, gradients)
         self._add(module, {key: value for key, value in found.items() if key not in self._expected})
 
     def _check_formulas(self, one: ModulePass, module: ModuleOp) -> None:
@@ -343,13 +341,13 @@ class NumericsVerifier:
         inputs = {name: values[name] for name in executable.program_inputs}
         return inputs, self._samples.settings(executable.scalar_names)
 
-    def _check_gradients(self, one: GradPass, module: ModuleOp, gradients: Sequence[str]) -> None:
-        """Compares newly added gradients with central differences in f64."""
+    def _check_gradients(self, one: ModulePass, module: ModuleOp, result: int, gradients: Sequence[str]) -> None:
+        """Compares newly added gradients of a result with central differences in f64."""
         if any(isinstance(op, CallOp) and op.derivative for op in module.walk()):
             return  # custom derivatives are declared to differ
         wide, stopped = widened_module(module), _Stopped()
         executor = TensorExecutor(wide, find_function(wide, self._function).sym_name.data, stopped.observe)
-        values, loss = self._values(executor), _key(executor.results[one.result])
+        values, loss = self._values(executor), _key(executor.results[result])
         found = executor.run(values)
         for key in gradients:
             name = key.partition("/")[2]

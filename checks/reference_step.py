@@ -16,6 +16,7 @@ from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes import pipelines
+from tensorgrad.passes.levels import effect_of
 from tensorgrad.passes.running import apply_pass
 from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
 from tensorgrad.surface.collector import without_collector
@@ -46,7 +47,7 @@ class ReferenceStep:
         phase: Phase = "forward"
         context = Context()
         for number, one in enumerate(pipelines.until(pipelines.Phase.TENSORS, passes)):
-            if one.name == "grad":
+            if effect_of(one).differentiated is not None:
                 phase = "backward"
             elif phase != "forward":
                 phase = "update"

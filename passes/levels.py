@@ -1,4 +1,4 @@
-"""The levels of a program, and passes that refuse modules at other levels than theirs.
+"""The levels of a program, and what a pass declares: the levels of the modules that it takes, and its effect on values.
 
 A pass that finds nothing to rewrite leaves a module unchanged, which at the wrong level would look like success. So
 each pass names the levels that it expects, and the level of a module is checked before anything changes.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar, Self
 
@@ -82,6 +82,23 @@ class TargetedPass(ModulePass, ABC):
         return found
 
 
+@dataclass(frozen=True)
+class Effect:
+    """How a pass changes the values of a function's results: by default it keeps them, whatever results it adds.
+
+    Attributes:
+        differentiated: The index of the result whose gradients it adds, if any.
+        changes_gradients: Whether gradients become other values, such as means.
+        adds_updates: Whether it adds updates, which replace gradients.
+        rounds: Whether it rounds values to fewer bits.
+    """
+
+    differentiated: int | None = None
+    changes_gradients: bool = False
+    adds_updates: bool = False
+    rounds: bool = False
+
+
 class LevelPass(TargetedPass):
     """A pass that expects modules at some levels and refuses all others.
 
@@ -90,6 +107,11 @@ class LevelPass(TargetedPass):
     """
 
     levels: ClassVar[tuple[Level, ...]]
+
+    @property
+    def effect(self) -> Effect:
+        """How the pass changes the values of results."""
+        return Effect()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs the pass on a module of one of its levels.
@@ -105,6 +127,11 @@ class LevelPass(TargetedPass):
     @abstractmethod
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites a module of one of the pass's levels in place."""
+
+
+def effect_of(one: ModulePass) -> Effect:
+    """Returns how a pass changes the values of results; a pass that does not declare it keeps them."""
+    return one.effect if isinstance(one, LevelPass) else Effect()
 
 
 def target_of(name: str, option: Sequence[object]) -> Target:

@@ -14,7 +14,7 @@ from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.passes.functions import return_of, set_returned, set_signature
-from tensorgrad.passes.levels import TENSORS, LevelPass
+from tensorgrad.passes.levels import TENSORS, Effect, LevelPass
 
 PREFIX, KEPT = "accumulated", "accumulated.kept"
 """The prefix of the sums' names, and the scalar that says whether there is a sum yet."""
@@ -47,6 +47,10 @@ class AccumulateGradientsPass(LevelPass):
     steps: int
     last: bool = True
     function: str | None = None
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(changes_gradients=True)
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         if self.steps < 2:

@@ -20,7 +20,7 @@ from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.elementwise.functions import SqrtOp
 from tensorgrad.passes.functions import return_of, set_returned, set_signature
-from tensorgrad.passes.levels import TENSORS, LevelPass
+from tensorgrad.passes.levels import TENSORS, Effect, LevelPass
 from tensorgrad.passes.tensors.pack_updates import ROWS, Rows, chosen_rows
 from tensorgrad.passes.tensors.packing import (
     Chunk,
@@ -67,6 +67,10 @@ class AppendUpdatesPass(LevelPass):
 
     function: str | None = None
     by_axes: bool = False
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(adds_updates=True)
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         function = find_function(op, self.function)

@@ -10,6 +10,7 @@ import pytest
 
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+from tensorgrad.passes.levels import Effect, effect_of
 from tensorgrad.passes.pipelines import (
     FIRST,
     InferencePipeline,
@@ -97,6 +98,15 @@ def test_a_phase_that_is_left_out_ends_where_the_next_begins() -> None:
     assert start_of(Phase.SCHEDULED, passes) == start_of(Phase.DEVICE, passes) < len(passes)
     tensors = tensor_passes("f", [])
     assert start_of(Phase.BUFFERS, tensors) == len(tensors) and until(Phase.DEVICE, tensors) == tensors
+
+
+def test_passes_declare_how_they_change_values() -> None:
+    passes = training_passes("f", TraceOptimizerPass("adam", "f"), CPU, LowerPrecisionPass())
+    assert {one.name: effect_of(one) for one in passes if effect_of(one) != Effect()} == {
+        "grad": Effect(differentiated=0),
+        "append-updates": Effect(adds_updates=True),
+        "lower-precision": Effect(rounds=True),
+    }
 
 
 def test_bad_input_gives_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.passes.buffers.lower_precision.choose import chosen
 from tensorgrad.passes.buffers.lower_precision.rewrite import retyped, rewrite
-from tensorgrad.passes.levels import KERNELS, LevelPass
+from tensorgrad.passes.levels import KERNELS, Effect, LevelPass
 
 ELEMENTS = {"f16": f16}
 """The element types that values may be stored with."""
@@ -56,6 +56,10 @@ class LowerPrecisionPass(LevelPass):
     element: str = "f16"
     smallest: int = 1024
     scale: float = 0.0
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(rounds=True)
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         if self.element not in ELEMENTS:

@@ -13,7 +13,7 @@ from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
-from tensorgrad.passes.levels import TENSORS, LevelPass
+from tensorgrad.passes.levels import TENSORS, Effect, LevelPass
 from tensorgrad.passes.tensors.grad.reverse import gradients
 
 
@@ -37,6 +37,10 @@ class GradPass(LevelPass):
     function: str | None = None
     wrt: tuple[int, ...] | None = None
     result: int = 0
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(differentiated=self.result)
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         function = find_function(op, self.function)
