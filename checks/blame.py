@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tensorgrad.checks.nonfinite import Content, NonfiniteSearch, Origin
 from tensorgrad.checks.reference_step import Phase, ReferenceStep
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.signature import Role, Slot
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.surface.collector import without_collector
 
@@ -76,7 +76,7 @@ class Blamer:
     def __init__(self, step: ReferenceStep):
         self._step, self._phases = step, step.phases
         self._search = NonfiniteSearch(step.module)
-        self._states = frozenset(one.name for one in self._search.arguments if one.role == "state")
+        self._states = frozenset(one.name for one in self._search.arguments if one.role == Role.STATE)
 
     @without_collector()
     def blame(
@@ -115,11 +115,11 @@ class Blamer:
         )
 
     def _result(self, slot: Slot) -> str:
-        return _named("state" if slot.name in self._states else slot.role, slot.name)
+        return _named(Role.STATE if slot.name in self._states else slot.role, slot.name)
 
 
-def _named(role: str, name: str) -> str:
+def _named(role: Role, name: str) -> str:
     return f"{_ROLES.get(role, role)} {name!r}"
 
 
-_ROLES = {"update": "the updated", "state": "the optimizer's"}
+_ROLES = {Role.UPDATE: "the updated", Role.STATE: "the optimizer's"}

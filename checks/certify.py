@@ -27,6 +27,7 @@ from xdsl.printer import Printer
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
 from tensorgrad.dialects.locations import line_in
+from tensorgrad.dialects.signature import Role
 from tensorgrad.interpreters.buffers import (
     DESTINATIONS,
     INPUTS,
@@ -196,9 +197,9 @@ class _Execution:
         found: dict[str, Contents] = {}
         for value, slot in self._slots.items():
             if slot.role in (*DESTINATIONS, *UPDATED):
-                role = "update" if slot.role in UPDATED else slot.role
+                role = Role.UPDATE if slot.role in UPDATED else slot.role
                 contents = self.memory.contents(Storage.of(value))
-                if slot.role == "update" or f"{role}/{slot.name}" not in found:
+                if slot.role == Role.UPDATE or f"{role}/{slot.name}" not in found:
                     found[f"{role}/{slot.name}"] = contents
         return found
 

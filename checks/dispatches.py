@@ -27,9 +27,9 @@ from tensorgrad.interpreters.prepared import PreparedKernel, poison
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
 from tensorgrad.interpreters.stages import read
 from tensorgrad.runtime.errors import ExecutionError
-from tensorgrad.runtime.program import Collective, Copy, Dispatch, Program, Repeat, Step, Wait
+from tensorgrad.runtime.program import Collective, Copy, Dispatch, Program, ProgramRole, Repeat, Step, Wait
 
-UNDEFINED_ROLES = ("workspace", "output")
+UNDEFINED_ROLES = (ProgramRole.WORKSPACE, ProgramRole.OUTPUT)
 """The roles of the buffers whose contents are undefined before a step."""
 
 
@@ -267,7 +267,7 @@ class PlannedSteps:
         if row is not None:
             start += buf.element_bytes(element) * row.start([times[self._depths[index]] for index in row.indices])
         label = cast(buf.ArenaOp, view.arena.owner).label.data
-        slot = read_slot(view.attributes, "", "") if NAME in view.attributes else None
+        slot = read_slot(view.attributes) if NAME in view.attributes else None
         name = "" if slot is None else f"{slot.role} {slot.name!r}"
         return Place(self._buffers[label], start, buf.shape_of(value), element, name)
 

@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 from tensorgrad.checks.nonfinite import Content
 from tensorgrad.checks.reference_step import Phase, ReferenceStep
 from tensorgrad.dialects.locations import line_of
+from tensorgrad.dialects.signature import Role
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
 from tensorgrad.dialects.tg.control import RegionOp
 from tensorgrad.errors import OptionError
@@ -150,7 +151,9 @@ class Inspector:
         self._look = look
         executor = self._executor
         found = executor.call(self._step.values(executor.arguments, inputs, persistent, settings))
-        return {slot.name: value for slot, value in zip(executor.results, found, strict=True) if slot.role == "output"}
+        return {
+            slot.name: value for slot, value in zip(executor.results, found, strict=True) if slot.role == Role.OUTPUT
+        }
 
     def _observe(self, op: TensorOp | RegionOp, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the function to run in place of an op's function."""

@@ -35,7 +35,7 @@ from tensorgrad.checks.races import check_races
 from tensorgrad.checks.widening import widened_module
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.dialects.tg.call import CallOp
@@ -50,7 +50,7 @@ from tensorgrad.passes.levels import LOWERED_BY, Level, effect_of, level_of
 from tensorgrad.passes.pipelines import scheduled_passes
 from tensorgrad.runtime.backend import DTYPES, ArraySlot, ScalarInputs
 from tensorgrad.runtime.executable import ProgramExecutable
-from tensorgrad.runtime.program import Program, TensorSlot
+from tensorgrad.runtime.program import Program, ProgramRole, TensorSlot
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Samples:
         for axis in range(len(shape) if len(shape) > 1 else 0):
             row = tuple(slice(None) if one == axis else slice(1) for one in range(len(shape)))
             drawn[row] = -np.abs(drawn[row])
-        return np.asarray(np.abs(drawn) if role == "state" else drawn)
+        return np.asarray(np.abs(drawn) if role == Role.STATE else drawn)
 
     def settings(self, names: frozenset[str]) -> dict[str, float]:
         """Returns the host's values."""
@@ -308,7 +308,7 @@ class NumericsVerifier:
         return {slot.name: self._value(slot, shape_of(value), _dtype_of(slot, value)) for slot, value in places}
 
     def _value(self, slot: Slot | TensorSlot, shape: Sequence[int], dtype: np.dtype[Any]) -> NumpyArray:
-        if slot.role != "scalar":
+        if slot.role != Role.SCALAR:
             return self._samples.array(slot.role, slot.name, shape, dtype)
         scalars = ScalarInputs([ArraySlot(slot.name, tuple(shape), "f32", slot.formula)])
         return np.asarray(scalars.evaluate(self._samples.settings(scalars.names))[slot.name], dtype)
@@ -335,7 +335,7 @@ class NumericsVerifier:
 
     def _given(self, executable: ProgramExecutable[Any, Any]) -> tuple[dict[str, NumpyArray], dict[str, float]]:
         """Returns the inputs and scalars of a step, and sets parameters and state."""
-        slots = executable.program.slots("parameter", "state", "input").items()
+        slots = executable.program.slots(ProgramRole.PARAMETER, ProgramRole.STATE, ProgramRole.INPUT).items()
         values = {name: self._value(slot, slot.shape, DTYPES[slot.dtype]) for name, slot in slots}
         executable.write({name: values[name] for name in executable.persistent})
         inputs = {name: values[name] for name in executable.program_inputs}

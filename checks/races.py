@@ -26,7 +26,7 @@ from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import ArenaOp, DispatchOp, ViewOp
 from tensorgrad.dialects.buf_control import RowOp
 from tensorgrad.dialects.locations import line_in
-from tensorgrad.dialects.signature import read_slot
+from tensorgrad.dialects.signature import Role, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.interpreters.scalars import RULES, Array, evaluate, narrow
 from tensorgrad.runtime.errors import NumericsError
@@ -348,10 +348,10 @@ def _contents(op: DispatchOp) -> Contents:
     for binding, value in enumerate(op.bindings):
         view = value.owner.base if isinstance(value.owner, RowOp) else value.owner
         if isinstance(view, ViewOp) and _is_integer(value):
-            constant = read_slot(view.attributes, "", "").value
+            constant = read_slot(view.attributes).value
             if constant is not None:
                 found[binding] = dense_to_numpy(cast("DenseIntOrFPElementsAttr[IntegerType]", constant)).reshape(-1)
-            elif cast(ArenaOp, view.arena.owner).role.data == "counter":
+            elif cast(ArenaOp, view.arena.owner).role.data == Role.COUNTER:
                 found[binding] = np.full(_size_of(value), ITERATION, np.int32)
     return found
 

@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.locations import calls_in
-from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.signature import Role, Slot
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes import pipelines
@@ -78,9 +78,9 @@ class ReferenceStep:
             settings: The scalars that the host passes to the step.
         """
         if self._scalars is None:
-            formulas = [ArraySlot(slot.name, (), "f32", slot.formula) for slot in arguments if slot.role == "scalar"]
+            formulas = [ArraySlot(slot.name, (), "f32", slot.formula) for slot in arguments if slot.role == Role.SCALAR]
             self._scalars = ScalarInputs(formulas)
         scalars = self._scalars
         found = scalars.evaluate({name: settings[name] for name in scalars.names})
-        known: dict[str, Mapping[str, NumpyArray]] = {"input": inputs, "scalar": found}
+        known: dict[Role, Mapping[str, NumpyArray]] = {Role.INPUT: inputs, Role.SCALAR: found}
         return [known.get(slot.role, persistent)[slot.name] for slot in arguments]

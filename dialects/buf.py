@@ -47,15 +47,15 @@ from xdsl.utils.exceptions import VerifyException
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.schedule import ScheduleAttr, loops_of
+from tensorgrad.dialects.signature import Role
 
 ROW = "buf.row"
 """Marks a view that aliases the views in its range, and the zeros between them."""
 
 Buffer: TypeAlias = MemRefType[Attribute]
 
-ROLES = ("parameter", "state", "input", "scalar", "constant", "output", "workspace", "counter")
-"""What a buffer is for: trained, kept between steps, written by the caller, computed on the host, … A counter holds the
-numbers from 0 on, each at an aligned offset."""
+ROLES = tuple(role for role in Role if role not in (Role.GRADIENT, Role.UPDATE, Role.NORM))
+"""The roles of buffers. Gradients lie in those of outputs, and updates in those of the old values."""
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
@@ -349,10 +349,10 @@ class ArenaOp(IRDLOperation):
     assembly_format = "$label `role` `=` $role attr-dict-with-keyword `:` type($result)"
 
     @classmethod
-    def of(cls, label: str, role: str, size: int) -> ArenaOp:
+    def of(cls, label: str, role: Role, size: int) -> ArenaOp:
         """Returns an arena of `size` bytes."""
         return cls.build(
-            properties={"label": StringAttr(label), "role": StringAttr(role)},
+            properties={"label": StringAttr(label), "role": StringAttr(str(role))},
             result_types=[buffer_type([size], i8)],
         )
 

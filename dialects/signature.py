@@ -8,12 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
 NAME, ROLE, FORMULA, VALUE, DTYPE = "tg.name", "tg.role", "tg.formula", "tg.value", "tg.dtype"
+
+
+class Role(StrEnum):
+    """What a value is for, in the words of the IR and of files: arguments, results, and the buffers that hold them."""
+
+    PARAMETER = "parameter"
+    """Trained."""
+    STATE = "state"
+    """Kept between steps, such as an optimizer's."""
+    INPUT = "input"
+    """Passed by the caller."""
+    SCALAR = "scalar"
+    """Computed on the host."""
+    CONSTANT = "constant"
+    """Known when the program is compiled."""
+    OUTPUT = "output"
+    """A result for the caller."""
+    GRADIENT = "gradient"
+    """A result: the gradient of the parameter of its name."""
+    UPDATE = "update"
+    """A result: the new value of the parameter or state of its name."""
+    NORM = "norm"
+    """The global norm of the gradients, an argument of an optimizer's update."""
+    WORKSPACE = "workspace"
+    """A buffer of what only the program itself reads."""
+    COUNTER = "counter"
+    """A buffer of the numbers from 0 on, each at an aligned offset."""
+
+    def __repr__(self) -> str:
+        """Returns the text in quotes, as messages show names."""
+        return repr(self.value)
 
 
 @dataclass(frozen=True)
@@ -22,7 +55,7 @@ class Slot:
 
     Attributes:
         name: Unique among the arguments, or among the results, of one role.
-        role: For arguments: parameter, state, input, scalar or constant. For results: output, gradient or update.
+        role: For arguments: parameter, state, input, scalar, norm or constant. For results: output, gradient or update.
         formula: How the host computes a scalar, in terms of `step` and the settings.
         value: A constant's dense attribute.
         dtype: The short name of the element type if the buffer's differs: `u32`, whose buffers are signless, or `i8` if
@@ -30,14 +63,14 @@ class Slot:
     """
 
     name: str
-    role: str
+    role: Role
     formula: str | None = None
     value: Attribute | None = None
     dtype: str | None = None
 
     def attributes(self) -> dict[str, Attribute]:
         """Returns the slot as attributes of the IR."""
-        result: dict[str, Attribute] = {NAME: StringAttr(self.name), ROLE: StringAttr(self.role)}
+        result: dict[str, Attribute] = {NAME: StringAttr(self.name), ROLE: StringAttr(str(self.role))}
         if self.formula is not None:
             result[FORMULA] = StringAttr(self.formula)
         if self.value is not None:
@@ -47,8 +80,12 @@ class Slot:
         return result
 
 
-def read_slot(attributes: dict[str, Attribute], name: str, role: str) -> Slot:
-    """Returns the slot in `attributes`; `name` and `role` are the defaults."""
+def read_slot(attributes: dict[str, Attribute], name: str = "", role: Role = Role.WORKSPACE) -> Slot:
+    """Returns the slot in `attributes`; `name` and `role` are the defaults.
+
+    Raises:
+        VerifyException: There is no such role.
+    """
 
     def text(key: str, default: str) -> str:
         found = attributes.get(key)
@@ -57,11 +94,23 @@ def read_slot(attributes: dict[str, Attribute], name: str, role: str) -> Slot:
     formula, dtype = attributes.get(FORMULA), attributes.get(DTYPE)
     return Slot(
         text(NAME, name),
-        text(ROLE, role),
+        role_of(text(ROLE, role)),
         formula.data if isinstance(formula, StringAttr) else None,
         attributes.get(VALUE),
         dtype.data if isinstance(dtype, StringAttr) else None,
     )
+
+
+def role_of(text: str) -> Role:
+    """Returns the role of a text of the IR.
+
+    Raises:
+        VerifyException: There is no such role.
+    """
+    try:
+        return Role(text)
+    except ValueError:
+        raise VerifyException(f"role {text!r} is not one of {', '.join(Role)}") from None
 
 
 def _dictionaries(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[dict[str, Attribute]]:
@@ -74,14 +123,14 @@ def arguments_of(function: FuncOp) -> list[Slot]:
     """Returns the slots of a function's arguments; unnamed ones are `arg0`, `arg1`, … and are inputs."""
     count = len(function.body.block.args)
     entries = _dictionaries(function.arg_attrs, count)
-    return [read_slot(entry, f"arg{i}", "input") for i, entry in enumerate(entries)]
+    return [read_slot(entry, f"arg{i}", Role.INPUT) for i, entry in enumerate(entries)]
 
 
 def results_of(function: FuncOp) -> list[Slot]:
     """Returns the slots of a function's results; unnamed ones are `result0`, `result1`, … and are outputs."""
     count = len(function.function_type.outputs.data)
     entries = _dictionaries(function.res_attrs, count)
-    return [read_slot(entry, f"result{i}", "output") for i, entry in enumerate(entries)]
+    return [read_slot(entry, f"result{i}", Role.OUTPUT) for i, entry in enumerate(entries)]
 
 
 def slots_attribute(slots: Sequence[Slot]) -> ArrayAttr[DictionaryAttr]:

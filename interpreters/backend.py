@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.signature import Role, Slot
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, numpy_dtype
 from tensorgrad.interpreters.kernels import KernelExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor, ordered
@@ -48,12 +48,12 @@ class NumpyExecutable:
         arguments = list(zip(self._executor.arguments, self._executor.function.body.block.args, strict=True))
         slots = {(slot.role, slot.name): _array_slot(slot, cast(Tensor, value.type)) for slot, value in arguments}
         self.program_inputs: Mapping[str, ArraySlot] = {
-            name: slot for (role, name), slot in slots.items() if role == "input"
+            name: slot for (role, name), slot in slots.items() if role == Role.INPUT
         }
-        self._parameter_slots = {name: slot for (role, name), slot in slots.items() if role == "parameter"}
-        self._state_slots = {name: slot for (role, name), slot in slots.items() if role == "state"}
+        self._parameter_slots = {name: slot for (role, name), slot in slots.items() if role == Role.PARAMETER}
+        self._state_slots = {name: slot for (role, name), slot in slots.items() if role == Role.STATE}
         self.persistent: Mapping[str, ArraySlot] = {**self._parameter_slots, **self._state_slots}
-        self._scalars = ScalarInputs([slot for (role, _), slot in slots.items() if role == "scalar"])
+        self._scalars = ScalarInputs([slot for (role, _), slot in slots.items() if role == Role.SCALAR])
         self.scalar_names = self._scalars.names
         returned = zip(self._executor.results, self._executor.function.function_type.outputs.data, strict=True)
         self._outputs = [_array_slot(_output(slot), cast(Tensor, kind)) for slot, kind in returned]
@@ -71,8 +71,8 @@ class NumpyExecutable:
         ]
         """The arguments, grouped into runs of the same role."""
         places = range(len(self._executor.results))
-        updates = [place for place in places if self._executor.results[place].role == "update"]
-        self._handed = [place for place in places if self._executor.results[place].role != "update"]
+        updates = [place for place in places if self._executor.results[place].role == Role.UPDATE]
+        self._handed = [place for place in places if self._executor.results[place].role != Role.UPDATE]
         self._unordered = [place for place in updates if not self._executor.row_major[place]]
         self._updates = {self._outputs[place].name: place for place in updates}
         """The names of updated parameters and state, and the indices of the results that update them."""
@@ -97,11 +97,11 @@ class NumpyExecutable:
             return self._step(inputs, scalars)
 
     def _step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> dict[str, OutputHandle]:
-        known: dict[str, Mapping[str, NumpyArray]] = {
-            "parameter": self._values,
-            "state": self._values,
-            "input": {name: ordered(one) for name, one in check_inputs(self.program_inputs, inputs).items()},
-            "scalar": self._scalars.evaluate(scalars),
+        known: dict[Role, Mapping[str, NumpyArray]] = {
+            Role.PARAMETER: self._values,
+            Role.STATE: self._values,
+            Role.INPUT: {name: ordered(one) for name, one in check_inputs(self.program_inputs, inputs).items()},
+            Role.SCALAR: self._scalars.evaluate(scalars),
         }
         given: list[NumpyArray] = []
         for role, names in self._given:
@@ -147,7 +147,7 @@ class NumpyExecutable:
 
 def _output(slot: Slot) -> Slot:
     """Returns a result's slot under the name that the caller uses, as in a compiled program."""
-    return slot if slot.role != "gradient" else Slot(f"gradient/{slot.name}", "output")
+    return slot if slot.role != Role.GRADIENT else Slot(f"gradient/{slot.name}", Role.OUTPUT)
 
 
 def _array_slot(slot: Slot, kind: Tensor) -> ArraySlot:

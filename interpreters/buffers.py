@@ -23,7 +23,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap, AffineS
 
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
-from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
+from tensorgrad.dialects.signature import NAME, Role, Slot, arguments_of, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.interpreters.control import Decide, Env, Run, Storage, Unrolling, decided
 from tensorgrad.interpreters.functions import function_of
@@ -33,10 +33,10 @@ from tensorgrad.interpreters.stages import read
 from tensorgrad.runtime.errors import ExecutionError, InputError
 from tensorgrad.runtime.plan import HOST_DTYPES
 
-INPUTS = ("parameter", "state", "input", "scalar", "constant")
-DESTINATIONS = ("output", "gradient", "update")
-UPDATED = ("parameter", "state")
-KEPT = ("parameter", "state", "constant", *DESTINATIONS)
+INPUTS = (Role.PARAMETER, Role.STATE, Role.INPUT, Role.SCALAR, Role.CONSTANT)
+DESTINATIONS = (Role.OUTPUT, Role.GRADIENT, Role.UPDATE)
+UPDATED = (Role.PARAMETER, Role.STATE)
+KEPT = (Role.PARAMETER, Role.STATE, Role.CONSTANT, *DESTINATIONS)
 """The roles whose buffers outlive the run."""
 
 Rows: TypeAlias = Mapping[Storage, Sequence[Storage]]
@@ -213,7 +213,7 @@ def slots_of(function: FuncOp) -> dict[SSAValue, Slot]:
     block = function.body.block
     found = dict[SSAValue, Slot](zip(block.args, arguments_of(function), strict=True))
     views = (op for op in block.ops if isinstance(op, buf.ViewOp) and NAME in op.attributes)
-    return found | {view.result: read_slot(view.attributes, "", "") for view in views}
+    return found | {view.result: read_slot(view.attributes) for view in views}
 
 
 class BufferExecutor:
@@ -275,7 +275,7 @@ class BufferExecutor:
         slots = [
             (value, slot)
             for value, slot in self._slots.items()
-            if slot.role in INPUTS and not (slot.role == "constant" and slot.value is not None)
+            if slot.role in INPUTS and not (slot.role == Role.CONSTANT and slot.value is not None)
         ]
         names = [slot.name for _, slot in slots]
         keys = [slot.name if names.count(slot.name) == 1 else f"{slot.role}/{slot.name}" for _, slot in slots]
@@ -291,7 +291,7 @@ class BufferExecutor:
             place = self._storage[value]
             updated = slot.role in UPDATED and (place in written or any(place.is_part(one) for one in written))
             if updated or slot.role in DESTINATIONS:
-                key = f"{'update' if updated else slot.role}/{slot.name}"
+                key = f"{Role.UPDATE if updated else slot.role}/{slot.name}"
                 if key in found:
                     raise ExecutionError(f"two results have the name {key!r}")
                 found[key] = value
@@ -390,7 +390,7 @@ class BufferExecutor:
         for key, array in self._checked(values).items():
             memory.array(self._storage[self._inputs[key]])[...] = array
         for value, slot in self._slots.items():
-            if slot.role == "constant" and slot.value is not None:
+            if slot.role == Role.CONSTANT and slot.value is not None:
                 constant = dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", slot.value))
                 memory.array(self._storage[value])[...] = _stored(constant, self._storage[value], slot.name)
         return memory

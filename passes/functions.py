@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_attribute
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of, slots_attribute
 
 
 def block_of(function: FuncOp) -> Block:
@@ -52,7 +52,7 @@ def order_parameters(function: FuncOp, names: Sequence[str]) -> None:
         names: The names of all of its parameters, in the new order.
     """
     block, slots = function.body.block, arguments_of(function)
-    places = {slot.name: place for place, slot in enumerate(slots) if slot.role == "parameter"}
+    places = {slot.name: place for place, slot in enumerate(slots) if slot.role == Role.PARAMETER}
     order = list(range(len(slots)))
     for place, name in zip(places.values(), names, strict=True):
         order[place] = places[name]

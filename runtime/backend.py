@@ -17,7 +17,7 @@ from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.runtime.counting import RunCount
 from tensorgrad.runtime.errors import FormulaError, InputError
 from tensorgrad.runtime.formula import Formula
-from tensorgrad.runtime.program import HOST_DTYPES, Program, TensorSlot
+from tensorgrad.runtime.program import HOST_DTYPES, Program, ProgramRole, TensorSlot
 
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in HOST_DTYPES.items()}
 """The host-side numpy dtype of each tensorgrad dtype."""
@@ -301,8 +301,8 @@ class OutputRing(Generic[BufferT]):
 
     def __init__(self, program: Program, device: BufferDevice[BufferT], lock: RLock):
         self._device, self._lock = device, lock
-        self._tensors = program.slots("output")
-        self._buffers = {i: b for i, b in enumerate(program.buffers) if b.role == "output"}
+        self._tensors = program.slots(ProgramRole.OUTPUT)
+        self._buffers = {i: b for i, b in enumerate(program.buffers) if b.role == ProgramRole.OUTPUT}
         self._slot_bytes = sum(buffer.size for buffer in self._buffers.values())
         self._capacity = min(max(RING_BYTES // max(self._slot_bytes, 1), LEAST_SLOTS), MOST_SLOTS)
         self._slots: list[RingSlot[BufferT]] = []

@@ -20,6 +20,7 @@ from tensorgrad.runtime.program import (
     Copy,
     Dispatch,
     Program,
+    ProgramRole,
     TensorSlot,
     Wait,
     runs,
@@ -69,9 +70,9 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         self.device = device
         self.lock = lock
         self.runs = RunCount()
-        self.program_inputs: Mapping[str, TensorSlot] = program.slots("input")
+        self.program_inputs: Mapping[str, TensorSlot] = program.slots(ProgramRole.INPUT)
         self.persistent: Mapping[str, TensorSlot] = program.slots(*PERSISTENT_ROLES)
-        self._scalar_slots = program.slots("scalar")
+        self._scalar_slots = program.slots(ProgramRole.SCALAR)
         self._scalars = ScalarInputs(list(self._scalar_slots.values()))
         self.scalar_names = self._scalars.names
         self.shared_bytes = 0
@@ -135,7 +136,7 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         return {
             index: shared[index] if index in shared else self._new_buffer(index)
             for index, buffer in enumerate(self.program.buffers)
-            if buffer.role != "output"
+            if buffer.role != ProgramRole.OUTPUT
         }
 
     def _fill(

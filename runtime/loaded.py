@@ -13,7 +13,7 @@ import numpy as np
 from tensorgrad.runtime import keys
 from tensorgrad.runtime.backend import Executable, OutputHandle
 from tensorgrad.runtime.errors import ArgumentError, InputError, ProgramError
-from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Program, ProgramRole
 from tensorgrad.runtime.saved import FUNCTION, STEP, Host, Saved, fill
 
 PLACE = ("step", "micro_step")
@@ -72,7 +72,7 @@ class Loaded:
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Copies of the current values of the parameters, by path."""
-        return self._executable.read(self.program.slots("parameter"))
+        return self._executable.read(self.program.slots(ProgramRole.PARAMETER))
 
     def load_parameters(self, values: Mapping[str, Any]) -> None:
         """Sets parameters, and the model's other state if given, by path.

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -36,16 +37,33 @@ HOST_DTYPES = {
 WIDENED = {"bool": "u32", "i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32"}
 """The dtypes that shaders can't store, and the word type that stores each. Native code stores bools as words too."""
 
-BUFFER_ROLES = ("parameter", "state", "input", "output", "constant", "workspace")
-TENSOR_BUFFERS = {
-    "parameter": "parameter",
-    "state": "state",
-    "input": "input",
-    "scalar": "input",
-    "output": "output",
+
+class ProgramRole(StrEnum):
+    """What a buffer or a tensor of a program is for, in the words of its file."""
+
+    PARAMETER = "parameter"
+    STATE = "state"
+    INPUT = "input"
+    SCALAR = "scalar"
+    OUTPUT = "output"
+    CONSTANT = "constant"
+    WORKSPACE = "workspace"
+
+    def __repr__(self) -> str:
+        """Returns the text in quotes, as messages show names."""
+        return repr(self.value)
+
+
+BUFFER_ROLES = tuple(role for role in ProgramRole if role != ProgramRole.SCALAR)
+TENSOR_BUFFERS: Mapping[str, ProgramRole] = {
+    ProgramRole.PARAMETER: ProgramRole.PARAMETER,
+    ProgramRole.STATE: ProgramRole.STATE,
+    ProgramRole.INPUT: ProgramRole.INPUT,
+    ProgramRole.SCALAR: ProgramRole.INPUT,
+    ProgramRole.OUTPUT: ProgramRole.OUTPUT,
 }
 """The role of the buffer that holds tensors of each role."""
-PERSISTENT_ROLES = ("parameter", "state")
+PERSISTENT_ROLES = (ProgramRole.PARAMETER, ProgramRole.STATE)
 
 
 COLLECTIVES = {

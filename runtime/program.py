@@ -30,6 +30,7 @@ from tensorgrad.runtime.plan import (
     Exchange,
     Kernel,
     Leaf,
+    ProgramRole,
     Repeat,
     Step,
     TensorSlot,
@@ -271,13 +272,13 @@ def _check_buffers(buffers: Sequence[Buffer]) -> None:
     _unique((buffer.name for buffer in buffers), "buffer")
     for buffer in buffers:
         where = f"buffer {buffer.name!r}"
-        if buffer.role == "constant":
+        if buffer.role == ProgramRole.CONSTANT:
             _require(buffer.data is not None, f"{where}: a constant has no data")
         else:
             _require(buffer.data is None, f"{where}: only constants have data")
         size = len(buffer.data or b"")
         _require(size <= buffer.size, f"{where}: {size} bytes of data in {buffer.size}")
-    inputs = [buffer.name for buffer in buffers if buffer.role == "input"]
+    inputs = [buffer.name for buffer in buffers if buffer.role == ProgramRole.INPUT]
     _require(len(inputs) <= 1, f"more than one input buffer: {', '.join(inputs)}")
 
 
@@ -293,14 +294,14 @@ def _check_tensors(tensors: Sequence[TensorSlot], buffers: Sequence[Buffer]) -> 
         _check_range(where, slot.buffer, slot.offset, slot.size, buffers)
         role, needed = buffers[slot.buffer].role, TENSOR_BUFFERS[slot.role]
         _require(role == needed, f"{where} lies in a buffer of role {role!r}, not {needed!r}")
-        if slot.role == "scalar":
+        if slot.role == ProgramRole.SCALAR:
             _require(slot.shape == (), f"{where}: a scalar of shape {slot.shape}")
         if slot.formula is not None:
-            _require(slot.role == "scalar", f"{where}: only scalars have a formula")
+            _require(slot.role == ProgramRole.SCALAR, f"{where}: only scalars have a formula")
     _unique((slot.name for slot in tensors if slot.role in PERSISTENT_ROLES), "parameter or state tensor")
-    for role in ("input", "scalar", "output"):
+    for role in (ProgramRole.INPUT, ProgramRole.SCALAR, ProgramRole.OUTPUT):
         _unique((slot.name for slot in tensors if slot.role == role), role)
-    _check_disjoint([slot for slot in tensors if slot.role != "output" and slot.size])
+    _check_disjoint([slot for slot in tensors if slot.role != ProgramRole.OUTPUT and slot.size])
 
 
 def _check_stored(tensors: Sequence[TensorSlot]) -> None:
@@ -352,7 +353,7 @@ def _check_dispatch(step: Dispatch, where: str, program: Program, counts: tuple[
             _require(binding.access == "read", f"{here} moves and is written")
             moved = sum(stride * (count - 1) for stride, count in zip(strides, counts, strict=True))
         _check_range(here, buffer, binding.offset, binding.size + moved, program.buffers)
-        if program.buffers[buffer].role == "constant" and binding.access != "read":
+        if program.buffers[buffer].role == ProgramRole.CONSTANT and binding.access != "read":
             raise ProgramError(f"{here} writes constant {program.buffers[buffer].name!r}")
     _check_aliasing(step.bindings, where, program.buffers)
     if step.indirect is not None:
@@ -381,7 +382,7 @@ def _check_copy(step: Copy, where: str, buffers: Sequence[Buffer]) -> None:
     _check_range(f"{where}, source", step.source, step.source_offset, step.size, buffers)
     _check_range(f"{where}, destination", step.destination, step.destination_offset, step.size, buffers)
     _require(step.source != step.destination, f"{where}: within buffer {buffers[step.source].name!r}")
-    _require(buffers[step.destination].role != "constant", f"{where} writes a constant")
+    _require(buffers[step.destination].role != ProgramRole.CONSTANT, f"{where} writes a constant")
 
 
 def _check_collective(step: Collective, where: str, buffers: Sequence[Buffer]) -> None:
@@ -393,7 +394,7 @@ def _check_collective(step: Collective, where: str, buffers: Sequence[Buffer]) -
         _require(equal, f"{where}: {part.count} elements become {part.result_count} in a group of {step.size}")
         for buffer, offset, size in (*step.reads, *step.writes):
             _check_range(where, buffer, offset, size, buffers)
-        _require(buffers[part.destination].role != "constant", f"{where} writes a constant")
+        _require(buffers[part.destination].role != ProgramRole.CONSTANT, f"{where} writes a constant")
 
 
 def _within(target: Target, limit: str, value: int, where: str) -> None:

@@ -20,6 +20,7 @@ from tensorgrad.runtime.program import (
     HEADER,
     PERSISTENT_ROLES,
     Program,
+    ProgramRole,
     checked_state,
     constants_of,
     program_from_json,
@@ -146,14 +147,14 @@ class Saved:
         _require(not missing, f"there are no values of {', '.join(sorted(missing))}")
         _require(host.accumulated < host.accumulate, f"{host.accumulated} of {host.accumulate} micro-batches have run")
         _require((host.accumulate > 1) == (self.others is not None), "micro-batches need a second program")
-        inputs = self.program.slots("input")
+        inputs = self.program.slots(ProgramRole.INPUT)
         for name, how in host.made.items():
             slot = inputs.get(name)
             fits = slot is not None and (slot.shape, slot.dtype) == ((2,), "u32")
             _require(how == STEP_KEY and fits, f"the host can't make input {name!r} by {how!r}")
         for program in (self.program, self.others):  # each of them computes what a micro-batch returns
             if program is not None:
-                fill(host.results, program.slots("output").__getitem__)
+                fill(host.results, program.slots(ProgramRole.OUTPUT).__getitem__)
 
 
 def fill(tree: Tree, leaf: Callable[[str], Any]) -> Any:

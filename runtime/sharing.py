@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tensorgrad.runtime.errors import ProgramError
-from tensorgrad.runtime.program import PERSISTENT_ROLES, Program, TensorSlot
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Program, ProgramRole, TensorSlot
 
-TEMPORARY_ROLES, PACKED = ("input", "workspace"), "packed"
+TEMPORARY_ROLES, PACKED = (ProgramRole.INPUT, ProgramRole.WORKSPACE), "packed"
 """The roles of buffers that a step fills before it reads them, except the packed one, whose gaps must stay zero."""
 
 

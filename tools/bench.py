@@ -16,7 +16,7 @@ from tensorgrad.runtime.backend import DTYPES, ScalarInputs
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.executable import ProgramExecutable
-from tensorgrad.runtime.program import Program, TensorSlot
+from tensorgrad.runtime.program import Program, ProgramRole, TensorSlot
 from tensorgrad.runtime.saved import Host, Saved
 from tensorgrad.tools.arrays import named_arrays
 from tensorgrad.tools.printing import plain, print_json
@@ -112,8 +112,8 @@ class Bench:
         host: Host | None = None,
     ) -> Profile:
         program = executable.program
-        inputs, scalars = {**_drawn(program.slots("input"), scale=1.0), **given}, _scalars(program, host)
-        executable.write({**_drawn(program.slots("parameter"), scale=0.02), **state})
+        inputs, scalars = {**_drawn(program.slots(ProgramRole.INPUT), scale=1.0), **given}, _scalars(program, host)
+        executable.write({**_drawn(program.slots(ProgramRole.PARAMETER), scale=0.02), **state})
         if isinstance(executable, CpuExecutable):
             return profile(executable, inputs, scalars, self.steps)
         from tensorgrad.runtime.webgpu import WebGPUExecutable
@@ -179,7 +179,7 @@ def _drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarra
 
 def _scalars(program: Program, host: Host | None) -> dict[str, float]:
     """Returns the settings of the host at each step: those of the saved program, or those of a first step."""
-    slots = program.slots("scalar")
+    slots = program.slots(ProgramRole.SCALAR)
     given: dict[str, float] = {"step": 1.0, "micro_step": 1.0}
     given |= {name: 1.0 for name, slot in slots.items() if DTYPES[slot.dtype].kind != "f"}
     if host is not None:

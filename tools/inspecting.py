@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tensorgrad.runtime.program import Dispatch, Program, TensorSlot, runs
+from tensorgrad.runtime.program import Dispatch, Program, ProgramRole, TensorSlot, runs
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
 from tensorgrad.tools.arrays import check_saved
@@ -27,7 +27,7 @@ NEEDS = (
 )
 """Descriptions of requirements that exceed WebGPU's defaults."""
 
-ROLES = ("input", "parameter", "state", "scalar", "output")
+ROLES = (ProgramRole.INPUT, ProgramRole.PARAMETER, ProgramRole.STATE, ProgramRole.SCALAR, ProgramRole.OUTPUT)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad import optim
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.signature import Role, arguments_of
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.errors import UserError
@@ -66,7 +66,7 @@ class TraceOptimizerPass(LevelPass):
         specs = {
             slot.name: Spec(shape_of(value), numpy_dtype(value.type))
             for slot, value in arguments
-            if slot.role == "parameter"
+            if slot.role == Role.PARAMETER
         }
         where = f"{self.name}: @{function.sym_name.data}"
         missing = {*(self.parameters or ())} - {*specs}

@@ -32,7 +32,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.signature import NAME, ROLE
+from tensorgrad.dialects.signature import NAME, ROLE, Role
 from tensorgrad.dialects.tg.base import Tensor
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.call import CallOp, returned
@@ -116,13 +116,13 @@ def set_type(function: FuncOp) -> None:
     )
 
 
-def add_argument(function: FuncOp, kind: Attribute, role: str) -> SSAValue:
+def add_argument(function: FuncOp, kind: Attribute, role: Role) -> SSAValue:
     """Returns a new argument of a function."""
     block, entries = function.body.block, attributes_of(function, "arg_attrs")
     names = {cast(DictionaryAttr, entry).data.get(NAME) for entry in entries}
     name = next(name for n in range(len(entries) + 1) if (name := StringAttr(f"cut{n}")) not in names)
     if entries:
-        new = DictionaryAttr({NAME: name, ROLE: StringAttr(role)})
+        new = DictionaryAttr({NAME: name, ROLE: StringAttr(str(role))})
         function.properties["arg_attrs"] = ArrayAttr([*entries, new])
     argument = block.insert_arg(kind, len(block.args))
     set_type(function)
@@ -216,7 +216,7 @@ def argument(op: Operation, old: SSAValue) -> SSAValue | None:
 def new_argument(op: Operation, old: SSAValue) -> SSAValue | None:
     """Returns a new argument of the op's function."""
     function = op.parent_op()
-    return add_argument(function, old.type, "input") if isinstance(function, FuncOp) else None
+    return add_argument(function, old.type, Role.INPUT) if isinstance(function, FuncOp) else None
 
 
 def zero(op: Operation, old: SSAValue) -> SSAValue | None:

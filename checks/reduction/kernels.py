@@ -11,6 +11,7 @@ from xdsl.dialects.linalg.ops import GenericOp
 
 from tensorgrad.checks.reduction.edits import Change, add_argument, erase, erase_unused, is_present
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.signature import Role
 
 
 def expose_allocations(module: ModuleOp) -> list[Change]:
@@ -19,7 +20,7 @@ def expose_allocations(module: ModuleOp) -> list[Change]:
     def expose(op: memref.AllocOp) -> None:
         function = op.parent_op()
         if isinstance(function, FuncOp):
-            op.memref.replace_all_uses_with(add_argument(function, op.memref.type, "output"))
+            op.memref.replace_all_uses_with(add_argument(function, op.memref.type, Role.OUTPUT))
             erase(op)
 
     return [partial(expose, op) for op in module.walk() if isinstance(op, memref.AllocOp)]

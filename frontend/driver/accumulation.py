@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.signature import Role, arguments_of
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.driver.distribution import Distribution, passes_of
@@ -88,7 +88,7 @@ def compiled_accumulation(
     drop_updates(module)
     function = find_function(module, name)
     order_parameters(function, step.parameters)
-    places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.role == "parameter"}
+    places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.role == Role.PARAMETER}
     wrt = [tuple(places[path] for path in paths) for paths in losses]
     add = AccumulateGradientsPass(steps=steps, last=False, function=name)
     compilation = Compilation(

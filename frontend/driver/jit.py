@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.signature import Role, Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES
 from tensorgrad.driver.broadcast_check import warn_of_pairs
 from tensorgrad.driver.compiled import MOST_SPECIALIZATIONS, Specialization, Specializations
@@ -192,11 +192,11 @@ class Jitted(Specializations[Key], Generic[Result]):
             return donations[0].others, list(donations[0].updates.values())
 
         with phases.measure("trace"), while_tracing("jit", self._precision):
-            slots = [Slot(name, "state" if name in donated else "input") for name in names]
+            slots = [Slot(name, Role.STATE if name in donated else Role.INPUT) for name in names]
             made, (positions, _) = trace_call(self._name, program, [specs], slots)
             order, rebuild = trees.flatten(positions)
-            outputs = unique([Slot(path or "output", "output") for path in trees.paths(positions)])
-            updates = [Slot(name, "update") for one in donations for name in one.updates]
+            outputs = unique([Slot(path or "output", Role.OUTPUT) for path in trees.paths(positions)])
+            updates = [Slot(name, Role.UPDATE) for one in donations for name in one.updates]
             made.properties["res_attrs"] = slots_attribute([*outputs, *updates])
         warn_of_pairs(made, self._name, stacklevel=4)
         module = checked_module(made)
@@ -242,7 +242,7 @@ def _state_or_host_array(leaf: Any) -> Any:
 
 def _names(given: Mapping[str, Any]) -> list[str]:
     """Returns the distinct paths of the leaves."""
-    return [slot.name for slot in unique([Slot(path, "input") for path in trees.paths(given)])]
+    return [slot.name for slot in unique([Slot(path, Role.INPUT) for path in trees.paths(given)])]
 
 
 def _signature(function: Callable[..., Any], named: Mapping[str, Sequence[str]]) -> inspect.Signature:

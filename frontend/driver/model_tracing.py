@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.signature import Role, Slot, slots_attribute
 from tensorgrad.dialects.tg.elementwise.arithmetic import StopGradientOp
 from tensorgrad.driver.nested_inputs import Nesting, is_tree
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
@@ -160,14 +160,14 @@ def trace_model(
     _, rebuild = trees.flatten(model)
     like = rebuild([Spec(parameter.shape, parameter.dtype) for parameter in parameters.values()])
     kept = [Spec(one.shape, one.dtype) for one in buffers.values()]
-    slots = [Slot(path, "parameter") for path in parameters] + [Slot(path, "state") for path in buffers]
-    slots += [Slot(name, "input") for name in specs]
+    slots = [Slot(path, Role.PARAMETER) for path in parameters] + [Slot(path, Role.STATE) for path in buffers]
+    slots += [Slot(name, Role.INPUT) for name in specs]
     updated: list[str] = []
     ranges: list[IndexRanges] = []
     arguments = [like, kept, list(specs.values())]
     made, (positions, _) = trace_call(function_name(function), program, arguments, slots, ranges.append)
-    outputs = unique([Slot(name or "output", "output") for name in trees.paths(positions)])
-    made.properties["res_attrs"] = slots_attribute([*outputs, *(Slot(path, "update") for path in updated)])
+    outputs = unique([Slot(name or "output", Role.OUTPUT) for name in trees.paths(positions)])
+    made.properties["res_attrs"] = slots_attribute([*outputs, *(Slot(path, Role.UPDATE) for path in updated)])
     order, rebuild = trees.flatten(positions)
     return TracedModel(made, rebuild([outputs[position].name for position in order]), ranges[0])
 

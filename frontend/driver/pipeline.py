@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.signature import Role, arguments_of
 from tensorgrad.driver.device import compiling_ahead, load_program, target_of
 from tensorgrad.driver.dumping import Dump
 from tensorgrad.driver.program_cache import FORMAT, Entry, ProgramCache
@@ -166,7 +166,7 @@ class Compilation:
     def _note(self, module: ModuleOp) -> None:
         """Records the settings and parameters of the program to load, once its passes on `tg` have run."""
         slots = arguments_of(find_function(module, None))
-        self.parameters = tuple(slot.name for slot in slots if slot.role == "parameter")
+        self.parameters = tuple(slot.name for slot in slots if slot.role == Role.PARAMETER)
         self.settings = frozenset(name for slot in slots if slot.formula for name in Formula(slot.formula).names)
 
     def _tensors_again(self, target: Target) -> ModuleOp:

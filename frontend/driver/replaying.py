@@ -11,6 +11,7 @@ import numpy as np
 from tensorgrad.checks.blame import Blame, Blamer
 from tensorgrad.checks.inspection import Inspected, Inspector
 from tensorgrad.checks.reference_step import ReferenceStep
+from tensorgrad.dialects.signature import Role
 from tensorgrad.driver.accumulation import Accumulation
 from tensorgrad.driver.compiled import Results, device_of_results
 from tensorgrad.driver.distribution import DISTRIBUTING
@@ -152,7 +153,7 @@ class ReplayedTraining(TrainingState, Generic[Result]):
             self._blamers[compilation] = Blamer(self._on_reference(compilation))
         losses = self._losses
         return self._blamers[compilation].blame(
-            arrays, before, self._host_values(), lambda slot: slot.role == "update" or slot.name in losses
+            arrays, before, self._host_values(), lambda slot: slot.role == Role.UPDATE or slot.name in losses
         )
 
     def _on_reference(self, compilation: Compilation) -> ReferenceStep:

@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, buffer_type
 from tensorgrad.dialects.schedule import Schedule, ScheduleAttr
-from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.signature import Role, Slot, slots_attribute
 from tensorgrad.driver.device import load_program
 from tensorgrad.driver.program_cache import cache_folder
 from tensorgrad.errors import ProgramError, TensorgradError
@@ -227,8 +227,8 @@ def _alone(kernel: KernelOp, schedule: Schedule) -> ModuleOp:
     values = list(dict.fromkeys(kernel.operands))
     written = set(kernel.outputs)
     block = Block(arg_types=[*(value.type for value in values), done])
-    slots = [Slot(f"b{i}", "output" if value in written else "parameter") for i, value in enumerate(values)]
-    slots.append(Slot("done", "parameter"))
+    slots = [Slot(f"b{i}", Role.OUTPUT if value in written else Role.PARAMETER) for i, value in enumerate(values)]
+    slots.append(Slot("done", Role.PARAMETER))
     copy = kernel.clone(dict(zip(values, block.args, strict=False)))
     copy.location = kernel.location
     copy.properties["schedule"] = ScheduleAttr(schedule)

@@ -17,6 +17,7 @@ from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.errors import ProgramError
 from tensorgrad.runtime.files import write_safetensors
+from tensorgrad.runtime.program import ProgramRole
 from tensorgrad.runtime.saved import STEP, Saved
 from tensorgrad.runtime.sharing import persistent_in
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
@@ -133,7 +134,7 @@ def _checked_example(
         InputError: It doesn't match.
     """
     ordered = sorted(saved, key=lambda name: name == training)
-    inputs = {name: slot for one in ordered for name, slot in saved[one].program.slots("input").items()}
+    inputs = {name: slot for one in ordered for name, slot in saved[one].program.slots(ProgramRole.INPUT).items()}
     unknown = sorted(set(example) - set(inputs))
     if unknown:
         raise InputError(f"example: no input {', '.join(unknown)}; there are {', '.join(inputs)}")

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
 
-from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.signature import Role, Slot, slots_attribute
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.eager.recording import Entry, Recording
 from tensorgrad.eager.values import Value, read_only
@@ -124,8 +124,8 @@ class Program:
         block.add_op(func.ReturnOp(*returned))
         kinds = FunctionType.from_lists([one.type for one in block.args], [one.type for one in returned])
         made = FuncOp(NAME, kinds, Region(block))
-        made.properties["arg_attrs"] = slots_attribute([Slot(f"x{place}", "input") for place in places])
-        made.properties["res_attrs"] = slots_attribute([Slot(f"y{i}", "output") for i in range(len(returned))])
+        made.properties["arg_attrs"] = slots_attribute([Slot(f"x{place}", Role.INPUT) for place in places])
+        made.properties["res_attrs"] = slots_attribute([Slot(f"y{i}", Role.OUTPUT) for i in range(len(returned))])
         return checked_module(made), places
 
     def _needed(self) -> list[Entry]:

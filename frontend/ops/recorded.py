@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import OpResult
 
-from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.signature import Role, Slot
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import TensorgradError
 from tensorgrad.ops.promotion import common_dtype
@@ -112,7 +112,7 @@ class _Whole:
             return self._function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
         specs = [Spec(one.shape, one.dtype) for one in operands]
-        slots = [Slot(f"x{i}", "input") for i in range(len(operands))]
+        slots = [Slot(f"x{i}", Role.INPUT) for i in range(len(operands))]
         ranges: list[IndexRanges] = []
         try:
             made, result = trace_call(self._function.__name__, function, specs, slots, ranges.append)

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
 
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_attribute
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, numpy_dtype, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, type_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
@@ -107,7 +107,7 @@ class PackedUpdate:
     function: FuncOp
     parameters: Sequence[str]
     rows: Sequence[int]
-    read: Sequence[tuple[str, str]]
+    read: Sequence[tuple[Role, str]]
     scalars: ScalarInputs
     vectors: Sequence[Vector]
 
@@ -129,9 +129,11 @@ def traced_update(parameters: Mapping[str, Spec], optimizer: Optimizer) -> FuncO
     gradients = list(block.args[len(types) :])
     block.add_op(func.ReturnOp(*gradients))
     function = FuncOp("step", FunctionType.from_lists([*types, *types], types), Region(block))
-    slots = [Slot(name, "parameter") for name in parameters] + [Slot(GRADIENT + name, "input") for name in parameters]
+    slots = [Slot(name, Role.PARAMETER) for name in parameters] + [
+        Slot(GRADIENT + name, Role.INPUT) for name in parameters
+    ]
     function.properties["arg_attrs"] = slots_attribute(slots)
-    function.properties["res_attrs"] = slots_attribute([Slot(name, "gradient") for name in parameters])
+    function.properties["res_attrs"] = slots_attribute([Slot(name, Role.GRADIENT) for name in parameters])
     module = ModuleOp([function])
     add_updates(module, optimizer, parameters)
     for one in (PackUpdatesPass("step"), AppendUpdatesPass("step")):
@@ -143,7 +145,7 @@ def traced_update(parameters: Mapping[str, Spec], optimizer: Optimizer) -> FuncO
 def state_specs(function: FuncOp) -> dict[str, Spec]:
     """Returns the state of a traced update."""
     pairs = zip(arguments_of(function), function.body.block.args, strict=True)
-    return {slot.name: _spec_of(value) for slot, value in pairs if slot.role == "state"}
+    return {slot.name: _spec_of(value) for slot, value in pairs if slot.role == Role.STATE}
 
 
 def rows_of(states: Mapping[str, Spec]) -> list[Row]:
@@ -167,10 +169,10 @@ def packed_update(function: FuncOp, rows: Sequence[Row]) -> PackedUpdate:
     slots, block = arguments_of(function), function.body.block
     specs = {slot.name: _spec_of(value) for slot, value in zip(slots, block.args, strict=True)}
     results = {one.name: value for one, value in zip(results_of(function), return_of(function).operands, strict=True)}
-    changed = [one.name for one in slots if one.role == "parameter" and one.name in results]
+    changed = [one.name for one in slots if one.role == Role.PARAMETER and one.name in results]
     used = [number for number, row in enumerate(rows) if not row.places.keys().isdisjoint(specs)]
-    read = [one for one in slots if one.role not in ("state", "scalar") and one.name not in changed]
-    scalars = [one for one in slots if one.role == "scalar"]
+    read = [one for one in slots if one.role not in (Role.STATE, Role.SCALAR) and one.name not in changed]
+    scalars = [one for one in slots if one.role == Role.SCALAR]
     vectors = _vectors({one.name: specs[one.name].dtype for one in scalars})
     packed = [(rows[number].size, rows[number].dtype) for number in used]
     kinds = [
@@ -204,8 +206,8 @@ def packed_update(function: FuncOp, rows: Sequence[Row]) -> PackedUpdate:
     )
 
 
-def _source(slot: Slot) -> tuple[str, str]:
-    return ("gradient", slot.name.removeprefix(GRADIENT)) if slot.role == "input" else (slot.role, slot.name)
+def _source(slot: Slot) -> tuple[Role, str]:
+    return (Role.GRADIENT, slot.name.removeprefix(GRADIENT)) if slot.role == Role.INPUT else (slot.role, slot.name)
 
 
 def _vectors(scalars: Mapping[str, DType]) -> list[Vector]:

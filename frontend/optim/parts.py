@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.signature import Role, arguments_of
 from tensorgrad.errors import OptionError, ParameterError
 from tensorgrad.nn.parameters import Parameter
 from tensorgrad.nn.weights import Weight
@@ -182,5 +182,5 @@ def losses_of(results: Any, parts: Parts, function: str) -> Losses:
 
 def wrt_of(function: FuncOp, losses: Losses) -> tuple[tuple[int, ...] | None, ...]:
     """Returns the positions of the arguments to differentiate each loss by; `None` for all parameters."""
-    places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.role == "parameter"}
+    places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.role == Role.PARAMETER}
     return tuple(None if len(paths) == len(places) else tuple(places[path] for path in paths) for paths in losses)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from xdsl.ir import Attribute, SSAValue
 
-from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.signature import Role, Slot
 from tensorgrad.dialects.tg.base import numpy_dtype, tensor
 from tensorgrad.errors import OptionError, TraceError
 from tensorgrad.tracing.dtypes import NAMES, DType
@@ -46,7 +46,7 @@ class Scalars:
     def value(self, formula: str) -> SSAValue:
         """Returns the argument for a formula."""
         if formula not in self._values:
-            self._values[formula] = self.argument(Slot(formula, "scalar", formula))
+            self._values[formula] = self.argument(Slot(formula, Role.SCALAR, formula))
         return self._values[formula]
 
     def argument(self, slot: Slot) -> SSAValue:
@@ -163,7 +163,7 @@ class Hyper:
 
     def __getattr__(self, name: str) -> Any:
         if name == NORM and name not in self._values:
-            self._values[NORM] = Traced(self._scalars.trace, self._scalars.argument(Slot(NORM, NORM)))
+            self._values[NORM] = Traced(self._scalars.trace, self._scalars.argument(Slot(NORM, Role.NORM)))
         if name.startswith("__"):
             raise AttributeError(name)
         if name not in self._values:

@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 
 import tensorgrad as tg
+from tensorgrad.dialects.signature import Role
 from tensorgrad.errors import GradientError, InputError, OptionError
 from tensorgrad.nn.module import Module
 from tensorgrad.optim.optimizers import adagrad, adam, adamw, lion, rmsprop, sgd
@@ -88,7 +89,7 @@ class Stepper:
             self._state = self._from_arrays({})
         device = next(iter(self._parameters.values())).tensor_device
         assert device is not None
-        tensors = {"gradient": gradients, "parameter": self._parameters}
+        tensors = {Role.GRADIENT: gradients, Role.PARAMETER: self._parameters}
         changed = [self._parameters[name] for name in update.parameters] + [self._state[row] for row in update.rows]
         read = [tensors[role][name] for role, name in update.read]
         device.change(update.function, changed, [*read, *scalars], update.function)

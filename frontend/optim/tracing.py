@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr, f16, f32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Region
 
-from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.signature import Role, Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, tensor
 from tensorgrad.errors import OptionError
 from tensorgrad.ops.elementwise.arithmetic import where
@@ -86,7 +86,7 @@ def _traced(stage: Stage, shape: tuple[int, ...], element: Attribute, table: Map
     with tracing(stage.label) as trace:
         gradient, parameter = (new_argument(trace, tensor(shape, element)) for _ in range(2))
         scalars = Scalars(trace, element)
-        scalars.slots = [Slot("gradient", "gradient"), Slot("parameter", "parameter")]
+        scalars.slots = [Slot("gradient", Role.GRADIENT), Slot("parameter", Role.PARAMETER)]
         step = scalars.named("step")
         values = {name: HostScalar(one, ATOM, scalars) if isinstance(one, str) else one for name, one in table.items()}
         state = _states(stage.label, stage.init(parameter), scalars, step)
@@ -100,8 +100,8 @@ def _traced(stage: Stage, shape: tuple[int, ...], element: Attribute, table: Map
     made = FuncOp(sanitized(stage.label), kinds, Region(trace.block), "private")
     made.location = user_location()
     made.properties["arg_attrs"] = slots_attribute(scalars.slots)
-    result = Slot("parameter", "update") if stage.is_last else Slot("gradient", "gradient")
-    states = [Slot(f"{stage.label}.{key}", "update") for key in state]
+    result = Slot("parameter", Role.UPDATE) if stage.is_last else Slot("gradient", Role.GRADIENT)
+    states = [Slot(f"{stage.label}.{key}", Role.UPDATE) for key in state]
     made.properties["res_attrs"] = slots_attribute([result, *states])
     return made
 
@@ -117,7 +117,7 @@ def _states(label: str, first: Any, scalars: Scalars, step: HostScalar) -> dict[
     found: dict[str, Tensor] = {}
     for key, value in first.items():
         start = as_result(value, f"{label}: init()")
-        scalars.slots.append(Slot(f"{label}.{key}", "state"))
+        scalars.slots.append(Slot(f"{label}.{key}", Role.STATE))
         found[key] = new_argument(scalars.trace, tensor(start.shape, scalars.element))
         if not isinstance(start, Array) or np.asarray(start).any():
             # State starts as zeros, so the first step uses the initial value instead.

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
-from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.signature import Role, Slot
 from tensorgrad.dialects.tg import leaves, shape
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
@@ -95,7 +95,7 @@ class IndexRanges:
             ShapeError: An index is out of range in every run.
         """
         inputs: dict[SSAValue, Slot] = {
-            argument: slot for argument, slot in zip(block.args, slots, strict=True) if slot.role == "input"
+            argument: slot for argument, slot in zip(block.args, slots, strict=True) if slot.role == Role.INPUT
         }
         kinds = {slot.name: type_of(argument) for argument, slot in inputs.items()}
         self._specs = {name: (kind.get_shape(), numpy_dtype(kind)) for name, kind in kinds.items()}

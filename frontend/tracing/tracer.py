@@ -16,7 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.signature import Role, Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, tensor
 from tensorgrad.dialects.tg.base import Tensor as TensorType
 from tensorgrad.errors import DTypeError, GradientError, InputError, OptionError, ShapeError, TraceError
@@ -287,7 +287,7 @@ def trace_call(
         trace.builder.location = user_location()
         values = [value_in(trace, leaf) for leaf in tensors]
     if lifting is not None:
-        slots = [*slots, *(Slot(f"lifted{i}", "input") for i in range(len(lifting.tensors)))]
+        slots = [*slots, *(Slot(f"lifted{i}", Role.INPUT) for i in range(len(lifting.tensors)))]
     keep(IndexRanges(trace.notes, trace.block, slots))
     returned = func.ReturnOp(*values)
     returned.location = user_location()
@@ -320,9 +320,9 @@ def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
     arguments = [as_specs(argument) for argument in specs]
     slots: list[Slot] = []
     for name, given, argument in zip(argument_names(function, len(specs)), specs, arguments, strict=True):
-        role = getattr(type(given), "leaf_role", "input")
+        role = Role(getattr(type(given), "leaf_role", Role.INPUT))
         for path in trees.paths(argument):
-            joined = ".".join(part for part in (name if role == "input" else "", path) if part)
+            joined = ".".join(part for part in (name if role == Role.INPUT else "", path) if part)
             slots.append(Slot(joined, role))
     made, _ = trace_call(function_name(function), function, arguments, unique(slots))
     return checked_module(made)

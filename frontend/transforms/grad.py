@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.signature import Role, Slot
 from tensorgrad.dialects.tg.build import TensorBuilder, type_of
 from tensorgrad.errors import DTypeError, ShapeError, TraceError
 from tensorgrad.interpreters.tensors import TensorExecutor
@@ -185,7 +185,7 @@ class Computation:
     """A program of concrete tensors, traced for the shapes and dtypes of the first ones; see `computed`."""
 
     def __init__(self, name: str, program: Callable[..., Any], arguments: Sequence[Tensor]):
-        self._slots = [Slot(f"arg{i}", "input") for i in range(len(arguments))]
+        self._slots = [Slot(f"arg{i}", Role.INPUT) for i in range(len(arguments))]
         specs = [Spec(argument.shape, argument.dtype) for argument in arguments]
         self._ranges: list[IndexRanges] = []
         lifting = Lifting(arrays=device_of(arguments) is not None)

@@ -13,7 +13,7 @@ from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of, row_of
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
 from tensorgrad.dialects.collective import CollectiveOp
-from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.signature import Role, arguments_of
 from tensorgrad.passes.analyses.storage import writes_in_place
 
 
@@ -48,8 +48,8 @@ def updates_of(function: FuncOp) -> dict[SSAValue, SSAValue]:
     """Returns, for each argument that has one, the argument that receives its new value."""
     slots = arguments_of(function)
     values = list(zip(slots, function.body.block.args, strict=True))
-    old = {slot.name: value for slot, value in values if slot.role in ("parameter", "state")}
-    return {old[slot.name]: value for slot, value in values if slot.role == "update" and slot.name in old}
+    old = {slot.name: value for slot, value in values if slot.role in (Role.PARAMETER, Role.STATE)}
+    return {old[slot.name]: value for slot, value in values if slot.role == Role.UPDATE and slot.name in old}
 
 
 class KernelGraph(Generic[N]):

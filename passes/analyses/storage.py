@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, PackOp, ViewOp, buffer_bytes, element_of, maps_of, row_of
-from tensorgrad.dialects.signature import ROLE, Slot, arguments_of
+from tensorgrad.dialects.signature import ROLE, Role, Slot, arguments_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.runtime.target import Target
@@ -28,20 +28,20 @@ LOOPS = "buf.loops"
 """The attribute of a function that runs in loops: their number. Each takes one of a kernel's bindings."""
 
 
-def arena_of(slot: Slot) -> tuple[str, str]:
+def arena_of(slot: Slot) -> tuple[str, Role]:
     """Returns the label and role of the arena that contains a function argument."""
-    if slot.role == "state":
-        return slot.name.split("/")[0] if "/" in slot.name else "state", "state"
-    return ARENAS.get(slot.role, ("updates", "workspace"))
+    if slot.role == Role.STATE:
+        return slot.name.split("/")[0] if "/" in slot.name else "state", Role.STATE
+    return ARENAS.get(slot.role, ("updates", Role.WORKSPACE))
 
 
-ARENAS: dict[str, tuple[str, str]] = {
-    "parameter": ("parameters", "parameter"),
-    "input": ("inputs", "input"),
-    "scalar": ("inputs", "input"),
-    "output": ("outputs", "output"),
-    "gradient": ("gradients", "output"),
-    "constant": ("constants", "constant"),
+ARENAS: dict[Role, tuple[str, Role]] = {
+    Role.PARAMETER: ("parameters", Role.PARAMETER),
+    Role.INPUT: ("inputs", Role.INPUT),
+    Role.SCALAR: ("inputs", Role.INPUT),
+    Role.OUTPUT: ("outputs", Role.OUTPUT),
+    Role.GRADIENT: ("gradients", Role.OUTPUT),
+    Role.CONSTANT: ("constants", Role.CONSTANT),
 }
 """The label and role of the arena for arguments with each role but `state`."""
 
@@ -90,7 +90,7 @@ def count_bindings(sizes: Mapping[Hashable, int | None], target: Target) -> int:
 def is_scalar_view(view: ViewOp) -> bool:
     """Returns whether a view is of a scalar: all scalars of an arena share one binding."""
     role = view.attributes.get(ROLE)
-    return isinstance(role, StringAttr) and role.data == "scalar"
+    return isinstance(role, StringAttr) and role.data == Role.SCALAR
 
 
 def is_private(buffer: SSAValue) -> bool:
@@ -185,8 +185,8 @@ class Bindings:
         self.in_place = in_place
         slots = arguments_of(function)
         values = list(zip(function.body.block.args, slots, strict=True))
-        self.scalars = {value for value, slot in values if slot.role == "scalar"}
-        self.arenas = _shared_arenas(values, target, ("input", "output") if arguments else ())
+        self.scalars = {value for value, slot in values if slot.role == Role.SCALAR}
+        self.arenas = _shared_arenas(values, target, (Role.INPUT, Role.OUTPUT) if arguments else ())
         self.arenas.update(_packed_arenas(function, target, self.arenas))
 
     def fit(self, buffers: Collection[SSAValue], windows: Collection[SSAValue] = ()) -> bool:
@@ -218,14 +218,14 @@ class Bindings:
 
 
 def _shared_arenas(
-    values: Sequence[tuple[SSAValue, Slot]], target: Target, roles: Sequence[str]
+    values: Sequence[tuple[SSAValue, Slot]], target: Target, roles: Sequence[Role]
 ) -> dict[SSAValue, str]:
     """Returns the arena of each parameter, state, update and `roles`, if it fits one binding."""
-    kept = {slot.name: arena_of(slot)[0] for _, slot in values if slot.role in ("parameter", "state")}
+    kept = {slot.name: arena_of(slot)[0] for _, slot in values if slot.role in (Role.PARAMETER, Role.STATE)}
     others = {value: arena_of(slot)[0] for value, slot in values if slot.role in roles}
     members: dict[str, list[SSAValue]] = {}
     for value, slot in values:
-        label = kept[slot.name] if slot.role in ("parameter", "state") else others.get(value)
+        label = kept[slot.name] if slot.role in (Role.PARAMETER, Role.STATE) else others.get(value)
         if label is not None:
             members.setdefault(label, []).append(value)
     limit, alignment = target.max_storage_buffer_binding_size, target.min_storage_buffer_offset_alignment
@@ -235,7 +235,7 @@ def _shared_arenas(
         if sum(buffer_bytes(cast(Buffer, v.type)) + alignment for v in found) <= limit
         and len({element_of(v) for v in found}) == 1
     }
-    labels = {value: kept[slot.name] for value, slot in values if slot.role == "update" and slot.name in kept}
+    labels = {value: kept[slot.name] for value, slot in values if slot.role == Role.UPDATE and slot.name in kept}
     labels |= {value: label for label, found in members.items() for value in found}
     return {value: label for value, label in labels.items() if label in whole}
 

@@ -39,7 +39,7 @@ from tensorgrad.dialects.buf import (
     shape_of,
 )
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp, RepeatOp, RunOp
-from tensorgrad.dialects.signature import arguments_of, read_slot
+from tensorgrad.dialects.signature import Role, arguments_of, read_slot
 from tensorgrad.dialects.stages import generic
 from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.analyses import affine
@@ -67,7 +67,7 @@ LLVM_PIPELINE = (
 )
 """The options with which `mlir-opt` 19 lowers the pass's result to its `llvm` dialect."""
 
-OWN_ROLES = ("workspace", "constant")
+OWN_ROLES = (Role.WORKSPACE, Role.CONSTANT)
 """The roles of arenas that are private to the function."""
 
 DIALECTS = ("arith", "affine", "builtin", "func", "linalg", "math", "memref", "scf")
@@ -197,14 +197,14 @@ class _Function:
         first = self.block.first_op
         assert first is not None
         for argument, slot in zip(list(self.block.args), arguments_of(self.function), strict=True):
-            if slot.role == "constant" and slot.value is not None:
+            if slot.role == Role.CONSTANT and slot.value is not None:
                 argument.replace_all_uses_with(self._constant(cast(Buffer, argument.type), slot.value, first))
                 self.block.erase_arg(argument)
 
     def _view(self, view: ViewOp) -> None:
         start = self._insert(arith.ConstantOp(IntegerAttr(view.start, IndexType())), view)
         range_of = self._insert(memref.ViewOp(view.arena, start, [], view.result.type), view)
-        value = read_slot(view.attributes, "", "").value
+        value = read_slot(view.attributes).value
         if value is not None:
             self._insert(memref.CopyOp(self._constant(view.result.type, value, view), range_of), view)
         view.result.replace_all_uses_with(range_of)
@@ -214,7 +214,7 @@ class _Function:
         """Gives packed allocations an arena, as `plan-memory` does."""
         first, width = self.block.first_op, element_bytes(element_of(row.result))
         assert first is not None
-        arena = self._insert(ArenaOp.of(PACKED, "workspace", buffer_bytes(row.result.type)), first)
+        arena = self._insert(ArenaOp.of(PACKED, Role.WORKSPACE, buffer_bytes(row.result.type)), first)
         made = [part.owner for part in row.parts if isinstance(part.owner, memref.AllocOp)]
         places = zip((*row.parts, row.result), (*row.starts, 0), strict=True)
         for part, start in list(places):

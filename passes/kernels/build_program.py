@@ -45,7 +45,7 @@ from tensorgrad.dialects.buf_control import RepeatOp, RowOp
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.signature import Slot, read_slot
+from tensorgrad.dialects.signature import Role, Slot, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED, FLOPS
 from tensorgrad.passes.analyses.trips import kernel_iterations
@@ -168,8 +168,8 @@ class _Builder:
 
     def _arena(self, op: ArenaOp) -> None:
         index = self.arena_index[op.result] = len(self.buffers)
-        if op.role.data == "counter":
-            self.buffers.append(Buffer(op.label.data, op.size, "constant"))
+        if op.role.data == Role.COUNTER:
+            self.buffers.append(Buffer(op.label.data, op.size, Role.CONSTANT))
             self.data[index] = self._counter(op.size)
         else:
             self.buffers.append(Buffer(op.label.data, op.size, op.role.data))
@@ -184,20 +184,20 @@ class _Builder:
     def _name(self, op: ViewOp) -> None:
         if "tg.name" not in op.attributes:
             return
-        slot = read_slot(op.attributes, "", "")
+        slot = read_slot(op.attributes)
         index = self.arena_index[op.arena]
-        if slot.role == "constant":
+        if slot.role == Role.CONSTANT:
             size = self.buffers[index].size
             self._fill(self.data.setdefault(index, bytearray(size)), op, slot)
             return
-        role = "output" if slot.role == "gradient" else slot.role
+        role = Role.OUTPUT if slot.role == Role.GRADIENT else slot.role
         element = element_of(op.result)
         dtype = slot.dtype or DTYPES.get(element)
         if dtype is None or (dtype == "f64" and not self.target.native):
             raise DiagnosticException(
                 f"{slot.role} {slot.name!r} is {op.result.type}: devices have no such element type"
             )
-        name = slot.name if slot.role != "gradient" else f"gradient/{slot.name}"
+        name = slot.name if slot.role != Role.GRADIENT else f"gradient/{slot.name}"
         stored = WIDENED.get(dtype) if element == i32 else None
         self.tensors.append(TensorSlot(name, role, shape_of(op.result), dtype, index, op.start, slot.formula, stored))
 

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.passes.functions import return_of, set_returned, set_signature
@@ -59,13 +59,13 @@ class AccumulateGradientsPass(LevelPass):
         where = f"{self.name}: @{function.sym_name.data}"
         block, slots = function.body.block, arguments_of(function)
         entries = list(zip(results_of(function), return_of(function).operands, strict=True))
-        gradients = [(slot, value) for slot, value in entries if slot.role == "gradient"]
+        gradients = [(slot, value) for slot, value in entries if slot.role == Role.GRADIENT]
         if not gradients:
             raise DiagnosticException(f"{where} returns no gradient; run grad first")
-        new_slots = [Slot(f"{PREFIX}/{slot.name}", "state") for slot, _ in gradients]
+        new_slots = [Slot(f"{PREFIX}/{slot.name}", Role.STATE) for slot, _ in gradients]
         kinds = [tensor(shape_of(value), _summed(value)) for _, value in gradients]
         if not self.last:
-            new_slots.append(Slot(KEPT, "scalar", "0.0 if micro_step == 1 else 1.0"))
+            new_slots.append(Slot(KEPT, Role.SCALAR, "0.0 if micro_step == 1 else 1.0"))
             kinds.append(tensor((), f64 if any(kind.element_type == f64 for kind in kinds) else f32))
         taken = {(slot.role, slot.name) for slot in slots} & {(slot.role, slot.name) for slot in new_slots}
         if taken:
@@ -77,8 +77,8 @@ class AccumulateGradientsPass(LevelPass):
             slot.name: self._write(builder, value, before, kept)
             for (slot, value), before in zip(gradients, added, strict=False)
         }
-        role, prefix = ("gradient", "") if self.last else ("update", f"{PREFIX}/")
-        others = [(slot, value) for slot, value in entries if slot.role != "gradient"]
+        role, prefix = (Role.GRADIENT, "") if self.last else (Role.UPDATE, f"{PREFIX}/")
+        others = [(slot, value) for slot, value in entries if slot.role != Role.GRADIENT]
         results = [*others, *((Slot(prefix + name, role), value) for name, value in written.items())]
         set_returned(function, [value for _, value in results])
         set_signature(function, [*slots, *new_slots], [slot for slot, _ in results])

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.elementwise.functions import SqrtOp
@@ -38,7 +38,7 @@ from tensorgrad.passes.tensors.updates import Update, drop_updates
 SumOfSquares: TypeAlias = Callable[[TensorBuilder, SSAValue, Attribute], SSAValue]
 """Builds the sum of the squares of a gradient, in a wide element type."""
 
-NORM = ("norm", "norm")
+NORM = (Role.NORM, "norm")
 """The role and name of the argument for the global norm of the gradients."""
 
 
@@ -108,19 +108,19 @@ def _append(function: FuncOp, plan: Plan, where: str, rows: Rows, add_up: SumOfS
     pairs = [pair for pair in pairs_of(function, where) if pair.name in plan.computed]
     block, slots = function.body.block, arguments_of(function)
     entries = list(zip(results_of(function), return_of(function).operands, strict=True))
-    parameters = (value for slot, value in zip(slots, block.args, strict=True) if slot.role == "parameter")
+    parameters = (value for slot, value in zip(slots, block.args, strict=True) if slot.role == Role.PARAMETER)
     wide = f64 if any(element_of(value) == f64 for value in parameters) else f32
     states = {key: block.insert_arg(type_, len(block.args)) for key, type_ in plan.states().items()}
-    there = {slot.name: value for slot, value in zip(slots, block.args, strict=False) if slot.role == "scalar"}
+    there = {slot.name: value for slot, value in zip(slots, block.args, strict=False) if slot.role == Role.SCALAR}
     new = [slot for slot in plan.scalars() if slot.name not in there]
     there |= {slot.name: block.insert_arg(tensor((), wide), len(block.args)) for slot in new}
     builder = TensorBuilder(block, before=return_of(function), location=function.location)
     written = _Writing(builder, plan, states, there, rows, wide, add_up, function.location).run(pairs)
-    kept = [(slot, value) for slot, value in entries if slot.role != "gradient" or slot.name not in plan.computed]
-    kept += [(Slot(pair.name, "update"), written["", pair.name]) for pair in pairs]
-    kept += [(Slot(f"{kind}/{name}", "update"), written[kind, name]) for kind, name in states]
+    kept = [(slot, value) for slot, value in entries if slot.role != Role.GRADIENT or slot.name not in plan.computed]
+    kept += [(Slot(pair.name, Role.UPDATE), written["", pair.name]) for pair in pairs]
+    kept += [(Slot(f"{kind}/{name}", Role.UPDATE), written[kind, name]) for kind, name in states]
     set_returned(function, [value for _, value in kept])
-    new_slots = [*(Slot(f"{kind}/{name}", "state") for kind, name in states), *new]
+    new_slots = [*(Slot(f"{kind}/{name}", Role.STATE) for kind, name in states), *new]
     set_signature(function, [*slots, *new_slots], [slot for slot, _ in kept])
 
 
@@ -259,14 +259,14 @@ class _Writing:
 
     def _updated(self, unit: _Unit, update: Update, norm: SSAValue | None) -> _Unit:
         b, computed = self.builder, unit.pairs[0].computed
-        given = {("gradient", "gradient"): unit.gradient, ("parameter", "parameter"): unit.parameter}
-        given |= {("state", kind): unit.states[kind] for kind in update.states}
+        given = {(Role.GRADIENT, "gradient"): unit.gradient, (Role.PARAMETER, "parameter"): unit.parameter}
+        given |= {(Role.STATE, kind): unit.states[kind] for kind in update.states}
         by_batch = update.is_batched and not update.is_elementwise and len(unit.pairs) > 1
         if by_batch:
             extents = shape_of(unit.pairs[0].parameter)
             given = {key: stacked(b, value, unit.offsets, extents) for key, value in given.items()}
-        scalars = [slot.name for slot in update.slots if slot.role == "scalar"]
-        given |= {("scalar", name): b.cast(self.scalars[name], computed) for name in scalars}
+        scalars = [slot.name for slot in update.slots if slot.role == Role.SCALAR]
+        given |= {(Role.SCALAR, name): b.cast(self.scalars[name], computed) for name in scalars}
         if update.needs_norm and norm is not None:
             given[NORM] = b.cast(norm, computed)
         if by_batch:

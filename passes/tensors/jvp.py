@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
@@ -63,8 +63,8 @@ class JvpPass(LevelPass):
         set_returned(function, [*values, *appended])
         set_signature(
             function,
-            [*arguments, *(Slot(_tangent(arguments[i].name), "input") for i in wrt)],
-            [*results, *(Slot(_tangent(results[i].name), "output") for i in moving)],
+            [*arguments, *(Slot(_tangent(arguments[i].name), Role.INPUT) for i in wrt)],
+            [*results, *(Slot(_tangent(results[i].name), Role.OUTPUT) for i in moving)],
         )
 
 

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.hints import isa
 
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.signature import Role, arguments_of
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.levels import TENSORS, LevelPass
@@ -87,7 +87,7 @@ def chosen_rows(function: FuncOp, where: str) -> Rows:
 
 def _bring_together(function: FuncOp, plan: Plan, where: str) -> None:
     """Reorders the parameters among the arguments: those updated alike are consecutive, those not in the plan last."""
-    names = [slot.name for slot in arguments_of(function) if slot.role == "parameter"]
+    names = [slot.name for slot in arguments_of(function) if slot.role == Role.PARAMETER]
     by_name = {pair.name: pair for pair in _pairs(function, plan, where)}
     ranks: dict[Hashable, int] = {}
 

@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import element_bytes
-from tensorgrad.dialects.signature import results_of
+from tensorgrad.dialects.signature import Role, results_of
 from tensorgrad.dialects.tg.base import TensorOp, size_of
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.traits import is_elementwise, is_leaf, is_view
@@ -54,9 +54,9 @@ def _recompute(function: FuncOp) -> None:
     block, returned = block_of(function), return_of(function)
     slots = results_of(function)
     roles = [slot.role for slot in slots]
-    if all(role == "output" for role in roles):
+    if all(role == Role.OUTPUT for role in roles):
         return
-    forward = _needed([value for value, role in zip(returned.operands, roles, strict=True) if role == "output"])
+    forward = _needed([value for value, role in zip(returned.operands, roles, strict=True) if role == Role.OUTPUT])
     backward = [op for op in block.ops if op not in forward and op is not returned]
     read_otherwise = {operand for op in (*backward, returned) if not _is_cheap(op) for operand in op.operands}
     read = [operand for op in backward if _is_cheap(op) for operand in op.operands]

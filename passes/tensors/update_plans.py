@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import Tensor, numpy_dtype, tensor
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.functions import return_of
@@ -96,7 +96,7 @@ class Plan:
 
     def scalars(self) -> list[Slot]:
         """Returns the scalars that the host computes."""
-        return list(dict.fromkeys(slot for one in self.all for slot in one.slots if slot.role == "scalar"))
+        return list(dict.fromkeys(slot for one in self.all for slot in one.slots if slot.role == Role.SCALAR))
 
     def check_names(self, function: FuncOp, where: str) -> None:
         """Checks that no argument has the name of a state.
@@ -106,7 +106,7 @@ class Plan:
         """
         taken = {(slot.role, slot.name) for slot in arguments_of(function)}
         for kind, name in self.states():
-            if ("state", f"{kind}/{name}") in taken:
+            if (Role.STATE, f"{kind}/{name}") in taken:
                 raise DiagnosticException(f"{where} has a state {kind}/{name} already")
 
     def alike(self, pair: Pair) -> Hashable:
@@ -149,9 +149,9 @@ def pairs_of(function: FuncOp, where: str) -> list[Pair]:
         DiagnosticException: There is no gradient, one lacks its parameter, or one has another type than its parameter.
     """
     arguments = zip(arguments_of(function), function.body.block.args, strict=True)
-    parameters: dict[str, SSAValue] = {slot.name: value for slot, value in arguments if slot.role == "parameter"}
+    parameters: dict[str, SSAValue] = {slot.name: value for slot, value in arguments if slot.role == Role.PARAMETER}
     results = zip(results_of(function), return_of(function).operands, strict=True)
-    gradients = {slot.name: value for slot, value in results if slot.role == "gradient"}
+    gradients = {slot.name: value for slot, value in results if slot.role == Role.GRADIENT}
     if not gradients:
         raise DiagnosticException(f"{where} returns no gradient; run grad first")
     found: list[Pair] = []

@@ -26,7 +26,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import TensorOp, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.leaves import ConstantOp
@@ -38,7 +38,7 @@ from tensorgrad.passes.tensors.moving import copied
 
 UPDATES, STAGE, OPTIMIZER, BATCHED = "tg.updates", "tg.stage", "tg.optimizer", "tg.batched"
 
-Given: TypeAlias = Mapping[tuple[str, str], SSAValue]
+Given: TypeAlias = Mapping[tuple[Role, str], SSAValue]
 """The values of arguments, by role and name."""
 
 
@@ -88,17 +88,17 @@ class Update:
     def states(self) -> dict[str, tuple[int, ...]]:
         """The shape of each state."""
         pairs = zip(self.slots, self.block.args, strict=True)
-        return {slot.name: shape_of(value) for slot, value in pairs if slot.role == "state"}
+        return {slot.name: shape_of(value) for slot, value in pairs if slot.role == Role.STATE}
 
     @property
     def needs_norm(self) -> bool:
         """Whether it takes the global norm of the gradients."""
-        return any(slot.role == "norm" for slot in self.slots)
+        return any(slot.role == Role.NORM for slot in self.slots)
 
     @property
     def is_last(self) -> bool:
         """Whether it returns the parameter's next value rather than a gradient."""
-        return results_of(self.function)[0].role == "update"
+        return results_of(self.function)[0].role == Role.UPDATE
 
     @cached_property
     def is_elementwise(self) -> bool:
@@ -133,7 +133,9 @@ class Update:
     def per_element(self) -> set[SSAValue]:
         """Returns the values that depend on the element of the parameter."""
         arguments = zip(self.slots, self.block.args, strict=True)
-        full: set[SSAValue] = {value for slot, value in arguments if slot.role in ("gradient", "parameter", "state")}
+        full: set[SSAValue] = {
+            value for slot, value in arguments if slot.role in (Role.GRADIENT, Role.PARAMETER, Role.STATE)
+        }
         for op in self.block.ops:
             if any(operand in full for operand in op.operands):
                 full.update(op.results)
@@ -196,7 +198,7 @@ def state_shapes(module: ModuleOp, function: FuncOp) -> dict[str, tuple[int, ...
         function: The function whose parameters they update.
     """
     arguments = zip(arguments_of(function), function.body.block.args, strict=True)
-    parameters = {slot.name: shape_of(value) for slot, value in arguments if slot.role == "parameter"}
+    parameters = {slot.name: shape_of(value) for slot, value in arguments if slot.role == Role.PARAMETER}
     return {
         f"{kind}/{name}": parameters[name] if one.is_elementwise else shape
         for one in updates_of(module)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorgrad.runtime.backend import LEAST_GIVEN, Outputs, Source, array_of
 from tensorgrad.runtime.cpu.stepping import LEAST_BORROWED
-from tensorgrad.runtime.program import Program, TensorSlot
+from tensorgrad.runtime.program import Program, ProgramRole, TensorSlot
 
 
 class Memory(Protocol):
@@ -107,7 +107,7 @@ class Places:
         self.plan: int = plan.ctypes.data
         for number, buffer in buffers.items():
             self._words[number] = buffer.ctypes.data
-        slots = program.slots("output")
+        slots = program.slots(ProgramRole.OUTPUT)
         self._outputs = [slots[name] for name in outputs]
         self._numbers = sorted({tensor.buffer for tensor in slots.values()})
         self._blocks: list[Block] = []

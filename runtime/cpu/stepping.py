@@ -29,6 +29,7 @@ from tensorgrad.runtime.program import (
     Dispatch,
     Kernel,
     Program,
+    ProgramRole,
     Repeat,
     Step,
     TensorSlot,
@@ -193,7 +194,7 @@ def borrowed_inputs(program: Program, least: int = LEAST_BORROWED) -> list[Tenso
             for buffer, offset, size, is_written in ranges
         )
 
-    found = [one for one in program.slots("input").values() if one.size >= least and is_only_read(one)]
+    found = [one for one in program.slots(ProgramRole.INPUT).values() if one.size >= least and is_only_read(one)]
     return [
         one for one in found if not one.is_converted and one.size == math.prod(one.shape) * one.device_dtype.itemsize
     ]

@@ -15,7 +15,7 @@ from tensorgrad.runtime.backend import OutputHandle, OutputRing
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import busiest, named
-from tensorgrad.runtime.program import Collective, Copy, Dispatch, Leaf, Program, Wait, runs, unrolled
+from tensorgrad.runtime.program import Collective, Copy, Dispatch, Leaf, Program, ProgramRole, Wait, runs, unrolled
 from tensorgrad.runtime.stepwise import Stepwise
 from tensorgrad.runtime.webgpu.device import LOCK, MOST_STAGING, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Command, CopyCommand, Recording, Segment
@@ -141,7 +141,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
 
     def _prepare_inputs(self) -> None:
         """Creates one host array for all inputs and scalars, with a view for each."""
-        indices = [i for i, buffer in enumerate(self.program.buffers) if buffer.role == "input"]
+        indices = [i for i, buffer in enumerate(self.program.buffers) if buffer.role == ProgramRole.INPUT]
         self._input_buffer = self._buffers[indices[0]] if indices else None
         self._host = np.zeros(self.program.buffers[indices[0]].size if indices else 0, np.uint8)
         self._input_views, self._scalar_views = (

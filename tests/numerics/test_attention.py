@@ -19,7 +19,7 @@ import tensorgrad as tg
 from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.passes.analyses import machine
 from tensorgrad.passes.buffers.fuse import FusePass
@@ -235,7 +235,7 @@ def device_results(
         module, inputs = loss_of(form, form.inputs)
         module, expected = with_gradient(outlined(module), inputs), plain_results(form)
         function = find_function(module, None)
-        results = [Slot(f"result{i}", "output") for i in range(len(results_of(function)))]
+        results = [Slot(f"result{i}", Role.OUTPUT) for i in range(len(results_of(function)))]
         set_signature(function, arguments_of(function), results)
     else:
         inputs = list(form.inputs)

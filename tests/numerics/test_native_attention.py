@@ -24,7 +24,7 @@ from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp, element_of
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.schedule import ScheduleAttr, TilesSchedule
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.passes.buffers.fuse import fuse_pass
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.buffers.schedule.choose import neighbours
@@ -81,7 +81,7 @@ def gradient(form: Form, width: type[np.floating] = np.float32) -> tuple[ModuleO
     apply(OutlineAttentionPass(fewest_scores=1, target=CPU), module)
     module = with_gradient(module, everything)
     function = find_function(module, None)
-    results = [Slot(f"result{i}", "output") for i in range(len(results_of(function)))]
+    results = [Slot(f"result{i}", Role.OUTPUT) for i in range(len(results_of(function)))]
     set_signature(function, arguments_of(function), results)
     return module, everything
 

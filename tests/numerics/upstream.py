@@ -72,7 +72,7 @@ def places(function: FuncOp) -> list[Place]:
     arenas = [op for op in block.ops if isinstance(op, buf.ArenaOp) and op.role.data not in OWN_ROLES]
     for op in block.ops:
         if isinstance(op, buf.ViewOp) and NAME in op.attributes and op.arena.owner in arenas:
-            slot = read_slot(op.attributes, "", "")
+            slot = read_slot(op.attributes)
             found.append(
                 _place(op.result, slot, len(given) + arenas.index(cast(buf.ArenaOp, op.arena.owner)), op.start)
             )

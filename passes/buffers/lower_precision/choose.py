@@ -29,7 +29,7 @@ from tensorgrad.dialects.buf import (
 )
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
 from tensorgrad.dialects.functions import is_private
-from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.signature import Role, arguments_of
 from tensorgrad.passes.buffers.lower_precision.equality import compared
 from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_product, reached, yielded
 
@@ -55,7 +55,7 @@ LARGEST = 65504.0
 MOST_FOLDED = 16
 """The most elements of a pooling window; a maximum of more elements is a statistic of a row."""
 
-KEPT_SHAPES = ("parameter", "state", "update")
+KEPT_SHAPES = (Role.PARAMETER, Role.STATE, Role.UPDATE)
 """The roles of arguments whose shapes gradients and optimizer values share; cotangents of these shapes stay in f32."""
 
 
@@ -89,7 +89,7 @@ def _ends(module: ModuleOp, flow: Flow) -> tuple[list[Value], set[int]]:
     outputs, kept = list[Value](), set[int]()
     for function in functions(module):
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
-            if slot.role == "output":
+            if slot.role == Role.OUTPUT:
                 outputs.append(flow.value_of(argument))
             if slot.role in KEPT_SHAPES:
                 kept.add(numbers.prod(shape_of(argument)))
@@ -101,7 +101,7 @@ def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept: set[int
     found: list[Value] = []
     for function in functions(module):
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
-            if slot.role in ("state", "scalar"):
+            if slot.role in (Role.STATE, Role.SCALAR):
                 found.append(flow.value_of(argument))
     for value in flow.values():
         gradients = [one for one in value.made_from if one not in forward and one.writers and _elements(one) in kept]

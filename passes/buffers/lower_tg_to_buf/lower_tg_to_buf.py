@@ -19,7 +19,7 @@ from tensorgrad.dialects.buf import PackOp as RowOp
 from tensorgrad.dialects.buf import buffer_type, element_bytes, row_of
 from tensorgrad.dialects.buf import element_of as buffer_element
 from tensorgrad.dialects.buf import shape_of as buffer_shape
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, ints, numpy_dtype, size_of, splat_value
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
@@ -210,8 +210,8 @@ class _Lowering:
         buffer = self.block.insert_arg(buffer_type(op.shape, element), len(self.block.args))
         buffer.location = op.location
         value = cast("DenseIntOrFPElementsAttr[Any]", op.value)
-        index = sum(1 for slot in self.arguments if slot.role == "constant")
-        self.arguments.append(typed(Slot(f"constant{index}", "constant", value=value), op.results[0]))
+        index = sum(1 for slot in self.arguments if slot.role == Role.CONSTANT)
+        self.arguments.append(typed(Slot(f"constant{index}", Role.CONSTANT, value=value), op.results[0]))
         return View(buffer, affine.identity(len(op.shape)))
 
     def _emit(self, spec: KernelSpec, op: TensorOp | CallOp) -> View:
@@ -265,7 +265,7 @@ class _Lowering:
         """Returns whether a buffer may be placed in a row: inputs, outputs and constants may not."""
         if not isinstance(buffer, BlockArgument):
             return isinstance(buffer.owner, memref.AllocOp)
-        return self.arguments[buffer.index - len(self.originals)].role in ("parameter", "state")
+        return self.arguments[buffer.index - len(self.originals)].role in (Role.PARAMETER, Role.STATE)
 
     def _row(self, parts: Sequence[SSAValue], offsets: Sequence[int], size: int, op: Operation) -> SSAValue:
         row = RowOp.of(parts, offsets, size)
@@ -277,7 +277,7 @@ class _Lowering:
         """Returns the buffers that are rows of updates, each with the numbers of the results and their offsets."""
         found: dict[SSAValue, list[tuple[int, int]]] = {}
         for number, (value, slot) in enumerate(zip(values, results, strict=True)):
-            place = _part(value) if slot.role == "update" and 0 not in shape_of(value) else None
+            place = _part(value) if slot.role == Role.UPDATE and 0 not in shape_of(value) else None
             if place is None:
                 continue
             row, offset = self.lowered[place[0]], place[1]
@@ -326,7 +326,7 @@ class _Lowering:
         unused = [
             argument
             for argument, slot in zip(self.block.args, slots, strict=True)
-            if slot.role == "constant" and not argument.uses
+            if slot.role == Role.CONSTANT and not argument.uses
         ]
         keep = [slot for argument, slot in zip(self.block.args, slots, strict=True) if argument not in unused]
         for argument in reversed(unused):

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import buffer_type
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_attribute
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of, slots_attribute
 from tensorgrad.dialects.tg.base import Tensor, TensorOp
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
@@ -122,21 +122,21 @@ class Outlining:
         for value, buffer, slot in zip(self.values, self.outputs, self.results, strict=True):
             number = maker.get(value)
             stacks = value.owner.results[value.owner.carries :] if isinstance(value.owner, ScanOp) else ()
-            if number is None and value in stacks and value not in self.buffers and slot.role != "update":
+            if number is None and value in stacks and value not in self.buffers and slot.role != Role.UPDATE:
                 self.buffers[value] = buffer
                 continue
             number = len(parts) - 1 if number is None else number
-            if slot.role == "update" and not self._may_update(slot, parts[number + 1 :], controls[number:]):
-                slot = replace(slot, role="output")
+            if slot.role == Role.UPDATE and not self._may_update(slot, parts[number + 1 :], controls[number:]):
+                slot = replace(slot, role=Role.OUTPUT)
             if self.is_called:
-                slot = replace(slot, name=f"r{len(parts[number].results)}", role="output")
+                slot = replace(slot, name=f"r{len(parts[number].results)}", role=Role.OUTPUT)
             parts[number].results.append((value, buffer, slot))
-            if slot.role != "update":
+            if slot.role != Role.UPDATE:
                 self.buffers.setdefault(value, buffer) if value in maker else None
 
     def _may_update(self, slot: Slot, parts: Sequence[_Part], controls: Sequence[ControlOp]) -> bool:
         """Returns whether no later op reads the old value."""
-        old = [a for a, s in self.slots.items() if s.name == slot.name and s.role in ("parameter", "state")]
+        old = [a for a, s in self.slots.items() if s.name == slot.name and s.role in (Role.PARAMETER, Role.STATE)]
         later: list[Operation] = [*(op for part in parts for op in part.ops), *controls]
         read = {operand for op in later for operand in op.operands}
         return not any(argument in read or argument in self.values for argument in old)
@@ -165,7 +165,7 @@ class Outlining:
 
     def _result_slot(self, value: SSAValue) -> Slot:
         self.number += 1
-        return typed(Slot(f"value{self.number}", "output"), value)
+        return typed(Slot(f"value{self.number}", Role.OUTPUT), value)
 
     # Putting together
 
@@ -202,18 +202,18 @@ class Outlining:
 
     def _slot_inside(self, value: SSAValue, number: int) -> Slot:
         slot = self.slots.get(value)
-        return typed(Slot(f"a{number}", "input"), value) if slot is None or self.is_called else slot
+        return typed(Slot(f"a{number}", Role.INPUT), value) if slot is None or self.is_called else slot
 
     def _loop(self, op: ScanOp, inits: Sequence[SSAValue]) -> None:
         inside, carries, slices = op.arguments
         block = op.body.block
         op.body.detach_block(block)
-        slots = [Slot(f"c{i}", "input") for i in range(len(inside))]
-        slots += [Slot(f"carry{i}/value", "state") for i in range(len(carries))]
-        slots += [Slot(f"x{i}", "input") for i in range(len(slices))]
+        slots = [Slot(f"c{i}", Role.INPUT) for i in range(len(inside))]
+        slots += [Slot(f"carry{i}/value", Role.STATE) for i in range(len(carries))]
+        slots += [Slot(f"x{i}", Role.INPUT) for i in range(len(slices))]
         values = returned(block)
-        results = [Slot(f"carry{i}/value", "update") for i in range(len(carries))]
-        results += [Slot(f"y{i}", "output") for i in range(len(values) - len(carries))]
+        results = [Slot(f"carry{i}/value", Role.UPDATE) for i in range(len(carries))]
+        results += [Slot(f"y{i}", Role.OUTPUT) for i in range(len(values) - len(carries))]
         function = self._region(f"{self.name}.body", block, op.location, slots, results, self.depth + 1)
         lasts = [self._own(result) for result in op.results[: op.carries]]
         stacks = [self._own(result) for result in op.results[op.carries :]]
@@ -226,8 +226,8 @@ class Outlining:
         for region in (op.then, op.otherwise):
             block = region.block
             region.detach_block(block)
-            slots = [Slot(f"c{i}", "input") for i in range(len(block.args))]
-            results = [Slot(f"y{i}", "output") for i in range(len(op.results))]
+            slots = [Slot(f"c{i}", Role.INPUT) for i in range(len(block.args))]
+            results = [Slot(f"y{i}", Role.OUTPUT) for i in range(len(op.results))]
             functions.append(self._region(f"{self.name}.branch", block, op.location, slots, results, self.depth))
         predicate, consts = self._buffer(op.predicate), [self._buffer(value) for value in op.inputs]
         constants = [self._constants_of(function) for function in functions]
@@ -302,7 +302,7 @@ class Outlining:
         """Adds a callee's constants to the arguments of this function, and returns their buffers."""
         found: list[SSAValue] = []
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
-            if slot.role == "constant":
+            if slot.role == Role.CONSTANT:
                 place = len(self.arguments) + len(self.constants)
                 buffer = self.block.insert_arg(argument.type, place)
                 buffer.location = argument.location

@@ -35,5 +35,5 @@ def explain(function: FuncOp) -> None:
     for op in ops:
         if isinstance(op, memref.CopyOp):
             assert isinstance(op.destination.owner, ViewOp)
-            slot = read_slot(op.destination.owner.attributes, "a buffer", "")
+            slot = read_slot(op.destination.owner.attributes, "a buffer")
             _log.debug("%s: %s is copied at the end: its old value is read after the update", name, slot.name)

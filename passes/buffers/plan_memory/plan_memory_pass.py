@@ -32,7 +32,7 @@ from tensorgrad.dialects.buf import (
 from tensorgrad.dialects.buf_control import BranchOp, RowOp
 from tensorgrad.dialects.functions import is_private
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.signature import Slot, arguments_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, starts_of, steps_of, updates_of, users
 from tensorgrad.passes.analyses.storage import (
@@ -119,9 +119,9 @@ class _Plan:
             self._check_size(value)
         copies = self._update_in_place()
         rows = self._remaining_rows()
-        groups: dict[tuple[str, str], list[tuple[SSAValue, Slot]]] = {}
+        groups: dict[tuple[str, Role], list[tuple[SSAValue, Slot]]] = {}
         for argument, slot in zip(self.arguments, self.slots, strict=True):
-            if slot.role != "update" or argument.uses:
+            if slot.role != Role.UPDATE or argument.uses:
                 groups.setdefault(arena_of(slot), []).append((argument, slot))
         anchor = self.block.first_op
         assert anchor is not None
@@ -260,7 +260,7 @@ class _Plan:
         values = [op.memref for op in self._allocations() if row_of(op.memref) is not None]
         units = self._units(values)
         layout = side_by_side([max(end for *_, end in unit) for unit in units], *self._limits())
-        arenas = self._make_arenas(PACKED, "workspace", layout, anchor)
+        arenas = self._make_arenas(PACKED, Role.WORKSPACE, layout, anchor)
         result: dict[SSAValue, SSAValue] = {}
         for unit, (arena, start) in zip(units, layout.places, strict=True):
             result.update({v: self._view(v, arenas[arena], start + offset, anchor).result for v, offset, _ in unit})
@@ -294,21 +294,21 @@ class _Plan:
         return sum(bindings_of(buffer_bytes(cast(Buffer, value.type)), self.target) for value in {*kernel.operands})
 
     def _named_arena(
-        self, label: str, role: str, members: list[tuple[SSAValue, Slot]], anchor: Operation
+        self, label: str, role: Role, members: list[tuple[SSAValue, Slot]], anchor: Operation
     ) -> dict[SSAValue, SSAValue]:
         """Creates views for arguments, side by side in their order, with the scalars first."""
-        scalars = [entry for entry in members if entry[1].role == "scalar"]
-        others = [entry for entry in members if entry[1].role != "scalar"]
+        scalars = [entry for entry in members if entry[1].role == Role.SCALAR]
+        others = [entry for entry in members if entry[1].role != Role.SCALAR]
         packed = 4 * len(scalars)
         units = [[(value, 0, buffer_bytes(cast(Buffer, value.type)))] for value, _ in others]
         limits = self.target.min_storage_buffer_offset_alignment, self.target.max_buffer_size
-        if role in ("parameter", "state") or any(row_of(value) is not None for value, _ in others):
+        if role in (Role.PARAMETER, Role.STATE) or any(row_of(value) is not None for value, _ in others):
             limits = self._limits()
-        if role != "parameter":  # parameters keep the order of the arguments, on which other programs rely
+        if role != Role.PARAMETER:  # parameters keep the order of the arguments, on which other programs rely
             units = self._units([value for value, _ in others])
         sizes = ([packed] if scalars else []) + [max(end for *_, end in unit) for unit in units]
         layout = side_by_side(sizes, *limits)
-        if role in ("input", "output") and len(layout.sizes) > 1:
+        if role in (Role.INPUT, Role.OUTPUT) and len(layout.sizes) > 1:
             largest = max((value for value, _ in others), key=lambda value: buffer_bytes(cast(Buffer, value.type)))
             raise DiagnosticException(
                 f"the {label} take more than the {self.target.max_buffer_size} bytes of a buffer of "
@@ -328,7 +328,7 @@ class _Plan:
         for number, (value, slot) in enumerate([*scalars, *others]):
             arena, offset = places[number] if number < len(scalars) else spread[value]
             view = self._view(value, arenas[arena], offset, anchor)
-            if slot.role != "update":
+            if slot.role != Role.UPDATE:
                 view.attributes.update(slot.attributes())
             result[value] = view.result
         return result
@@ -347,13 +347,13 @@ class _Plan:
         layout = by_lifetime(ranges, alignment, self._workspace_limit())
         self.function.attributes[WORKSPACE_BYTES] = IntegerAttr(sum(layout.sizes), i64)
         self.function.attributes[LEAST_WORKSPACE_BYTES] = IntegerAttr(least_bytes(ranges), i64)
-        arenas = self._make_arenas("workspace", "workspace", layout, anchor)
+        arenas = self._make_arenas("workspace", Role.WORKSPACE, layout, anchor)
         result: dict[SSAValue, SSAValue] = {}
         for value, (arena, offset) in zip(values, layout.places, strict=True):
             result[value] = self._view(value, arenas[arena], offset, anchor).result
         return result
 
-    def _make_arenas(self, label: str, role: str, layout: Layout, anchor: Operation) -> list[ArenaOp]:
+    def _make_arenas(self, label: str, role: Role, layout: Layout, anchor: Operation) -> list[ArenaOp]:
         arenas: list[ArenaOp] = []
         for number, size in enumerate(layout.sizes):
             name = label if len(layout.sizes) == 1 else f"{label}{number}"
@@ -419,10 +419,10 @@ class _ControlPlan(_Plan):
 
     def _named_arenas(self) -> dict[SSAValue, SSAValue]:
         """Creates views for all arguments except updates in place."""
-        groups: dict[tuple[str, str], list[tuple[SSAValue, Slot]]] = {}
+        groups: dict[tuple[str, Role], list[tuple[SSAValue, Slot]]] = {}
         for argument, slot in zip(self.arguments, self.slots, strict=True):
             root = self.tree.arguments[argument]
-            if slot.role != "update" or (root not in self.tree.in_place and root.uses):
+            if slot.role != Role.UPDATE or (root not in self.tree.in_place and root.uses):
                 groups.setdefault(arena_of(slot), []).append((argument, slot))
         views: dict[SSAValue, SSAValue] = {}
         for (label, role), members in groups.items():
@@ -446,7 +446,7 @@ class _ControlPlan(_Plan):
         layout = by_lifetime(ranges, alignment, self._workspace_limit())
         self.function.attributes[WORKSPACE_BYTES] = IntegerAttr(sum(layout.sizes), i64)
         self.function.attributes[LEAST_WORKSPACE_BYTES] = IntegerAttr(least_bytes(ranges), i64)
-        arenas = self._make_arenas("workspace", "workspace", layout, self.anchor)
+        arenas = self._make_arenas("workspace", Role.WORKSPACE, layout, self.anchor)
         for root, (arena, offset) in zip(roots, layout.places, strict=True):
             self.starts[root] = arenas[arena].result, offset
 
@@ -463,7 +463,7 @@ class _ControlPlan(_Plan):
         if 4 * words * most > self.target.max_buffer_size:
             what = f"the table of a loop's {most} iterations"
             raise too_large(what, 4 * words * most, longest.op.location, self.target)
-        arena = self._make_arenas("counters", "counter", Layout([], [4 * words * most]), self.anchor)[0]
+        arena = self._make_arenas("counters", Role.COUNTER, Layout([], [4 * words * most]), self.anchor)[0]
         return self._new_view(arena.result, 0, buffer_type([words * most], i32), self.function.location)
 
     def _number(self, root: Root) -> IntegerAttr[IntegerType]:

@@ -12,6 +12,7 @@ from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.buf import ArenaOp, ViewOp
 from tensorgrad.dialects.buf_control import RowOp
+from tensorgrad.dialects.signature import Role
 from tensorgrad.passes.kernels.writing.emission import Code, Frame
 from tensorgrad.passes.scalars import Value, both
 
@@ -151,4 +152,4 @@ def view_of(value: SSAValue) -> ViewOp:
 def counter_of(index: SSAValue) -> SSAValue:
     """Returns the buffer with a loop's iteration index."""
     found = [use.operation for use in index.uses if isinstance(use.operation, RowOp)]
-    return next(row.result for row in found if cast(ArenaOp, row.base.arena.owner).role.data == "counter")
+    return next(row.result for row in found if cast(ArenaOp, row.base.arena.owner).role.data == Role.COUNTER)

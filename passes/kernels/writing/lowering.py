@@ -20,7 +20,7 @@ from tensorgrad.dialects.buf import KERNELS, ArenaOp, Buffer, DispatchOp, Kernel
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import Extents, GroupSchedule, Schedule, ScheduleAttr
-from tensorgrad.dialects.signature import NAME
+from tensorgrad.dialects.signature import NAME, Role
 from tensorgrad.passes.analyses.graph import steps_of
 from tensorgrad.passes.analyses.identity import kernel_structure, teams_of
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED, FLOPS, bytes_moved, flops
@@ -254,7 +254,7 @@ class FunctionLowering(ABC):
         ]
         count = sum(map(len, dispatches))
         if count:
-            arena = ArenaOp.of(f"branches{self.branches}", "workspace", 12 * count)
+            arena = ArenaOp.of(f"branches{self.branches}", Role.WORKSPACE, 12 * count)
             self.branches += 1
             table = ViewOp.of(arena.result, 0, buffer_type([3 * count], i32))
             first = self.function.body.block.first_op

@@ -22,7 +22,7 @@ from tensorgrad.dialects.buf import (
     element_of,
 )
 from tensorgrad.dialects.buf_control import RowOp
-from tensorgrad.dialects.signature import ROLE, Slot
+from tensorgrad.dialects.signature import ROLE, Role, Slot
 from tensorgrad.dialects.tg.base import dense
 from tensorgrad.passes.analyses.storage import PEAK_BYTES, bindings_of, chunk_bytes
 from tensorgrad.passes.kernels.writing.control import MOST_COUNTERS, Entry, Placed, Row, counter_of, view_of
@@ -75,7 +75,7 @@ class Placing:
         found: dict[SSAValue, list[ViewOp]] = {}
         for op in self.function.body.block.ops:
             role = op.attributes.get(ROLE) if isinstance(op, ViewOp) else None
-            if isinstance(op, ViewOp) and isinstance(role, StringAttr) and role.data == "scalar":
+            if isinstance(op, ViewOp) and isinstance(role, StringAttr) and role.data == Role.SCALAR:
                 found.setdefault(op.arena, []).append(op)
         packed: dict[SSAValue, Place] = {}
         for arena, views in found.items():
@@ -234,7 +234,7 @@ class Placing:
             block, alignment = self.function.body.block, self.target.min_storage_buffer_offset_alignment
             before = 0 if self._starts is None else self._starts.size
             start = -(-before // alignment) * alignment
-            arena = ArenaOp.of(STARTS, "constant", start + 4 * len(numbers))
+            arena = ArenaOp.of(STARTS, Role.CONSTANT, start + 4 * len(numbers))
             arena.location = self.function.location
             first = block.first_op
             assert first is not None
@@ -249,7 +249,7 @@ class Placing:
             view.location = self.function.location
             # An index of a GPU has the same 32 bits. Starts from 2^31 on wrap around here.
             values = dense(np.asarray(numbers, np.uint32).view(np.int32))
-            view.attributes.update(Slot(f"{STARTS}{len(self._tables)}", "constant", value=values).attributes())
+            view.attributes.update(Slot(f"{STARTS}{len(self._tables)}", Role.CONSTANT, value=values).attributes())
             block.insert_op_after(view, arena)
             self._tables[numbers] = view.result
             self._count(arena.size - before)
@@ -324,7 +324,7 @@ def _runs(views: Iterable[ViewOp]) -> Iterator[list[ViewOp]]:
 
 def _ranked(groups: Iterable[list[ViewOp]]) -> Iterator[list[ViewOp]]:
     """Yields the views by arena: parameters and state first, then in decreasing number."""
-    return iter(sorted(groups, key=lambda group: (_role(group[0]) not in ("parameter", "state"), -len(group))))
+    return iter(sorted(groups, key=lambda group: (_role(group[0]) not in (Role.PARAMETER, Role.STATE), -len(group))))
 
 
 def _arena(view: SSAValue) -> SSAValue:

@@ -12,7 +12,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.build import TensorBuilder, shape_of, type_of
 from tensorgrad.dialects.tg.traits import is_elementwise
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
@@ -80,16 +80,16 @@ class DistributePass(LevelPass):
     def _layout(self, slot: Slot, value: SSAValue, function: FuncOp) -> Layout:
         """Returns the layout of an argument."""
         shape = shape_of(value)
-        if slot.role == "input" and shape and slot.name not in self.replicated:
+        if slot.role == Role.INPUT and shape and slot.name not in self.replicated:
             if shape[0] % self.size:
                 raise DiagnosticException(
                     f"{self.name}: input {slot.name!r} of @{function.sym_name.data} is {type_of(value)}: its first "
                     f"axis, of extent {shape[0]}, is not divisible by {self.size}"
                 )
             return Layout(0)
-        if slot.role == "state" and slot.name.startswith(f"{PREFIX}/"):
+        if slot.role == Role.STATE and slot.name.startswith(f"{PREFIX}/"):
             return PARTIAL
-        if slot.role == "state" and self.shard == OPTIMIZER and _is_of_optimizer(slot, function):
+        if slot.role == Role.STATE and self.shard == OPTIMIZER and _is_of_optimizer(slot, function):
             axis = next((axis for axis, extent in enumerate(shape) if extent and extent % self.size == 0), None)
             return WHOLE if axis is None else Layout(axis)
         return WHOLE
@@ -97,7 +97,9 @@ class DistributePass(LevelPass):
     def _run(self, function: FuncOp, slots: Sequence[Slot], layouts: Mapping[SSAValue, Layout]) -> None:
         block, last = block_of(function), return_of(function)
         states = {
-            value: layout for slot, (value, layout) in zip(slots, layouts.items(), strict=True) if slot.role == "state"
+            value: layout
+            for slot, (value, layout) in zip(slots, layouts.items(), strict=True)
+            if slot.role == Role.STATE
         }
         d = Distribution(TensorBuilder(block, before=last), self.size, self.rank, _wanted(states, block))
         known: Known = {}
@@ -111,7 +113,7 @@ class DistributePass(LevelPass):
         kept = {slot.name: states[value] for slot, value in zip(slots, old_arguments, strict=True) if value in states}
         results = results_of(function)
         values = [
-            d.as_layout(known[value], kept.get(slot.name, WHOLE) if slot.role == "update" else WHOLE).value
+            d.as_layout(known[value], kept.get(slot.name, WHOLE) if slot.role == Role.UPDATE else WHOLE).value
             for slot, value in zip(results, last.operands, strict=True)
         ]
         set_returned(function, values)
@@ -126,7 +128,7 @@ class DistributePass(LevelPass):
 def _is_of_optimizer(slot: Slot, function: FuncOp) -> bool:
     """Returns whether a state is an optimizer's, for a parameter, rather than a buffer of the model."""
     _, _, name = slot.name.partition("/")
-    return any(one.role == "parameter" and one.name == name for one in arguments_of(function))
+    return any(one.role == Role.PARAMETER and one.name == name for one in arguments_of(function))
 
 
 def _wanted(states: Mapping[SSAValue, Layout], block: Block) -> dict[SSAValue, int]:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
@@ -64,11 +64,11 @@ class GradPass(LevelPass):
         builder = TensorBuilder(block, before=returned, location=returned.location)
         found = gradients(block, values[self.result], [block.args[position] for position in wrt], builder)
         set_returned(function, [*values, *found])
-        slots = [Slot(arguments[position].name, "gradient") for position in wrt]
+        slots = [Slot(arguments[position].name, Role.GRADIENT) for position in wrt]
         set_signature(function, arguments, [*results, *slots])
 
     def _chosen(self, arguments: list[Slot]) -> tuple[int, ...]:
         if self.wrt is not None:
             return self.wrt
-        parameters = tuple(i for i, slot in enumerate(arguments) if slot.role == "parameter")
+        parameters = tuple(i for i, slot in enumerate(arguments) if slot.role == Role.PARAMETER)
         return parameters or (0,)
