@@ -10,9 +10,9 @@ from tensorgrad.errors import OptionError
 from tensorgrad.ops import joining, reduce
 from tensorgrad.ops.elementwise.arithmetic import greater
 from tensorgrad.ops.linalg.arguments import float_matrices, symmetric_part, transposed
-from tensorgrad.ops.linalg.jacobi import eigen, eigenvalues
-from tensorgrad.ops.linalg.orthogonal import orthogonal_factors
-from tensorgrad.ops.linalg.singular import completed, pseudoinverse, singular, singular_values
+from tensorgrad.ops.linalg.householder import householder_qr
+from tensorgrad.ops.linalg.jacobi import jacobi_eigh, jacobi_eigvalsh
+from tensorgrad.ops.linalg.one_sided_jacobi import completed_basis, jacobi_pinv, jacobi_svd, jacobi_svdvals
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.shape import expand_dims, zeros
 from tensorgrad.tracing.dtypes import NAMES
@@ -58,7 +58,7 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
     """
     if mode not in ("reduced", "complete"):
         raise OptionError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
-    return Qr(*orthogonal_factors(float_matrices("qr", x), mode == "complete"))
+    return Qr(*householder_qr(float_matrices("qr", x), mode == "complete"))
 
 
 def eigh(x: Any, /) -> Eigh:
@@ -81,7 +81,7 @@ def eigh(x: Any, /) -> Eigh:
     matrices = symmetric_part("eigh", x)
     if not matrices.size:
         return Eigh(zeros(matrices.shape[:-1], matrices.dtype), matrices)
-    return Eigh(*eigen(matrices))
+    return Eigh(*jacobi_eigh(matrices))
 
 
 def eigvalsh(x: Any, /) -> Tensor:
@@ -100,7 +100,7 @@ def eigvalsh(x: Any, /) -> Tensor:
         [1.0, 3.0]
     """
     matrices = symmetric_part("eigvalsh", x)
-    return eigenvalues(matrices) if matrices.size else zeros(matrices.shape[:-1], matrices.dtype)
+    return jacobi_eigvalsh(matrices) if matrices.size else zeros(matrices.shape[:-1], matrices.dtype)
 
 
 def svd(x: Any, /, *, full_matrices: bool = True) -> Svd:
@@ -132,8 +132,8 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> Svd:
         values = zeros((*tensor.shape[:-2], columns), tensor.dtype)
         parts = [broadcast_to(part, (*tensor.shape[:-2], *part.shape)) for part in (left, right)]
         return Svd(parts[0], values, parts[1])
-    left, values, right = singular(tensor)
-    return Svd(completed(left) if full_matrices and rows > columns else left, values, right)
+    left, values, right = jacobi_svd(tensor)
+    return Svd(completed_basis(left) if full_matrices and rows > columns else left, values, right)
 
 
 def svdvals(x: Any, /) -> Tensor:
@@ -147,7 +147,7 @@ def svdvals(x: Any, /) -> Tensor:
         DTypeError: It is f16.
     """
     tensor = _tall(float_matrices("svdvals", x))
-    return singular_values(tensor) if tensor.size else zeros((*tensor.shape[:-2], tensor.shape[-1]), tensor.dtype)
+    return jacobi_svdvals(tensor) if tensor.size else zeros((*tensor.shape[:-2], tensor.shape[-1]), tensor.dtype)
 
 
 def _tall(x: Tensor) -> Tensor:
@@ -172,8 +172,8 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     cutoff = _cutoff(tensor, rtol)
     if not tensor.size:
         return transposed(tensor)
-    found = pseudoinverse(_tall(tensor), cutoff)
-    return found if tensor.shape[-2] >= tensor.shape[-1] else transposed(found)
+    inverse = jacobi_pinv(_tall(tensor), cutoff)
+    return inverse if tensor.shape[-2] >= tensor.shape[-1] else transposed(inverse)
 
 
 def _cutoff(matrices: Tensor, rtol: Any) -> Tensor:

@@ -14,16 +14,16 @@ from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.control import scan
 
 
-def solution(matrices: Tensor, right: Tensor) -> Tensor:
+def gauss_jordan_solve(matrices: Tensor, right: Tensor) -> Tensor:
     """Returns the solution `x` of `matrices @ x = right`; batch axes broadcast. Not finite if a matrix is singular."""
     left, right = as_float(matrices), as_float(right)
     batch = broadcast_shapes(left.shape[:-2], right.shape[:-2], what="solve")
     parts = [broadcast_to(part, (*batch, *part.shape[-2:])) for part in (left, right)]
     columns = left.shape[-1]
-    return eliminated(concat(parts, -1), columns, False)[0][..., columns:]
+    return gauss_jordan(concat(parts, -1), columns, False)[0][..., columns:]
 
 
-def eliminated(rows: Tensor, columns: int, through_zeros: bool) -> tuple[Tensor, Tensor]:
+def gauss_jordan(rows: Tensor, columns: int, through_zeros: bool) -> tuple[Tensor, Tensor]:
     """Eliminates the leading columns of stacks of matrices, by Gauss-Jordan elimination with partial pivoting.
 
     Args:
@@ -43,8 +43,8 @@ def eliminated(rows: Tensor, columns: int, through_zeros: bool) -> tuple[Tensor,
     def step(rows: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
         current = equal(row, place)
         sizes = absolute(_column(rows, equal(column, place)))
-        pivot_at = reduce.argmax(where(greater_equal(row, place), sizes, -1.0), -1)
-        chosen = equal(row, expand_dims(pivot_at, -1))
+        pivot_place = reduce.argmax(where(greater_equal(row, place), sizes, -1.0), -1)
+        chosen = equal(row, expand_dims(pivot_place, -1))
         pivot_row, current_row = _row(rows, chosen), _row(rows, current)
         swapped = where(expand_dims(chosen, -1), expand_dims(current_row, -2), rows)
         pivot = reduce.sum(where(equal(column, place), pivot_row, 0.0), -1)
@@ -52,7 +52,7 @@ def eliminated(rows: Tensor, columns: int, through_zeros: bool) -> tuple[Tensor,
         unit = expand_dims(pivot_row / expand_dims(divisor, -1), -2)
         factors = expand_dims(_column(swapped, equal(column, place)), -1)
         reduced = where(expand_dims(current, -1), unit, swapped - factors * unit)
-        return reduced, where(equal(pivot_at, place), pivot, -pivot)
+        return reduced, where(equal(pivot_place, place), pivot, -pivot)
 
     left, pivots = scan(step, wide, arange(columns))
     return cast(left, rows.dtype), cast(pivots, rows.dtype)

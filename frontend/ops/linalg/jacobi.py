@@ -31,21 +31,21 @@ State = TypeVar("State")
 SWEEPS = 60
 """The maximum number of sweeps. Random matrices of 128 rows took about 10; the most observed up to this size is 32, if
 half of the eigenvalues are equal."""
-SETTLED = 4
+CONVERGED = 4
 """Sweeps stop once twice every off-diagonal element is at most this times eps, relative to the largest diagonal one."""
 
 
-def until_settled(turn: Callable[[State], tuple[State, Tensor]], state: State, rows: int) -> State:
+def sweep_until_converged(run_round: Callable[[State], tuple[State, Tensor]], state: State, rows: int) -> State:
     """Runs sweeps until they change nothing but rounding errors, or for `SWEEPS`; returns the final state.
 
     Args:
-        turn: Runs one round: returns the next state, and whether an element was larger than rounding errors.
+        run_round: Runs one round: returns the next state, and whether an element was larger than rounding errors.
         state: The initial state, a pytree of tensors.
         rows: The number of rows, which is even.
     """
 
     def round_(carry: Any, _: None) -> tuple[Any, None]:
-        state, is_moving = turn(carry[0])
+        state, is_moving = run_round(carry[0])
         return (state, logical_or(carry[1], is_moving)), None
 
     def sweep(carry: Any, _: None) -> tuple[Any, None]:
@@ -68,7 +68,7 @@ def rotation(gap: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
     return cosine, tangent * cosine
 
 
-def turned(rows: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+def rotate_rows(rows: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Rotates each row of the upper half with its counterpart in the lower half, then forms the next round's pairs.
 
     For that, all rows except the first move by one place, cyclically through both halves.
@@ -83,7 +83,7 @@ def turned(rows: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return concat([first, lower[..., :1, :], upper[..., 1 : half - 1, :], lower[..., 1:, :], last], -2)
 
 
-def rounding(x: Tensor) -> float:
+def epsilon(x: Tensor) -> float:
     """Returns eps of a tensor's dtype."""
     return float(np.finfo(x.dtype).eps)
 
@@ -104,34 +104,34 @@ def _round(state: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
     corners = diagonal(matrix, 0, -2, -1)
     product = 2.0 * diagonal(matrix[..., :half, half:], 0, -2, -1)
     cosine, sine = rotation(corners[..., half:] - corners[..., :half], product)
-    limit = SETTLED * rounding(matrix) * reduce.max(absolute(corners), -1, keepdims=True)
-    once = swapaxes(turned(matrix, cosine, sine), -1, -2)
-    results = (turned(once, cosine, sine), *(turned(rows, cosine, sine) for rows in state[1:]))
+    limit = CONVERGED * epsilon(matrix) * reduce.max(absolute(corners), -1, keepdims=True)
+    once = swapaxes(rotate_rows(matrix, cosine, sine), -1, -2)
+    results = (rotate_rows(once, cosine, sine), *(rotate_rows(rows, cosine, sine) for rows in state[1:]))
     return results, reduce.any(greater(absolute(product), limit))
 
 
-def _settled(matrices: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
+def _diagonalized(matrices: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
     even = padded_rows(matrices, matrices.shape[-1] % 2)
-    return until_settled(_round, (even, *rows), even.shape[-1])
+    return sweep_until_converged(_round, (even, *rows), even.shape[-1])
 
 
-def _eigenvalues(matrices: Tensor) -> Tensor:
-    values = diagonal(_settled(matrices)[0], 0, -2, -1)[..., : matrices.shape[-1]]
+def _jacobi_eigvalsh(matrices: Tensor) -> Tensor:
+    values = diagonal(_diagonalized(matrices)[0], 0, -2, -1)[..., : matrices.shape[-1]]
     return take_along_axis(values, argsort(values), -1)
 
 
-def _eigen(matrices: Tensor) -> tuple[Tensor, Tensor]:
+def _jacobi_eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
     extent = matrices.shape[-1]
-    final, rows = _settled(matrices, identities(matrices, extent + extent % 2))
+    final, rows = _diagonalized(matrices, identities(matrices, extent + extent % 2))
     values = diagonal(final, 0, -2, -1)[..., :extent]
     order = argsort(values)
     vectors = take_along_axis(rows[..., :extent, :extent], expand_dims(order, -1), -2)
     return take_along_axis(values, order, -1), swapaxes(vectors, -1, -2)
 
 
-eigenvalues = custom_vjp(_eigenvalues)
+jacobi_eigvalsh = custom_vjp(_jacobi_eigvalsh)
 """Returns the eigenvalues of nonempty symmetric matrices, ascending."""
-eigen = custom_vjp(_eigen)
+jacobi_eigh = custom_vjp(_jacobi_eigh)
 """Returns the eigenvalues of nonempty symmetric matrices, ascending, and the eigenvectors, as columns of a matrix.
 
 Eigenvectors have no derivative where eigenvalues are equal up to rounding: there, terms of the formula that are divided
@@ -150,37 +150,37 @@ def on_diagonal(values: Tensor) -> Tensor:
     return expand_dims(values, -1) * eye(values.shape[-1], dtype=values.dtype)
 
 
-def rounding_limit(values: Tensor, extent: int) -> Tensor:
+def gap_tolerance(values: Tensor, extent: int) -> Tensor:
     """Returns the largest gap between values that counts as 0: `8 * extent * eps` times the largest value.
 
     The result has shape (..., 1, 1).
     """
-    return expand_dims(reduce.max(absolute(values), -1, keepdims=True), -1) * (8 * extent * rounding(values))
+    return expand_dims(reduce.max(absolute(values), -1, keepdims=True), -1) * (8 * extent * epsilon(values))
 
 
-def _eigen_forward(matrices: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    found = eigen(matrices)
-    return found, found
+def _jacobi_eigh_forward(matrices: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    eigenpairs = jacobi_eigh(matrices)
+    return eigenpairs, eigenpairs
 
 
-def _eigen_backward(kept: tuple[Tensor, Tensor], cotangents: tuple[Tensor, Tensor]) -> tuple[Tensor]:
+def _jacobi_eigh_backward(residuals: tuple[Tensor, Tensor], cotangents: tuple[Tensor, Tensor]) -> tuple[Tensor]:
     """Source: Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation,
     section 3.1 (2008)."""
-    values, vectors = kept
+    values, vectors = residuals
     rows = swapaxes(vectors, -1, -2)
-    factors = inverse_gaps(expand_dims(values, -2) - expand_dims(values, -1), rounding_limit(values, values.shape[-1]))
+    factors = inverse_gaps(expand_dims(values, -2) - expand_dims(values, -1), gap_tolerance(values, values.shape[-1]))
     inner = on_diagonal(cotangents[0]) + factors * reduce.matmul(rows, cotangents[1])
     return (reduce.matmul(reduce.matmul(vectors, inner), rows),)
 
 
-def _eigenvalues_forward(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    values, vectors = eigen(matrices)
+def _jacobi_eigvalsh_forward(matrices: Tensor) -> tuple[Tensor, Tensor]:
+    values, vectors = jacobi_eigh(matrices)
     return values, vectors
 
 
-def _eigenvalues_backward(vectors: Tensor, cotangent: Tensor) -> tuple[Tensor]:
+def _jacobi_eigvalsh_backward(vectors: Tensor, cotangent: Tensor) -> tuple[Tensor]:
     return (reduce.matmul(vectors * expand_dims(cotangent, -2), swapaxes(vectors, -1, -2)),)
 
 
-eigen.defvjp(_eigen_forward, _eigen_backward)
-eigenvalues.defvjp(_eigenvalues_forward, _eigenvalues_backward)
+jacobi_eigh.defvjp(_jacobi_eigh_forward, _jacobi_eigh_backward)
+jacobi_eigvalsh.defvjp(_jacobi_eigvalsh_forward, _jacobi_eigvalsh_backward)

@@ -39,12 +39,12 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
         return reduce.norm(tensor, axis=(-2, -1), keepdims=keepdims)
     if ord in ("nuc", 2, -2):
         values = svdvals(float_matrices("matrix_norm", tensor))
-        found = (reduce.sum if ord == "nuc" else reduce.max if ord > 0 else reduce.min)(values, -1)
-        return expand_dims(expand_dims(found, -1), -1) if keepdims else found
+        norms = (reduce.sum if ord == "nuc" else reduce.max if ord > 0 else reduce.min)(values, -1)
+        return expand_dims(expand_dims(norms, -1), -1) if keepdims else norms
     along = -2 if abs(ord) == 1 else -1
     sums = reduce.norm(tensor, 1, axis=along, keepdims=True)
-    found = (reduce.max if ord > 0 else reduce.min)(sums, (-2, -1), True)
-    return found if keepdims else reshape(found, tensor.shape[:-2])
+    norms = (reduce.max if ord > 0 else reduce.min)(sums, (-2, -1), True)
+    return norms if keepdims else reshape(norms, tensor.shape[:-2])
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Tensor:

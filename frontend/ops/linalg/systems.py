@@ -10,7 +10,7 @@ from tensorgrad.ops.contract import numbers
 from tensorgrad.ops.elementwise import arithmetic
 from tensorgrad.ops.elementwise.functions import log
 from tensorgrad.ops.linalg.arguments import square_matrices, transposed
-from tensorgrad.ops.linalg.elimination import cholesky_factor, eliminated, solution
+from tensorgrad.ops.linalg.elimination import cholesky_factor, gauss_jordan, gauss_jordan_solve
 from tensorgrad.ops.promotion import as_float
 from tensorgrad.ops.shape import expand_dims
 from tensorgrad.tracing.tensor import Tensor
@@ -75,7 +75,7 @@ def slogdet(x: Any, /) -> Slogdet:
 
 def _pivots(what: str, x: Any) -> Tensor:
     tensor = as_float(square_matrices(what, x))
-    return eliminated(tensor, tensor.shape[-1], True)[1]
+    return gauss_jordan(tensor, tensor.shape[-1], True)[1]
 
 
 def inv(x: Any, /) -> Tensor:
@@ -90,7 +90,7 @@ def inv(x: Any, /) -> Tensor:
         ShapeError: The matrices are not square.
     """
     tensor = as_float(square_matrices("inv", x))
-    return solution(tensor, joining.eye(tensor.shape[-1], dtype=tensor.dtype))
+    return gauss_jordan_solve(tensor, joining.eye(tensor.shape[-1], dtype=tensor.dtype))
 
 
 def solve(x1: Any, x2: Any, /) -> Tensor:
@@ -113,5 +113,5 @@ def solve(x1: Any, x2: Any, /) -> Tensor:
     columns = expand_dims(right, -1) if right.ndim == 1 else right
     if not right.ndim or columns.shape[-2] != left.shape[-1]:
         raise ShapeError(f"solve: {left.shape} does not fit a right side of shape {right.shape}")
-    found = solution(left, columns)
-    return found[..., 0] if right.ndim == 1 else found
+    solutions = gauss_jordan_solve(left, columns)
+    return solutions[..., 0] if right.ndim == 1 else solutions

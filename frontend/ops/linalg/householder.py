@@ -13,7 +13,7 @@ from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.control import scan
 
 
-def orthogonal_factors(matrices: Tensor, complete: bool) -> tuple[Tensor, Tensor]:
+def householder_qr(matrices: Tensor, complete: bool) -> tuple[Tensor, Tensor]:
     """Returns `Q` with orthonormal columns and upper triangular `R` with `Q @ R = matrices`.
 
     The diagonal of `R` is nonnegative, which makes the factors unique if the leading columns are linearly independent;

@@ -12,19 +12,19 @@ from tensorgrad.ops.elementwise.arithmetic import equal, greater, maximum, where
 from tensorgrad.ops.elementwise.functions import sqrt
 from tensorgrad.ops.joining import concat
 from tensorgrad.ops.linalg.arguments import transposed
+from tensorgrad.ops.linalg.householder import householder_qr
 from tensorgrad.ops.linalg.jacobi import (
-    SETTLED,
+    CONVERGED,
+    epsilon,
+    gap_tolerance,
     identities,
     inverse_gaps,
     on_diagonal,
     padded_rows,
+    rotate_rows,
     rotation,
-    rounding,
-    rounding_limit,
-    turned,
-    until_settled,
+    sweep_until_converged,
 )
-from tensorgrad.ops.linalg.orthogonal import orthogonal_factors
 from tensorgrad.ops.reduce import matmul
 from tensorgrad.ops.shape import expand_dims, take_along_axis
 from tensorgrad.ops.sort import argsort
@@ -42,18 +42,18 @@ def _round(state: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
     product = 2.0 * reduce.sum(upper * lower, -1)
     cosine, sine = rotation(second - first, product)
     longer = maximum(first, second)
-    limit = SETTLED * rounding(rows) * sqrt(longer) * sqrt(reduce.max(longer, -1, keepdims=True))
-    return tuple(turned(part, cosine, sine) for part in state), reduce.any(greater(absolute(product), limit))
+    limit = CONVERGED * epsilon(rows) * sqrt(longer) * sqrt(reduce.max(longer, -1, keepdims=True))
+    return tuple(rotate_rows(part, cosine, sine) for part in state), reduce.any(greater(absolute(product), limit))
 
 
-def _settled(square: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
+def _orthogonalized(square: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
     """Rotates the columns of square matrices until they are orthogonal; returns them as rows.
 
     Other rows, such as those of an identity, are rotated in the same way, and returned too.
     """
     even = padded_rows(transposed(square))
     count = square.shape[-1]
-    return tuple(part[..., :count, :count] for part in until_settled(_round, (even, *rows), even.shape[-2]))
+    return tuple(part[..., :count, :count] for part in sweep_until_converged(_round, (even, *rows), even.shape[-2]))
 
 
 def _scaled(matrices: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,101 +67,101 @@ def _lengths(rows: Tensor) -> Tensor:
     return sqrt(reduce.sum(rows * rows, -1))
 
 
-def _singular_values(matrices: Tensor) -> Tensor:
+def _jacobi_svdvals(matrices: Tensor) -> Tensor:
     scaled, scale = _scaled(matrices)
     is_square = matrices.shape[-2] == matrices.shape[-1]
-    lengths = _lengths(_settled(scaled if is_square else orthogonal_factors(scaled, False)[1])[0])
+    lengths = _lengths(_orthogonalized(scaled if is_square else householder_qr(scaled, False)[1])[0])
     return take_along_axis(lengths, argsort(lengths, descending=True), -1) * scale
 
 
-def _singular(matrices: Tensor) -> Factors:
+def _jacobi_svd(matrices: Tensor) -> Factors:
     """Computes `U` by a QR factorization, so that its columns are orthonormal even for singular values of 0."""
     scaled, scale = _scaled(matrices)
     count = matrices.shape[-1]
     is_square = matrices.shape[-2] == count
-    left, square = (scaled, scaled) if is_square else orthogonal_factors(scaled, False)
-    columns, rows = _settled(square, identities(matrices, count + count % 2))
+    left, square = (scaled, scaled) if is_square else householder_qr(scaled, False)
+    columns, rows = _orthogonalized(square, identities(matrices, count + count % 2))
     lengths = _lengths(columns)
     order = argsort(lengths, descending=True)
     columns, rows = (take_along_axis(part, expand_dims(order, -1), -2) for part in (columns, rows))
-    inner, _ = orthogonal_factors(transposed(columns), False)
+    inner, _ = householder_qr(transposed(columns), False)
     return inner if is_square else matmul(left, inner), take_along_axis(lengths, order, -1) * scale, rows
 
 
-def _pseudoinverse(matrices: Tensor, cutoff: Tensor) -> Tensor:
-    left, values, right = singular(matrices)
+def _jacobi_pinv(matrices: Tensor, cutoff: Tensor) -> Tensor:
+    left, values, right = jacobi_svd(matrices)
     counts = greater(values, expand_dims(cutoff, -1) * values[..., :1])
     inverses = where(counts, 1.0 / where(counts, values, 1.0), 0.0)
     return matmul(transposed(right) * expand_dims(inverses, -2), transposed(left))
 
 
-singular_values = custom_vjp(_singular_values)
+jacobi_svdvals = custom_vjp(_jacobi_svdvals)
 """Returns the singular values of matrices, descending."""
-singular = custom_vjp(_singular)
+jacobi_svd = custom_vjp(_jacobi_svd)
 """Returns `U`, the singular values, descending, and `Vh`, for matrices of shape (..., m, n); `U` has the same shape.
 
 Singular vectors have no derivative where singular values are equal or 0 up to rounding: there, terms of the formula
 that are divided by their difference, sum or magnitude are taken as 0.
 """
-pseudoinverse = custom_vjp(_pseudoinverse)
+jacobi_pinv = custom_vjp(_jacobi_pinv)
 """Returns the pseudoinverses of matrices, given the cutoff for singular values of each, relative to the largest.
 
 The derivative assumes that the rank is locally constant, and doesn't require singular values to differ.
 """
 
 
-def completed(columns: Tensor) -> Tensor:
+def completed_basis(columns: Tensor) -> Tensor:
     """Extends orthonormal columns to square orthogonal matrices."""
-    return concat([columns, orthogonal_factors(columns, True)[0][..., columns.shape[-1] :]], -1)
+    return concat([columns, householder_qr(columns, True)[0][..., columns.shape[-1] :]], -1)
 
 
-def _singular_forward(matrices: Tensor) -> tuple[Factors, Factors]:
-    found = singular(matrices)
-    return found, found
+def _jacobi_svd_forward(matrices: Tensor) -> tuple[Factors, Factors]:
+    factors = jacobi_svd(matrices)
+    return factors, factors
 
 
-def _singular_backward(kept: Factors, cotangents: Factors) -> tuple[Tensor]:
+def _jacobi_svd_backward(residuals: Factors, cotangents: Factors) -> tuple[Tensor]:
     """Source: Townsend, Differentiating the singular value decomposition (2016)."""
-    left, values, right = kept
+    left, values, right = residuals
     by_left, by_values, by_right = cotangents
-    limit = rounding_limit(values, left.shape[-2])
+    limit = gap_tolerance(values, left.shape[-2])
     across, along = expand_dims(values, -1), expand_dims(values, -2)
     factors = inverse_gaps(along - across, limit) * inverse_gaps(along + across, limit)
     projected = matmul(transposed(left), by_left)
     turning = matmul(right, transposed(by_right))
     inner = factors * ((projected - transposed(projected)) * along + across * (turning - transposed(turning)))
-    found = matmul(left, inner + on_diagonal(by_values))
+    product = matmul(left, inner + on_diagonal(by_values))
     if left.shape[-2] > left.shape[-1]:
-        found = found + (by_left - matmul(left, projected)) * inverse_gaps(along, limit)
-    return (matmul(found, right),)
+        product = product + (by_left - matmul(left, projected)) * inverse_gaps(along, limit)
+    return (matmul(product, right),)
 
 
-def _singular_values_forward(matrices: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    left, values, right = singular(matrices)
+def _jacobi_svdvals_forward(matrices: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    left, values, right = jacobi_svd(matrices)
     return values, (left, right)
 
 
-def _singular_values_backward(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
-    left, right = kept
+def _jacobi_svdvals_backward(residuals: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
+    left, right = residuals
     return (matmul(left * expand_dims(cotangent, -2), right),)
 
 
-def _pseudoinverse_forward(matrices: Tensor, cutoff: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    found = pseudoinverse(matrices, cutoff)
-    return found, (matrices, found)
+def _jacobi_pinv_forward(matrices: Tensor, cutoff: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    inverse = jacobi_pinv(matrices, cutoff)
+    return inverse, (matrices, inverse)
 
 
-def _pseudoinverse_backward(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor, None]:
+def _jacobi_pinv_backward(residuals: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor, None]:
     """Source: Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear least squares problems whose
     variables separate, SIAM J. Numer. Anal. 10 (1973)."""
-    matrices, found = kept
-    back, across = transposed(found), transposed(cotangent)
-    left = across - matmul(matrices, matmul(found, across))
-    right = across - matmul(matmul(across, found), matrices)
+    matrices, inverse = residuals
+    back, across = transposed(inverse), transposed(cotangent)
+    left = across - matmul(matrices, matmul(inverse, across))
+    right = across - matmul(matmul(across, inverse), matrices)
     turned_back = matmul(matmul(back, cotangent), back)
-    return matmul(matmul(left, found), back) + matmul(matmul(back, found), right) - turned_back, None
+    return matmul(matmul(left, inverse), back) + matmul(matmul(back, inverse), right) - turned_back, None
 
 
-singular.defvjp(_singular_forward, _singular_backward)
-singular_values.defvjp(_singular_values_forward, _singular_values_backward)
-pseudoinverse.defvjp(_pseudoinverse_forward, _pseudoinverse_backward)
+jacobi_svd.defvjp(_jacobi_svd_forward, _jacobi_svd_backward)
+jacobi_svdvals.defvjp(_jacobi_svdvals_forward, _jacobi_svdvals_backward)
+jacobi_pinv.defvjp(_jacobi_pinv_forward, _jacobi_pinv_backward)
