@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, BytesAttr, DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.ir import AttributeInvT, Dialect, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.parser.attribute_parser import AttrParser
@@ -18,7 +18,6 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyExcepti
 from xdsl.utils.lexer import Span
 
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.tg.base import compact, is_float
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.errors import MALFORMED
@@ -95,7 +94,12 @@ class LocatingParser(Parser):
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
         """Parses a dense constant into its canonical form: without it a splat of NaN prints as a list."""
         attribute = super().parse_dense_int_or_fp_elements_attr(type)
-        return compact(attribute) if is_float(attribute.get_element_type()) else attribute
+        element, data = attribute.get_element_type(), attribute.data.data
+        if isinstance(element, AnyFloat):
+            first = data[: element.compile_time_size]
+            if data == first * (len(data) // element.compile_time_size):
+                return DenseIntOrFPElementsAttr(attribute.type, BytesAttr(first))
+        return attribute
 
     def resolve_operand(self, operand: UnresolvedOperand, type: AttributeInvT) -> SSAValue[AttributeInvT]:
         """Returns the value that an operand names, or a forward reference, whose first use is recorded."""
