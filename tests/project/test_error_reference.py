@@ -28,6 +28,7 @@ from tensorgrad.checks.nonfinite import _Found
 from tensorgrad.errors import TensorgradError, UserError
 from tensorgrad.passes.kernels.emit_wgsl import EmitError
 from tensorgrad.runtime.formula import Formula
+from tensorgrad.runtime.schema import SchemaError
 from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import NoHandleError
 from tensorgrad.tools.tg_opt import TgOpt
@@ -45,6 +46,7 @@ BASES = {TensorgradError, UserError}
 
 INTERNAL = {
     NoHandleError: "encoding falls back on wgpu-py's methods, and profiling says so by a DeviceError",
+    SchemaError: "who reads a file raises their own error of it, mostly a ProgramError",
     _Found: "ends the run of NonfiniteSearch, which takes what it has",
 }
 """Exceptions that are always caught, by what catches them."""
