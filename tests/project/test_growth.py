@@ -27,6 +27,7 @@ FINITE = {
             "runtime.cpu.objects._compiler_digest",
             "runtime.cpu.stepping.native_runtime",
             "runtime.cpu.threads._core_of_thread",
+            "runtime.schema.fields",
             "runtime.webgpu.encoding.native_library",
         ),
         SINGLE,
@@ -54,6 +55,7 @@ FINITE = {
     "runtime.cache._reported": "one entry for each cache folder",
     "runtime.errors._is_users": "one entry for each file of code",
     "runtime.group.membership._of_process": "at most one entry",
+    "runtime.schema.schema_of": "one entry for each annotation of the dataclasses in files",
     "runtime.webgpu.reporting._processes": "one entry for each fork",
 }
 """The caches and tables of modules without a maximum size, and what bounds them."""
