@@ -45,11 +45,13 @@ RINGS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """The commands of each ring, beyond those of the rings before it; pyright is left out, which few faults could fool."""
 
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
     ast.Mult: ast.Add,
     ast.FloorDiv: ast.Mult,
+}
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
     ast.Gt: ast.GtE,
@@ -60,8 +62,6 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.NotIn: ast.In,
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
 }
 
 
@@ -92,12 +92,12 @@ class Fault:
 def changed(node: ast.AST) -> ast.AST | None:
     """Returns another node in place of one; `None` if there is no fault for it."""
     match node:
-        case ast.BinOp(left, op, right) if type(op) in SWAPS:
-            return ast.BinOp(left, SWAPS[type(op)](), right)  # pyright: ignore[reportArgumentType]
-        case ast.Compare(left, [op], comparators) if type(op) in SWAPS:
-            return ast.Compare(left, [SWAPS[type(op)]()], comparators)  # pyright: ignore[reportArgumentType]
+        case ast.BinOp(left, op, right) if type(op) in OPERATORS:
+            return ast.BinOp(left, OPERATORS[type(op)](), right)
+        case ast.Compare(left, [op], comparators) if type(op) in COMPARISONS:
+            return ast.Compare(left, [COMPARISONS[type(op)]()], comparators)
         case ast.BoolOp(op, values):
-            return ast.BoolOp(SWAPS[type(op)](), values)  # pyright: ignore[reportArgumentType]
+            return ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
         case ast.UnaryOp(ast.Not(), operand):
             return operand
         case ast.Constant(bool() as value):
