@@ -29,9 +29,6 @@ MOST_ELEMENTS = 1 << 24
 MOST_POSITIONS = (1 << 63) - 1
 """The most elements of a tensor: as many as an index of 64 bits counts."""
 
-DIGITS = len(str(MOST_POSITIONS)) - 1
-"""The fewest digits and signs that a shape of more elements has."""
-
 _STRING = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 """A string literal, matched in linear time; upstream's pattern takes exponential time without a closing quote."""
 
@@ -40,23 +37,24 @@ _ALIAS = re.compile(r"(!\w+)\s*=\s*" + _SHAPE)
 _DENSE = re.compile(r"dense<[^<>]*>\s*:\s*(?:(!\w+)|" + _SHAPE + ")")
 
 
+def _extents(shape: str) -> list[int]:
+    """Returns the extents of a shape's text, of which the first digits of very long ones suffice."""
+    return [int(extent[:20]) for extent in re.findall(r"\d+", shape)]
+
+
 def _large_constant(text: str) -> tuple[int, int] | None:
     """Returns the span of the first constant with too many elements; `None` if there is none."""
-    shapes = {found[1]: found[2] for found in _ALIAS.finditer(text)}
-    for found in _DENSE.finditer(text):
-        shape = found[2] or shapes.get(found[1], "")
-        if math.prod(int(extent[:18]) for extent in re.findall(r"\d+", shape)) > MOST_ELEMENTS:
-            return found.span()
+    shapes = {alias[1]: alias[2] for alias in _ALIAS.finditer(text)}
+    for constant in _DENSE.finditer(text):
+        if math.prod(_extents(constant[2] or shapes.get(constant[1], ""))) > MOST_ELEMENTS:
+            return constant.span()
     return None
 
 
 def _huge_shape(text: str) -> tuple[int, int] | None:
-    """Returns the span of the first shape whose positions no index can count; `None` if there is none."""
+    """Returns the span of the first shape that no index can count, even if another extent is 0; `None` if none is."""
     for shape in re.finditer(_SHAPE, text):
-        if (
-            len(shape[1]) >= DIGITS
-            and math.prod(int(extent[:20]) for extent in re.findall(r"\d+", shape[1])) > MOST_POSITIONS
-        ):
+        if math.prod(extent or 1 for extent in _extents(shape[1])) > MOST_POSITIONS:
             return shape.span()
     return None
 

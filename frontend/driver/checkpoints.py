@@ -209,7 +209,7 @@ def of_saved(path: str | os.PathLike[str], settings: Callable[[Mapping[str, floa
     try:
         saved = Saved.load(path)
     except ProgramError as error:
-        raise InputError(f"{error}") from None
+        raise InputError(str(error)) from None
     host = saved.host
     if host is None or host.kind != STEP:
         raise InputError(f"{path} holds no training to continue from")

@@ -208,7 +208,7 @@ def fitted(numbers: NumpyArray, dtype: DType, what: str) -> NumpyArray:
     try:
         return converted(numbers, dtype, SHORT[dtype], what)
     except InputError as error:
-        raise DTypeError(f"{error}") from None
+        raise DTypeError(str(error)) from None
 
 
 @viewing(in_order=True, reshapes=True)

@@ -91,7 +91,7 @@ def note_derivative() -> None:
         OptionError: Derivatives are not allowed; says why.
     """
     if _current.trace is not None and _current.refusal is not None:
-        raise OptionError(f"{_current.refusal}")
+        raise OptionError(_current.refusal)
 
 
 def refuse_inside_trace(what: str) -> None:
@@ -320,12 +320,24 @@ def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
     arguments = [as_specs(argument) for argument in specs]
     slots: list[Slot] = []
     for name, given, argument in zip(argument_names(function, len(specs)), specs, arguments, strict=True):
-        role = Role(getattr(type(given), "leaf_role", Role.INPUT))
+        role = _role_of(type(given))
         for path in trees.paths(argument):
             joined = ".".join(part for part in (name if role == Role.INPUT else "", path) if part)
             slots.append(Slot(joined, role))
     made, _ = trace_call(function_name(function), function, arguments, unique(slots))
     return checked_module(made)
+
+
+def _role_of(kind: type[object]) -> Role:
+    """Returns the role of the leaves of a class.
+
+    Raises:
+        TraceError: The class names one that there is not.
+    """
+    text = getattr(kind, "leaf_role", Role.INPUT)
+    if text not in tuple(Role):
+        raise TraceError(f"{kind.__name__}.leaf_role must be one of {', '.join(Role)}, got {text!r}")
+    return Role(text)
 
 
 def checked_module(function: FuncOp) -> ModuleOp:

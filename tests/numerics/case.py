@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from harness import NumpyArray
+from harness import TOLERANCE, NumpyArray
 
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.tracing.tensor import Tensor
@@ -45,6 +45,11 @@ class Case:
     def id(self) -> str:
         """The case's name in test IDs."""
         return f"{self.op.name.removeprefix('tg.')}-{self.note}".replace(" ", "_")
+
+    @property
+    def tolerance(self) -> float:
+        """How far floats may be from numpy's where sums round in another order; 0 where they are exact."""
+        return self.rtol and max(self.rtol, TOLERANCE.get(self.op, 0.0))
 
     def value(self, inputs: Sequence[NumpyArray] | None = None) -> NumpyArray:
         """Returns numpy's result."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from case import Case
 from cases import CASES, fits_devices, spread
-from harness import TOLERANCE, NumpyArray, as_native_code, assert_same, traced
+from harness import NumpyArray, as_native_code, assert_same, traced
 from test_on_device import on_device
 
 from tensorgrad.runtime.webgpu import WebGPUDevice
@@ -38,7 +38,7 @@ def check(cases: Sequence[Case], run: Callable[..., Sequence[NumpyArray]]) -> No
     for case, result in zip(cases, results, strict=True):
         expected = case.value()
         assert result.dtype == expected.dtype
-        assert_same(result, expected, case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0)), case.id)
+        assert_same(result, expected, case.tolerance, case.id)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -7,7 +7,7 @@ import pytest
 from case import Case
 from cases import CASES, SMOOTH, by_turns
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
-from harness import GRADIENT, TOLERANCE, as_native_code, assert_same, reference, traced
+from harness import GRADIENT, as_native_code, assert_same, reference, traced
 
 from tensorgrad.transforms.grad import value_and_grad
 
@@ -17,7 +17,7 @@ def test_value(case: Case) -> None:
     result = as_native_code(traced(case.function, case.inputs), case.inputs)[0]
     expected = case.value()
     assert result.dtype == expected.dtype
-    assert_same(result, expected, case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0)), "native code")
+    assert_same(result, expected, case.tolerance, "native code")
 
 
 @pytest.mark.parametrize("case", by_turns(SMOOTH, 6, 2))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from case import Case, normal
 from cases import CASES
-from harness import GRADIENT, TOLERANCE, Names, NumpyArray, assert_same, reference, traced
+from harness import GRADIENT, Names, NumpyArray, assert_same, reference, traced
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -91,4 +91,4 @@ def test_odd_extents(name: str) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_every_case(case: Case, width: int) -> None:
     (result, *_) = checked(traced(case.function, case.inputs), case.inputs, width)[1]
-    assert_same(result, case.value(), case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0)), f"{width} bytes")
+    assert_same(result, case.value(), case.tolerance, f"{width} bytes")

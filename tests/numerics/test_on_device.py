@@ -11,7 +11,7 @@ import tint
 from case import Case
 from cases import CASES, ON_DEVICE, by_turns
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
-from harness import GRADIENT, TOLERANCE, Names, NumpyArray, apply, assert_same, reference, traced
+from harness import GRADIENT, Names, NumpyArray, apply, assert_same, reference, traced
 from xdsl.dialects.builtin import ModuleOp
 
 from tensorgrad.passes.kernels.build_program import build_program
@@ -45,7 +45,7 @@ def test_value(device: WebGPUDevice, case: Case) -> None:
     result = on_device(device, traced(case.function, case.inputs), case.inputs)[0]
     expected = case.value()
     assert result.dtype == expected.dtype
-    assert_same(result, expected, case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0)), "device")
+    assert_same(result, expected, case.tolerance, "device")
 
 
 @pytest.mark.parametrize("case", by_turns([case for case in ON_DEVICE if case.derivative], 6, 5))

@@ -13,7 +13,6 @@ from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import (
     BUFFER_PASSES,
     GRADIENT,
-    TOLERANCE,
     Names,
     NumpyArray,
     apply,
@@ -97,7 +96,7 @@ def test_values(number: int, tmp_path: Path) -> None:
     for case in [case for case in CASES if case.id not in EXCLUDED][number::BATCHES]:
         module = traced(case.function, case.inputs)
         names, expected = Names(module), case.value()
-        rtol = case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0))
+        rtol = case.tolerance
         apply(InlineCallsPass(), module)
         apply(SimplifyPass(), module)
         for one in BUFFER_PASSES:

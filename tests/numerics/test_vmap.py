@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from case import Case, normal
 from cases import CASES, SMOOTH, by_turns
-from harness import TOLERANCE, NumpyArray, assert_same, reference, traced
+from harness import NumpyArray, assert_same, reference, traced
 
 import tensorgrad as tg
 from tensorgrad.transforms.grad import value_and_grad
@@ -37,7 +37,7 @@ def test_every_argument_has_examples(case: Case) -> None:
     columns = [examples(x) for x in case.inputs]
     rows = [[column[i] for column in columns] for i in range(EXAMPLES)]
     result = ran(tg.vmap(case.function), [np.stack(column) for column in columns])
-    rtol = case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0))
+    rtol = case.tolerance
     assert_same(result, looped(case, rows), rtol, "vmap")
 
 
@@ -49,7 +49,7 @@ def test_one_argument_has_examples(case: Case) -> None:
         axes = tuple(x.ndim if i == position else None for i, x in enumerate(case.inputs))
         given = [np.stack(column, -1) if i == position else x for i, x in enumerate(case.inputs)]
         result = ran(tg.vmap(case.function, in_axes=axes, out_axes=-1), given)
-        rtol = case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0))
+        rtol = case.tolerance
         assert_same(np.moveaxis(result, -1, 0), looped(case, rows), rtol, f"vmap of argument {position}")
 
 

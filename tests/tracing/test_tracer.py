@@ -58,6 +58,14 @@ def test_parameters_of_a_module_are_parameters():
     ]
 
 
+def test_a_role_that_there_is_not_is_refused():
+    class Weights(dict[str, Any]):
+        leaf_role = "weight"
+
+    with pytest.raises(TraceError, match=r"Weights\.leaf_role must be one of parameter, .*, got 'weight'"):
+        tg.trace(lambda weights: weights["w"], Weights(w=tg.spec(2)))
+
+
 def test_names_are_unique():
     class X(tg.nn.Module):
         def __init__(self) -> None:
