@@ -466,7 +466,7 @@ def test_a_figure_fills_the_screen(opened: Opened) -> None:
     page = opened("broadcasting")
     before = cell(page, "a", 0).bounding_box()
     press(page, "Full screen")
-    page.wait_for_function("document.fullscreenElement")
+    page.wait_for_selector(":fullscreen")
     cell(page, "a", 2).hover()
     after, target = cell(page, "a", 0).bounding_box(), cell(page, "a", 11, which=1).bounding_box()
     assert before and after and target and after["width"] > 1.2 * before["width"]
@@ -475,4 +475,4 @@ def test_a_figure_fills_the_screen(opened: Opened) -> None:
     assert box["x"] + box["width"] == pytest.approx(target["x"] + target["width"] / 2, abs=8)
     assert box["y"] + box["height"] == pytest.approx(target["y"], abs=12)
     press(page, "Full screen")
-    page.wait_for_function("!document.fullscreenElement")
+    page.wait_for_selector(":fullscreen", state="detached")
