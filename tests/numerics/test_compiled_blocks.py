@@ -28,7 +28,7 @@ from tensorgrad.errors import DeviceError, ProgramError
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.nn import watch
 
-SAMPLES = [case for op in OPS for case in [case for case in CASES if case.op is op][:2]]
+SAMPLES = [case for op in OPS for case in [case for case in CASES if case.op is op][:4]]
 """Some cases of every op: the table has thousands."""
 
 COMPILER = (str(Path(xdsl.__file__).parent), *(f"{Path('tensorgrad', part)}" for part in ("dialects", "passes")))
@@ -100,6 +100,7 @@ def assert_same_bits(module: ModuleOp, inputs: Sequence[NumpyArray]) -> None:
         assert given.tobytes() == before.tobytes(), "an argument was written over"
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("case", SAMPLES, ids=lambda case: case.id)
 def test_ops_are_read_once(case: Any) -> None:
     module = traced(case.function, case.inputs)
@@ -109,6 +110,7 @@ def test_ops_are_read_once(case: Any) -> None:
     assert found == []
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("case", [case for case in SAMPLES if case.derivative], ids=lambda case: case.id)
 def test_gradients_have_the_bits_of_one_op_at_a_time(case: Any) -> None:
     floats = [i for i, value in enumerate(case.inputs) if value.dtype.kind == "f"]

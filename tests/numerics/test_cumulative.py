@@ -133,8 +133,9 @@ def swinging(extent: int) -> NumpyArray:
     return found
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
-@pytest.mark.parametrize("extent", [8, 65, 200, 5000])
+@pytest.mark.parametrize("extent", [8, 33, 64, 65, 200, 1100, 5000])
 def test_products_are_multiplied_in_order(extent: int, device: tg.DeviceName) -> None:
     """In another order, parts of these products would overflow. Both layouts of a row are tried."""
     x = swinging(extent)[np.newaxis]

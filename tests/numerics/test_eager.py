@@ -95,11 +95,13 @@ def check_group(eager_device: RecordingDevice, cases: Sequence[Case]) -> None:
     assert eager_device.flushes - before <= 1 + len(cases)
 
 
-@pytest.mark.parametrize("cases", groups(first_of_each(2, SMOOTH)), ids=lambda cases: cases[0].id)
+@pytest.mark.in_turns(2)
+@pytest.mark.parametrize("cases", groups(first_of_each(4, SMOOTH)), ids=lambda cases: cases[0].id)
 def test_native_gradients(cases: Sequence[Case]) -> None:
     check_group(new_eager_device("cpu", CpuDevice(), 1), cases)
 
 
-@pytest.mark.parametrize("cases", groups(first_of_each(1, SMOOTH_ON_DEVICE)), ids=lambda cases: cases[0].id)
+@pytest.mark.in_turns(2)
+@pytest.mark.parametrize("cases", groups(first_of_each(2, SMOOTH_ON_DEVICE)), ids=lambda cases: cases[0].id)
 def test_device_gradients(device: WebGPUDevice, cases: Sequence[Case]) -> None:
     check_group(new_eager_device("wgpu", device, 1), cases)

@@ -84,7 +84,8 @@ def test_random_numbers_of_many_keys_are_drawn_at_once() -> None:
     )
 
 
-@pytest.mark.parametrize("case", SMOOTH[::21], ids=lambda case: case.id)
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("case", SMOOTH[::7], ids=lambda case: case.id)
 def test_gradients_of_every_example(case: Case) -> None:
     """`vmap` of `grad`, and `grad` of the sum over `vmap`, both equal a loop over `grad`."""
     wrt = next(i for i, x in enumerate(case.inputs) if x.dtype.kind == "f")
