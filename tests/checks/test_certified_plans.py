@@ -106,6 +106,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 INPUTS = {"x": (4, 3, 6)}
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(
     ("name", "target"),
     [("clipped", CPU), ("clipped", WEBGPU_DEFAULT), ("half", CPU), ("checked", WEBGPU_DEFAULT)],
@@ -116,6 +117,7 @@ def test_training_steps(certified: Certified, name: str, target: Target) -> None
     assert certified.shared
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("target", [CPU, WEBGPU_DEFAULT], ids=lambda target: target.name)
 def test_loops_and_branches(certified: Certified, target: Target) -> None:
     plan(tg.compile(Model(), loss=with_loops, inputs=INPUTS, device="numpy", **OPTIONS["sgd"]), target)
@@ -132,6 +134,7 @@ def plan(training: tg.Training[Any], target: Target) -> None:
     raise AssertionError("there is no plan")
 
 
+@pytest.mark.nightly
 def test_the_programs_of_an_accumulation(certified: Certified) -> None:
     training = tg.compile(Model(), loss=plain, inputs=INPUTS, device="cpu", accumulate=2, **OPTIONS["sgd"])
     for _ in range(2):

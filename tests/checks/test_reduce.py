@@ -117,6 +117,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.nightly
 def test_a_wrong_value(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check = "tg-opt {} --load own.py -p wrong --verify-numerics-each"
     assert main(["reduce", "many.mlir", "--check", check, "--match", "wrong changes", "--json"]) == 0
@@ -131,6 +132,7 @@ def test_a_wrong_value(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "wrong changes output/result0" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_the_reproducer_of_a_crash_below_and_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file has the command, and the message to match comes from the error; a reduced file stays as it is."""
     assert tg_opt.main(["many.mlir", "-p", "lower-tg-to-buf,crash", "--load", "own.py"]) == 1
@@ -157,6 +159,7 @@ def test_an_invalid_module_stays_invalid_for_the_same_reason(folder: Path, capsy
     assert "tg.name" not in small
 
 
+@pytest.mark.nightly
 def test_a_check_that_takes_too_long(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "f.mlir").write_text(CALL)
     check = "tg-opt --load own.py -p loop {}"

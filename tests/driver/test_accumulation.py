@@ -297,6 +297,7 @@ def test_frozen_parameters_have_no_sums():
     assert changed == {"layers.1.weight", "layers.1.bias"}
 
 
+@pytest.mark.nightly
 def test_a_memory_limit_is_for_both_programs():
     def deep(**options: Any) -> tg.Training:
         def loss(model: Any, x: Any, y: Any) -> Any:

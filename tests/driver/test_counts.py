@@ -21,6 +21,7 @@ MOST_DISPATCHES = {
 MOST_BYTES = {"mlp": 4_500_000, "sine": 320_000, "convnet": 11_200_000, "addition": 14_500_000, "gpt": 48_900_000}
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(("name", "target"), MOST_DISPATCHES)
 def test_a_step_costs_little(name: str, target: str) -> None:
     found = count(name, target)
@@ -34,6 +35,7 @@ def test_every_workload_has_bounds() -> None:
     assert {name for name, _ in MOST_DISPATCHES} == set(MOST_BYTES) == set(NAMES)
 
 
+@pytest.mark.nightly
 def test_layers_share_their_kernels() -> None:
     """A deeper model has the shaders of a shallower one: only the tables of buffer locations differ."""
     texts: list[set[str]] = []

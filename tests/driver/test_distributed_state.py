@@ -81,7 +81,7 @@ def test_what_is_sharded_has_parts_in_each_process_and_is_whole_where_it_is_read
         np.testing.assert_allclose(state[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_a_step_goes_on_in_its_middle_with_any_number_of_processes(device, size, tmp_path):

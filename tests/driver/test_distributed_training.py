@@ -36,6 +36,7 @@ def scores(model: Any, x: Any, y: Any) -> Any:
     return {"loss": tg.cross_entropy(found, y), "largest": tg.max(found), "by_class": tg.mean(found, 0)}
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_attached_functions_take_whole_batches_and_give_whole_results(device):
     def use(group):

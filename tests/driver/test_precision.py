@@ -79,6 +79,7 @@ def distance(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> f
     return (difference / sum(float(np.sum(one**2)) for one in expected.values())) ** 0.5
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(
     ("build", "peak", "moved"),
     [(partial(gpt.build, layers=2), 0.70, 0.80), (convnet.build, 0.88, 0.85)],
@@ -174,6 +175,7 @@ class Recurrent(tg.nn.Module):
         return self.out(states)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_a_loop_stacks_is_stored_half_and_what_it_carries_is_not(device: tg.DeviceName) -> None:
     generator = np.random.default_rng(3)
@@ -311,6 +313,7 @@ def test_a_target_without_half_floats_refuses_the_program() -> None:
         training.program_for("webgpu-default")
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_are_added_up_over_micro_batches_too(device: tg.DeviceName) -> None:
     whole, parts = of_images(device=device, precision="f16"), of_images(device=device, precision="f16", accumulate=2)

@@ -25,7 +25,7 @@ OPTIONAL = [import_module("benchmarks.peers.jax_peer")] if find_spec("jax") else
 """Peers that are compared where someone has installed them."""
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_peers_have_the_same_losses(name: str) -> None:
     training, batch = workload(name)("numpy")
@@ -38,6 +38,7 @@ def test_peers_have_the_same_losses(name: str) -> None:
         np.testing.assert_allclose([other.step() for _ in range(3)], expected, rtol=2e-4, err_msg=other.name)
 
 
+@pytest.mark.nightly
 def test_a_small_smollm2_has_the_losses_of_pytorch() -> None:
     """Two layers of the full width, with a part of the vocabulary."""
     training, batch = smollm2.build("cpu", layers=2, vocabulary=512)
@@ -52,6 +53,7 @@ def test_smollm2_has_135_million_parameters() -> None:
     assert sum(math.prod(parameter.shape) for parameter in parameters) == 134_515_008
 
 
+@pytest.mark.nightly
 def test_the_planted_line_is_blamed() -> None:
     """The NaN is in the derivative of one of 24 layers; the step on sound inputs has none."""
     training = blame.compiled("numpy", width=16)
@@ -87,6 +89,7 @@ def test_the_command_writes_figures_and_a_picture(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "sine.png").stat().st_size > 1000
 
 
+@pytest.mark.nightly
 def test_first_steps_of_a_large_workload_are_measured_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ours and PyTorch's, each in a separate process on the CPU; a small workload replaces the large one."""
     monkeypatch.setattr("benchmarks.__main__.LARGE", ("sine",))
@@ -106,6 +109,7 @@ def test_costs_of_a_size() -> None:
     assert found.dispatches > 0 and found.peak_bytes > 0
 
 
+@pytest.mark.nightly
 def test_both_forms_of_attention_compute_the_same() -> None:
     """Tiles take less memory, and the compiler follows the estimate."""
     shape = attention.Shape(groups=2, length=96, features=16, causal=True)
@@ -116,11 +120,13 @@ def test_both_forms_of_attention_compute_the_same() -> None:
     assert (found.chosen == "tiles") == (found.estimated > 1)
 
 
+@pytest.mark.nightly
 def test_a_cold_start_is_measured() -> None:
     found = cold("sine")
     assert found.process > found.imports + found.without_imports > 0 and found.cpu > 0
 
 
+@pytest.mark.nightly
 def test_an_edit_is_measured(tmp_path: Path) -> None:
     """Each edit changes the program; one that moves lines finds the program that was compiled before it."""
     changed = {name: edits.PROGRAM.replace(*edit) for name, edit in edits.EDITS.items() if edit[0]}
@@ -130,6 +136,7 @@ def test_an_edit_is_measured(tmp_path: Path) -> None:
         assert len(list((tmp_path / "cache" / "programs").iterdir())) == 1
 
 
+@pytest.mark.nightly
 def test_a_cold_start_of_a_peer_is_measured(tmp_path: Path) -> None:
     """The peak memory is at least that of importing the peer."""
     save_state("sine", "numpy", tmp_path)
@@ -138,6 +145,7 @@ def test_a_cold_start_of_a_peer_is_measured(tmp_path: Path) -> None:
     assert found.peak > 50
 
 
+@pytest.mark.nightly
 def test_a_cold_start_finds_nothing_that_was_compiled_elsewhere(tmp_path: Path) -> None:
     """Programs and native code are cached in its own folder, where only the next start finds them."""
     cold("sine", "cpu", tmp_path)

@@ -22,7 +22,7 @@ def on_group(name: str, device: Any, size: int, steps: int = STEPS, **options: A
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
-@pytest.mark.in_turns(3, 1)
+@pytest.mark.in_turns(6, 1)
 @pytest.mark.parametrize("name", MODELS)
 def test_losses_are_those_of_the_whole_batch(name: str, device: str) -> None:
     one = trained(name, device, None)
@@ -45,7 +45,7 @@ def test_on_wgpu(name: str) -> None:
         np.testing.assert_allclose(rank["losses"], one["losses"], rtol=CLOSE)
 
 
-@pytest.mark.in_turns(3, 2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_run_has_the_same_bits(name: str) -> None:
     first, second = (on_group(name, "cpu", 4, 10) for _ in range(2))
@@ -59,6 +59,7 @@ def other_loss(model: Any, x: Any, power: int) -> Any:
     return tg.mean(model(x, None) ** (2 + power))
 
 
+@pytest.mark.nightly
 def test_micro_batches_are_exchanged_once() -> None:
     """Sums of micro-batches stay local; only the last micro-batch's program exchanges them."""
     one = trained("mlp", "cpu", None, 12, accumulate=3)
@@ -86,6 +87,7 @@ def test_a_step_has_one_message() -> None:
     assert on_group("mlp", "cpu", 2, 1)[0]["statistics"]["collectives"] == 1
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("shard", [None, "optimizer"])
 @pytest.mark.parametrize("clip", [None, 1.0])
 def test_gradients_are_sent_once(clip: float | None, shard: Literal["optimizer"] | None) -> None:
@@ -109,6 +111,7 @@ def test_gradients_are_sent_once(clip: float | None, shard: Literal["optimizer"]
         assert parameters <= found <= 1.4 * parameters  # with padding, the loss, and the norm
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("size", [2, 4])
 def test_shards_of_the_state(size: int) -> None:
     """Each process keeps an equal part of every state that can be divided equally."""
@@ -157,6 +160,7 @@ def test_errors() -> None:
         compiled("mlp", "numpy", given)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(
     ("what", "differs"),
     [

@@ -81,6 +81,7 @@ def metadata_of(path: Path) -> dict[str, str]:
         return file.metadata()
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_inference_runs_without_the_compiler(device: str, tmp_path: Path) -> None:
     training = compiled(device=device)
@@ -110,6 +111,7 @@ print(function.device, sorted(function.parameters()))
         np.testing.assert_allclose(found["logits"], expected["all"][0], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_a_training_goes_on_without_the_compiler(accumulate: int, tmp_path: Path) -> None:
     training = compiled(accumulate=accumulate)
@@ -146,6 +148,7 @@ print(training.step_count, training.accumulated)
             np.testing.assert_array_equal(found[name], value)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_file_for_another_target(accumulate: int, tmp_path: Path) -> None:
     training = compiled(accumulate=accumulate)
@@ -206,6 +209,7 @@ def test_a_file_says_what_it_needs(tmp_path: Path) -> None:
                 program.check_fits(replace(needs, **{feature: False}))
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_file_names_no_folder_of_this_machine(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def saved(folder: Path) -> list[str]:
@@ -293,6 +297,7 @@ def test_what_can_not_be_saved_or_loaded_says_why(tmp_path: Path) -> None:
         tg.load(path)
 
 
+@pytest.mark.in_turns(7)
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -79,6 +79,7 @@ def addition():
     return loaded("addition")
 
 
+@pytest.mark.nightly
 def test_a_transformer_learns_to_add(addition):
     """In a seventh of the steps: the loss is below 0.1 from about step 350 on."""
     training, losses = addition.train(220, "numpy")
@@ -182,6 +183,7 @@ def tic_tac_toe():
     return loaded("tic_tac_toe")
 
 
+@pytest.mark.nightly
 def test_a_policy_learns_a_game_by_itself(tic_tac_toe):
     training = tic_tac_toe.train(600, "numpy")
     shares = tic_tac_toe.against_random(training, seed=2)
@@ -235,6 +237,7 @@ def test_the_same_on_a_device(name):
     assert np.allclose(found[1], expected[1], rtol=1e-3)
 
 
+@pytest.mark.nightly
 def test_self_play_on_a_device(tic_tac_toe):
     found, expected = (tic_tac_toe.train(2, device).parameters() for device in ("wgpu", "numpy"))
     assert all(np.allclose(value, expected[path], atol=1e-4) for path, value in found.items())

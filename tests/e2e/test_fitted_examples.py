@@ -66,6 +66,7 @@ def test_a_small_network_makes_up_words():
     assert all(set(word) <= set(makemore.SYMBOLS[1:]) for word in made_up)
 
 
+@pytest.mark.nightly
 def test_a_transformer_chooses_from_a_set():
     slots = loaded("slots")
     training, report = slots.train(100, "numpy", progress=False)

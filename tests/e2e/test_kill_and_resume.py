@@ -57,6 +57,7 @@ def check(tmp_path: Path, device: str, steps: int, kills: int, accumulate: int =
     assert [name for name in found if found[name] != expected[name]] == []
 
 
+@pytest.mark.nightly
 def test_ten_kills(tmp_path):
     check(tmp_path, "numpy", steps=400, kills=10)
 

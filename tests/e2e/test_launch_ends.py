@@ -61,6 +61,7 @@ def launch(
                 os.kill(living, signal.SIGKILL)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"])
 def test_a_signal_ends_all(name: str, tmp_path: Path) -> None:
     with launch("sleeping", tmp_path) as (process, started):
@@ -70,6 +71,7 @@ def test_a_signal_ends_all(name: str, tmp_path: Path) -> None:
     assert (tmp_path / "stderr").read_text() == "tg launch: it was interrupted\n"
 
 
+@pytest.mark.nightly
 def test_many_signals_end_all(tmp_path: Path) -> None:
     with launch("stubborn", tmp_path) as (process, _):
         for _ in range(5):
@@ -87,12 +89,14 @@ def test_a_signal_for_the_script_reaches_it(tmp_path: Path) -> None:
     assert " was killed by SIGUSR1\n" in (tmp_path / "stderr").read_text()
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", ["stubborn", "waiting"])
 def test_a_killed_launch_ends_all(name: str, tmp_path: Path) -> None:
     with launch(name, tmp_path) as (process, _):
         process.kill()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["stubborn", "waiting"])
 def test_a_killed_mpi_launcher_ends_all(name: str, tmp_path: Path) -> None:
     with launch(name, tmp_path) as (process, started):

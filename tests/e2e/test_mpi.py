@@ -24,6 +24,7 @@ def last_report(errors: str) -> str:
     return errors[errors.rindex("tg launch: ") :]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_processes_have_the_bits_of_a_simulated_group(size: int) -> None:
     done = launched("-n", size, SCRIPT, "agreed")
@@ -53,6 +54,7 @@ def test_options_reach_the_processes() -> None:
     assert len(lines) == 4
 
 
+@pytest.mark.nightly
 def test_cores_are_shared_out() -> None:
     done = launched("-n", 3, SCRIPT, "settings", TG_NUM_THREADS="", OPENBLAS_NUM_THREADS="")
     share = max(1, len(os.sched_getaffinity(0)) // 3)
@@ -90,6 +92,7 @@ def test_arrays_of_other_sizes_are_found_before_they_are_sent() -> None:
     assert report.endswith(tuple(ends))
 
 
+@pytest.mark.nightly
 def test_a_rank_that_hangs_is_not_waited_for() -> None:
     done = launched("-n", 3, SCRIPT, "hanging", TG_GROUP_TIMEOUT="10")
     assert done.returncode == 1
@@ -98,6 +101,7 @@ def test_a_rank_that_hangs_is_not_waited_for() -> None:
     assert re.match(r"tg launch: rank [02] ended by GroupError\n", report) and re.search(waited, report)
 
 
+@pytest.mark.nightly
 def test_a_rank_that_leaves_is_not_waited_for() -> None:
     done = launched("-n", 2, SCRIPT, "leaving")
     assert done.returncode == 1
@@ -105,12 +109,14 @@ def test_a_rank_that_leaves_is_not_waited_for() -> None:
     assert re.search(waited, last_report(done.stderr))
 
 
+@pytest.mark.nightly
 def test_a_rank_that_raises_before_it_has_a_group_ends_all() -> None:
     done = launched("-n", 2, SCRIPT, "raises_before")
     assert done.returncode == 1
     assert last_report(done.stderr).endswith("\nValueError: a mistake before the group\n")
 
 
+@pytest.mark.nightly
 def test_a_rank_that_never_has_a_group_is_not_waited_for() -> None:
     done = launched("-n", 2, SCRIPT, "never", TG_GROUP_TIMEOUT="4")
     assert done.returncode == 1
@@ -122,12 +128,14 @@ def test_the_status_of_an_exit_is_that_of_the_run() -> None:
     assert (done.returncode, last_report(done.stderr)) == (7, "tg launch: rank 1 ended by SystemExit\n")
 
 
+@pytest.mark.nightly
 def test_a_failed_call_that_is_caught_ends_all_at_the_end() -> None:
     done = launched("-n", 2, SCRIPT, "caught")
     assert done.stdout == "[0] it goes on\n"
     assert (done.returncode, last_report(done.stderr)) == (1, "tg launch: rank 0 ended by a call that failed\n")
 
 
+@pytest.mark.nightly
 def test_a_run_that_died_is_started_again(tmp_path: Path) -> None:
     done = launched("-n", 2, "--restarts", 3, "--restart-with", 3, SCRIPT, "resuming", tmp_path / "step")
     assert done.returncode == 0, done.stderr
@@ -142,6 +150,7 @@ def test_a_run_that_died_is_started_again(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.nightly
 def test_restarts_are_counted(tmp_path: Path) -> None:
     done = launched("-n", 2, "--restarts", 1, SCRIPT, "resuming", tmp_path / "step")
     assert done.returncode == 1

@@ -30,7 +30,7 @@ ARGUMENTS = {"digits_cnn": "--epochs", "reinforce": "--updates", "tic_tac_toe": 
 """How short an example is asked to run, where it is not by `--steps`."""
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(16)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 @pytest.mark.parametrize("name", NAMES)
 def test_workloads(name: str, target: Target) -> None:
@@ -38,7 +38,7 @@ def test_workloads(name: str, target: Target) -> None:
     assert tint.check(training.program_for(target.to_json())) > 0
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(12)
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[Compilation] = []

@@ -253,6 +253,7 @@ def nodes() -> int:
     return sum(isinstance(one, Node) for one in gc.get_objects())
 
 
+@pytest.mark.in_turns(3)
 def test_no_graph_is_kept_alive(pair: Any) -> None:
     """Without a garbage collection, as there are no reference cycles."""
     one, other = pair

@@ -256,6 +256,7 @@ def test_floats_in_a_tree_are_parameters_of_no_axes(number: Any) -> None:
     assert found["rest.0"].dtype == (np.float16 if halves else np.float32) and found["rest.0"].shape == ()
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_another_model_keeps_what_fits(device: tg.DeviceName, caplog: Any) -> None:
     class Net(tg.nn.Module):

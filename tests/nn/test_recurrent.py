@@ -106,6 +106,7 @@ def test_relu() -> None:
     np.testing.assert_allclose(np.asarray(found), reference(torch.tensor(x))[0].detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.in_turns(3)
 @by_layer
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_training_is_the_same_on_devices(name: str, device: tg.DeviceName) -> None:
@@ -161,6 +162,7 @@ def mask_of(lengths: list[int], length: int, batch_first: bool) -> np.ndarray:
     return rows if batch_first else rows.T
 
 
+@pytest.mark.in_turns(4)
 @by_layer
 @pytest.mark.parametrize(("options", "given", "device"), PADDED)
 def test_padded_batches_are_packed_sequences(

@@ -130,6 +130,7 @@ def test_a_discarded_row_of_nan_spoils_no_gradient() -> None:
             assert_as_zeros(on_buffers(module, inputs, names), 5, 9, 1e-5)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("form", ALL, ids=IDS)
 def test_buffers(form: Form) -> None:
     module, inputs = loss_of(form, form.inputs)

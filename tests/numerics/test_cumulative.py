@@ -65,6 +65,7 @@ def rows(extent: int) -> NumpyArray:
     return np.ones((2, extent), np.float32)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("row", range(len(FORWARD)))
 def test_values_move_a_few_times_the_input(kind: str, row: int) -> None:
@@ -74,6 +75,7 @@ def test_values_move_a_few_times_the_input(kind: str, row: int) -> None:
     assert found[1] <= bytes_moved
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("row", range(len(FORWARD)))
 def test_gradients_move_no_more_for_longer_rows(kind: str, row: int) -> None:

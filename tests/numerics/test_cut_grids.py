@@ -165,6 +165,7 @@ def test_a_program_for_a_target_is_the_one_that_it_gets_by_itself(
     assert (made.plan, made.buffers, made.kernels) == (own.plan, own.buffers, own.kernels)
 
 
+@pytest.mark.nightly
 def test_every_pass_agrees_where_grids_are_cut(device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Verification runs the parts with numpy, and each kernel on the device; plans are certified before the cut."""
     monkeypatch.setattr(device, "target", narrowed(device, Words))

@@ -121,7 +121,7 @@ def lowered(name: str, target: Target) -> tuple[ModuleOp, list[NumpyArray], Name
     return module, expected, names, inputs
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_is_divided_for_a_device(device: WebGPUDevice, name: str) -> None:
     function, inputs, kernels = CASES[name]
@@ -147,7 +147,7 @@ def test_a_kernel_is_divided_for_a_software_adapter(device: WebGPUDevice, name: 
     assert len(run(device, SOFTWARE, function, *inputs).plan) == kernels
 
 
-@pytest.mark.in_turns(3, 1)
+@pytest.mark.in_turns(9, 1)
 @pytest.mark.parametrize("name", CASES)
 def test_parts_read_nothing_that_is_not_defined(name: str) -> None:
     """Everything except live values is poisoned."""

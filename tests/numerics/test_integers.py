@@ -57,14 +57,14 @@ def test_by_numpy(name: str) -> None:
     check(WHOLE, inputs, reference(module_of(WHOLE, inputs), inputs), "the reference")
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(9)
 @pytest.mark.parametrize("name", INTEGERS)
 def test_as_native_code(name: str) -> None:
     inputs = grid(NAMES[name])
     check(WHOLE, inputs, as_native_code(module_of(WHOLE, inputs), inputs), "the CPU")
 
 
-@pytest.mark.in_turns(3, 1)
+@pytest.mark.in_turns(9, 1)
 @pytest.mark.parametrize("name", INTEGERS)
 def test_on_a_device(device: WebGPUDevice, name: str) -> None:
     inputs = grid(NAMES[name])

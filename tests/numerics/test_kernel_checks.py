@@ -116,6 +116,7 @@ def compiled(name: str, device: str) -> Compiled:
     return Compiled.of(trace(function, *map(tg.spec, shapes)), device)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", [*FUNCTIONS, *OTHERS])
 def test_nothing_is_said_of_kernels_that_are_right(name: str, device: str) -> None:

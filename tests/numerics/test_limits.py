@@ -83,6 +83,7 @@ def check_case(case: Case, target: Target) -> None:
 on_targets = pytest.mark.parametrize("target", [WEBGPU_DEFAULT, FEW], ids=lambda target: target.name)
 
 
+@pytest.mark.in_turns(4)
 @on_targets
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.id)
 def test_a_case_keeps_to_limits(case: Case, target: Target) -> None:
@@ -96,7 +97,7 @@ def test_every_case_keeps_to_limits(case: Case, target: Target) -> None:
     check_case(case, target)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_training_step_keeps_to_limits(name: str) -> None:
     training, _ = workload(name)("numpy")
@@ -160,6 +161,7 @@ LARGE: dict[str, tuple[Callable[..., Any], tuple[NumpyArray, ...]]] = {
 """Functions, and inputs of which some are larger than a binding of `SMALL`, or their results are."""
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("base", [SMALL, replace(SMALL, software=True, max_loop_iterations=65535)], ids=["gpu", "cpu"])
 @pytest.mark.parametrize("name", LARGE)
 def test_large_buffers_are_bound_in_chunks(device: WebGPUDevice, name: str, base: Target) -> None:

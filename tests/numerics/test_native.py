@@ -1,18 +1,23 @@
-"""Every case and its gradient as native code, compared with numpy; f16 and f64 too."""
+"""Every case and its gradient alone as native code, compared with numpy; f16 and f64 too.
+
+For every change, test_families does so in programs of several cases.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from case import Case
-from cases import CASES, SMOOTH, by_turns
+from cases import CASES, SMOOTH
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import GRADIENT, as_native_code, assert_same, reference, traced
 
 from tensorgrad.transforms.grad import value_and_grad
 
+pytestmark = pytest.mark.nightly
 
-@pytest.mark.parametrize("case", by_turns(CASES, 3, 1))
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_value(case: Case) -> None:
     result = as_native_code(traced(case.function, case.inputs), case.inputs)[0]
     expected = case.value()
@@ -20,7 +25,7 @@ def test_value(case: Case) -> None:
     assert_same(result, expected, case.tolerance, "native code")
 
 
-@pytest.mark.parametrize("case", by_turns(SMOOTH, 6, 2))
+@pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.id)
 def test_gradient(case: Case) -> None:
     """In f32 half of the cases, as in training; in f64 the others, which detects wrong semantics."""
     width, bound = ((np.float64, 1e-9), (np.float32, GRADIENT))[SMOOTH.index(case) // 2 % 2]

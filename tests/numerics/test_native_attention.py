@@ -91,7 +91,7 @@ def chosen(name: str, queries: int, keys: int, features: int = 6) -> Form:
     return form
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(16)
 @pytest.mark.parametrize(("number", "form"), list(enumerate(ALL)), ids=IDS)
 def test_every_form(number: int, form: Form) -> None:
     module, inputs = gradient(form)
@@ -176,6 +176,7 @@ def test_half_floats_are_storage(name: str) -> None:
     assert_close([np.array(one.numpy()) for one in outputs.values()], expected, 2e-3)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("features", [1, 3, 64, 160])
 def test_features(features: int) -> None:
     """Fewer than a panel has, and more than shaders support."""
@@ -186,7 +187,7 @@ def test_features(features: int) -> None:
     assert_close(results, plain_results(form), 5e-5)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("choice", range(4))
 @pytest.mark.parametrize("name", ["padded-causal", "grouped", "added"])
 def test_other_schedules(name: str, choice: int) -> None:
@@ -228,6 +229,7 @@ def test_extremes(form: Form, width: int) -> None:
     assert_close(results, reference(traced(form.function, form.inputs), form.inputs), 1e-5)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", ["padded-causal", "grouped", "added", "biased"])
 def test_every_index_is_inside(name: str) -> None:
     """With bounds checks, a step raises if an index is out of range."""
@@ -321,6 +323,7 @@ def trained(path: Path, **environment: str) -> dict[str, NumpyArray]:
         return dict(found)
 
 
+@pytest.mark.nightly
 def test_any_number_of_threads_gives_the_same_bits(tmp_path: Path) -> None:
     alone, *others = (trained(tmp_path / f"{count}.npz", TG_NUM_THREADS=str(count)) for count in (1, 2, 4))
     for other in others:

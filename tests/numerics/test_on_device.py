@@ -1,4 +1,7 @@
-"""Every case and its gradient on a WebGPU device, compared with numpy."""
+"""Every case and its gradient alone on a WebGPU device, compared with numpy.
+
+For every change, test_families does so in programs of several cases.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 import pytest
 import tint
 from case import Case
-from cases import CASES, ON_DEVICE, by_turns
+from cases import CASES, ON_DEVICE
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import GRADIENT, Names, NumpyArray, apply, assert_same, reference, traced
 from xdsl.dialects.builtin import ModuleOp
@@ -40,7 +43,8 @@ def test_most_cases_run_on_devices() -> None:
     assert len(ON_DEVICE) > 0.8 * len(CASES)
 
 
-@pytest.mark.parametrize("case", by_turns(ON_DEVICE, 3, 2))
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", ON_DEVICE, ids=lambda case: case.id)
 def test_value(device: WebGPUDevice, case: Case) -> None:
     result = on_device(device, traced(case.function, case.inputs), case.inputs)[0]
     expected = case.value()
@@ -48,7 +52,8 @@ def test_value(device: WebGPUDevice, case: Case) -> None:
     assert_same(result, expected, case.tolerance, "device")
 
 
-@pytest.mark.parametrize("case", by_turns([case for case in ON_DEVICE if case.derivative], 6, 5))
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", [case for case in ON_DEVICE if case.derivative], ids=lambda case: case.id)
 def test_gradient(device: WebGPUDevice, case: Case) -> None:
     inputs = [np.asarray(x, np.float32) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)]
     wrt = float_positions(inputs)

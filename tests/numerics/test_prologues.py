@@ -120,6 +120,7 @@ def agree(results: list[np.ndarray], expected: list[np.ndarray]) -> None:
         np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-5 * scale)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 @pytest.mark.parametrize("form", FORMS)
@@ -131,6 +132,7 @@ def test_operands_are_computed(device: WebGPUDevice, target: Target, form: str) 
     agree(results, expected)
 
 
+@pytest.mark.in_turns(5)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 @pytest.mark.parametrize("form", ["both sides", "normalized", "of one-hot", "gathered", "convolved"])

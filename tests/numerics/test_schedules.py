@@ -28,6 +28,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 def test_matrix_products_of_any_size_and_layout(device: WebGPUDevice, target: Target, layout: str) -> None:
@@ -91,6 +92,7 @@ def _row(shape: tuple[int, ...], target: Target) -> str:
     return "group" if rows < (16 if target.software else 1024) else "thread"
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("shape", [(20, 64), (17, 67), (3, 7, 516), (19, 258), (18, 31), (16, 16), (16, 9)])
 def test_a_thread_takes_steps_of_its_row(device: WebGPUDevice, shape: tuple[int, ...]) -> None:
     """Rows unrolled by eight, four and one, with and without remainders, and their gradients."""
@@ -109,6 +111,7 @@ def test_a_thread_takes_steps_of_its_row(device: WebGPUDevice, shape: tuple[int,
     check(device, function, [floats(*shape), floats(*shape), floats(shape[-1]), integers], SOFTWARE, "thread", 2e-5)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 @pytest.mark.parametrize("shape", [(5, 700), (3, 2, 1028), (3, 4099), (7, 1024), (2, 33, 68), (1, 255)])
 def test_lanes_take_steps_of_a_shared_row(device: WebGPUDevice, shape: tuple[int, ...], target: Target) -> None:
@@ -198,6 +201,7 @@ def test_scatters_add_in_the_same_order_on_every_run(device: WebGPUDevice) -> No
     assert len(results) == 1
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("parts", [2, 3])
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 def test_split_reductions(device: WebGPUDevice, target: Target, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]]
 }
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", CASES)
 def test_as_pytorch(device: WebGPUDevice, name: str) -> None:
     ours, theirs, lists = CASES[name]

@@ -244,6 +244,7 @@ TIES: dict[str, tuple[Callable[..., Any], float, list[float]]] = {
 }
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", TIES)
 def test_derivatives_at_ties(name: str) -> None:
     """Of every order, where a derivative has a maximum, an absolute value or a comparison in it; and forwards."""
@@ -255,6 +256,7 @@ def test_derivatives_at_ties(name: str) -> None:
     np.testing.assert_allclose(float(tangent), expected[1], rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_second_derivatives_at_ties_on_devices(device: Any) -> None:
     """In one program, in f32."""
@@ -291,6 +293,7 @@ NOTHING: dict[str, tuple[Callable[..., Any], float]] = {
 }
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", NOTHING)
 def test_rows_of_minus_infinity(name: str) -> None:
     """Derivatives of what is finite are finite, in such rows too: a row that is discarded spoils no parameter."""

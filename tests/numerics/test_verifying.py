@@ -128,6 +128,7 @@ BUGS: dict[str, tuple[str, Callable[[ModuleOp], None]]] = {
 """For each pass a device, and a bug in what the pass leaves."""
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_blamed_on_its_pass(name: str) -> None:
     device, plant = BUGS[name]
@@ -197,6 +198,7 @@ def test_an_error_names_the_result_its_line_and_the_values() -> None:
     assert re.match(rf"{start}is {value} and was {value}; {value} is allowed", str(caught.value))
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 def test_a_training_that_is_compiled_rightly(device: str, precision: str) -> None:
@@ -214,6 +216,7 @@ def half(model: tg.nn.Module, x: tg.Tensor) -> tg.Tensor:
     return tg.mean(tg.exp(model(x).astype("f16")).astype("f32"))
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(
     "options", [{"accumulate": 2}, {"loss": metrics}, {"loss": half}], ids=["micro", "metric", "half"]
 )
@@ -299,6 +302,7 @@ def silent(case: Case, target: Target) -> None:
             verifier.check(one, module)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("case", CASES[::EACH], ids=lambda case: case.id)
 def test_nothing_is_said_of_some_cases(case: Case) -> None:
     silent(case, CPU)

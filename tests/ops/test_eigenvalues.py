@@ -88,6 +88,7 @@ def test_derivatives_of_eigenvalues() -> None:
     tg.testing.check_grads(lambda x: tuple(tg.linalg.eigh(x)), (x,), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_derivatives_of_eigenvalues_alone() -> None:
     tg.testing.check_grads(tg.linalg.eigvalsh, (symmetric(2, 3, 3),), rtol=1e-5, atol=1e-5)
 

@@ -78,6 +78,7 @@ def test_sizes_as_pytorch(method: str, count: int, aligned: bool) -> None:
         )
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(("method", "count", "aligned"), SETTINGS)
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_factors_as_pytorch(method: str, count: int, aligned: bool, recomputed: bool) -> None:

@@ -120,12 +120,14 @@ def test_singular_values_on_devices(device: Any) -> None:
     check_singular(x, u, s, vh)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 3)])
 def test_derivatives_of_factors(shape: tuple[int, ...]) -> None:
     x = RANDOM.normal(size=shape)
     tg.testing.check_grads(lambda x: tuple(tg.linalg.svd(x, full_matrices=False)), (x,), order=1, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_second_derivatives() -> None:
     x = RANDOM.normal(size=(2, 2))
     tg.testing.check_grads(lambda x: tuple(tg.linalg.svd(x, full_matrices=False)), (x,), rtol=1e-5, atol=1e-5)
@@ -141,11 +143,13 @@ def test_derivatives_of_a_projection() -> None:
     tg.testing.check_grads(projection, (RANDOM.normal(size=(4, 2)),), order=1, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", ["tall", "wide"])
 def test_derivatives_of_pseudoinverses(name: str) -> None:
     tg.testing.check_grads(tg.linalg.pinv, (MATRICES[name],), order=1, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_second_derivatives_of_pseudoinverses_at_equal_singular_values() -> None:
     tg.testing.check_grads(tg.linalg.pinv, (np.eye(2),), rtol=1e-5, atol=1e-5)
 
@@ -157,6 +161,7 @@ def test_second_derivatives_of_pseudoinverses_of_low_rank() -> None:
     tg.testing.check_grads(lambda x, y: tg.linalg.pinv(x @ y, rtol=1e-9), factors, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("function", ["svdvals", "nuc", 2])
 def test_derivatives_of_singular_values(function: Any) -> None:
     def values(x: Any) -> Any:

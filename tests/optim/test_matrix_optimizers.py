@@ -84,7 +84,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(16)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize("name", CASES)
 def test_muon_is_that_of_pytorch(name, device, monkeypatch):

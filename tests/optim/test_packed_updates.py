@@ -70,6 +70,7 @@ def counts(program: Program) -> tuple[int, int]:
     return len(updates), len(norms)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("layers", [1, 5, 20])
 def test_one_kernel_updates_all_parameters_of_a_group(layers):
     training, _ = trained(layers, tg.optim.adamw(1e-2, clip_norm=0.1), "numpy", 0)
@@ -81,6 +82,7 @@ def test_one_kernel_updates_all_parameters_of_a_group(layers):
     assert 1 <= updates <= 2 and norms <= 2
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("decay", [None, "*.weight", lambda name: name.endswith("3.bias")])
 @pytest.mark.parametrize("kind", ["sgd", "adamw"])
 def test_packed_updates_are_those_of_single_parameters(kind, decay):

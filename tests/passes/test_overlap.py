@@ -81,6 +81,7 @@ def kernels_beside(plan: Sequence[Step]) -> list[int]:
     return list(beside.values())
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("clip", [None, 0.5])
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_are_exchanged_while_others_are_computed(device: tg.DeviceName, clip: float | None) -> None:
@@ -95,7 +96,7 @@ def test_gradients_are_exchanged_while_others_are_computed(device: tg.DeviceName
         assert beside == sorted(beside, reverse=True) and beside[-1] >= 1 and beside[0] > beside[-1]
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("options", [{}, {"optimizer": tg.optim.adamw(1e-2, clip_norm=0.5)}, {"shard": "optimizer"}])
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_overlap_changes_no_bits(device: tg.DeviceName, options: dict[str, Any]) -> None:

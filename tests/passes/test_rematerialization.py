@@ -118,6 +118,7 @@ def deep(checkpointed: bool = False, **options: Any) -> tg.Training:
     )
 
 
+@pytest.mark.nightly
 def test_checkpoint_lowers_the_peak_on_a_device() -> None:
     plain, again = deep(), deep(True)
     most = plain.program.statistics["peak_bytes"]
@@ -163,6 +164,7 @@ def test_a_memory_limit_that_is_no_limit_costs_nothing() -> None:
     assert deep(memory_limit=1 << 30).stats()["memory_limit"]["segments"] == 1
 
 
+@pytest.mark.nightly
 def test_memory_limits_that_cannot_be(built: list[int]) -> None:
     with pytest.raises(ProgramError, match=r"memory_limit is 1000 bytes, but a step needs") as raised:
         deep(memory_limit=1000)

@@ -197,6 +197,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize(("inputs", "message"), CALLS)
 def test_a_step_with_wrong_inputs_changes_nothing(device, inputs, message):

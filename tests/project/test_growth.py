@@ -182,7 +182,7 @@ print(statistics.median_high(b - a for a, b in itertools.pairwise(counts)))
 """
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(
     ("what", "device", "count"),
     [("step", "numpy", 16), ("function", "numpy", 30), ("step", "cpu", 8), ("function", "cpu", 16)],

@@ -230,6 +230,7 @@ def test_cycles_are_found() -> None:
 RUNTIME = sorted(name for name in MODULES if name.startswith("tensorgrad.runtime"))
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("module", RUNTIME)
 def test_the_runtime_needs_no_compiler(module: str) -> None:
     barred = ["xdsl"] if module.startswith("tensorgrad.runtime.webgpu") else ["xdsl", "wgpu"]

@@ -210,6 +210,7 @@ def run_with_features(features: str, program: str) -> subprocess.CompletedProces
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(("features", "width"), [("-avx512f", 32), ("-avx2", 16), ("-avx512f, -avx", 16)])
 def test_a_cpu_may_be_taken_for_one_with_fewer_features(features: str, width: int) -> None:
     host = code.host_cpu()

@@ -148,6 +148,7 @@ Damage: TypeAlias = Callable[[Path, int, pytest.MonkeyPatch], None]
 DAMAGE: tuple[Damage, ...] = (damage_tuned, damage_cache, damage_targets, damage_lower_ir, damage_inputs_of_tests)
 
 
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
 def test_damage_ends_in_one_error(damage: Damage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with bounded():

@@ -76,6 +76,7 @@ def test_what_a_report_says_is_what_was_compiled(device: tg.DeviceName) -> None:
     assert max(facts.live_bytes()) <= facts.arenas["workspace"]
 
 
+@pytest.mark.nightly
 def test_attention_is_counted_by_its_products() -> None:
     groups, length, features = 2, 256, 16
     generator = np.random.default_rng(0)

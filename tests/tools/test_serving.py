@@ -55,6 +55,7 @@ def test_files_are_served(path: str, port: int) -> None:
     assert asked(port, path)[:2] == (200, "served")
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(
     "path",
     [

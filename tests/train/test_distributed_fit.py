@@ -56,6 +56,7 @@ def run(group: Any, folder: Any = None, training: Any = None, **options: Any) ->
     return tg.fit(training, given, **{**settings, **options}), training
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(("device", "size"), [("numpy", 1), ("numpy", 2), ("numpy", 4), ("cpu", 2)])
 def test_a_group_fits_as_one_process_does(device, size, tmp_path):
     alone, _ = run(None, tmp_path / "alone", device=device)
@@ -123,7 +124,7 @@ def test_parts_of_batches_are_batches(last, shuffle):
     assert np.array_equal(odd["x"], made.at(0, 0)["x"])  # what has no equal parts stays whole
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize(("before", "after"), [(4, 4), (4, 1), (2, 4), (1, 2)])
 def test_a_run_goes_on_with_any_number_of_processes(before, after, accumulate, tmp_path):
