@@ -15,7 +15,7 @@ from tensorgrad.dialects.buf import ArenaOp, KernelOp, ViewOp
 from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.passes.analyses.graph import steps_of
 
-MUTATIONS = 10
+MUTATIONS = 3
 """The number of pairs of buffers to try."""
 
 

@@ -68,6 +68,11 @@ def test_many_kills(device, tmp_path):
     check(tmp_path, device, steps=4000, kills=30)
 
 
+def test_a_kill_while_gradients_are_added_up(tmp_path):
+    check(tmp_path, "numpy", steps=40, kills=1, accumulate=5)
+
+
+@pytest.mark.nightly
 def test_kills_while_gradients_are_added_up(tmp_path):
     check(tmp_path, "numpy", steps=100, kills=3, accumulate=5)
 

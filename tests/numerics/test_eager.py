@@ -59,7 +59,7 @@ def expected_of(case: Case, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
     return reference(traced(value_and_grad(mid_graph(case.function), tuple(float_positions(wide))), wide), wide)
 
 
-@pytest.mark.parametrize("case", by_turns(VALUES, 5))
+@pytest.mark.parametrize("case", by_turns(VALUES, 10))
 def test_values_by_numpy(case: Case) -> None:
     eager_device = eager_device_named("numpy")
     found = case.function(*(eager_device.made(np.array(x)) for x in case.inputs))
@@ -69,7 +69,7 @@ def test_values_by_numpy(case: Case) -> None:
     assert_same(np.asarray(found), expected, case.rtol and max(case.rtol, 5e-6), "eager")
 
 
-@pytest.mark.parametrize("case", by_turns(SMOOTH, 5, 1))
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 10, 1))
 def test_gradients_by_numpy(case: Case) -> None:
     inputs = in_f64(mid_graph_inputs(case))
     value, wrt = backward(eager_device_named("numpy"), case, inputs)

@@ -24,7 +24,7 @@ FORMS: dict[str, Callable[[Callable[[Tensor], Tensor]], Callable[..., Any]]] = {
     "gradient": lambda function: tg.value_and_grad(lambda x: tg.sum(tg.sin(function(x)))),
     "hessian": lambda function: tg.hessian(lambda x: tg.sum(tg.sin(function(x)))),
 }
-CHANGE, NIGHTLY = 25, 3000
+CHANGE, NIGHTLY = 10, 3000
 
 
 def check(function: Callable[..., Any], device: WebGPUDevice, x: np.ndarray[Any, Any] = X) -> None:

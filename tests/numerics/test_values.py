@@ -41,14 +41,14 @@ def test_value(case: Case) -> None:
     assert_same(result, expected, case.rtol, "tg")
 
 
-@pytest.mark.parametrize("case", by_turns(CASES, 4))
+@pytest.mark.parametrize("case", by_turns(CASES, 8))
 def test_levels(case: Case) -> None:
     expected = case.value()
     for level, results in levels(traced(case.function, case.inputs), case.inputs):
         assert_same(results[0], expected, case.rtol, level)
 
 
-@pytest.mark.parametrize("case", by_turns(CASES, 3, 1))
+@pytest.mark.parametrize("case", by_turns(CASES, 6, 1))
 def test_value_outside_a_trace(case: Case) -> None:
     if not case.inputs:
         return

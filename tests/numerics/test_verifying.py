@@ -323,7 +323,7 @@ def check_program(program: Program) -> None:
         verifier.check(one, module)
 
 
-@some(10)
+@some(3)
 @given(programs())
 def test_nothing_is_said_of_some_random_programs(program: Program) -> None:
     check_program(program)
