@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import attention, blame, edits, kernels
+from benchmarks import attention, blame, edits, kernel_texts, kernels
 from benchmarks.__main__ import main
 from benchmarks.cold import cold, peer_cold, save_state
 from benchmarks.driver import commands, encoding, pipelines
@@ -153,6 +153,20 @@ def test_a_cold_start_finds_nothing_that_was_compiled_elsewhere(tmp_path: Path) 
     assert {path.parent.name for path in made} == {"kernels", "objects", "programs"}
     cold("sine", "cpu", tmp_path)
     assert sorted(tmp_path.rglob("*.*")) == made
+
+
+def test_texts_of_kernels_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kernel_texts.main(["sine", "--write", str(tmp_path)]) == 0
+    texts = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+    assert sorted(texts) == ["sine cpu.txt", "sine lavapipe.txt", "sine webgpu-default.txt"]
+    assert not [name for name, text in texts.items() if "sine.py" in text or "==== dispatches" not in text]
+    first = next(line for line in texts["sine cpu.txt"].splitlines() if "define" in line)
+    (tmp_path / "sine cpu.txt").write_text(texts["sine cpu.txt"].replace(first, "other", 1), encoding="utf-8")
+    assert list(kernel_texts.differences(texts, tmp_path)) == ["sine cpu.txt"]
+    capsys.readouterr()
+    assert kernel_texts.main(["sine", "--compare", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert [line for line in printed if line.endswith("differs")] and f"+{first}" in printed
 
 
 def test_a_step_is_encoded_by_methods_and_by_the_library() -> None:
