@@ -18,7 +18,7 @@ from tensorgrad.passes.analyses.factors import Factors, Strides, factors_of, lie
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import CpuModel
 from tensorgrad.passes.buffers.schedule.archetype import Archetype
-from tensorgrad.passes.buffers.schedule.contraction import Sides, is_blockable, sides_of
+from tensorgrad.passes.buffers.schedule.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.kernels.weights import weight_of
 from tensorgrad.runtime.target import Target
 
