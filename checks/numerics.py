@@ -44,8 +44,8 @@ from tensorgrad.driver.device import described, find_device, load_program
 from tensorgrad.errors import ExecutionError, NumericsError, ProgramError
 from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.functions import return_of
-from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.levels import LOWERED_BY, Level, effect_of, level_of
 from tensorgrad.passes.pipelines import scheduled_passes
 from tensorgrad.runtime.backend import DTYPES, ArraySlot, ScalarInputs

@@ -1,8 +1,8 @@
 """Schedules, which map a kernel's grid to threads: one type per archetype, and the attribute that holds a schedule.
 
-An archetype is a way to write a kernel's loops; the fields of its type are the choices. `passes/buffers/schedule` has a
-module per archetype: where it applies, its default schedule, its neighbours, its cost. Each lowering has a module that
-emits its code.
+An archetype is a way to write a kernel's loops; the fields of its type are the choices. Each serves one target, in
+whose folder of `passes/codegen` a module has its default schedule, its neighbours and its cost; one beside it emits its
+code.
 """
 
 from __future__ import annotations

@@ -145,12 +145,12 @@ def scheduled_passes(target: Target) -> list[ModulePass]:
     """Returns the passes from scheduled kernels down to `wgsl`, or to `llvm` for native targets."""
     from tensorgrad.passes.buffers.overlap_collectives import OverlapCollectivesPass
     from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
-    from tensorgrad.passes.kernels.expand_math import ExpandMathPass
+    from tensorgrad.passes.codegen.common.expand_math import ExpandMathPass
 
     planning = [OverlapCollectivesPass(), PlanMemoryPass(target=target)]
     if target.native:
-        from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
-        from tensorgrad.passes.kernels.lower_buf_to_cpu import LowerBufToCpuPass
+        from tensorgrad.passes.codegen.llvm.convert_to_llvm import ConvertToLlvmPass
+        from tensorgrad.passes.codegen.llvm.lower_buf_to_cpu import LowerBufToCpuPass
 
         return [
             *planning,
@@ -159,9 +159,9 @@ def scheduled_passes(target: Target) -> list[ModulePass]:
             ConvertToLlvmPass(target=target),
         ]
     from tensorgrad.passes.buffers.cut_grids import CutGridsPass
-    from tensorgrad.passes.kernels.keep_ieee import KeepIeeePass
-    from tensorgrad.passes.kernels.lower_buf_to_wgsl import LowerBufToWgslPass
-    from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
+    from tensorgrad.passes.codegen.wgsl.keep_ieee import KeepIeeePass
+    from tensorgrad.passes.codegen.wgsl.lower_buf_to_wgsl import LowerBufToWgslPass
+    from tensorgrad.passes.codegen.wgsl.relay_loops import RelayLoopsPass
 
     return [
         *planning,

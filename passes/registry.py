@@ -34,12 +34,12 @@ CLASSES: dict[str, tuple[str, str]] = {
     "plan-memory": ("tensorgrad.passes.buffers.plan_memory", "PlanMemoryPass"),
     "cut-grids": ("tensorgrad.passes.buffers.cut_grids", "CutGridsPass"),
     "buf-to-upstream": ("tensorgrad.passes.buffers.buf_to_upstream", "BufToUpstreamPass"),
-    "lower-buf-to-wgsl": ("tensorgrad.passes.kernels.lower_buf_to_wgsl", "LowerBufToWgslPass"),
-    "lower-buf-to-cpu": ("tensorgrad.passes.kernels.lower_buf_to_cpu", "LowerBufToCpuPass"),
-    "relay-loops": ("tensorgrad.passes.kernels.relay_loops", "RelayLoopsPass"),
-    "keep-ieee": ("tensorgrad.passes.kernels.keep_ieee", "KeepIeeePass"),
-    "expand-math": ("tensorgrad.passes.kernels.expand_math", "ExpandMathPass"),
-    "convert-to-llvm": ("tensorgrad.passes.kernels.convert_to_llvm", "ConvertToLlvmPass"),
+    "lower-buf-to-wgsl": ("tensorgrad.passes.codegen.wgsl.lower_buf_to_wgsl", "LowerBufToWgslPass"),
+    "lower-buf-to-cpu": ("tensorgrad.passes.codegen.llvm.lower_buf_to_cpu", "LowerBufToCpuPass"),
+    "relay-loops": ("tensorgrad.passes.codegen.wgsl.relay_loops", "RelayLoopsPass"),
+    "keep-ieee": ("tensorgrad.passes.codegen.wgsl.keep_ieee", "KeepIeeePass"),
+    "expand-math": ("tensorgrad.passes.codegen.common.expand_math", "ExpandMathPass"),
+    "convert-to-llvm": ("tensorgrad.passes.codegen.llvm.convert_to_llvm", "ConvertToLlvmPass"),
 }
 """The module and class of each pass, in the order in which they run."""
 

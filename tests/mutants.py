@@ -29,7 +29,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "lowering": ("passes/buffers/lower_tg_to_buf",),
     "fuse": ("passes/buffers/fuse",),
     "buffers": ("passes/buffers", "passes/analyses"),
-    "kernels": ("passes/kernels",),
+    "codegen": ("passes/codegen",),
     "ops": ("frontend/ops",),
     "optim": ("frontend/optim", "frontend/train"),
     "driver": ("frontend/driver", "frontend/eager", "frontend/nn"),

@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
-from tensorgrad.passes.kernels.emit_llvm import emit_function, functions_of
+from tensorgrad.passes.codegen.llvm.emit_llvm import emit_function, functions_of
 from tensorgrad.runtime.cpu.code import assembly
 
 

@@ -44,14 +44,14 @@ def _trace_optimizer() -> type[ModulePass]:
 
 def wgsl_target() -> type[Target]:
     """Returns the target `wgsl` of `tg-opt`, instead of upstream's."""
-    from tensorgrad.passes.kernels.emit_wgsl import WgslTarget
+    from tensorgrad.passes.codegen.wgsl.emit_wgsl import WgslTarget
 
     return WgslTarget
 
 
 def llvm_target() -> type[Target]:
     """Returns the target `llvm` of `tg-opt`, instead of upstream's."""
-    from tensorgrad.passes.kernels.emit_llvm import LlvmTarget
+    from tensorgrad.passes.codegen.llvm.emit_llvm import LlvmTarget
 
     return LlvmTarget
 
@@ -65,7 +65,7 @@ def asm_target() -> type[Target]:
 
 def _tg_wgsl_target() -> type[Target]:
     """Returns the target under a different name: `xdsl-opt` has a `wgsl`, and refuses two targets of the same name."""
-    from tensorgrad.passes.kernels.emit_wgsl import WgslTarget
+    from tensorgrad.passes.codegen.wgsl.emit_wgsl import WgslTarget
 
     @dataclass(frozen=True)
     class TgWgslTarget(WgslTarget):

@@ -14,8 +14,8 @@ from xdsl.passes import ModulePass
 
 from tensorgrad.driver.program_cache import SWITCH, cache_folder
 from tensorgrad.driver.program_key import environment
-from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import ACCESS
-from tensorgrad.passes.kernels.writing.lowering import KernelIdentity
+from tensorgrad.passes.codegen.common.lowering import KernelIdentity
+from tensorgrad.passes.codegen.llvm.convert_to_llvm import ACCESS
 from tensorgrad.runtime.cache import DiskCache
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.runtime.plan import Kernel, renamed

@@ -14,8 +14,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.driver.kernel_cache import KernelCache
 from tensorgrad.driver.running import Phases, run_pass, run_passes
-from tensorgrad.passes.kernels.build_program import native_kernel
-from tensorgrad.passes.kernels.writing.lowering import KernelContext, KernelIdentity, WrittenKernel
+from tensorgrad.passes.codegen.build_program import native_kernel
+from tensorgrad.passes.codegen.common.lowering import KernelContext, KernelIdentity, WrittenKernel
 from tensorgrad.passes.pipelines import Phase, start_of, until
 from tensorgrad.runtime.program import Kernel
 

@@ -419,7 +419,7 @@ class Compilation:
             self._check_kernels(module, passes, source)
             self._dumped("llvm" if target.native else "wgsl", module)
         with self.phases.measure("build"):
-            from tensorgrad.passes.kernels.build_program import build_program
+            from tensorgrad.passes.codegen.build_program import build_program
 
             program = build_program(module, target, self.name, kernels)
         if self.dump is not None:

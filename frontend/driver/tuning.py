@@ -25,9 +25,9 @@ from tensorgrad.driver.device import load_program
 from tensorgrad.driver.program_cache import cache_folder
 from tensorgrad.errors import ProgramError, TensorgradError
 from tensorgrad.passes.analyses.identity import kernel_key
-from tensorgrad.passes.buffers.schedule.choose import choose, neighbours
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, write_table
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
+from tensorgrad.passes.codegen.choose import choose, neighbours
 from tensorgrad.passes.pipelines import scheduled_passes
 from tensorgrad.runtime.cache import create_private
 from tensorgrad.runtime.program import Program

@@ -20,8 +20,9 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.errors import ProgramError
-from tensorgrad.passes.kernels import emit_llvm, emit_wgsl
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
+from tensorgrad.passes.codegen.llvm import emit_llvm
+from tensorgrad.passes.codegen.wgsl import emit_wgsl
 from tensorgrad.passes.pipelines import Phase, start_of
 from tensorgrad.passes.running import PACKAGE, apply_pass
 from tensorgrad.report.difference import difference

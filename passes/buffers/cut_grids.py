@@ -23,8 +23,8 @@ from tensorgrad.passes.analyses.stages import Parts, Stage, erase_stages, new_lo
 from tensorgrad.passes.analyses.storage import accesses_of, bindings_of, count_bindings, is_scalar_view
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.boxed_parts import BoxedParts
-from tensorgrad.passes.buffers.schedule.choose import choose
-from tensorgrad.passes.kernels.writing.control import view_of
+from tensorgrad.passes.codegen.choose import choose
+from tensorgrad.passes.codegen.common.control import view_of
 from tensorgrad.passes.levels import PLANNED, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 

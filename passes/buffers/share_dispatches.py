@@ -22,8 +22,8 @@ from tensorgrad.passes.analyses.identity import kernel_structure
 from tensorgrad.passes.analyses.liveness import allocated, most_bytes, readers_of
 from tensorgrad.passes.analyses.machine import BUSY_BYTES, MOST_SHARED_OPS, MOST_SHARING, OPS_FOR_A_DISPATCH
 from tensorgrad.passes.analyses.storage import Bindings
-from tensorgrad.passes.buffers.schedule.choose import code_size, workgroup_bytes
-from tensorgrad.passes.buffers.schedule.sharing import agreed
+from tensorgrad.passes.codegen.choose import code_size, workgroup_bytes
+from tensorgrad.passes.codegen.wgsl.shared_workgroups import agreed
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target

@@ -28,7 +28,7 @@ from tensorgrad.driver.running import Phases
 from tensorgrad.driver.tuning import table_path
 from tensorgrad.errors import ProgramError, UnusedParameterWarning
 from tensorgrad.passes.buffers.schedule.tuned import write_table
-from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
+from tensorgrad.passes.codegen.llvm.convert_to_llvm import ConvertToLlvmPass
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.runtime.cache import DiskCache
 from tensorgrad.runtime.cpu import objects

@@ -20,9 +20,9 @@ from tensorgrad.dialects.schedule import ContractionSchedule, Schedule, Schedule
 from tensorgrad.driver import tuning
 from tensorgrad.errors import OptionError
 from tensorgrad.passes.analyses.identity import kernel_key
-from tensorgrad.passes.buffers.schedule.choose import choose, neighbours
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, read_table, write_table
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
+from tensorgrad.passes.codegen.choose import choose, neighbours
 from tensorgrad.passes.pipelines import Phase, device_passes, start_of, until
 from tensorgrad.runtime.target import Target
 

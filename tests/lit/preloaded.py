@@ -164,8 +164,8 @@ def preload() -> None:
     """Imports what the commands import."""
     for name in ("filecheck.main", "xdsl.targets.mlir", "tensorgrad.tools.tg_opt"):
         importlib.import_module(name)
-    for name in ("emit_wgsl", "emit_llvm"):
-        importlib.import_module(f"tensorgrad.passes.kernels.{name}")
+    for name in ("wgsl.emit_wgsl", "llvm.emit_llvm"):
+        importlib.import_module(f"tensorgrad.passes.codegen.{name}")
     from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
     for load in (*TENSORGRAD_UNIVERSE.all_dialects.values(), *TENSORGRAD_UNIVERSE.all_passes.values()):

@@ -23,7 +23,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.buffers.schedule import SchedulePass
 from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass

@@ -16,7 +16,7 @@ from tensorgrad.checks.dispatches import PlannedSteps
 from tensorgrad.checks.kernels import check_kernels
 from tensorgrad.checks.numerics import Samples
 from tensorgrad.driver.device import described, find_device, load_program
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.levels import Level, level_of
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.backend import DTYPES

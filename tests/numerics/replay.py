@@ -20,10 +20,10 @@ from tensorgrad.dialects.tg.base import Tensor, numpy_dtype
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
-from tensorgrad.passes.buffers.schedule.choose import choose, neighbours
 from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
-from tensorgrad.passes.kernels.build_program import build_program
-from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
+from tensorgrad.passes.codegen.build_program import build_program
+from tensorgrad.passes.codegen.choose import choose, neighbours
+from tensorgrad.passes.codegen.wgsl.relay_loops import RelayLoopsPass
 from tensorgrad.passes.pipelines import device_passes, inlined_passes
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.target import Target

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.interpreters.tensors import TensorExecutor
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable

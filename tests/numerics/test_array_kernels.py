@@ -10,7 +10,7 @@ import pytest
 from harness import Names, apply, reference, traced
 
 import tensorgrad as tg
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable

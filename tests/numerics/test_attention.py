@@ -24,8 +24,8 @@ from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.passes.analyses import machine
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.functions import set_signature
-from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.tensors import outline_attention
 from tensorgrad.passes.tensors.attention import parameters_of

@@ -34,7 +34,7 @@ from tensorgrad.errors import NumericsError
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.program import Copy, Dispatch, Program, runs
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable

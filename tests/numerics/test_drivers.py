@@ -15,7 +15,7 @@ import tensorgrad as tg
 from tensorgrad.dialects import wgsl
 from tensorgrad.passes.analyses.machine import DEEPEST_NESTING
 from tensorgrad.passes.analyses.trips import kernel_iterations
-from tensorgrad.passes.kernels.emit_wgsl import emit_module
+from tensorgrad.passes.codegen.wgsl.emit_wgsl import emit_module
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.errors import ProgramError, TargetError
 from tensorgrad.runtime.program import LOOP_ITERATIONS, Program

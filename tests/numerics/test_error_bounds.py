@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tensorgrad.dialects.tg import OPS
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.elementwise import functions
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 from tensorgrad.tracing.tensor import Tensor

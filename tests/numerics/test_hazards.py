@@ -19,7 +19,7 @@ from tensorgrad.dialects.tg import Tg
 from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable

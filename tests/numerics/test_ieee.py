@@ -12,7 +12,7 @@ from test_on_device import on_device
 
 import tensorgrad as tg
 from benchmarks.workloads import workload
-from tensorgrad.passes.kernels import keep_ieee
+from tensorgrad.passes.codegen.wgsl import keep_ieee
 from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.tracing.tensor import Tensor
 

@@ -29,7 +29,7 @@ from tensorgrad.checks.dispatches import KernelRun, PlannedSteps
 from tensorgrad.checks.kernels import _fault
 from tensorgrad.errors import ExecutionError, NumericsError
 from tensorgrad.nn.attention import scaled_dot_product_attention
-from tensorgrad.passes.kernels import build_program as building
+from tensorgrad.passes.codegen import build_program as building
 from tensorgrad.runtime.program import Copy, Dispatch, Repeat, runs
 from tensorgrad.tools.tg_opt import main as tg_opt
 from tensorgrad.tracing.tracer import trace

@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import DiagnosticException
 import tensorgrad as tg
 from benchmarks.workloads import NAMES, workload
 from tensorgrad.errors import ProgramError
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.plan import Dispatch
 from tensorgrad.runtime.program import Program

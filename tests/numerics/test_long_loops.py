@@ -17,9 +17,9 @@ import tensorgrad as tg
 from tensorgrad.dialects import wgsl
 from tensorgrad.passes import pipelines
 from tensorgrad.passes.analyses.trips import ITERATIONS, kernel_iterations
-from tensorgrad.passes.kernels.build_program import build_program
-from tensorgrad.passes.kernels.emit_wgsl import emit_module
-from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
+from tensorgrad.passes.codegen.build_program import build_program
+from tensorgrad.passes.codegen.wgsl.emit_wgsl import emit_module
+from tensorgrad.passes.codegen.wgsl.relay_loops import RelayLoopsPass
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.errors import TargetError
 from tensorgrad.runtime.target import Target

@@ -27,9 +27,9 @@ from tensorgrad.dialects.schedule import ScheduleAttr, TilesSchedule
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.passes.buffers.fuse import fuse_pass
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
-from tensorgrad.passes.buffers.schedule.choose import neighbours
+from tensorgrad.passes.codegen.build_program import build_program
+from tensorgrad.passes.codegen.choose import neighbours
 from tensorgrad.passes.functions import set_signature
-from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.tensors.attention_cost import composed_cycles, pays, tiled_cycles
 from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.transforms.grad import value_and_grad

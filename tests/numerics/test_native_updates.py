@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import PackedSchedule, ScheduleAttr
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import scheduled_passes
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.cpu.pool import Pool

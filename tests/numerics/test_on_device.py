@@ -17,7 +17,7 @@ from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import GRADIENT, Names, NumpyArray, apply, assert_same, reference, traced
 from xdsl.dialects.builtin import ModuleOp
 
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 from tensorgrad.transforms.grad import value_and_grad

@@ -17,7 +17,7 @@ from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.passes import pipelines
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.buffers.fuse import FusePass
-from tensorgrad.passes.buffers.schedule.choose import neighbours
+from tensorgrad.passes.codegen.choose import neighbours
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 

@@ -16,7 +16,7 @@ import tensorgrad as tg
 from tensorgrad.errors import TensorgradError
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.onnx import OnnxModel, constant_inputs
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 from tensorgrad.tracing import trees

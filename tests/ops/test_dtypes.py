@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.errors import DTypeError, InputError, ShapeError
-from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.errors import ProgramError
 from tensorgrad.runtime.program import Program

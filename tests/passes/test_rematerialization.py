@@ -14,7 +14,7 @@ from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.errors import OptionError, ProgramError, TraceError
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.analyses.dominance import verify_dominance
-from tensorgrad.passes.kernels import build_program
+from tensorgrad.passes.codegen import build_program
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 from tensorgrad.passes.tensors.remat import RematPass

@@ -10,9 +10,9 @@ import pytest
 import tint
 from test_wgsl_emit import Device, kernel, only_kernel
 
-from tensorgrad.passes.kernels.emit_wgsl import emit_kernel
-from tensorgrad.passes.kernels.emit_wgsl.helpers import HELPERS, with_dependencies
-from tensorgrad.passes.kernels.emit_wgsl.text import float_literal
+from tensorgrad.passes.codegen.wgsl.emit_wgsl import emit_kernel
+from tensorgrad.passes.codegen.wgsl.emit_wgsl.helpers import HELPERS, with_dependencies
+from tensorgrad.passes.codegen.wgsl.emit_wgsl.text import float_literal
 
 
 def numbers(kind: type[np.floating[Any]]) -> list[np.floating[Any]]:

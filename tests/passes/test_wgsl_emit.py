@@ -13,8 +13,8 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.passes.kernels.emit_wgsl import EmitError, WgslTarget, emit_kernel, emit_module
-from tensorgrad.passes.kernels.expand_math import EXPANSIONS, ExpandMathPass
+from tensorgrad.passes.codegen.common.expand_math import EXPANSIONS, ExpandMathPass
+from tensorgrad.passes.codegen.wgsl.emit_wgsl import EmitError, WgslTarget, emit_kernel, emit_module
 
 
 @dataclass(frozen=True)

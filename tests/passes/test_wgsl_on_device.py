@@ -15,8 +15,8 @@ from xdsl.dialects import arith, builtin, math, memref, scf, vector
 from xdsl.parser import Parser
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.passes.kernels.emit_wgsl import emit_kernel
-from tensorgrad.passes.kernels.expand_math import EXPANSIONS, ExpandMathPass
+from tensorgrad.passes.codegen.common.expand_math import EXPANSIONS, ExpandMathPass
+from tensorgrad.passes.codegen.wgsl.emit_wgsl import emit_kernel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

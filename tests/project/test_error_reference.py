@@ -26,7 +26,7 @@ import tensorgrad as tg
 from tensorgrad import errors
 from tensorgrad.checks.nonfinite import _Found
 from tensorgrad.errors import TensorgradError, UserError
-from tensorgrad.passes.kernels.emit_wgsl import EmitError
+from tensorgrad.passes.codegen.wgsl.emit_wgsl import EmitError
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.schema import SchemaError
 from tensorgrad.runtime.webgpu import WebGPUDevice

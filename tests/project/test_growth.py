@@ -33,7 +33,8 @@ FINITE = {
         SINGLE,
     ),
     **dict.fromkeys(
-        ("passes.kernels.weights.weight", "passes.scalars.plain", "passes.tensors.simplify._always_pure"), BY_CLASS
+        ("passes.codegen.common.weights.weight", "passes.scalars.plain", "passes.tensors.simplify._always_pure"),
+        BY_CLASS,
     ),
     **dict.fromkeys(
         (

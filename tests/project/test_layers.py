@@ -14,6 +14,7 @@ PLAIN_DATA = tuple(f"runtime.{name}" for name in ("program", "target", "formula"
 """What the compiler writes for the runtime, and knows of it."""
 
 REWRITING = ("passes.levels", "passes.functions", "passes.scalars", "passes.labels")
+BELOW_CODEGEN = ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses", "passes.tensors")
 TRACING = ("errors", "surface", "tracing", "dialects", "interpreters", "runtime")
 FUNCTIONS = (*TRACING, "ops", "transforms")
 
@@ -28,8 +29,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "passes.labels": ("dialects",),
     "passes.analyses": ("dialects", *PLAIN_DATA, *REWRITING),
     "passes.tensors": ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses"),
-    "passes.kernels": ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses", "passes.tensors"),
-    "passes.buffers": ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses", "passes.tensors", "passes.kernels"),
+    "passes.codegen.common": BELOW_CODEGEN,
+    "passes.codegen.wgsl": (*BELOW_CODEGEN, "passes.codegen.common"),
+    "passes.codegen.llvm": (*BELOW_CODEGEN, "passes.codegen.common"),
+    "passes.codegen": BELOW_CODEGEN,
+    "passes.buffers": (*BELOW_CODEGEN, "passes.codegen"),
     "passes": ("dialects", *PLAIN_DATA),
     "checks": ("errors", "surface", "dialects", "interpreters", "passes", "runtime", "driver.device"),
     "errors": ("runtime.errors",),
@@ -143,7 +147,11 @@ def test_rooms() -> None:
         ("tensorgrad.passes.pipelines", "tensorgrad.passes.buffers.fuse", False),
         ("tensorgrad.passes.tensors", "tensorgrad.passes.pipelines", True),
         ("tensorgrad.passes.tensors", "tensorgrad.passes.buffers.fuse", True),
-        ("tensorgrad.passes.kernels", "tensorgrad.passes.buffers.schedule", True),
+        ("tensorgrad.passes.codegen.choose", "tensorgrad.passes.buffers.schedule", True),
+        ("tensorgrad.passes.codegen.choose", "tensorgrad.passes.codegen.wgsl.thread_schedule", False),
+        ("tensorgrad.passes.codegen.common.emission", "tensorgrad.passes.codegen.wgsl.stages", True),
+        ("tensorgrad.passes.codegen.wgsl.stages", "tensorgrad.passes.codegen.common.emission", False),
+        ("tensorgrad.passes.codegen.wgsl.contraction", "tensorgrad.passes.codegen.llvm.packed", True),
         ("tensorgrad.passes.pipelines", "tensorgrad.runtime.webgpu", True),
         ("tensorgrad.passes.pipelines", "tensorgrad", True),
         ("tensorgrad.passes.pipelines", "wgpu.backends", True),

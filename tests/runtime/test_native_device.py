@@ -21,7 +21,7 @@ from native_programs import HELPERS, SHAPES, Network, batch, compiled, module
 
 import tensorgrad as tg
 from tensorgrad.errors import CompilerError, DeviceError, OptionError
-from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
+from tensorgrad.passes.codegen.llvm.convert_to_llvm import ConvertToLlvmPass
 from tensorgrad.runtime import cache
 from tensorgrad.runtime.cpu import CpuExecutable, code, compiler, compiling, objects, stepping, threads
 from tensorgrad.runtime.cpu.device import debug_flags

@@ -20,8 +20,8 @@ from tensorgrad.passes.analyses.stages import Parts, put_together
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.fuse import cost
 from tensorgrad.passes.buffers.fuse.inline import inline
-from tensorgrad.passes.buffers.schedule.choose import contraction_cost
-from tensorgrad.passes.kernels.weights import weight_of
+from tensorgrad.passes.codegen.choose import contraction_cost
+from tensorgrad.passes.codegen.common.weights import weight_of
 from tensorgrad.runtime.target import Target
 
 

@@ -15,8 +15,8 @@ from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.buffers.schedule.choose import choose
 from tensorgrad.passes.buffers.schedule.tuned import read_table
+from tensorgrad.passes.codegen.choose import choose
 from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target

@@ -15,7 +15,7 @@ from tensorgrad.passes.analyses.machine import (
     GpuModel,
     machine_of,
 )
-from tensorgrad.passes.buffers.schedule.choose import choose, cycles
+from tensorgrad.passes.codegen.choose import choose, cycles
 from tensorgrad.runtime.target import Target
 
 

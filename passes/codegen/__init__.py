@@ -1,0 +1,1 @@
+"""From scheduled kernels to a program: the choice of schedules, a folder for each target, and what targets share."""

@@ -1,0 +1,1 @@
+"""What all targets share: stages as straight-line code, placement of buffers, loops, sums, exact functions."""

@@ -1,0 +1,1 @@
+"""Native code: for each archetype, its choice (`*_schedule`) beside its code; passes on `cpu`, LLVM, and its text."""

@@ -1,0 +1,107 @@
+"""The archetype `loops`: native loops over grid points and rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir.affine import AffineMap
+
+from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of
+from tensorgrad.dialects.schedule import LoopsSchedule
+from tensorgrad.passes.analyses.affine import used_dims
+from tensorgrad.passes.analyses.kinds import is_in_order
+from tensorgrad.passes.analyses.machine import NEAR_POINTS, TASK_WORK, CpuModel
+from tensorgrad.passes.codegen.common.archetype import (
+    Archetype,
+    has_own_loops,
+    iteration_cycles,
+    own_iterations,
+)
+from tensorgrad.runtime.target import Target
+
+LEAST_BLOCK, MOST_BLOCK = 4, 1 << 14
+COUNTED_OPS = 64
+"""The ops that count as one iteration in the work of a task; a bisection of sorted indices has some hundred ops."""
+
+LEAST_ROW = 8
+"""The shortest row to vectorize: shorter ones fill no vector, whereas adjacent points do, even if not contiguous."""
+
+
+class LoopsArchetype(Archetype[LoopsSchedule]):
+    """Runs blocks of adjacent points, or one point after another; supports every kernel except attention."""
+
+    schedule = LoopsSchedule
+
+    def default(self, kernel: KernelOp, target: Target) -> LoopsSchedule | None:
+        if kernel.attention is not None or not target.native:
+            return None
+        grid = kernel.extents
+        last = grid[-1] if grid else 1
+        block = 1 if _is_along_rows(kernel) else min(last, _near_points(kernel))
+        return _of_work(kernel, block)
+
+    def neighbours(self, schedule: LoopsSchedule, kernel: KernelOp, target: Target) -> Iterator[LoopsSchedule]:
+        last = kernel.extents[-1] if kernel.extents else 1
+        for block in {1, *(min(last, one) for one in (schedule.block // 2, schedule.block * 2, NEAR_POINTS))}:
+            if block >= 1 and block != schedule.block:
+                yield _of_work(kernel, block)
+        for blocks in (schedule.blocks // 2, schedule.blocks * 2):
+            if 1 <= blocks <= schedule.blocks_over(kernel.extents):
+                yield LoopsSchedule.of(kernel.extents, schedule.block, blocks)
+
+    def cycles(self, schedule: LoopsSchedule, kernel: KernelOp, target: Target, machine: CpuModel, parts: int) -> float:
+        points = math.prod(kernel.extents) * own_iterations(kernel)
+        # The parts of a split reduction are additional points, which make more tasks.
+        tasks = min(schedule.groups[0] * parts, max(points // TASK_WORK, 1))
+        return points / machine.lanes * iteration_cycles(kernel, machine) / min(tasks, machine.cores)
+
+
+def _of_work(kernel: KernelOp, block: int) -> LoopsSchedule:
+    """Returns the schedule whose tasks are long enough to amortize the overhead of a task."""
+    iterations = (math.prod(loop_extents(stage)[len(kernel.extents) :]) * _length(stage) for stage in kernel.stages)
+    work = block * max(sum(iterations), 1)
+    return LoopsSchedule.of(kernel.extents, block, max(TASK_WORK // work, 1))
+
+
+def _length(stage: GenericOp) -> int:
+    """Returns the length of a stage's iteration in the unit of `TASK_WORK`, at least 1."""
+    return max(sum(1 for _ in stage.body.walk()) // COUNTED_OPS, 1)
+
+
+def _near_points(kernel: KernelOp) -> int:
+    """Returns the points of a block: fewer if values are kept for another stage, or until the end of a sum."""
+    alone = len(kernel.stages) == 1 and not has_own_loops(kernel.stages[0], kernel)
+    return MOST_BLOCK if alone else NEAR_POINTS
+
+
+def _is_along_rows(kernel: KernelOp) -> bool:
+    """Returns whether more accesses are contiguous along the stages' innermost own loops than along the grid's.
+
+    Reductions that keep an order don't count, as only neighbouring points of them fill a vector.
+    """
+    grid = kernel.extents
+    if not grid or grid[-1] < LEAST_BLOCK:
+        return any(has_own_loops(stage, kernel) for stage in kernel.stages)
+    own = along_grid = 0
+    for stage in kernel.stages:
+        if not has_own_loops(stage, kernel) or is_in_order(stage):
+            continue
+        extents = loop_extents(stage)
+        if extents[-1] < LEAST_ROW:
+            continue
+        for buffer, m in zip(stage.operands, maps_of(stage), strict=True):
+            if is_shape_only(buffer) or not m.results or not used_dims(m) - set(range(len(grid))):
+                continue
+            points = math.prod(extents[loop] for loop in used_dims(m))
+            own += points * _moves_by_one(m, len(extents) - 1)
+            along_grid += points * _moves_by_one(m, len(grid) - 1)
+    return own > along_grid
+
+
+def _moves_by_one(m: AffineMap, loop: int) -> bool:
+    """Returns whether a loop's first step moves to the next element."""
+    zeros = [0] * m.num_dims
+    before, after = m.eval(zeros, ()), m.eval([int(i == loop) for i in range(m.num_dims)], ())
+    return before[:-1] == after[:-1] and after[-1] - before[-1] == 1

@@ -1,0 +1,101 @@
+"""The pass `lower-buf-to-cpu`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import cpu
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.locations import line_of
+from tensorgrad.dialects.schedule import Extents, LoopsSchedule, PackedSchedule, TilesSchedule
+from tensorgrad.passes.codegen.common.blocked_sums import MOST_TERMS_IN_LANES, block_sums
+from tensorgrad.passes.codegen.common.control import Moves
+from tensorgrad.passes.codegen.common.emission import Code, Frame
+from tensorgrad.passes.codegen.common.hoisting import hoist_invariants
+from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenKernels, WrittenOnce, flat
+from tensorgrad.passes.codegen.llvm.interchange import interchange_folds
+from tensorgrad.passes.codegen.llvm.loops import write_loops
+from tensorgrad.passes.codegen.llvm.packed import write_packed
+from tensorgrad.passes.codegen.llvm.tiles import write_tiles
+from tensorgrad.passes.levels import PLANNED, LevelPass
+from tensorgrad.passes.tensors.simplify import simplify_block
+from tensorgrad.runtime.target import CPU, Target
+
+
+@dataclass(frozen=True)
+class LowerBufToCpuPass(LevelPass):
+    """Lowers each scheduled kernel to a `cpu.kernel`, and the function to a sequence of dispatches.
+
+    Expects functions after `plan-memory`, with a native `schedule` on every kernel. Guarantees one `cpu.kernel` for
+    each distinct kernel (equal ones are shared), linear indices only, and a `buf.dispatch` in place of each
+    `buf.kernel`, whose workgroups are the kernel's tasks. Loops whose iterations are independent are marked parallel;
+    those that sum many floats are cut into blocks (`blocked_sums`).
+
+    Attributes:
+        target: The target CPU.
+    """
+
+    name = "lower-buf-to-cpu"
+    levels = PLANNED
+
+    target: Target = CPU
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        written = WrittenKernels(ctx)
+        for function in list(op.ops):
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _Lowering(op, function, self.target, written).run()
+
+
+class _Lowering(FunctionLowering):
+    """Lowers one function to native kernels."""
+
+    name = LowerBufToCpuPass.name
+
+    def check(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue], views: Sequence[SSAValue]) -> None:
+        if len(kernels) > 1:
+            raise DiagnosticException(
+                f"the kernel made at {line_of(kernels[0].location)} shares a dispatch with others, which native code "
+                "does not support: leave out `share-dispatches`"
+            )
+
+    def types(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> list[Attribute]:
+        return [flat(view) for view in views]
+
+    def groups(self, teams: Sequence[WrittenOnce]) -> Extents:
+        return teams[0].schedule.groups
+
+    def write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> cpu.KernelOp:
+        one = teams[0]
+        block = Block(arg_types=[*types, IndexType(), IndexType()])
+        code = one.bound(Code(block, {}, Frame(one.schedule.groups)), Moves(block), None)
+        first, last = code.values(block.args[-2:])
+        match one.schedule:
+            case LoopsSchedule():
+                write_loops(one.kernel, one.schedule, code, first, last)
+            case PackedSchedule():
+                write_packed(one.kernel, one.schedule, code, first, last)
+            case TilesSchedule():
+                write_tiles(one.kernel, one.schedule, code, first, last)
+            case schedule:
+                raise DiagnosticException(
+                    f"the kernel made at {line_of(one.kernel.location)} is scheduled for shaders "
+                    f"({schedule.archetype}): run `schedule` with a target whose language is llvm"
+                )
+        hoist_invariants(block)
+        interchange_folds(block)
+        block_sums(block, MOST_TERMS_IN_LANES)
+        simplify_block(block)
+        return cpu.KernelOp(self.written.name(one.schedule.archetype), access, block)
+
+    def choice(self, block: Block, access: Sequence[str]) -> cpu.KernelOp:
+        for _ in range(2):
+            block.insert_arg(IndexType(), len(block.args))
+        return cpu.KernelOp(self.written.name("choice"), access, block)

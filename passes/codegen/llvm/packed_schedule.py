@@ -1,0 +1,237 @@
+"""The archetype `packed`: matrix products in register blocks, in native code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from xdsl.dialects.builtin import f64
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Operation
+
+from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
+from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.passes.analyses.axes import needed_for
+from tensorgrad.passes.analyses.blocks import evenest, rounded_up
+from tensorgrad.passes.analyses.factors import Factors, Strides, factors_of, lies_along_steps, strides_of
+from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.machine import CpuModel
+from tensorgrad.passes.codegen.common.archetype import Archetype
+from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
+from tensorgrad.passes.codegen.common.weights import weight_of
+from tensorgrad.runtime.target import Target
+
+REGISTER_BLOCKS: dict[int, tuple[int, int]] = {16: (8, 3), 32: (6, 2), 64: (12, 2)}
+"""By bytes of a vector: the most rows of a register block, and the vectors of its columns; few registers stay free."""
+
+PAGE, MOST_ROWS_APART = 4096, 8
+"""Rows a multiple of `PAGE` bytes apart map to the same L1 set, which holds `MOST_ROWS_APART` lines."""
+
+MOST_DEPTH = 1024
+"""The most iterations of the reduction in one pass, during which sums stay in registers."""
+
+MOST_PACKED_DEPTH = 320
+"""The same if rows are packed: fewer iterations allow wider tiles, which pack the rows less often."""
+
+PANEL_BYTES = 1 << 19
+"""The most bytes of a task's packed columns, so that they stay in L2."""
+
+NEAR_BYTES = 1 << 19
+"""The largest operand whose columns are read in place: it stays in L2."""
+
+NEAR_ROWS_BYTES = 1 << 19
+"""The same for an operand read by rows, if adjacent rows are contiguous: each iteration touches another cache line."""
+
+FEW_ROWS = 48
+"""The most rows for which columns are read in place: packing them would cost more than it saves."""
+
+MOST_TILE_ROWS, MOST_TILE_COLUMNS = 192, 512
+"""The largest tile that the cost model assumes when it estimates how often operands are packed."""
+
+TASK_PRODUCTS = 1 << 18
+"""The approximate minimum of products of a task, as long as there are fewer tasks than `ENOUGH_TASKS`."""
+
+ENOUGH_TASKS = 16
+LEAST_SIDE = 64
+"""The fewest columns of a tile that needs no packed rows: its operands are in L1."""
+
+LEAST_ROWS, LEAST_ROWS_TRANSPOSED = 128, 256
+"""The fewest rows of a tile whose columns are packed, or packed and transposed, since each tile repeats that work."""
+
+LEAST_COLUMNS_PACKED = 256
+"""The fewest columns of a tile whose rows are packed."""
+
+LEAST_COLUMNS = 4
+"""The fewest columns of a product; narrower ones are reductions of rows."""
+
+
+class PackedArchetype(Archetype[PackedSchedule]):
+    """Computes tiles of results; operands are packed, including their prologues, or read in place."""
+
+    schedule = PackedSchedule
+
+    def default(self, kernel: KernelOp, target: Target) -> PackedSchedule | None:
+        stage = contraction_of(kernel)
+        if stage is None or not is_blockable(kernel, stage):
+            return None
+        sides = sides_of(kernel, stage)
+        factors = factors_of(stage, *sides)
+        if factors is None:
+            return None
+        return _schedule(kernel, stage, sides, factors, target)
+
+    def neighbours(self, schedule: PackedSchedule, kernel: KernelOp, target: Target) -> Iterator[PackedSchedule]:
+        for rows in (schedule.tile_rows // 2, schedule.tile_rows * 2):
+            yield from _with_tile(schedule, kernel, rows, schedule.tile_columns)
+        for columns in (schedule.tile_columns // 2, schedule.tile_columns * 2):
+            yield from _with_tile(schedule, kernel, schedule.tile_rows, columns)
+        for depth in (schedule.depth // 2, schedule.depth * 2):
+            if depth >= 16:
+                yield replace(schedule, depth=depth)
+
+    def cycles(
+        self, schedule: PackedSchedule, kernel: KernelOp, target: Target, machine: CpuModel, parts: int
+    ) -> float:
+        stage = contraction_of(kernel)
+        assert stage is not None
+        steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
+        enough = max(math.prod(kernel.extents) * steps // TASK_PRODUCTS, 1)
+        tasks = min(schedule.groups[0] * parts, enough, machine.cores)
+        return packed_cost(kernel, stage, machine) * machine.cores / tasks
+
+
+def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel) -> float:
+    """Returns the estimated cycles per core of a contraction; infinity if it can't be packed."""
+    sides = sides_of(kernel, stage)
+    factors = factors_of(stage, *sides)
+    if factors is None:
+        return math.inf
+    steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
+    rest, rows, columns = _extents(kernel, sides)
+    products = rest * rows * columns * steps / machine.lanes
+    packing = 0.0
+    for value, extent, times in (
+        (factors.row, rows, -(-columns // MOST_TILE_COLUMNS)),
+        (factors.column, columns, -(-rows // MOST_TILE_ROWS)),
+    ):
+        owners = {one.owner for one in needed_for([value]) if isinstance(one.owner, Operation)}
+        each = machine.load + machine.operation * weight_of(op for owner in owners for op in owner.walk())
+        packing += rest * extent * steps * times * each
+    return (products + packing) / machine.cores
+
+
+def _extents(kernel: KernelOp, sides: Sides) -> tuple[int, int, int]:
+    row, column = sides
+    grid = kernel.extents
+    rest = (extent for i, extent in enumerate(grid) if i not in (*row, *column))
+    return math.prod(rest), math.prod(grid[i] for i in row), math.prod(grid[i] for i in column)
+
+
+def _schedule(
+    kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, target: Target
+) -> PackedSchedule | None:
+    rest, rows, columns = _extents(kernel, sides)
+    if columns < LEAST_COLUMNS or rows < 2:
+        return None
+    size = 8 if element_of(stage.outputs[0]) == f64 else 4
+    most_rows, vectors = REGISTER_BLOCKS[target.vector_bytes]
+    lanes = target.vector_bytes // size
+    while lanes >= 2 * columns:
+        lanes //= 2
+    most_sums, vectors = most_rows * vectors, min(vectors, -(-columns // lanes))
+    most_rows = most_sums // vectors
+    block_columns = lanes * vectors
+    steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
+    across, along = (strides_of(stage, value, kernel.extents, *sides) for value in (factors.column, factors.row))
+    direct_rows = _reads_rows(along, steps * size, columns)
+    direct_columns = columns >= block_columns and _reads_columns(across, steps * size, rows)
+    if direct_rows and along is not None and along.side * size % PAGE == 0:
+        most_rows = min(most_rows, MOST_ROWS_APART)
+    block_rows = evenest(rows, most_rows)
+    most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH
+    depth = -(-steps // -(-steps // most_depth))
+    widest = columns if direct_columns else max(PANEL_BYTES // (depth * size), LEAST_SIDE)
+    found = PackedSchedule(
+        groups=(1, 1, 1),
+        row=sides[0],
+        column=sides[1],
+        tile_rows=rounded_up(rows, block_rows),
+        tile_columns=_even(columns // block_columns * block_columns, widest, block_columns),
+        rows=block_rows,
+        columns=block_columns,
+        lanes=lanes,
+        depth=depth,
+        direct_rows=int(direct_rows),
+        direct_columns=int(direct_columns),
+    )
+    is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
+    found = _cut(found, kernel, rest * rows * columns * steps, is_transposed)
+    return replace(found, groups=(found.tasks_over(kernel.extents), 1, 1))
+
+
+def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:
+    """Returns whether rows are read in place: if contiguous along the reduction, in L2, or used by few columns.
+
+    Args:
+        strides: The strides of the rows, if they are elements of an operand with constant strides.
+        line: The bytes of a row.
+        columns: The number of columns.
+    """
+    if strides is None:
+        return False
+    is_near = line * strides.step <= NEAR_ROWS_BYTES
+    return strides.side > strides.step or is_near or columns <= LEAST_COLUMNS_PACKED // 2
+
+
+def _reads_columns(strides: Strides | None, line: int, rows: int) -> bool:
+    """Returns whether columns are read in place: if they are contiguous, and either in L2 or used by few rows.
+
+    Args:
+        strides: The strides of the columns, if they are elements of an operand with constant strides.
+        line: The bytes of a column.
+        rows: The number of rows.
+    """
+    return strides is not None and strides.side == 1 and (line * strides.step <= NEAR_BYTES or rows <= FEW_ROWS)
+
+
+def _cut(schedule: PackedSchedule, kernel: KernelOp, products: int, is_transposed: bool) -> PackedSchedule:
+    """Returns a schedule with smaller tiles if there are few tasks and they are long."""
+    _, rows, columns = schedule.extents(kernel.extents)
+    whole = max(columns // schedule.columns * schedule.columns, schedule.columns)
+    least_rows = schedule.rows
+    if not schedule.direct_columns:
+        least_rows = rounded_up(LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS, schedule.rows)
+    least_columns = rounded_up(LEAST_SIDE if schedule.direct_rows else LEAST_COLUMNS_PACKED, schedule.columns)
+    wanted = min(products // TASK_PRODUCTS, ENOUGH_TASKS)
+    while (tasks := schedule.tasks_over(kernel.extents)) < wanted:
+        down, across = schedule.tiles_over(kernel.extents)
+        times = -(-wanted // tasks)
+        shorter = max(_even(rows, -(-rows // (down * times)), schedule.rows), least_rows)
+        narrower = max(_even(whole, -(-whole // (across * times)), schedule.columns), least_columns)
+        choices: list[PackedSchedule] = []
+        if narrower < schedule.tile_columns:
+            choices.append(replace(schedule, tile_columns=narrower))
+        if shorter < schedule.tile_rows:
+            choices.append(replace(schedule, tile_rows=shorter))
+        if not choices:
+            break
+        schedule = choices[0 if schedule.direct_rows and not schedule.direct_columns else -1]
+    return schedule
+
+
+def _even(extent: int, most: int, block: int) -> int:
+    """Returns the extent of equal tiles that consist of whole blocks and are at most `most` long."""
+    blocks, fit = max(-(-extent // block), 1), max(most // block, 1)
+    return -(-blocks // -(-blocks // fit)) * block
+
+
+def _with_tile(schedule: PackedSchedule, kernel: KernelOp, rows: int, columns: int) -> Iterator[PackedSchedule]:
+    """Yields the schedule with another tile, if the tile consists of whole blocks."""
+    if (
+        rows >= schedule.rows
+        and columns >= schedule.columns
+        and rows % schedule.rows == columns % schedule.columns == 0
+    ):
+        found = replace(schedule, tile_rows=rows, tile_columns=columns)
+        yield replace(found, groups=(found.tasks_over(kernel.extents), 1, 1))

@@ -1,0 +1,347 @@
+"""Packs the factors of a product in the order in which the innermost loop reads them.
+
+Columns are packed in panels: those of a register block, for each iteration of the reduction. Rows are read one element
+at a time, so each row of a block may be packed separately; if the rows of an iteration are contiguous, they are packed
+like columns.
+
+If columns are contiguous along the reduction, the panels are their transpose. Storing single elements would touch a
+cache line for each; so square blocks are transposed in registers, as in
+
+J. Eklundh: A Fast Computer Method for Matrix Transposing (IEEE Transactions on Computers C-21, 1972).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeAlias, cast
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
+from xdsl.ir import Attribute, SSAValue
+
+from tensorgrad.dialects.buf import element_of
+from tensorgrad.passes.codegen.common.emission import Code
+from tensorgrad.passes.codegen.llvm.loops import parallel
+from tensorgrad.passes.scalars import Value
+
+LEAST_LANES = 4
+"""The narrowest vector at an edge, and the side of the smallest square worth transposing."""
+
+
+Put: TypeAlias = Callable[[Value, Value], None]
+"""Writes the store of a value at a position."""
+
+
+class Factor(Protocol):
+    """A factor to pack.
+
+    Attributes:
+        along_steps: Whether it is contiguous along the reduction.
+        in_vectors: Whether neighbouring rows (or columns) can be loaded as vectors.
+        in_lines: Whether neighbouring iterations can be loaded as vectors.
+    """
+
+    along_steps: bool
+    in_vectors: bool
+    in_lines: bool
+
+    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_short: bool = False) -> None:
+        """Writes a loop over `count` rows (or columns) of the tile from `first` on, in one iteration of a range."""
+        ...
+
+    def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
+        """Writes a loop over the iterations of a range, in one row (or column) of the tile."""
+        ...
+
+    def vectors(
+        self, code: Code, row: Value, step: Value, parts: Sequence[tuple[int, VectorType[Attribute]]]
+    ) -> list[Value]:
+        """Returns neighbouring rows (or columns) in an iteration, or neighbouring iterations, as vectors.
+
+        `parts` are the offset and the type of each vector.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a register block.
+
+    Attributes:
+        lanes: The lanes of each of its vectors.
+        filled: The number of columns it has: fewer than lanes where the grid has no more.
+    """
+
+    lanes: tuple[int, ...]
+    filled: int
+
+    @property
+    def width(self) -> int:
+        """The total lanes of its vectors."""
+        return sum(self.lanes)
+
+    def parts(self, element: Attribute) -> list[tuple[int, VectorType[Attribute]]]:
+        """Returns each vector's offset and type."""
+        places = itertools.accumulate(self.lanes[:-1], initial=0)
+        return [(at, VectorType(element, [one])) for at, one in zip(places, self.lanes, strict=True)]
+
+    @staticmethod
+    def of(columns: int, lanes: int) -> Columns:
+        """Returns a block of at least `columns` columns: vectors of `lanes` lanes, the last one perhaps narrower."""
+        vectors, left = [lanes] * (columns // lanes), columns % lanes
+        if left:
+            vectors.append(max(1 << (left - 1).bit_length(), min(LEAST_LANES, lanes)))
+        return Columns(tuple(vectors), columns)
+
+    @staticmethod
+    def behind(columns: int, width: int, lanes: int) -> Columns | None:
+        """Returns the block after the last whole one, if there are columns for it: it ends at the last column.
+
+        Args:
+            columns: The number of columns.
+            width: The columns of a whole block.
+            lanes: The lanes of a vector.
+        """
+        rest = columns % width
+        if rest == 0:
+            return None
+        found = Columns.of(rest, lanes)
+        return Columns(found.lanes, min(found.width, columns))
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Memory for packed columns.
+
+    Attributes:
+        memory: The panels.
+        element: The dtype.
+        lanes: The lanes of a vector.
+        depth: The capacity in iterations.
+        squares: Whether columns are transposed: they are contiguous along the reduction.
+        lines: Scratch memory for lines of iterations to transpose, if they can't be loaded directly.
+    """
+
+    memory: SSAValue
+    element: Attribute
+    lanes: int
+    depth: int
+    squares: bool
+    lines: SSAValue | None
+
+    def pack(self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor) -> None:
+        """Writes the code that packs a panel.
+
+        Columns beyond an edge are zero-filled: they don't affect the results, but stale contents might be subnormal,
+        which is slow.
+
+        Args:
+            code: Where to write.
+            base: The panel's offset.
+            columns: Its columns.
+            first: The first column, relative to the tile.
+            steps: The number of iterations.
+            factor: The factor to pack.
+        """
+        side = math.gcd(columns.width, self.lanes)
+        if self.squares and side >= LEAST_LANES:
+            squares = code.number(columns.width // side)
+            packed = partial(self._pack_transposed, base=base, columns=columns, first=first, steps=steps, factor=factor)
+            sequential(code, squares, lambda square: packed(code, square, side))
+        elif factor.in_vectors and columns.filled == columns.width:
+            sequential(code, steps, lambda step: self._copy(code, base, columns, first, step, factor))
+        else:
+            self._pack_elements(code, base, columns, first, steps, factor)
+
+    def _copy(self, code: Code, base: Value, columns: Columns, first: Value, step: Value, factor: Factor) -> None:
+        """Copies an iteration."""
+        parts, start = columns.parts(self.element), base + step * columns.width
+        for (at, _), value in zip(parts, factor.vectors(code, first, step, parts), strict=True):
+            code.put_vector(value, self.memory, start + at)
+
+    def _pack_elements(
+        self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor
+    ) -> None:
+        filled = code.number(columns.filled)
+
+        def put(place: Value, step: Value, value: Value) -> None:
+            code.put(value, self.memory, base + step * columns.width + place)
+
+        def line(place: Value) -> None:
+            factor.over_steps(code, first + place, steps, lambda step, value: put(place, step, value))
+
+        def across(step: Value) -> None:
+            is_short = columns.filled % self.lanes != 0
+            factor.over_rows(code, step, first, filled, lambda place, value: put(place, step, value), is_short)
+
+        if factor.along_steps:
+            sequential(code, filled, line)
+        else:
+            sequential(code, steps, across)
+        if columns.filled < columns.width:
+            sequential(code, steps, lambda step: self._fill_up(code, base, columns, step))
+
+    def _fill_up(self, code: Code, base: Value, columns: Columns, step: Value) -> None:
+        """Zero-fills a panel after the elements of an iteration."""
+        start, zero = base + step * columns.width, code.constant(0.0, self.element)
+        width, filled = code.number(columns.width), code.number(columns.filled)
+        parallel(code, width, filled, lambda at: code.put(zero, self.memory, start + at))
+
+    def _pack_transposed(
+        self,
+        code: Code,
+        square: Value,
+        side: int,
+        base: Value,
+        columns: Columns,
+        first: Value,
+        steps: Value,
+        factor: Factor,
+    ) -> None:
+        """Packs `side` columns of a panel: line by line, then transposed.
+
+        Lines are loaded directly, or written to scratch memory first. The last square of directly loaded lines is
+        aligned to their end, so it may overlap the previous one.
+        """
+        before = square * side
+        above, corner = (one + before for one in (first, base))
+        if self.lines is not None:
+            self._write_lines(code, before, above, side, columns, steps, factor)
+        blocks = (steps + (side - 1)) // side
+        kind = VectorType(self.element, [side])
+
+        def transpose(block: Value) -> None:
+            step = block * side
+            if self.lines is None:
+                step = step.at_most(steps - side)
+                at = [above + x for x in range(side)]
+                rows = [factor.vectors(code, row, step, [(0, kind)])[0] for row in at]
+            else:
+                at = [step + x * self.depth for x in range(side)]
+                rows = [code.vector(self.lines, place, kind) for place in at]
+            start = corner + step * columns.width
+            for y, column in enumerate(transposed(rows)):
+                code.put_vector(column, self.memory, start + y * columns.width)
+
+        sequential(code, blocks, transpose)
+
+    def _write_lines(
+        self,
+        code: Code,
+        before: Value,
+        above: Value,
+        side: int,
+        columns: Columns,
+        steps: Value,
+        factor: Factor,
+    ) -> None:
+        """Writes lines of iterations for `side` columns from `above` on, with zeros beyond an edge."""
+        assert self.lines is not None
+        lines, whole = self.lines, code.number(side)
+
+        def line(x: Value) -> None:
+            row, start = above + x, x * self.depth
+
+            factor.over_steps(code, row, steps, lambda step, value: code.put(value, lines, start + step))
+
+        def empty(x: Value) -> None:
+            start, zero = x * self.depth, code.constant(0.0, self.element)
+            parallel(code, steps, None, lambda at: code.put(zero, lines, start + at))
+
+        filled = whole
+        if columns.filled < columns.width:
+            left = code.number(columns.filled).at_least(before)
+            filled = whole.at_most(left - before)
+        sequential(code, filled, line)
+        if columns.filled < columns.width:
+            sequential(code, whole, empty, start=filled)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Memory for a packed block of rows.
+
+    Attributes:
+        memory: The rows one after another, or the rows of one iteration after another.
+        rows: The number of rows.
+        pitch: The distance between neighbouring rows; 0 if the rows of an iteration are contiguous.
+    """
+
+    memory: SSAValue
+    rows: int
+    pitch: int
+
+    def pack(self, code: Code, first: Value, steps: Value, factor: Factor) -> None:
+        """Writes the code that packs the rows.
+
+        Args:
+            code: Where to write.
+            first: The first row, relative to the tile.
+            steps: The number of iterations.
+            factor: The factor to pack.
+        """
+        rows, element = code.number(self.rows), element_of(self.memory)
+        parts = Columns.of(self.rows, 2 * LEAST_LANES).parts(element) if self.rows % LEAST_LANES == 0 else []
+
+        def copy(step: Value) -> None:
+            start = step * self.rows
+            for (at, _), value in zip(parts, factor.vectors(code, first, step, parts), strict=True):
+                code.put_vector(value, self.memory, start + at)
+
+        def line(place: Value) -> None:
+            factor.over_steps(code, first + place, steps, lambda step, value: self._put(code, value, place, step))
+
+        def across(step: Value) -> None:
+            factor.over_rows(code, step, first, rows, lambda place, value: self._put(code, value, place, step), True)
+
+        if self.pitch:
+            sequential(code, rows, line)
+        elif parts and factor.in_vectors:
+            sequential(code, steps, copy)
+        else:
+            sequential(code, steps, across)
+
+    def _put(self, code: Code, value: Value, row: Value, step: Value) -> None:
+        place = row * self.pitch + step if self.pitch else step * self.rows + row
+        code.put(value, self.memory, place)
+
+    def element(self, code: Code, row: int, step: Value) -> Value:
+        """Returns the element of a row in an iteration."""
+        place = step + row * self.pitch if self.pitch else step * self.rows + row
+        return code.element(self.memory, place)
+
+
+def transposed(rows: Sequence[Value]) -> list[Value]:
+    """Returns the transpose of a square of vectors, whose side is a power of two."""
+    found, side = list(rows), len(rows)
+    distance = 1
+    while distance < side:
+        upper = [lane if not lane & distance else side + lane - distance for lane in range(side)]
+        lower = [lane + distance if not lane & distance else side + lane for lane in range(side)]
+        for i in range(side):
+            if not i & distance:
+                pair = found[i], found[i + distance]
+                found[i], found[i + distance] = (_shuffled(*pair, mask) for mask in (upper, lower))
+        distance *= 2
+    return found
+
+
+def _shuffled(left: Value, right: Value, mask: Sequence[int]) -> Value:
+    lanes, kind = DenseArrayBase.from_list(i64, mask), cast("VectorType[Attribute]", left.type)
+    return left.builder.add(vector.ShuffleOp(left.ssa, right.ssa, lanes, result_type=kind))
+
+
+def sequential(
+    code: Code, stop: Value, body: Callable[[Value], None], start: Value | None = None, step: int = 1
+) -> None:
+    """Writes a sequential loop without carried values."""
+
+    def iteration(at: Value, _: Sequence[Value]) -> list[Value]:
+        body(at)
+        return []
+
+    code.loop_to(stop, [], iteration, start, step)

@@ -1,0 +1,51 @@
+"""Unifies the workgroups of kernels that share a dispatch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tensorgrad.dialects.schedule import (
+    ContractionSchedule,
+    Extents,
+    GroupSchedule,
+    Schedule,
+    ThreadSchedule,
+)
+from tensorgrad.passes.codegen.wgsl.thread_schedule import widened
+
+
+def agreed(schedules: Sequence[Schedule], points: Sequence[int]) -> list[Schedule] | None:
+    """Returns the schedules with a workgroup of equal extents, or `None` if no workgroup suits all of them.
+
+    Contractions keep their workgroup, which must be the same for all of them. `group` schedules adopt it, and `thread`
+    schedules may grow.
+
+    Args:
+        schedules: The schedules of kernels that would share a dispatch.
+        points: The number of grid points of each kernel.
+    """
+    if any(one.attends for one in schedules):
+        return None
+    fixed = {one.workgroup for one in schedules if isinstance(one, ContractionSchedule)}
+    rows = [one.workgroup for one in schedules if isinstance(one, GroupSchedule)]
+    if len(fixed) > 1:
+        return None
+    workgroup = fixed.pop() if fixed else max(rows or (one.workgroup for one in schedules))
+    lanes = math.prod(workgroup)
+    if rows and lanes & (lanes - 1):
+        return None  # the tree reduction needs a power of two
+    found = [_in_workgroup(one, workgroup, count) for one, count in zip(schedules, points, strict=True)]
+    return None if None in found else [one for one in found if one is not None]
+
+
+def _in_workgroup(schedule: Schedule, workgroup: Extents, points: int) -> Schedule | None:
+    """Returns a schedule with another workgroup, or `None` if a `thread` schedule would get fewer lanes."""
+    match schedule:
+        case ThreadSchedule():
+            return widened(schedule, workgroup, points) if schedule.lanes <= math.prod(workgroup) else None
+        case GroupSchedule():
+            return replace(schedule, workgroup=workgroup)
+        case _:
+            return schedule
