@@ -15,8 +15,9 @@ import numpy as np
 import tensorgrad as tg
 from benchmarks.harness import Contestant
 from benchmarks.peers.tinygrad_peer import find_dawn
+from tensorgrad.driver.compilation import compile_recipe
 from tensorgrad.driver.device import find_device
-from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.driver.recipe import Recipe
 from tensorgrad.driver.running import Phases
 from tensorgrad.passes.tensors.simplify import SimplifyPass
 
@@ -249,8 +250,8 @@ def ours(kernel: Kernel, device: tg.DeviceName, arrays: Arrays) -> Contestant:
         return result, tg.reshape(result, (-1,))[0]
 
     traced = tg.trace(run, _Operands(floats), integers)
-    compilation = Compilation("run", traced, lambda *_: [SimplifyPass()], find_device(device), Phases())
-    executable = compilation.load(share=None)
+    recipe = Recipe("run", traced, lambda *_: [SimplifyPass()], find_device(device))
+    executable = compile_recipe(recipe, Phases()).executable
     executable.write(floats)
     inputs = {f"integers.{name}": array for name, array in integers.items()}
 

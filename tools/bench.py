@@ -189,7 +189,8 @@ def _scalars(program: Program, host: Host | None) -> dict[str, float]:
 
 def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable[Any, Any]:
     """Returns the module's function on a device, with schedules tuned for at most the given number of seconds."""
-    from tensorgrad.driver.pipeline import Compilation
+    from tensorgrad.driver.compilation import compile_recipe
+    from tensorgrad.driver.recipe import Recipe
     from tensorgrad.driver.running import Phases
     from tensorgrad.passes.pipelines import inlined_passes
     from tensorgrad.tools.parsing import only_function
@@ -198,6 +199,7 @@ def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramEx
         return list(inlined_passes(target))
 
     name = only_function(module)
-    loaded = Compilation(name, module, passes, device, Phases(), tuning_seconds=tune).load(share=None)
-    assert isinstance(loaded, ProgramExecutable)
-    return loaded
+    recipe = Recipe(name, module, passes, device, tuning_seconds=tune)
+    executable = compile_recipe(recipe, Phases()).executable
+    assert isinstance(executable, ProgramExecutable)
+    return executable

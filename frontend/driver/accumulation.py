@@ -12,8 +12,9 @@ from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import Role, arguments_of
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.driver.compilation import Compilation, compile_recipe, program_for, program_of
 from tensorgrad.driver.distribution import Distribution, passes_of
-from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.driver.recipe import Recipe
 from tensorgrad.errors import OptionError, ProgramError
 from tensorgrad.optim.parts import Losses
 from tensorgrad.passes.functions import order_parameters, return_of
@@ -36,25 +37,23 @@ class Accumulation:
 
     Attributes:
         steps: How many micro-batches a step has.
-        compilation: Where the program comes from.
-        executable: The program, which shares parameters and state with that of the last micro-batch.
+        compilation: The program, which shares parameters and state with that of the last micro-batch.
     """
 
     steps: int
     compilation: Compilation
-    executable: Executable
 
     def program(self, target: str | None) -> Program:
         """Returns the program in its serializable form; see `Compiled.program_for`."""
         if target is not None:
-            return self.compilation.program_for(target)
-        executable = self.executable
-        return executable.program if isinstance(executable, ProgramExecutable) else self.compilation.program()
+            return program_for(self.compilation, target)
+        executable = self.compilation.executable
+        return executable.program if isinstance(executable, ProgramExecutable) else program_of(self.compilation)
 
     def statistics(self) -> dict[str, Any]:
         """Returns the cost of a micro-batch that is not the last of its step."""
         chosen = ("dispatches", "copies", "kernels", "bytes_moved")
-        counts = self.executable.statistics()
+        counts = self.compilation.executable.statistics()
         return {"steps": self.steps, **{name: counts[name] for name in chosen}}
 
 
@@ -70,13 +69,12 @@ def micro_batches(accumulate: object) -> int:
 
 
 def compiled_accumulation(
-    step: Compilation, executable: Executable, losses: Losses, steps: int, distribution: Distribution | None = None
+    step: Compilation, losses: Losses, steps: int, distribution: Distribution | None = None
 ) -> Accumulation:
     """Compiles the program for all micro-batches but the last.
 
     Args:
-        step: The compilation of the last one, loaded.
-        executable: The executable it was loaded as.
+        step: The program of the last one.
         losses: The parameters that each loss is differentiated with respect to.
         steps: How many micro-batches a step has.
         distribution: How the step is divided among processes, if it is.
@@ -84,33 +82,30 @@ def compiled_accumulation(
     Raises:
         ProgramError: Both together take more memory than the limit.
     """
-    module, name = step.traced.clone(), step.name
+    recipe = step.recipe
+    module, name = recipe.traced.clone(), recipe.name
     drop_updates(module)
     function = find_function(module, name)
-    order_parameters(function, step.parameters)
+    order_parameters(function, step.interface.parameters)
     places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.role == Role.PARAMETER}
     wrt = [tuple(places[path] for path in paths) for paths in losses]
     add = AccumulateGradientsPass(steps=steps, last=False, function=name)
-    compilation = Compilation(
+    adding = Recipe(
         name,
         module,
         lambda segments, target: [
             *tensor_passes(name, [add], segments, wrt, target),
             *passes_of(distribution, name),
         ],
-        step.device,
-        step.phases,
-        segments=step.segments,
-        frugal=step.frugal,
-        tuned=step.tuned,
-        precision=step.precision,
-        timeout=step.timeout,
-        verify=step.verify,
+        recipe.device,
+        precision=recipe.precision,
+        timeout=recipe.timeout,
+        verify=recipe.verify,
     )
-    loaded = compilation.load(share=executable, in_turn=True)
-    if step.memory_limit is not None:
-        _check_memory(executable, loaded, step.memory_limit, f"{user_line()}: {name}")
-    return Accumulation(steps, compilation, loaded)
+    compilation = compile_recipe(adding, step.observers.phases, step.choice, share=step.executable, in_turn=True)
+    if recipe.memory_limit is not None:
+        _check_memory(step.executable, compilation.executable, recipe.memory_limit, f"{user_line()}: {name}")
+    return Accumulation(steps, compilation)
 
 
 def bytes_of_outputs(function: FuncOp) -> int:

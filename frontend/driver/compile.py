@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -14,15 +14,16 @@ from xdsl.dialects.func import FuncOp
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.accumulation import compiled_accumulation
 from tensorgrad.driver.broadcast_check import warn_of_pairs
+from tensorgrad.driver.compilation import compile_recipe
 from tensorgrad.driver.device import DeviceName, find_device
 from tensorgrad.driver.device_loss import SNAPSHOT_EVERY, OnDeviceLost
 from tensorgrad.driver.distribution import checked_distribution
 from tensorgrad.driver.model_tracing import checked_loss, input_specs, parameters_of, takes_key, trace_model, unreached
-from tensorgrad.driver.pipeline import EditPasses
 from tensorgrad.driver.precision import Precision, while_tracing
+from tensorgrad.driver.recipe import EditPasses
 from tensorgrad.driver.running import Phases
 from tensorgrad.driver.step_options import StepOptions
-from tensorgrad.driver.step_programs import step_compilation
+from tensorgrad.driver.step_programs import step_recipe
 from tensorgrad.driver.training import Training
 from tensorgrad.driver.training_state import Source, no_loss
 from tensorgrad.errors import OptionError, UnusedParameterWarning
@@ -40,9 +41,6 @@ from tensorgrad.tracing.dtypes import spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import function_name, refuse_inside_trace
-
-if TYPE_CHECKING:
-    pass
 
 Result = TypeVar("Result")
 
@@ -263,22 +261,19 @@ def _built(traced: _Traced, options: StepOptions, phases: Phases) -> Training[An
     """Returns the training of a traced step, compiled and loaded on its device."""
     source, parts, function = traced.source, traced.parts, traced.function
     with phases.measure("load"):
-        found = find_device(options.device)
-    options.check_device(found)
+        chosen = find_device(options.device)
+    options.check_device(chosen)
     micro, distribution = options.micro_batches, source.distribution
-    compilation = step_compilation(
-        function, source.losses, parts, traced.parameters, options, found, distribution, phases
-    )
-    executable = compilation.load(share=None)
+    recipe = step_recipe(function, source.losses, parts, traced.parameters, options, chosen, distribution, phases)
+    compilation = compile_recipe(recipe, phases)
+    executable = compilation.executable
     with phases.measure("initialize"):
         agree = None
         if distribution is not None:
-            agree = partial(distribution.agree, compilation.traced, executable, _agreed(options, parts))
+            agree = partial(distribution.agree, recipe.traced, executable, _agreed(options, parts))
         _initialize(executable, declarations(source.model), traced.key, agree)
-    accumulation = (
-        None if micro == 1 else compiled_accumulation(compilation, executable, source.losses, micro, distribution)
-    )
-    return Training(source, parts, compilation, executable, options.seed, traced.with_key, options.checks, accumulation)
+    accumulation = None if micro == 1 else compiled_accumulation(compilation, source.losses, micro, distribution)
+    return Training(source, parts, compilation, options.seed, traced.with_key, options.checks, accumulation)
 
 
 def _initialize(

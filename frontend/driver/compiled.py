@@ -11,16 +11,18 @@ from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from tensorgrad.driver.compilation import Compilation, facts_of, program_for, program_of
 from tensorgrad.driver.device import described
 from tensorgrad.driver.distribution import Distribution, refuse_to_save
 from tensorgrad.driver.eager_devices import eager_device_on
+from tensorgrad.driver.level_texts import text
 from tensorgrad.driver.nested_inputs import Nesting
-from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.profiling import StepProfile
+from tensorgrad.driver.recipe import Recipe
 from tensorgrad.eager.devices import EagerDevice
 from tensorgrad.errors import InputError, ProgramError
 from tensorgrad.report import CompilationReport
-from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
+from tensorgrad.runtime.backend import OutputHandle, check_inputs
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
 from tensorgrad.runtime.saved import FUNCTION, Host, Saved
@@ -49,16 +51,16 @@ class Held:
 class Compiled(Held):
     """A compiled program on its device."""
 
-    def __init__(self, compilation: Compilation, executable: Executable):
+    def __init__(self, compilation: Compilation):
         self._compilation = compilation
-        self._executable = executable
-        self._program: Program | None = getattr(executable, "program", None)
+        self._executable = compilation.executable
+        self._program: Program | None = getattr(compilation.executable, "program", None)
 
     @property
     def device(self) -> str:
         """Where it runs: "numpy", or "cpu" or "wgpu" and its name."""
-        found = self._compilation.device
-        return "numpy" if found is None else described(found)
+        device = self._compilation.recipe.device
+        return "numpy" if device is None else described(device)
 
     @property
     def program(self) -> Program:
@@ -68,7 +70,7 @@ class Compiled(Held):
             ProgramError, TargetError: No WebGPU device can run it: it uses f64, or is too large.
         """
         if self._program is None:
-            self._program = self._compilation.program()
+            self._program = program_of(self._compilation)
         return self._program
 
     def program_for(self, target: str) -> Program:
@@ -81,7 +83,7 @@ class Compiled(Held):
             TargetError: There is no such target.
             ProgramError: The program does not fit it.
         """
-        return self._compilation.program_for(target)
+        return program_for(self._compilation, target)
 
     def stats(self) -> dict[str, Any]:
         """Returns the cost of a step.
@@ -93,9 +95,10 @@ class Compiled(Held):
             `segments` that the loss was divided into, all but the last of which are recomputed, and
             `peak_bytes_without` and `bytes_moved_without` any.
         """
-        found = {**self._executable.statistics(), "compile_seconds": dict(self._compilation.phases.seconds)}
-        cost = self._compilation.memory_cost
-        return {**found, "memory_limit": dict(cost)} if cost else found
+        seconds = dict(self._compilation.observers.phases.seconds)
+        costs = {**self._executable.statistics(), "compile_seconds": seconds}
+        limit = self._compilation.memory_cost
+        return {**costs, "memory_limit": dict(limit)} if limit else costs
 
     def module(self, level: str = "tg") -> str:
         """Returns the IR as text.
@@ -106,7 +109,7 @@ class Compiled(Held):
         Raises:
             OptionError: Another level.
         """
-        return self._compilation.text(level)
+        return text(self._compilation.recipe, self._compilation.choice, level)
 
     def report(
         self,
@@ -136,7 +139,7 @@ class Compiled(Held):
         """
         measured = None if profile is None else profile.of(self._executable)
         other = None if beside is None else beside.report().facts
-        found = CompilationReport(self._compilation.facts(self.device, measured), other)
+        found = CompilationReport(facts_of(self._compilation, self.device, measured), other)
         if path is not None:
             found.save(path)
         return found
@@ -152,17 +155,16 @@ class Specialization(Compiled):
     def __init__(
         self,
         compilation: Compilation,
-        executable: Executable,
         results: Any,
         ranges: IndexRanges | None = None,
         distribution: Distribution | None = None,
         inputs: Sequence[str] = (),
     ):
-        super().__init__(compilation, executable)
+        super().__init__(compilation)
         self._distribution = distribution
         self.inputs = inputs
         self._tree = results
-        self._results = Results(results, device_of_results(compilation))
+        self._results = Results(results, device_of_results(compilation.recipe))
         self.ranges = ranges
 
     def run(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> Any:
@@ -213,9 +215,9 @@ class Results:
         return self._rebuild([self._make(outputs[name]) for name in self._names])
 
 
-def device_of_results(compilation: Compilation) -> EagerDevice | None:
+def device_of_results(recipe: Recipe) -> EagerDevice | None:
     """Returns where the results of a program live: its device, or `None` if that may be replaced."""
-    return None if compilation.snapshot_every is not None else eager_device_on(compilation.device)
+    return None if recipe.snapshot_every is not None else eager_device_on(recipe.device)
 
 
 Key = TypeVar("Key", bound=Hashable)

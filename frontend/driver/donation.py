@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorgrad.driver.compilation import Compilation
 from tensorgrad.driver.compiled import Specialization, device_of_results
-from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.runtime.backend import ArraySlot, Executable, OutputHandle
+from tensorgrad.runtime.backend import ArraySlot, OutputHandle
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.tensor import Array, Traced
@@ -93,7 +93,7 @@ class Donating(Specialization):
     An argument that is the result of its last call is there already; another one is copied there.
 
     Args:
-        compilation, executable, inputs: See `Specialization`; of these inputs, some are state.
+        compilation, inputs: See `Specialization`; of these inputs, some are state.
         donation: Which results are state.
         outputs: The names of the other results, in order.
     """
@@ -101,16 +101,16 @@ class Donating(Specialization):
     def __init__(
         self,
         compilation: Compilation,
-        executable: Executable,
         inputs: Sequence[str],
         donation: Donation,
         outputs: Sequence[str],
     ):
-        super().__init__(compilation, executable, list(outputs), inputs=inputs)
-        self.name, self.lock = compilation.name, executable.lock
+        super().__init__(compilation, list(outputs), inputs=inputs)
+        executable = compilation.executable
+        self.name, self.lock = compilation.recipe.name, executable.lock
         self._donation = donation
         self._states = {name: slot for name, slot in executable.persistent.items() if name in donation.updates}
-        self._device = device_of_results(compilation)
+        self._device = device_of_results(compilation.recipe)
         self._writes = 0
         self._handles: list[weakref.ref[StateHandle]] = []
 

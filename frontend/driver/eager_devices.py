@@ -12,9 +12,10 @@ from xdsl.dialects.builtin import ModuleOp
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray
+from tensorgrad.driver.compilation import compile_recipe
 from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.device_loss import SNAPSHOT_EVERY
-from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.driver.recipe import Recipe
 from tensorgrad.driver.running import Phases
 from tensorgrad.eager.blocks import NAME, Run
 from tensorgrad.eager.devices import EagerDevice, NumpyDevice, RecordingDevice
@@ -78,10 +79,8 @@ def new_eager_device(name: str, device: ProgramDevice, compiled_at: int) -> Reco
     """
 
     def load(module: ModuleOp) -> Run:
-        compilation = Compilation(
-            NAME, module, lambda _, target: forward_passes(target), device, Phases(), snapshot_every=SNAPSHOT_EVERY
-        )
-        executable = compilation.load(None)
+        recipe = Recipe(NAME, module, lambda _, target: forward_passes(target), device, snapshot_every=SNAPSHOT_EVERY)
+        executable = compile_recipe(recipe, Phases()).executable
         function = find_function(module, None)
         inputs, outputs = ([slot.name for slot in slots] for slots in (arguments_of(function), results_of(function)))
         if isinstance(executable, CpuExecutable):

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from tensorgrad.dialects.functions import find_function
+from tensorgrad.driver.compilation import Compilation
 from tensorgrad.driver.distribution import Distribution
-from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.passes.tensors.accumulate_gradients import PREFIX
 from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Layout
 from tensorgrad.passes.tensors.updates import state_shapes
@@ -58,10 +58,10 @@ class GroupState:
     for_file: bool = False
 
     @classmethod
-    def of(cls, distribution: Distribution, compilation: Compilation, executable: Executable) -> GroupState:
+    def of(cls, distribution: Distribution, compilation: Compilation) -> GroupState:
         """Returns the state of a step; its layouts follow from the shapes in one process and as a whole."""
-        traced = compilation.traced
-        shapes = state_shapes(traced, find_function(traced, compilation.name))
+        recipe, executable = compilation.recipe, compilation.executable
+        shapes = state_shapes(recipe.traced, find_function(recipe.traced, recipe.name))
         slots = {
             name: ArraySlot(name, shapes.get(name, slot.shape), slot.dtype)
             for name, slot in executable.persistent.items()

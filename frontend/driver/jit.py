@@ -14,13 +14,14 @@ import numpy as np
 from tensorgrad.dialects.signature import Role, Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES
 from tensorgrad.driver.broadcast_check import warn_of_pairs
+from tensorgrad.driver.compilation import compile_recipe
 from tensorgrad.driver.compiled import MOST_SPECIALIZATIONS, Specialization, Specializations
 from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.device_loss import OnDeviceLost, check_may_be_lost, snapshots
 from tensorgrad.driver.donation import Donating, Donation, StateHandle
 from tensorgrad.driver.model_tracing import checked_results
-from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
+from tensorgrad.driver.recipe import Recipe
 from tensorgrad.driver.running import Phases
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.nn.values import check_kept, closed, opened
@@ -200,20 +201,19 @@ class Jitted(Specializations[Key], Generic[Result]):
             made.properties["res_attrs"] = slots_attribute([*outputs, *updates])
         warn_of_pairs(made, self._name, stacklevel=4)
         module = checked_module(made)
-        compilation = Compilation(
+        recipe = Recipe(
             self._name,
             module,
             lambda _, target: forward_passes(target),
             self._device,
-            phases,
             precision=self._precision,
             snapshot_every=self._snapshot_every,
         )
-        found = [outputs[i].name for i in order]
-        executable = compilation.load(None)
+        results = [outputs[i].name for i in order]
+        compilation = compile_recipe(recipe, phases)
         if donations:
-            return Donating(compilation, executable, names, donations[0], found)
-        return Specialization(compilation, executable, rebuild(found), inputs=names)
+            return Donating(compilation, names, donations[0], results)
+        return Specialization(compilation, rebuild(results), inputs=names)
 
 
 def _requires_gradient(leaf: Any) -> bool:

@@ -13,27 +13,28 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.driver.kernel_cache import KernelCache
-from tensorgrad.driver.running import Phases, run_pass, run_passes
+from tensorgrad.driver.running import Phases, run_pass
 from tensorgrad.passes.codegen.build_program import native_kernel
 from tensorgrad.passes.codegen.common.lowering import KernelContext, KernelIdentity, WrittenKernel
-from tensorgrad.passes.pipelines import Phase, start_of, until
+from tensorgrad.passes.pipelines import Phase, start_of
 from tensorgrad.runtime.program import Kernel
 
 
-def run_passes_by_kernel(
+def write_by_kernel(
     module: ModuleOp,
     passes: Sequence[ModulePass],
     phases: Phases,
     compile_kernel: Callable[[Kernel, int], None],
     source: Callable[[], ModuleOp] | None = None,
 ) -> dict[str, Kernel]:
-    """Runs the passes down to native code; those after `lower-buf-to-cpu` run per kernel, as each is written.
+    """Runs the passes from `lower-buf-to-cpu` on; those after it run per kernel, as each is written.
 
     Kernels that an earlier compilation has written are read from disk instead.
 
     Args:
-        module: Modified in place, to what `run_passes` would produce, but for kernels from disk, which are declared.
-        passes: In order; those after the lowering are local to a kernel.
+        module: The module after the passes before that one. Modified in place, to what `run_passes` would produce, but
+            for kernels from disk, which are declared.
+        passes: All passes in order; those after the lowering are local to a kernel.
         phases: Receives the time of each.
         compile_kernel: Called with each kernel and its number of bindings.
         source: Returns the original module, for the crash reproducer; without it none is written.
@@ -47,7 +48,6 @@ def run_passes_by_kernel(
     """
     lowering = start_of(Phase.DEVICE, passes)
     context = _ByKernel(passes, lowering, phases, compile_kernel, source)
-    run_passes(module, until(Phase.DEVICE, passes), phases, verify=False, source=source)
     run_pass(module, passes, lowering, phases, context, source)
     context.finish()
     return context.kernels

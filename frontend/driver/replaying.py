@@ -13,9 +13,10 @@ from tensorgrad.checks.inspection import Inspected, Inspector
 from tensorgrad.checks.reference_step import ReferenceStep
 from tensorgrad.dialects.signature import Role
 from tensorgrad.driver.accumulation import Accumulation
+from tensorgrad.driver.compilation import Compilation
 from tensorgrad.driver.compiled import Results, device_of_results
 from tensorgrad.driver.distribution import DISTRIBUTING
-from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.driver.recipe import passes_on_tensors
 from tensorgrad.driver.step_programs import StepProgram
 from tensorgrad.driver.training_state import Source, TrainingState
 from tensorgrad.errors import DivergenceError
@@ -38,15 +39,14 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         source: Source,
         parts: Parts,
         compilation: Compilation,
-        executable: Executable,
         seed: int,
         with_key: bool,
         accumulation: Accumulation | None = None,
     ):
-        super().__init__(source, parts, compilation, executable, seed, with_key, accumulation)
+        super().__init__(source, parts, compilation, seed, with_key, accumulation)
         tree = source.results
         shape = tree.loss if tree.metrics is None else (tree.loss, tree.metrics)
-        self._results = Results(shape, device_of_results(compilation))
+        self._results = Results(shape, device_of_results(compilation.recipe))
         self._replayed = Results(shape)
         self._losses = frozenset(trees.flatten(tree.loss)[0])
         self._references: dict[Compilation, ReferenceStep] = {}
@@ -105,12 +105,12 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         refuse_inside_trace(what)
         self._check_model()
         program = self._program_for(inputs, what)
-        executable, compilation = self._next(program)
+        compilation = self._next(program)
         if where is not None:
             path, number, call = where.partition("#")
             where = first_path(self._model, path) + number + call
         inspector = Inspector(self._on_reference(compilation), where)
-        arrays = self._whole_inputs(executable, self._with_key(inputs, what))
+        arrays = self._whole_inputs(compilation.executable, self._with_key(inputs, what))
         return self._replayed.of(inspector.run(look, arrays, self._state.read(), self._host_values()))
 
     def _whole_inputs(self, executable: Executable, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -147,8 +147,8 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         return self._blame(program, self._with_key(inputs, "blame"), self._state.read())
 
     def _blame(self, program: StepProgram, inputs: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> Blame | None:
-        executable, compilation = self._next(program)
-        arrays = self._whole_inputs(executable, inputs)
+        compilation = self._next(program)
+        arrays = self._whole_inputs(compilation.executable, inputs)
         if compilation not in self._blamers:
             self._blamers[compilation] = Blamer(self._on_reference(compilation))
         losses = self._losses
@@ -159,8 +159,10 @@ class ReplayedTraining(TrainingState, Generic[Result]):
     def _on_reference(self, compilation: Compilation) -> ReferenceStep:
         if compilation not in self._references:
             # The step of a group is the step of one process on the whole batch.
-            passes = [one for one in compilation.tensor_passes() if not isinstance(one, DISTRIBUTING)]
-            self._references[compilation] = ReferenceStep(compilation.traced, passes)
+            recipe = compilation.recipe
+            passes = passes_on_tensors(recipe, compilation.choice)
+            on_whole_batch = [one for one in passes if not isinstance(one, DISTRIBUTING)]
+            self._references[compilation] = ReferenceStep(recipe.traced, on_whole_batch)
         return self._references[compilation]
 
     def _check_finite(
@@ -183,7 +185,7 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         Raises:
             DivergenceError: They are not; names the cause.
         """
-        executable = program.executable
+        executable = program.compilation.executable
         # Values that were non-finite before are not this step's fault: a mask of infinities, say.
         is_finite = all(np.isfinite(outputs[name].numpy()).all() for name in self._losses) and all(
             (np.isfinite(value) | ~np.isfinite(before[name])).all() for name, value in executable.read().items()

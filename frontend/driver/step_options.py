@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tensorgrad.driver.accumulation import micro_batches
 from tensorgrad.driver.device import DeviceName
 from tensorgrad.driver.device_loss import OnDeviceLost, check_may_be_lost, snapshots
-from tensorgrad.driver.pipeline import EditPasses, tuning_seconds
 from tensorgrad.driver.precision import Precision, check_device, checked_precision
+from tensorgrad.driver.recipe import EditPasses
 from tensorgrad.errors import OptionError
 from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.runtime.group.group import Group
@@ -19,6 +19,22 @@ from tensorgrad.tracing.checks import is_integer
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
     from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+
+DEFAULT_TUNING_SECONDS = 60.0
+"""The default time limit of tuning."""
+
+
+def tuning_seconds(tune: bool | float) -> float:
+    """Returns for how many seconds schedules may be measured, from the caller's option.
+
+    Raises:
+        OptionError: It is not a number, or negative.
+    """
+    if isinstance(tune, bool):
+        return DEFAULT_TUNING_SECONDS if tune else 0.0
+    if not isinstance(tune, int | float) or not 0 <= tune < float("inf"):
+        raise OptionError(f"tune must be True, False or a number of seconds, got {tune!r}")
+    return float(tune)
 
 
 @dataclass(frozen=True)

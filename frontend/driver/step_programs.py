@@ -10,8 +10,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from tensorgrad.driver.accumulation import Accumulation, bytes_of_outputs
+from tensorgrad.driver.compilation import Compilation
 from tensorgrad.driver.distribution import Distribution, passes_of
-from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.driver.recipe import Recipe
 from tensorgrad.driver.running import Phases
 from tensorgrad.driver.step_options import StepOptions
 from tensorgrad.errors import InputError
@@ -23,8 +24,8 @@ from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
-from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.conversion import to_numpy
+from tensorgrad.runtime.counting import RunCount
 from tensorgrad.runtime.target import Target
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.index_ranges import IndexRanges
@@ -42,26 +43,28 @@ class StepProgram:
     Attributes:
         inputs: The specifications of its inputs.
         ranges: The ranges that the loss requires of inputs that are used as indices.
-        compilation: Where the program comes from.
-        executable: The program.
+        compilation: The program, which also applies the update.
         accumulation: The program of all micro-batches but the last, if a step has several.
     """
 
     inputs: Mapping[str, Spec]
     ranges: IndexRanges
     compilation: Compilation
-    executable: Executable
     accumulation: Accumulation | None
 
-    def at(self, micro_batch: int) -> tuple[Executable, Compilation]:
-        """Returns the executable and compilation that run a step's micro-batch of this number, from 0 on."""
+    @property
+    def runs(self) -> list[RunCount]:
+        """The counts of the micro-batches that its executables have run."""
+        adding = [] if self.accumulation is None else [self.accumulation.compilation]
+        return [one.executable.runs for one in (self.compilation, *adding)]
+
+    def at(self, micro_batch: int) -> Compilation:
+        """Returns the program of a step's micro-batch of this number, from 0 on."""
         adding = self.accumulation
-        if adding is None or micro_batch == adding.steps - 1:
-            return self.executable, self.compilation
-        return adding.executable, adding.compilation
+        return self.compilation if adding is None or micro_batch == adding.steps - 1 else adding.compilation
 
 
-def step_compilation(
+def step_recipe(
     function: FuncOp,
     losses: Losses,
     parts: Parts,
@@ -71,11 +74,11 @@ def step_compilation(
     distribution: Distribution | None,
     phases: Phases,
     like: Compilation | None = None,
-) -> Compilation:
-    """Returns the compilation of a traced loss with its derivatives and updates.
+) -> Recipe:
+    """Returns the recipe of a traced loss with its derivatives and updates.
 
     Args:
-        function: The traced loss, which becomes part of the compilation.
+        function: The traced loss, which becomes part of the recipe.
         losses: The parameters that each loss is differentiated with respect to.
         parts: Which optimizer updates which parameters.
         parameters: All parameters by path.
@@ -83,11 +86,11 @@ def step_compilation(
         device: The device; `None` is numpy.
         distribution: How the step is divided among processes, if it is.
         phases: Receives the time of each phase.
-        like: The loaded compilation of the same step for another batch size, whose parameters this one is to share.
+        like: The program of the same step for another batch size, whose parameters this one is to share.
     """
     name, micro = function.sym_name.data, options.micro_batches
     if like is not None:
-        order_parameters(function, like.parameters)
+        order_parameters(function, like.interface.parameters)
     wrt = wrt_of(function, losses)
 
     def passes(segments: int, target: Target | None) -> Sequence[ModulePass]:
@@ -98,16 +101,14 @@ def step_compilation(
     module = checked_module(function)
     with phases.measure("trace"):
         parts.add_updates(module, parameters)
-    return Compilation(
+    return Recipe(
         name,
         module,
         passes,
         device,
-        phases,
         options.memory_limit,
         0 if micro == 1 else bytes_of_outputs(function),
         options.tuning_seconds if like is None else 0.0,
-        tuned=None if like is None else like.tuned,
         precision=options.rounding,
         timeout=options.timeout,
         snapshot_every=options.snapshot_every if options.restarts else None,

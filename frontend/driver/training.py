@@ -16,6 +16,7 @@ import numpy as np
 
 from tensorgrad.driver import checkpoints
 from tensorgrad.driver.accumulation import Accumulation
+from tensorgrad.driver.compilation import Compilation, compile_recipe
 from tensorgrad.driver.compiled import (
     Inference,
     Specialization,
@@ -34,9 +35,9 @@ from tensorgrad.driver.model_tracing import (
     trace_model,
 )
 from tensorgrad.driver.nested_inputs import Nesting
-from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.driver.profiling import StepProfile
+from tensorgrad.driver.recipe import Recipe
 from tensorgrad.driver.replaying import ReplayedTraining, Result
 from tensorgrad.driver.running import Phases
 from tensorgrad.driver.step_programs import StepProgram
@@ -51,7 +52,6 @@ from tensorgrad.optim.parts import Parts, wrt_of
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.pipelines import forward_passes, tensor_passes
-from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.group.agreement import together
 from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.surface.calls import public
@@ -87,13 +87,12 @@ class Training(ReplayedTraining[Result]):
         source: Source,
         parts: Parts,
         compilation: Compilation,
-        executable: Executable,
         seed: int,
         with_key: bool,
         checks: bool,
         accumulation: Accumulation | None = None,
     ):
-        super().__init__(source, parts, compilation, executable, seed, with_key, accumulation)
+        super().__init__(source, parts, compilation, seed, with_key, accumulation)
         self._checks = checks
         self._check_numerics = source.options["check_numerics"]
         self._trained = frozenset(parts.trained)
@@ -105,7 +104,7 @@ class Training(ReplayedTraining[Result]):
     def __repr__(self) -> str:
         is_fallback = self._source.options["device"] == "auto" and self.device.startswith("cpu")
         device = f"{self.device} (auto: no hardware adapter)" if is_fallback else self.device
-        return f"Training({self._compilation.name!r}, {device}, step_count={self.step_count})"
+        return f"Training({self._compilation.recipe.name!r}, {device}, step_count={self.step_count})"
 
     def __str__(self) -> str:
         return self.summary()
@@ -158,11 +157,12 @@ class Training(ReplayedTraining[Result]):
             self._check_model()
             program = self._program_for(inputs, "step")
             inputs = self._own(inputs, "step", program.ranges)
-            executable, compilation = self._next(program)
-            before, calls = program.executable.read() if self._check_numerics else {}, self._calls
+            compilation = self._next(program)
+            executable = compilation.executable
+            before, calls = self._executable.read() if self._check_numerics else {}, self._calls
             settings = self._host_values()
             run = executable.step if self._profile is None else partial(self._profile.step, executable)
-            outputs = run(inputs, {name: settings[name] for name in compilation.settings})
+            outputs = run(inputs, {name: settings[name] for name in compilation.interface.settings})
             if self._check_numerics:
                 self._check_finite(program, outputs, before, calls, inputs)
             return self._results.of(outputs)
@@ -200,7 +200,9 @@ class Training(ReplayedTraining[Result]):
             DeviceError: The device has no timestamps.
         """
         before = self._profile
-        self._profile = StepProfile(f"{self._compilation.name} on {self.device}", self._compilation.phases.seconds)
+        self._profile = StepProfile(
+            f"{self._compilation.recipe.name} on {self.device}", self._compilation.observers.phases.seconds
+        )
         try:
             yield self._profile
         finally:
@@ -296,7 +298,7 @@ class Training(ReplayedTraining[Result]):
         key = patterns, program.compilation
         if key not in self._variants:
             check = chosen_captures(patterns)
-            precision = self._compilation.precision
+            precision = self._compilation.recipe.precision
             self._variants[key] = self._specialized(
                 self._source.loss,
                 program.inputs,
@@ -427,8 +429,8 @@ class Training(ReplayedTraining[Result]):
         """
         refuse_inside_trace("attach")
         check_function(forward, "attach")
-        rounding = self._compilation.precision if precision is None else checked_precision("attach", precision)
-        check_device("attach", rounding, self._compilation.device)
+        rounding = self._compilation.recipe.precision if precision is None else checked_precision("attach", precision)
+        check_device("attach", rounding, self._compilation.recipe.device)
         self._check_model()
 
         whole = self._source.distribution
@@ -456,30 +458,29 @@ class Training(ReplayedTraining[Result]):
         phases = Phases()
         with phases.measure("trace"), while_tracing(what, precision):
             traced = trace_model(self._model, function, specs, check, assigning, self._source.untrained)
-        order_parameters(traced.function, self._compilation.parameters)
+        order_parameters(traced.function, self._compilation.interface.parameters)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
-        step = self._compilation
-        compilation = Compilation(
+        step = self._compilation.recipe
+        recipe = Recipe(
             name,
             module,
             lambda _, target: [*forward_passes(target), *passes_of(distribution, name)],
             step.device,
-            phases,
             precision=precision,
             timeout=step.timeout,
             verify=step.verify,
         )
-        executable = compilation.load(share=self._executable)
-        return Specialization(compilation, executable, traced.results, traced.ranges, distribution)
+        compilation = compile_recipe(recipe, phases, share=self._executable)
+        return Specialization(compilation, traced.results, traced.ranges, distribution)
 
     def _differentiated(self, program: StepProgram) -> Specialization:
         """Returns the loss with its gradients, which are results named `gradient/<path>`, for a batch size."""
-        step, source, phases = program.compilation, self._source, Phases()
+        step, source, phases = program.compilation.recipe, self._source, Phases()
         with phases.measure("trace"), while_tracing("gradients", step.precision):
             traced = trace_model(self._model, source.loss, program.inputs, checked_loss, "dropped", source.untrained)
-        order_parameters(traced.function, self._compilation.parameters)
+        order_parameters(traced.function, self._compilation.interface.parameters)
         name, wrt = traced.function.sym_name.data, wrt_of(traced.function, source.losses)
-        compilation = Compilation(
+        recipe = Recipe(
             name,
             checked_module(traced.function),
             lambda segments, target: [
@@ -487,17 +488,13 @@ class Training(ReplayedTraining[Result]):
                 *passes_of(source.distribution, name),
             ],
             step.device,
-            phases,
-            segments=step.segments,
-            frugal=step.frugal,
-            tuned=step.tuned,
             precision=step.precision,
             timeout=step.timeout,
             verify=step.verify,
         )
         results = {path: f"gradient/{path}" for paths in source.losses for path in paths}
-        executable = compilation.load(share=self._executable)
-        return Specialization(compilation, executable, results, distribution=source.distribution)
+        compilation = compile_recipe(recipe, phases, program.compilation.choice, share=self._executable)
+        return Specialization(compilation, results, distribution=source.distribution)
 
     def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
         """Writes the step with all that it needs to continue to one file, which `tg.load` runs without the compiler.

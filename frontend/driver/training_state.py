@@ -13,15 +13,16 @@ import numpy as np
 
 from tensorgrad.driver import checkpoints
 from tensorgrad.driver.accumulation import Accumulation, compiled_accumulation
+from tensorgrad.driver.compilation import Compilation, compile_recipe
 from tensorgrad.driver.compiled import Compiled
 from tensorgrad.driver.distribution import Distribution
 from tensorgrad.driver.group_state import GroupState, Persistent
 from tensorgrad.driver.model_tracing import checked_loss, trace_model
-from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.precision import while_tracing
+from tensorgrad.driver.recipe import Choice
 from tensorgrad.driver.running import Phases
 from tensorgrad.driver.step_options import StepOptions
-from tensorgrad.driver.step_programs import StepProgram, resized, step_compilation
+from tensorgrad.driver.step_programs import StepProgram, resized, step_recipe
 from tensorgrad.errors import FrozenWarning, InputError, OptionError, PartialStateWarning
 from tensorgrad.nn.module import Module, declarations
 from tensorgrad.nn.parameters import drawn
@@ -32,7 +33,7 @@ from tensorgrad.ops import random
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.optim.parts import Losses, Parts
 from tensorgrad.optim.settings import HostSettings
-from tensorgrad.runtime.backend import Executable, check_inputs
+from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.counting import completed
 from tensorgrad.runtime.group.agreement import by_first, together
 from tensorgrad.runtime.group.group import Group
@@ -109,16 +110,13 @@ class TrainingState(Compiled):
         source: Source,
         parts: Parts,
         compilation: Compilation,
-        executable: Executable,
         seed: int,
         with_key: bool,
         accumulation: Accumulation | None = None,
     ):
-        super().__init__(compilation, executable)
+        super().__init__(compilation)
         self._source = source
-        self._group_state = (
-            None if source.distribution is None else GroupState.of(source.distribution, compilation, executable)
-        )
+        self._group_state = None if source.distribution is None else GroupState.of(source.distribution, compilation)
         self._model = source.model
         self._declared, self._watch = declarations(source.model), Watch(source.model)
         self._start = {path: np.array(leaf) for path, leaf in self._declared.items() if is_live(leaf)}
@@ -127,19 +125,19 @@ class TrainingState(Compiled):
             {str(path): leaf for path, leaf in leaves.items()}
             for leaves in (source.model.named_parameters(), source.model.named_buffers())
         )
-        self._settings = HostSettings(parts.host_settings(), compilation.settings)
+        self._settings = HostSettings(parts.host_settings(), compilation.interface.settings)
         self._rates = parts.rates
         self._seed = seed
         self._key = random.key(seed) if with_key else None
         self._accumulation = accumulation
         self._parts = parts
-        self._declared_program = StepProgram(source.inputs, source.ranges, compilation, executable, accumulation)
+        self._declared_program = StepProgram(source.inputs, source.ranges, compilation, accumulation)
         self._resized: dict[tuple[tuple[int, ...], ...], StepProgram] = {}
         self._given_inputs = {name: one for name, one in source.inputs.items() if not with_key or name != "key"}
         self._trainable = self._trained_now()
         self.replaced: Replaced | None = None
-        self._lock = executable.lock
-        self._counts = [executable.runs] + ([] if accumulation is None else [accumulation.executable.runs])
+        self._lock = self._executable.lock
+        self._counts = self._declared_program.runs
         self._origin = 0
         self._set_place(0, 0)
 
@@ -484,19 +482,22 @@ class TrainingState(Compiled):
         options = StepOptions(**source.options)
         with phases.measure("trace"), while_tracing("step", options.rounding):
             traced = trace_model(source.model, source.loss, specs, checked_loss, "kept", source.untrained)
-        compilation = step_compilation(
-            traced.function, source.losses, self._parts, self._parameters, options, step.device, None, phases, step
+        device = step.recipe.device
+        recipe = step_recipe(
+            traced.function, source.losses, self._parts, self._parameters, options, device, None, phases, step
         )
-        executable = compilation.load(share=self._executable, in_turn=True)
+        tuned = Choice(tuned=step.choice.tuned)
+        compilation = compile_recipe(recipe, phases, tuned, share=self._executable, in_turn=True)
         steps = self.accumulate
-        adding = None if steps == 1 else compiled_accumulation(compilation, executable, source.losses, steps)
-        self._counts += [executable.runs] + ([] if adding is None else [adding.executable.runs])
+        adding = None if steps == 1 else compiled_accumulation(compilation, source.losses, steps)
+        program = StepProgram(specs, traced.ranges, compilation, adding)
+        self._counts += program.runs
         shapes = ", ".join(f"{name} {one.shape}" for name, one in specs.items())
-        log.info("%s: compiled for another batch size: %s", compilation.name, shapes)
-        return StepProgram(specs, traced.ranges, compilation, executable, adding)
+        log.info("%s: compiled for another batch size: %s", recipe.name, shapes)
+        return program
 
-    def _next(self, program: StepProgram) -> tuple[Executable, Compilation]:
-        """Returns the executable and compilation that the next call of `step` runs for a batch size."""
+    def _next(self, program: StepProgram) -> Compilation:
+        """Returns the program that the next call of `step` runs for a batch size."""
         return program.at(self.accumulated)
 
     def _host_values(self) -> dict[str, float]:

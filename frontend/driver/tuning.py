@@ -23,12 +23,14 @@ from tensorgrad.dialects.schedule import Schedule, ScheduleAttr
 from tensorgrad.dialects.signature import Role, Slot, slots_attribute
 from tensorgrad.driver.device import load_program
 from tensorgrad.driver.program_cache import cache_folder
+from tensorgrad.driver.recipe import Choice, Recipe, passes_to_kernels
+from tensorgrad.driver.running import Phases, run_passes
 from tensorgrad.errors import ProgramError, TensorgradError
 from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, write_table
 from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.codegen.choose import choose, neighbours
-from tensorgrad.passes.pipelines import scheduled_passes
+from tensorgrad.passes.pipelines import Phase, scheduled_passes, until
 from tensorgrad.runtime.cache import create_private
 from tensorgrad.runtime.program import Program
 
@@ -56,6 +58,19 @@ def table_path(device: ProgramDevice) -> Path:
     info = device.info
     name = hashlib.sha256(f"{FORMAT}|{info.name}|{info.driver}|{info.backend}".encode()).hexdigest()[:16]
     return cache_folder() / "schedules" / f"{name}.json"
+
+
+def tune_recipe(recipe: Recipe, choice: Choice, device: ProgramDevice) -> bool:
+    """Measures schedules for the kernels of a recipe; returns whether all have been tuned before the time was up.
+
+    Raises:
+        ProgramError: A pass rejects the program, or the file of the device's schedules is malformed.
+    """
+    module = recipe.traced.clone()
+    run_passes(module, until(Phase.SCHEDULED, passes_to_kernels(recipe, choice)), Phases())
+    start = perf_counter()
+    tune(module, device, recipe.tuning_seconds)
+    return perf_counter() - start < recipe.tuning_seconds
 
 
 def tune(module: ModuleOp, device: ProgramDevice, seconds: float) -> Path:

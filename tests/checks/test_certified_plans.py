@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tensorgrad as tg
 from tensorgrad.checks.certify import certify_plan
 from tensorgrad.dialects.buf import ArenaOp, ViewOp
+from tensorgrad.driver.recipe import passes_to_kernels
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT, Target
 
@@ -126,8 +127,9 @@ def test_loops_and_branches(certified: Certified, target: Target) -> None:
 
 def plan(training: tg.Training[Any], target: Target) -> None:
     """Lowers a training step down to its memory plan."""
-    module = training._compilation.traced.clone()
-    for one in training._compilation.down_to_kernels(target):
+    compilation = training._compilation
+    module = compilation.recipe.traced.clone()
+    for one in passes_to_kernels(compilation.recipe, compilation.choice, target):
         one.apply(Context(), module)
         if one.name == PlanMemoryPass.name:
             return

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 import tensorgrad as tg
 from tensorgrad.checks.certify import certify_plan, check_dispatches
 from tensorgrad.dialects import buf
+from tensorgrad.driver.recipe import passes_to_kernels
 from tensorgrad.errors import NumericsError
 from tensorgrad.runtime.target import CPU, Target
 
@@ -38,8 +39,8 @@ def training(target: Target) -> tuple[ModuleOp, ModuleOp]:
         device="numpy",
     )
     compilation = made._compilation
-    module, before = compilation.traced.clone(), None
-    for one in compilation.down_to_kernels(target):
+    module, before = compilation.recipe.traced.clone(), None
+    for one in passes_to_kernels(compilation.recipe, compilation.choice, target):
         if one.name == "plan-memory":
             before = module.clone()
         one.apply(Context(), module)

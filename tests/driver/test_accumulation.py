@@ -168,8 +168,8 @@ def test_sums_take_no_dispatches_of_their_own():
     assert counts["dispatches"] <= plain.stats()["dispatches"] + 1 and not counts["copies"]
     assert not counts["accumulate"]["copies"]
     adding = training._accumulation
-    assert adding is not None and isinstance(adding.executable, WebGPUExecutable)
-    program = adding.executable.program
+    assert adding is not None and isinstance(adding.compilation.executable, WebGPUExecutable)
+    program = adding.compilation.executable.program
     written = {
         program.buffers[binding.buffer].name
         for step in program.plan
@@ -179,7 +179,7 @@ def test_sums_take_no_dispatches_of_their_own():
     }
     assert "accumulated" in written and not written & {"parameters", "adam.m", "adam.v"}
     # The programs share the memory of temporaries; outputs and constants are separate.
-    own = program.statistics["peak_bytes"] - adding.executable.shared_bytes
+    own = program.statistics["peak_bytes"] - adding.compilation.executable.shared_bytes
     assert own == sum(buffer.size for buffer in program.buffers if buffer.role in ("output", "constant"))
 
 
@@ -316,8 +316,9 @@ def test_a_memory_limit_is_for_both_programs():
 
     def taken(training: tg.Training) -> int:
         adding = training._accumulation
-        assert adding is not None and isinstance(adding.executable, WebGPUExecutable)
-        own = adding.executable.program.statistics["peak_bytes"] - adding.executable.shared_bytes
+        assert adding is not None and isinstance(adding.compilation.executable, WebGPUExecutable)
+        executable = adding.compilation.executable
+        own = executable.program.statistics["peak_bytes"] - executable.shared_bytes
         return training.program.statistics["peak_bytes"] + own
 
     most = taken(deep())

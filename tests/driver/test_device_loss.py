@@ -270,7 +270,7 @@ def test_nothing_compiles_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a pass runs")
 
-    monkeypatch.setattr("tensorgrad.driver.pipeline.run_passes", refuse)
+    monkeypatch.setattr("tensorgrad.driver.lowering.run_passes", refuse)
     lose()
     with repeated(1):
         training.step(**batch())

@@ -20,10 +20,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 import tensorgrad as tg
-from tensorgrad.driver import pipeline, program_cache, program_key
+from tensorgrad.driver import lowering, memory_search, program_cache, program_key
+from tensorgrad.driver.compilation import compile_recipe
 from tensorgrad.driver.device import find_device
-from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.program_key import fingerprint, key_of, sources
+from tensorgrad.driver.recipe import Recipe
 from tensorgrad.driver.running import Phases
 from tensorgrad.driver.tuning import table_path
 from tensorgrad.errors import ProgramError, UnusedParameterWarning
@@ -163,13 +164,13 @@ def test_a_damaged_kernel_is_written_anew(folder: Path, converted: list[object])
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the passes that run."""
     found: list[str] = []
-    run_passes = pipeline.run_passes
+    run_passes = lowering.run_passes
 
     def counted(module: ModuleOp, passes: Sequence[ModulePass], *rest: Any, **options: Any) -> None:
         found.extend(one.name for one in passes)
         run_passes(module, passes, *rest, **options)
 
-    monkeypatch.setattr(pipeline, "run_passes", counted)
+    monkeypatch.setattr(lowering, "run_passes", counted)
     return found
 
 
@@ -233,7 +234,7 @@ def test_a_hit_is_as_a_miss(folder: Path, ran: list[str], caplog: pytest.LogCapt
 
 
 def test_warnings_and_errors_are_those_of_a_miss(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "SEGMENTS", (1,))
+    monkeypatch.setattr(memory_search, "SEGMENTS", (1,))
     for _ in range(2):
         with pytest.warns(UnusedParameterWarning, match=r"layers\.1\.bias"):
             compiled(
@@ -278,22 +279,22 @@ def test_what_changes_the_program_misses(
 
 
 def test_a_change_of_the_compiler_is_seen(tmp_path: Path) -> None:
-    for name in ("passes/fuse/cost.py", "passes/note.txt", "nn/layers.py", "driver/pipeline.py"):
+    for name in ("passes/fuse/cost.py", "passes/note.txt", "nn/layers.py", "driver/lowering.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("a", encoding="utf-8")
     found = [sources(str(tmp_path))]
-    assert [line.split()[0] for line in found[0]] == ["driver/pipeline.py", "passes/fuse/cost.py"]
+    assert [line.split()[0] for line in found[0]] == ["driver/lowering.py", "passes/fuse/cost.py"]
     (tmp_path / "passes/gone.py").symlink_to(tmp_path / "nowhere.py")
     assert sources(str(tmp_path)) == found[0]
     (tmp_path / "passes/fuse/cost.py").write_text("ab", encoding="utf-8")
     found.append(sources(str(tmp_path)))
-    os.utime(tmp_path / "driver" / "pipeline.py", (1, 1))
+    os.utime(tmp_path / "driver" / "lowering.py", (1, 1))
     found.append(sources(str(tmp_path)))
     (tmp_path / "passes/new.py").touch()
     found.append(sources(str(tmp_path)))
     assert len(set(map(tuple, found))) == 4
     ours = {line.split()[0] for line in sources(str(Path(program_key.__file__).parents[1]))}
-    assert {"driver/pipeline.py", "passes/buffers/fuse/cost.py", "runtime/program.py", "dialects/buf.py"} <= ours
+    assert {"driver/lowering.py", "passes/buffers/fuse/cost.py", "runtime/program.py", "dialects/buf.py"} <= ours
 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -399,7 +400,8 @@ def test_passes_of_a_users_own_are_not_kept(folder: Path) -> None:
 
     module, device = tg.trace(exponential, 3), find_device("wgpu")
     for own in ([OwnPass()], []):
-        Compilation("exponential", module, lambda *_, own=own: [*forward_passes(), *own], device, Phases()).load(None)
+        recipe = Recipe("exponential", module, lambda *_, own=own: [*forward_passes(), *own], device)
+        compile_recipe(recipe, Phases())
         assert folder.exists() == (not own)
 
 

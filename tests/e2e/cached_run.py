@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.driver import pipeline
+from tensorgrad.driver import lowering
 
 X = np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32)
 
 RAN: list[str] = []
-run_passes = pipeline.run_passes
+run_passes = lowering.run_passes
 
 
 def counted(module: Any, passes: Any, *rest: Any, **options: Any) -> None:
@@ -33,7 +33,7 @@ def total(values: Any) -> Any:
 
 
 def main() -> None:
-    pipeline.run_passes = counted
+    lowering.run_passes = counted
     training = tg.compile(
         {"first": tg.nn.Linear(6, 5), "second": tg.nn.Linear(5, 4)},
         loss=loss,

@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import tensorgrad as tg
+from tensorgrad.driver.recipe import kernel_target
 from tensorgrad.errors import ArgumentError, InputError, OptionError, ProgramError
 from tensorgrad.runtime.errors import TargetError
 from tensorgrad.runtime.program import Program
@@ -180,7 +181,7 @@ def test_a_file_says_what_it_needs(tmp_path: Path) -> None:
     training = compiled()
     training.save(tmp_path / "training.tg")
     program, _ = Program.load(tmp_path / "training.tg")
-    device, needs = training._compilation.target(), program.target
+    device, needs = kernel_target(training._compilation.recipe), program.target
     assert needs is not None and device is not None
     kernels = program.kernels
     assert needs.max_compute_workgroup_storage_size == max(kernel.workgroup_storage for kernel in kernels)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +12,8 @@ import pytest
 import tint
 
 from benchmarks.workloads import NAMES, workload
-from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.driver import compilation
+from tensorgrad.driver.compilation import Compilation, program_of
 from tensorgrad.runtime.target import Target
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -41,18 +41,18 @@ def test_workloads(name: str, target: Target) -> None:
 @pytest.mark.in_turns(12)
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    made: list[Compilation] = []
-    load: Callable[..., Any] = Compilation.load
+    compiled: list[Compilation] = []
+    compile_for_numpy = compilation.compile_for_numpy
 
-    def noted(self: Compilation, *given: Any, **more: Any) -> Any:
-        made.append(self)
-        return load(self, *given, **more)
+    def noted(*arguments: Any) -> Compilation:
+        compiled.append(compile_for_numpy(*arguments))
+        return compiled[-1]
 
-    monkeypatch.setattr(Compilation, "load", noted)
+    monkeypatch.setattr(compilation, "compile_for_numpy", noted)
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.chdir(tmp_path)
     with contextlib.redirect_stdout(None):
         import_module(name).main(["--device", "numpy", ARGUMENTS.get(name, "--steps"), "1"])
-    assert made
-    for compilation in made:
-        tint.check(compilation.program(TARGETS[0]))
+    assert compiled
+    for one in compiled:
+        tint.check(program_of(one, TARGETS[0]))

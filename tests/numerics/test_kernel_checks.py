@@ -27,6 +27,7 @@ import tensorgrad as tg
 from benchmarks.workloads import NAMES, workload
 from tensorgrad.checks.dispatches import KernelRun, PlannedSteps
 from tensorgrad.checks.kernels import _fault
+from tensorgrad.driver.recipe import passes_to_kernels
 from tensorgrad.errors import ExecutionError, NumericsError
 from tensorgrad.nn.attention import scaled_dot_product_attention
 from tensorgrad.passes.codegen import build_program as building
@@ -371,7 +372,7 @@ def test_attached_and_accumulating_programs_are_compared(device: str, monkeypatc
     training = verified(device, accumulate=2)
     accumulating = training._accumulation
     assert accumulating is not None
-    assert accumulating.compilation.verify
+    assert accumulating.compilation.recipe.verify
     plant(monkeypatch, device, {"cpu": "loops0", "wgpu": "group0"}[device])
     with pytest.raises(NumericsError, match=r"kernel '(loops0|group0)' "):
         training.attach(lambda model, x: tg.softmax(tg.exp(x)), inputs={"x": (4, 8)})
@@ -407,8 +408,8 @@ def test_nothing_is_said_of_any_case(case: Case) -> None:
 
 def check_workload(name: str, device: Any) -> None:
     training, batch = workload(name)(device)
-    compilation = training._compilation
-    Compiled.of(compilation.traced.clone(), device, compilation.down_to_kernels()).check(batch)
+    recipe, choice = training._compilation.recipe, training._compilation.choice
+    Compiled.of(recipe.traced.clone(), device, passes_to_kernels(recipe, choice)).check(batch)
 
 
 @pytest.mark.parametrize("device", DEVICES)

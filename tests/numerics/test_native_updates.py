@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import PackedSchedule, ScheduleAttr
+from tensorgrad.driver.recipe import passes_to_kernels
 from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import scheduled_passes
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
@@ -60,8 +61,9 @@ def kernels() -> ModuleOp:
     count, widest = max(rows for rows, _ in SHAPES), max(columns for _, columns in SHAPES)
     inputs = {"x": (STEPS, count), "g": (STEPS, widest)}
     training = tg.compile(Model(), loss=loss, optimizer=tg.optim.sgd(RATE), inputs=inputs, device="numpy")
-    module = training._compilation.traced.clone()
-    for one in training._compilation.down_to_kernels(CpuDevice().target):
+    recipe, choice = training._compilation.recipe, training._compilation.choice
+    module = recipe.traced.clone()
+    for one in passes_to_kernels(recipe, choice, CpuDevice().target):
         if one.name == "plan-memory":
             return module
         apply(one, module)
@@ -95,7 +97,6 @@ def schedule(module: ModuleOp, changes: Mapping[str, int]) -> int:
     return count
 
 
-@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_each_element_is_updated_once(kernels: ModuleOp, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """By any number of threads."""

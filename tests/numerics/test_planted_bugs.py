@@ -29,6 +29,7 @@ from xdsl.passes import ModulePass
 import tensorgrad as tg
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.tg.elementwise import arithmetic
+from tensorgrad.driver.recipe import passes_to_kernels
 from tensorgrad.errors import NumericsError
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT, Target
@@ -158,7 +159,7 @@ def step(f: Callable[..., Any]) -> tuple[ModuleOp, list[ModulePass]]:
     """Returns the training step of a layer, and its passes."""
     model, optimizer = tg.nn.Linear(8, 8), tg.optim.adam(0.01)
     made = tg.compile(model, loss=f, optimizer=optimizer, inputs={"x": (64, 8)}, device="cpu")._compilation
-    return made.traced.clone(), made.down_to_kernels()
+    return made.recipe.traced.clone(), passes_to_kernels(made.recipe, made.choice)
 
 
 INTEGERS = tg.spec((16, 4), "i32")

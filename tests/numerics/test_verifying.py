@@ -27,6 +27,7 @@ from tensorgrad.checks.numerics import NumericsVerifier
 from tensorgrad.dialects import buf, wgsl
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.tg.elementwise import arithmetic
+from tensorgrad.driver.recipe import passes_on_tensors, passes_to_kernels
 from tensorgrad.errors import NumericsError, OptionError
 from tensorgrad.passes.analyses import graph
 from tensorgrad.passes.analyses.stages import Parts
@@ -133,10 +134,10 @@ BUGS: dict[str, tuple[str, Callable[[ModuleOp], None]]] = {
 def test_a_planted_bug_is_blamed_on_its_pass(name: str) -> None:
     device, plant = BUGS[name]
     compilation = training(device)._compilation
-    passes = compilation.down_to_kernels()
+    passes = passes_to_kernels(compilation.recipe, compilation.choice)
     where = next(number for number, one in enumerate(passes) if one.name == name)
     with pytest.raises(NumericsError, match=rf"^{name}\b"):
-        verified(compilation.traced.clone(), passes, plant, where)
+        verified(compilation.recipe.traced.clone(), passes, plant, where)
 
 
 def without_barriers(module: ModuleOp) -> None:
@@ -151,10 +152,10 @@ def without_barriers(module: ModuleOp) -> None:
 @pytest.mark.parametrize("name", ["lower-buf-to-wgsl", "relay-loops"])
 def test_a_missing_barrier_is_blamed_on_its_pass(name: str) -> None:
     compilation = training("wgpu")._compilation
-    passes = compilation.down_to_kernels()
+    passes = passes_to_kernels(compilation.recipe, compilation.choice)
     where = next(number for number, one in enumerate(passes) if one.name == name)
     with pytest.raises(NumericsError, match=rf"^{name}: kernel \w+: .* that another invocation uses, with no barrier"):
-        verified(compilation.traced.clone(), passes, without_barriers, where)
+        verified(compilation.recipe.traced.clone(), passes, without_barriers, where)
 
 
 def test_a_permuted_epilogue_is_blamed_on_fuse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +191,9 @@ def test_an_update_over_what_other_points_read_is_blamed_on_the_plan(monkeypatch
 
 def test_an_error_names_the_result_its_line_and_the_values() -> None:
     compilation = training("cpu")._compilation
-    passes = list(compilation.tensor_passes())
+    passes = passes_on_tensors(compilation.recipe, compilation.choice)
     with pytest.raises(NumericsError) as caught:
-        verified(compilation.traced.clone(), passes, swap("tg.sub"), 0)
+        verified(compilation.recipe.traced.clone(), passes, swap("tg.sub"), 0)
     line, value = rf"{re.escape(__file__)}:\d+", r"[-\d.e]+"
     start = rf"simplify changes output/loss, which is computed at {line}: 1 of 1 elements, the first at \[\], "
     assert re.match(rf"{start}is {value} and was {value}; {value} is allowed", str(caught.value))

@@ -66,7 +66,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 Layers, optimizers and the ONNX importer are written as a user would write them: they are clients of the public API.
 """
 
-LAZY = ("", "surface", "tools", "passes.registry", "passes.pipelines", "driver.pipeline", "report")
+COMPILING = tuple(f"driver.{name}" for name in ("pass_checks", "lowering", "cached_lowering", "compilation"))
+
+LAZY = ("", "surface", "tools", "passes.registry", "passes.pipelines", *COMPILING, "report")
 """Where modules load when they are first used: the edges of the package, the passes, and what draws pages.
 
 The device "numpy" needs none of the passes below tensors, which take longer to load than a small model to compile.
@@ -161,12 +163,12 @@ def test_rooms() -> None:
         ("tensorgrad.tracing.tracer", "tensorgrad.nn.module", True),
         ("tensorgrad.tracing.tracer", "tensorgrad.ops.shape", True),
         ("tensorgrad.nn.module", "tensorgrad.driver.compile", True),
-        ("tensorgrad.driver.pipeline", "tensorgrad.passes.tensors.grad", False),
-        ("tensorgrad.driver.pipeline", "tensorgrad.train.fit", True),
-        ("tensorgrad.driver.pipeline", "tensorgrad.tools.tg", True),
+        ("tensorgrad.driver.lowering", "tensorgrad.passes.tensors.grad", False),
+        ("tensorgrad.driver.lowering", "tensorgrad.train.fit", True),
+        ("tensorgrad.driver.lowering", "tensorgrad.tools.tg", True),
         ("tensorgrad.interpreters.buffers", "tensorgrad.checks.certify", True),
         ("tensorgrad.checks.numerics", "tensorgrad.driver.device", False),
-        ("tensorgrad.checks.numerics", "tensorgrad.driver.pipeline", True),
+        ("tensorgrad.checks.numerics", "tensorgrad.driver.lowering", True),
         ("tensorgrad.checks.reduction.search", "tensorgrad.tools.parsing", True),
         ("tensorgrad.tools.tg", "tensorgrad.passes", False),
     ],

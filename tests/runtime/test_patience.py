@@ -134,7 +134,7 @@ def test_timeouts_are_positive_numbers_of_seconds() -> None:
     predict = training.attach(lambda model, x: tg.mean(model(x)), inputs={"x": (3, 2)})
     x = [[1.0, 2.0]] * 3
     assert float(predict(x=x)) == float(training.step(x=x))
-    assert predict._compiled_for(predict._declared or {}, Nesting({"x": x}))._compilation.timeout == 500
+    assert predict._compiled_for(predict._declared or {}, Nesting({"x": x}))._compilation.recipe.timeout == 500
 
 
 FORKED = """

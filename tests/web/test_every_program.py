@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from benchmarks.workloads import NAMES, workload
-from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.driver import compilation
+from tensorgrad.driver.compilation import Compilation, program_of
 from tensorgrad.runtime.saved import FUNCTION, Host, Saved
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
 
@@ -35,19 +36,19 @@ def by_pace(names: Iterable[str], quick: str = "") -> list[Any]:
 
 def programs_of(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[Any]:
     """Returns the programs that an example compiles, for the limits of every browser."""
-    made: list[Compilation] = []
-    load: Callable[..., Any] = Compilation.load
+    compiled: list[Compilation] = []
+    compile_for_numpy = compilation.compile_for_numpy
 
-    def noted(self: Compilation, *given: Any, **more: Any) -> Any:
-        made.append(self)
-        return load(self, *given, **more)
+    def noted(*arguments: Any) -> Compilation:
+        compiled.append(compile_for_numpy(*arguments))
+        return compiled[-1]
 
-    monkeypatch.setattr(Compilation, "load", noted)
+    monkeypatch.setattr(compilation, "compile_for_numpy", noted)
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.chdir(folder)
     with contextlib.redirect_stdout(None):
         import_module(name).main(["--device", "numpy", ARGUMENTS.get(name, "--steps"), "1"])
-    return [compilation.program(WEBGPU_DEFAULT) for compilation in made]
+    return [program_of(one, WEBGPU_DEFAULT) for one in compiled]
 
 
 def load_all(programs: list[Any], folder: Path, evaluate: Evaluate) -> None:
