@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 from rings import mark_turns
-from verified_once import remembering
-from verified_quickly import verifying
-from xdsl.ir import Operation
-from xdsl.irdl import OpDef
 
 if TYPE_CHECKING:
     from tensorgrad.runtime.webgpu import WebGPUDevice
@@ -26,9 +22,6 @@ os.environ["TENSORGRAD_CACHE_PROGRAMS"] = "0"
 settings.register_profile("change", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.register_profile("nightly", deadline=None, database=None, print_blob=True, max_examples=1000)
 settings.load_profile("change")
-
-pytest.MonkeyPatch().setattr(OpDef, "verify", remembering(OpDef.verify))
-pytest.MonkeyPatch().setattr(Operation, "verify", verifying(Operation.verify))
 
 # By default it is 700 new objects, and IR, which is all cycles, has a fifth of the time spent on collecting.
 gc.set_threshold(50_000, 20, 20)
