@@ -45,7 +45,7 @@ from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.storage import PACKED
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import set_location
-from tensorgrad.passes.codegen.common.emission import NEUTRAL, reductions_of
+from tensorgrad.passes.codegen.common.reductions import NEUTRAL, reductions_of
 from tensorgrad.passes.functions import block_of, return_of
 from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
 from tensorgrad.passes.scalars import ScalarBuilder

@@ -13,7 +13,7 @@ from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import Linear
-from tensorgrad.passes.codegen.common.emission import Code
+from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.scalars import Value
 
 GROUP, QUERY, KEY, FEATURE = range(4)

@@ -22,7 +22,8 @@ from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses.trips import MOST_TRIPS, most_trips
-from tensorgrad.passes.codegen.common.emission import Code, Frame, Reduction
+from tensorgrad.passes.codegen.common.block_builder import BlockBuilder
+from tensorgrad.passes.codegen.common.reductions import Reduction
 from tensorgrad.passes.scalars import PLAIN, Value, constant_integer
 
 MOST_TERMS = 256
@@ -84,7 +85,7 @@ class Accumulators:
 
 
 def fold_in_blocks(
-    code: Code,
+    code: BlockBuilder,
     low: Value,
     high: Value,
     widths: Widths,
@@ -193,7 +194,7 @@ def _start_anew(loop: scf.ForOp, places: Collection[int]) -> None:
 
 def _constant_zero(like: SSAValue) -> arith.ConstantOp:
     block = Block()
-    Code(block, {}, Frame((1, 1, 1))).constant(0.0, like.type)
+    BlockBuilder(block).constant(0.0, like.type)
     zero = block.last_op
     assert isinstance(zero, arith.ConstantOp)
     zero.detach()
@@ -206,7 +207,7 @@ def _cut(loop: scf.ForOp, places: Collection[int], widths: Widths, step: int) ->
     assert around is not None
     trips, body = most_trips(loop), loop.detach_region(loop.body)
     is_exact = all(constant_integer(bound) is not None for bound in (loop.lb, loop.ub))
-    code = Code(made, {}, Frame((1, 1, 1)))
+    code = BlockBuilder(made)
 
     def over(low: Value, high: Value, carried: Sequence[Value], levels: Widths) -> list[Value]:
         """Writes the loop over the blocks of a range; returns the carried values."""

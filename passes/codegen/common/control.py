@@ -13,7 +13,7 @@ from xdsl.ir.affine import AffineMap
 from tensorgrad.dialects.buf import ArenaOp, ViewOp
 from tensorgrad.dialects.buf_control import RowOp
 from tensorgrad.dialects.signature import Role
-from tensorgrad.passes.codegen.common.emission import Code, Frame
+from tensorgrad.passes.codegen.common.block_builder import BlockBuilder
 from tensorgrad.passes.scalars import Value, both
 
 Condition: TypeAlias = tuple[SSAValue, bool]
@@ -61,7 +61,7 @@ class Moves:
 
     def __init__(self, block: Block):
         self.block = block
-        self._code = Code(block, {}, Frame((1, 1, 1)))
+        self._code = BlockBuilder(block)
         self._numbers: dict[int, Value] = {}
         self._known: dict[tuple[AffineMap, tuple[int, ...]], SSAValue] = {}
 
@@ -86,7 +86,7 @@ class Moves:
 class Starts:
     """The starts of buffers of kernels that are written once, read from a table at the start of their code."""
 
-    def __init__(self, code: Code, block: Block, member: Value | None):
+    def __init__(self, code: BlockBuilder, block: Block, member: Value | None):
         """Reads the starts from a block's bindings, for the kernel with index `member`, or for the only one."""
         self._code = code
         self._block = block
@@ -121,7 +121,7 @@ def write_choice(
     """
     block = Block(arg_types=kinds)
     moves = Moves(block)
-    code = Code(block, {}, Frame((1, 1, 1)))
+    code = BlockBuilder(block)
     holds: list[Value] = []
     for one in placed:
         moved = moves.of(one)

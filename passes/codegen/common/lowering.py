@@ -26,7 +26,7 @@ from tensorgrad.passes.analyses.identity import kernel_structure, teams_of
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED, FLOPS, bytes_moved, flops
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.codegen.common.control import Condition, Moves, Placed, Starts, view_of, write_choice
-from tensorgrad.passes.codegen.common.emission import Binding, Code
+from tensorgrad.passes.codegen.common.kernel_code import Binding, Code
 from tensorgrad.passes.codegen.common.placing import Placing
 from tensorgrad.passes.scalars import Value
 from tensorgrad.passes.tensors.simplify import simplify_block

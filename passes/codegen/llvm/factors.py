@@ -13,13 +13,15 @@ from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from tensorgrad.dialects.buf import is_shape_only, loop_extents, maps_of
+from tensorgrad.dialects.buf import element_of, is_shape_only, loop_extents, maps_of
 from tensorgrad.dialects.cpu import BELOW
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import axes_of_values, needed_for
 from tensorgrad.passes.analyses.factors import Strides, lies_along_steps, strides_of
 from tensorgrad.passes.analyses.windows import Place, places_of, run_along
-from tensorgrad.passes.codegen.common.emission import Code, Loops, strided
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.common.stage_bodies import clone_op
+from tensorgrad.passes.codegen.common.stage_loops import Loops, strided
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packing import Put, sequential
 from tensorgrad.passes.scalars import Value
@@ -211,7 +213,7 @@ class Factor:
         """Computes the needed values that are not known yet."""
         for op in self.tile.stage.body.block.ops:
             if any(result in needed and result not in known for result in op.results):
-                code.scalar_op(op, known, loops)
+                clone_op(code, op, known, loops)
 
 
 class Window(Factor):
@@ -270,10 +272,23 @@ class Window(Factor):
                 at = at + distance
             memory = code.bindings[self.tile.stage.inputs[argument.index]].memory
             guard = place.guard
-            found = code.element(memory, at) if guard is None else code.element_if(code.value(known[guard]), memory, at)
+            found = (
+                code.element(memory, at) if guard is None else _element_if(code, code.value(known[guard]), memory, at)
+            )
             known[argument] = found.ssa
         self.compute(code, known, self.needed, loops)
         return code.value(known[self.factor])
+
+
+def _element_if(code: Code, condition: Value | None, memory: SSAValue, at: Value) -> Value:
+    """Loads an element of an array if a condition holds, else returns zero; the index may then be out of bounds."""
+    if condition is None:
+        return code.element(memory, at)
+    element = element_of(memory)
+    (value,) = code.choose(
+        condition, [element], lambda: [code.element(memory, at)], lambda: [code.constant(0.0, element)]
+    )
+    return value
 
 
 def over_runs(

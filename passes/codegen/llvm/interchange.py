@@ -26,8 +26,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from tensorgrad.dialects.cpu import PARALLEL
 from tensorgrad.passes.analyses.trips import most_trips
 from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.codegen.common.block_builder import BlockBuilder
 from tensorgrad.passes.codegen.common.blocked_sums import Accumulators, block_widths, fold_in_blocks, terms_of
-from tensorgrad.passes.codegen.common.emission import Code, Frame
 from tensorgrad.passes.codegen.common.hoisting import stands_in
 from tensorgrad.passes.codegen.llvm.loops import new_array
 from tensorgrad.passes.scalars import Value, constant_integer
@@ -122,7 +122,7 @@ class _Interchange:
         The first block of a long sum is added to them directly, as few sums have another one.
         """
         made = Block()
-        code = Code(made, {}, Frame((1, 1, 1)))
+        code = BlockBuilder(made)
 
         def fold(low: Value, high: Value, into: Sequence[SSAValue]) -> None:
             terms = Block(arg_types=[self.fold.body.block.args[0].type])
@@ -150,13 +150,13 @@ class _Interchange:
 
     def _clear(self, block: Block, at: SSAValue, part: Sequence[SSAValue]) -> None:
         """Sets the accumulators of a block of a sum to zero."""
-        code = Code(block, {}, Frame((1, 1, 1)))
+        code = BlockBuilder(block)
         for array, value in zip(part, self.fold.iter_args, strict=True):
             code.put(code.constant(0.0, value.type), array, code.value(at))
 
     def _merge(self, block: Block, at: SSAValue, into: Sequence[SSAValue], part: Sequence[SSAValue]) -> None:
         """Adds the sums of a block to the accumulators."""
-        code = Code(block, {}, Frame((1, 1, 1)))
+        code = BlockBuilder(block)
         for array, other in zip(into, part, strict=True):
             code.put(code.element(array, code.value(at)) + code.element(other, code.value(at)), array, code.value(at))
 

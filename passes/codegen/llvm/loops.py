@@ -28,19 +28,17 @@ from tensorgrad.passes.codegen.common.blocked_sums import (
     fold_in_blocks,
     is_summed,
 )
-from tensorgrad.passes.codegen.common.emission import (
-    Code,
-    Loops,
-    Reduction,
-    grid_loops,
-    own_loops,
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
+from tensorgrad.passes.codegen.common.stage_bodies import (
+    clone_body,
     reduced_values,
-    reductions_of,
     stage_env,
     stage_values,
     store_outputs,
     values_to_fold,
 )
+from tensorgrad.passes.codegen.common.stage_loops import Loops, grid_loops, own_loops
 from tensorgrad.passes.codegen.llvm.extremes import ORDERED, as_float, ordered
 from tensorgrad.passes.codegen.llvm.kept_values import Kept, kept_values
 from tensorgrad.passes.scalars import Value
@@ -223,7 +221,7 @@ class _Points:
         loops = self.point.with_own(at, own)
         if not reduced:
             env = self._operands(code, stage, loops, at, own)
-            values = code.body(stage.body.block, env, loops)
+            values = clone_body(code, stage.body.block, env, loops)
             self.rows.store(code, stage, lambda: _place(at, own), env)
         else:
             reductions = reductions_of(stage)

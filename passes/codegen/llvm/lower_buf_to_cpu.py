@@ -17,8 +17,9 @@ from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import Extents, LoopsSchedule, PackedSchedule, TilesSchedule
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_TERMS_IN_LANES, block_sums
 from tensorgrad.passes.codegen.common.control import Moves
-from tensorgrad.passes.codegen.common.emission import Code, Frame
+from tensorgrad.passes.codegen.common.frame import Frame
 from tensorgrad.passes.codegen.common.hoisting import hoist_invariants
+from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenKernels, WrittenOnce, flat
 from tensorgrad.passes.codegen.llvm.interchange import interchange_folds
 from tensorgrad.passes.codegen.llvm.loops import write_loops

@@ -26,12 +26,9 @@ from tensorgrad.passes.analyses.factors import factors_of, result_stride, step_c
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.windows import Place, plain_place, run_along
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_BLOCKS, block_widths
-from tensorgrad.passes.codegen.common.emission import (
-    Code,
-    Loops,
-    stage_values,
-    store_outputs,
-)
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.common.stage_bodies import clone_op, stage_values, store_outputs
+from tensorgrad.passes.codegen.common.stage_loops import Loops
 from tensorgrad.passes.codegen.llvm.factors import LEAST_RUN, Axis, Factor, Layout, Tile, Window, over_runs
 from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
 from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Columns, Lines, Panels, sequential
@@ -290,7 +287,7 @@ class Product:
         needed, loops = needed_for(self.conditions), self.tile.loops(code, [], []).with_own(steps, self.own)
         for op in self.stage.body.block.ops:
             if any(result in needed for result in op.results):
-                code.scalar_op(op, known, loops)
+                clone_op(code, op, known, loops)
         result = code.value(known[self.conditions[0]])
         for condition in self.conditions[1:]:
             result = result & code.value(known[condition])

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects.buf import element_of
-from tensorgrad.passes.codegen.common.emission import Code
+from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.scalars import Value
 

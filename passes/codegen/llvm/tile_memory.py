@@ -15,7 +15,7 @@ from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.schedule import TilesSchedule
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.codegen.common.attention import FEATURE, GROUP, KEY, QUERY, Element
-from tensorgrad.passes.codegen.common.emission import Code
+from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
 from tensorgrad.passes.codegen.llvm.packing import sequential, transposed
 from tensorgrad.passes.scalars import Value

@@ -15,7 +15,7 @@ from tensorgrad.dialects.attention import BACKWARD, FORWARD, KEYS, QUERIES, Atte
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import TilesSchedule
 from tensorgrad.passes.codegen.common.attention import FEATURE, KEY, LOWEST, QUERY, first_place, seen_keys
-from tensorgrad.passes.codegen.common.emission import Code
+from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packing import sequential
 from tensorgrad.passes.codegen.llvm.tile_products import TileCode

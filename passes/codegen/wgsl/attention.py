@@ -16,7 +16,7 @@ from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import AttentionSchedule
 from tensorgrad.passes.codegen.common.attention import KEY, LOWEST, QUERY, first_place
-from tensorgrad.passes.codegen.common.emission import Code
+from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.wgsl.attention_block import AttentionBlock, Grid
 from tensorgrad.passes.scalars import Value, both, largest
 

@@ -24,7 +24,7 @@ from tensorgrad.passes.codegen.common.attention import (
     is_seen,
     seen_keys,
 )
-from tensorgrad.passes.codegen.common.emission import Code
+from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.scalars import Value, both, largest
 
 UNROLLED = 4

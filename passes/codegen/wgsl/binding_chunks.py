@@ -11,11 +11,11 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from tensorgrad.dialects.buf import buffer_type, element_bytes, element_of, shape_of
 from tensorgrad.passes.analyses.storage import bindings_of, chunk_bytes
-from tensorgrad.passes.codegen.common.emission import Code, Frame
+from tensorgrad.passes.codegen.common.block_builder import BlockBuilder
 from tensorgrad.passes.scalars import Value
 from tensorgrad.runtime.target import Target
 
-Access = Callable[[Code, SSAValue, Value], Sequence[Value]]
+Access = Callable[[BlockBuilder, SSAValue, Value], Sequence[Value]]
 """Reads or writes an array at an index; returns what it reads."""
 
 
@@ -64,7 +64,7 @@ def _divide(block: Block, argument: BlockArgument, each: int) -> None:
 def _put(value: SSAValue) -> Access:
     """Returns an access that writes a value."""
 
-    def write(code: Code, part: SSAValue, at: Value) -> Sequence[Value]:
+    def write(code: BlockBuilder, part: SSAValue, at: Value) -> Sequence[Value]:
         code.put(code.value(value), part, at)
         return ()
 
@@ -74,7 +74,7 @@ def _put(value: SSAValue) -> Access:
 def _replace(op: Operation, at: SSAValue, parts: Sequence[SSAValue], each: int, access: Access) -> None:
     """Replaces an access to a whole buffer with one to the part that contains the index."""
     made = Block()
-    code = Code(made, {}, Frame((1, 1, 1)))
+    code = BlockBuilder(made)
     found = _access(code, code.value(at), parts, each, access, [one.type for one in op.results])
     for inner in list(made.ops):
         inner.detach()
@@ -86,7 +86,7 @@ def _replace(op: Operation, at: SSAValue, parts: Sequence[SSAValue], each: int, 
 
 
 def _access(
-    code: Code, at: Value, parts: Sequence[SSAValue], each: int, access: Access, kinds: Sequence[Attribute]
+    code: BlockBuilder, at: Value, parts: Sequence[SSAValue], each: int, access: Access, kinds: Sequence[Attribute]
 ) -> Sequence[Value]:
     """Accesses the part that contains an index, which counts from the start of the first one."""
     if isinstance(at.ssa.owner, arith.ConstantOp):

@@ -11,7 +11,9 @@ from xdsl.ir import Operation, SSAValue
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.schedule import Tile
 from tensorgrad.passes.analyses.axes import Axes
-from tensorgrad.passes.codegen.common.emission import Code, Loops
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.common.stage_bodies import clone_op
+from tensorgrad.passes.codegen.common.stage_loops import Loops
 
 ROW: Axes = frozenset(("row",))
 
@@ -78,7 +80,7 @@ class BlockValues:
         used = {operand for inner in op.walk() for operand in inner.operands if operand in self.axes}
         for place in places_of(self.tile, self.axes[op.results[0]]):
             values = {operand: self.at(place, operand) for operand in used}
-            self.code.scalar_op(op, values, loops(place))
+            clone_op(self.code, op, values, loops(place))
             self.known.setdefault(place, {}).update((result, values[result]) for result in op.results)
 
     def _broadcast(self, value: SSAValue, lane: int) -> SSAValue:

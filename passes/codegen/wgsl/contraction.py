@@ -21,15 +21,10 @@ from tensorgrad.passes.analyses.axes import axes_of_values, grid_of_sides, neede
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import VECTOR, holds_sums
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.codegen.common.emission import (
-    Code,
-    Loops,
-    place_of,
-    reductions_of,
-    stage_values,
-    store_outputs,
-    strided,
-)
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.common.reductions import reductions_of
+from tensorgrad.passes.codegen.common.stage_bodies import clone_op, stage_values, store_outputs
+from tensorgrad.passes.codegen.common.stage_loops import Loops, place_of, strided
 from tensorgrad.passes.codegen.wgsl.block_values import BlockValues, Place, places_of
 from tensorgrad.passes.codegen.wgsl.vectors import are_vector
 from tensorgrad.passes.scalars import Value
@@ -240,7 +235,7 @@ class OutputBlock:
 
     def _shared(self, value: SSAValue) -> SSAValue:
         extent = self._extent("row" in self.axes[value])
-        return self.code.frame.array(self.code, MemRefType(value.type, [extent * self.tile.chunk]))
+        return self.code.frame.array(self.code.block, MemRefType(value.type, [extent * self.tile.chunk]))
 
     def _extent(self, is_row: bool) -> int:
         """Returns how many rows, or columns, a workgroup covers."""
@@ -280,7 +275,7 @@ class OutputBlock:
         known = {one: self._load(code, number, loops).ssa for number, one in self._arguments() if one in needed}
         for op in self.stage.body.block.ops:
             if any(result in needed for result in op.results):
-                code.scalar_op(op, known, loops)
+                clone_op(code, op, known, loops)
         return code.value(known[value])
 
     def _staged_step(
@@ -350,7 +345,7 @@ class OutputBlock:
         if code.frame.software and holds_sums(self.tile):
             # On a CPU, workgroup memory is ordinary memory, and its driver compiles accesses to it far faster.
             threads, mine = self.tile.threads, code.add(wgsl.LocalIndexOp())
-            held = [code.frame.array(code, MemRefType(kind, [rows * threads])) for _ in self.columns]
+            held = [code.frame.array(code.block, MemRefType(kind, [rows * threads])) for _ in self.columns]
         else:
             held = [code.add(memref.AllocaOp.get(kind, shape=[rows])).ssa for _ in self.columns]
         for i, row in enumerate(sums):

@@ -10,7 +10,9 @@ from xdsl.ir import SSAValue
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import GroupSchedule
-from tensorgrad.passes.codegen.common.emission import Code, Reduction, own_loops, reductions_of
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
+from tensorgrad.passes.codegen.common.stage_loops import own_loops
 from tensorgrad.passes.codegen.wgsl.stages import StageWriter, UnrolledLoop, Unrolling
 from tensorgrad.passes.scalars import Value
 
@@ -70,7 +72,7 @@ def fold_lanes(
     """Returns the tree reduction of all lanes' values through workgroup memory."""
     shared: list[SSAValue] = []
     for one, value in zip(reductions, partial, strict=True):
-        memory = code.frame.array(code, MemRefType(one.element, [lanes]))
+        memory = code.frame.array(code.block, MemRefType(one.element, [lanes]))
         code.put(value, memory, lane)
         shared.append(memory)
     width = lanes // 2

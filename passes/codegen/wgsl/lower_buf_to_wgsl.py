@@ -53,8 +53,9 @@ from tensorgrad.passes.analyses.trips import EXCLUSIVE, LARGEST_INDEX
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.codegen.common.blocked_sums import block_sums
 from tensorgrad.passes.codegen.common.control import Moves, view_of
-from tensorgrad.passes.codegen.common.emission import Arrays, Code, Frame
+from tensorgrad.passes.codegen.common.frame import Arrays, Frame
 from tensorgrad.passes.codegen.common.hoisting import carry_addresses, hoist_invariants
+from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenKernels, WrittenOnce, flat, named
 from tensorgrad.passes.codegen.wgsl.attention import write_attention
 from tensorgrad.passes.codegen.wgsl.binding_chunks import divide_bindings

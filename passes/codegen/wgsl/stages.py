@@ -30,16 +30,10 @@ from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import Linear
 from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.machine import VECTOR
-from tensorgrad.passes.codegen.common.emission import (
-    Code,
-    Loops,
-    Reduction,
-    grid_loops,
-    own_loops,
-    place_of,
-    reductions_of,
-    values_to_fold,
-)
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
+from tensorgrad.passes.codegen.common.stage_bodies import clone_body, values_to_fold
+from tensorgrad.passes.codegen.common.stage_loops import Loops, grid_loops, own_loops, place_of
 from tensorgrad.passes.codegen.wgsl.vectors import (
     are_whole,
     may_be_vector,
@@ -265,7 +259,7 @@ class StageWriter:
 
 
 def _body(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], loops: Loops) -> list[Value]:
-    return code.body(stage.body.block, env, loops)
+    return clone_body(code, stage.body.block, env, loops)
 
 
 def _memory(code: Code, buffer: SSAValue) -> SSAValue:

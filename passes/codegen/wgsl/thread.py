@@ -10,7 +10,8 @@ from xdsl.dialects.linalg.ops import GenericOp
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import ThreadSchedule
-from tensorgrad.passes.codegen.common.emission import Code, Loops, own_loops
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.common.stage_loops import Loops, own_loops
 from tensorgrad.passes.codegen.wgsl.stages import StageWriter, Unrolling
 from tensorgrad.passes.scalars import Value
 

@@ -1,0 +1,62 @@
+"""A kernel's share of the workgroups that run it, and the memory of its workgroup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Block, SSAValue
+
+from tensorgrad.dialects import wgsl
+
+
+class Frame:
+    """The frame of a kernel: its share of the dispatch's workgroups, and the workgroup's memory.
+
+    Attributes:
+        groups: The kernel's own workgroups.
+        number: The linear index of this workgroup among them; `None` if the kernel has the dispatch to itself.
+        software: Whether the GPU is emulated on a CPU.
+    """
+
+    def __init__(
+        self,
+        groups: tuple[int, int, int],
+        number: SSAValue | None = None,
+        arrays: Arrays | None = None,
+        software: bool = False,
+    ):
+        self.groups = groups
+        self.software = software
+        self.number = number
+        self.arrays = Arrays() if arrays is None else arrays
+        self.taken: dict[MemRefType[Attribute], int] = {}
+
+    def array(self, block: Block, kind: MemRefType[Attribute]) -> SSAValue:
+        """Returns an array in workgroup memory, which kernels that share a dispatch reuse.
+
+        Args:
+            block: Where to allocate it, unless all arrays are allocated at the start of a certain block.
+            kind: Its type.
+        """
+        position = self.taken[kind] = self.taken.get(kind, -1) + 1
+        made = self.arrays.made.setdefault(kind, [])
+        if position == len(made):
+            op = wgsl.WorkgroupAllocOp(kind)
+            top = block if self.arrays.block is None else self.arrays.block
+            if self.arrays.block is None or top.first_op is None:
+                top.add_op(op)
+            else:
+                top.insert_op_before(op, top.first_op)
+            made.append(op.results[0])
+        return made[position]
+
+
+@dataclass
+class Arrays:
+    """Arrays in a workgroup's memory, by type; allocated at the start of `block`, or at their first use."""
+
+    block: Block | None = None
+    made: dict[MemRefType[Attribute], list[SSAValue]] = field(
+        default_factory=dict["MemRefType[Attribute]", "list[SSAValue]"]
+    )
