@@ -17,7 +17,7 @@ from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import AttentionSchedule
 from tensorgrad.passes.codegen.common.attention import KEY, LOWEST, QUERY, first_place
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.wgsl.attention_block import AttentionBlock, Grid
+from tensorgrad.passes.codegen.wgsl.attention_block import AttentionBlock, ColumnTile, Grid
 from tensorgrad.passes.scalars import Value, both, largest
 
 
@@ -54,7 +54,8 @@ class _Forward(AttentionBlock):
     def _tile(self, start: Value, held: Sequence[Value]) -> Sequence[Value]:
         code, rows = self.code, self.tile.rows
         top, total, sums = list(held[:rows]), list(held[rows : 2 * rows]), list(held[2 * rows :])
-        columns, inside = self.tile_columns(code, start, self.a.keys)
+        tile = self.tile_at(start, self.a.keys)
+        columns, inside = self.lane_columns(tile)
         scores = self.scores(code, columns)
         for i, row in enumerate(self.rows):
             for j, (column, within) in enumerate(zip(columns, inside, strict=True)):
@@ -71,7 +72,7 @@ class _Forward(AttentionBlock):
             total[i] = total[i] * shrink[i] + reduce(operator.add, row)
         count = len(sums) // rows
         sums = [value * shrink[i // count] for i, value in enumerate(sums)]
-        return [*new_top, *total, *self.accumulate(code, weights, 0, 2, start, self.a.keys, sums)]
+        return [*new_top, *total, *self.accumulate(code, weights, 0, 2, tile, sums)]
 
 
 class _Backward(AttentionBlock):
@@ -119,12 +120,13 @@ class _Queries(_Backward):
         totals = [element.load(code) for element in self.of_rows(code, given + 1)]
         deltas = [element.load(code) for element in self.of_rows(code, given + 2)]
 
-        def tile(start: Value, held: Sequence[Value]) -> Sequence[Value]:
-            columns, inside = self.tile_columns(code, start, self.a.keys)
+        def over_tile(start: Value, held: Sequence[Value]) -> Sequence[Value]:
+            tile = self.tile_at(start, self.a.keys)
+            columns, inside = self.lane_columns(tile)
             _, by_scores = self.by_scores(code, columns, inside, lambda i, j: (totals[i], deltas[i]))
-            return self.accumulate(code, by_scores, 0, 1, start, self.a.keys, held)
+            return self.accumulate(code, by_scores, 0, 1, tile, held)
 
-        sums = code.loop_to(self.key_limit(code), self.accumulators(1), tile, step=self.width)
+        sums = code.loop_to(self.key_limit(code), self.accumulators(1), over_tile, step=self.width)
         self.store_rows(0, sums)
 
 
@@ -136,42 +138,37 @@ class _Keys(_Backward):
 
     def write(self) -> None:
         code, a = self.code, self.a
-        self.starts_anywhere = a.skips
         start = [*self.accumulators(0), *self.accumulators(3 + a.biases + a.masks)]
         first = self._first_query(code)
         heads = a.queries // a.period
+
+        def over_head(before: Value | None, held: Sequence[Value]) -> list[Value]:
+            def over_tile(start: Value, now: Sequence[Value]) -> Sequence[Value]:
+                return self._tile(self.tile_at(start, a.period, a.skips, before), now)
+
+            return code.loop_to(code.number(a.period), held, over_tile, start=first, step=self.width)
+
         if heads == 1:
-            sums = code.loop_to(code.number(a.period), start, self._tile, start=first, step=self.width)
+            sums = over_head(None, start)
         else:
-
-            def head(at: Value, held: Sequence[Value]) -> Sequence[Value]:
-                self.offset = at * a.period
-                return code.loop_to(code.number(a.period), held, self._tile, start=first, step=self.width)
-
-            sums = code.loop(heads, start, head)
+            sums = code.loop(heads, start, lambda head, held: over_head(head * a.period, held))
         split = len(self.accumulators(0))
         self.store_rows(0, sums[:split])
         self.store_rows(1, sums[split:])
-
-    offset: Value | None = None
-
-    def column_at(self, place: Value) -> Value:
-        return place if self.offset is None else place + self.offset
 
     def _first_query(self, code: Code) -> Value:
         """Returns the first query of a head that attends to any of the workgroup's keys."""
         return first_place(self.a, self.block_start) if self.a.skips else code.number(0)
 
-    def _tile(self, start: Value, held: Sequence[Value]) -> Sequence[Value]:
-        code, a, given = self.code, self.a, 3 + self.a.biases + self.a.masks
-        places, inside = self.tile_columns(code, start, a.period)
-        columns = [self.column_at(place) for place in places]
+    def _tile(self, tile: ColumnTile, held: Sequence[Value]) -> Sequence[Value]:
+        code, given = self.code, 3 + self.a.biases + self.a.masks
+        columns, inside = self.lane_columns(tile)
         scalars = [
             [self.element_at(operand).with_loops(code, self.known(column=column)).load(code) for column in columns]
             for operand in (given + 1, given + 2)
         ]
         weights, by_scores = self.by_scores(code, columns, inside, lambda i, j: (scalars[0][j], scalars[1][j]))
         split = len(self.accumulators(0))
-        by_keys = self.accumulate(code, by_scores, 0, 0, start, a.period, held[:split])
-        by_values = self.accumulate(code, weights, 1, given, start, a.period, held[split:])
+        by_keys = self.accumulate(code, by_scores, 0, 0, tile, held[:split])
+        by_values = self.accumulate(code, weights, 1, given, tile, held[split:])
         return [*by_keys, *by_values]

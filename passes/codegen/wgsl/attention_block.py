@@ -6,6 +6,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from xdsl.dialects.builtin import MemRefType
@@ -32,6 +33,31 @@ UNROLLED = 4
 
 Grid = list[list[Value]]
 """A value for each row of a thread and each of its columns."""
+
+
+@dataclass(frozen=True)
+class ColumnTile:
+    """A tile of columns: a part of a range of the column loop.
+
+    Attributes:
+        start: The tile's first position in the range.
+        stop: The number of positions in the range.
+        is_cut: Whether the tile may extend past the range.
+        before: The number of columns before the range; `None` for none.
+    """
+
+    start: Value
+    stop: int
+    is_cut: bool
+    before: Value | None = None
+
+    def clamped(self, place: Value) -> Value:
+        """Returns a position, or the range's last one instead of any past it."""
+        return place.at_most(self.stop - 1) if self.is_cut else place
+
+    def column(self, place: Value) -> Value:
+        """Returns the index in the column loop of a position in the range."""
+        return place if self.before is None else place + self.before
 
 
 class AttentionBlock(ABC):
@@ -141,7 +167,7 @@ class AttentionBlock(ABC):
         return [flat[i * len(columns) : (i + 1) * len(columns)] for i in range(tile.rows)]
 
     def accumulate(
-        self, code: Code, weights: Grid, memory: int, operand: int, start: Value, stop: int, held: Sequence[Value]
+        self, code: Code, weights: Grid, memory: int, operand: int, columns: ColumnTile, held: Sequence[Value]
     ) -> list[Value]:
         """Adds the weighted features of a tile's columns to the accumulators.
 
@@ -150,20 +176,18 @@ class AttentionBlock(ABC):
             weights: The weights of the thread's rows and columns.
             memory: The workgroup array to pass them through, without subgroups.
             operand: The operand with the features.
-            start: The tile's first column.
-            stop: The number of columns.
+            columns: The tile.
             held: The accumulators, row by row.
         """
         tile = self.tile
-        columns = self.feature_places(code, operand)
+        features = self.feature_places(code, operand)
         at = self.element_at(operand)
-        cut = stop % self.width != 0 or self.starts_anywhere
 
-        def add(column: Value, row_weights: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
-            place = column.at_most(stop - 1) if cut else column
-            here = at.with_loops(code, self.known(column=self.column_at(place)))
-            values = [here.with_loops(code, {FEATURE: feature}).load(code) for feature in columns]
-            count = len(columns)
+        def add(place: Value, row_weights: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
+            column = columns.column(columns.clamped(place))
+            here = at.with_loops(code, self.known(column=column))
+            values = [here.with_loops(code, {FEATURE: feature}).load(code) for feature in features]
+            count = len(features)
             return [
                 sums[i * count + j] + weight * value
                 for i, weight in enumerate(row_weights)
@@ -174,18 +198,18 @@ class AttentionBlock(ABC):
             found = list(held)
             for j in range(tile.columns):
                 for lane in range(tile.lanes):
-                    column = start + (j * tile.lanes + lane)
+                    place = columns.start + (j * tile.lanes + lane)
                     row_weights = [code.add(wgsl.SubgroupBroadcastOp(row[j].ssa, lane)) for row in weights]
-                    found = add(column, row_weights, found)
+                    found = add(place, row_weights, found)
             return found
         self._share(code, weights, memory)
         begin = [self._shared_row(code, i) for i in range(tile.rows)]
 
         def body(k: Value, sums: Sequence[Value]) -> Sequence[Value]:
             row_weights = [code.element(self.shared[memory], one + k) for one in begin]
-            return add(start + k, row_weights, sums)
+            return add(columns.start + k, row_weights, sums)
 
-        left = stop - start
+        left = columns.stop - columns.start
         return code.loop_to(left.at_most(self.width), held, body)
 
     def feature_places(self, code: Code, operand: int) -> list[Value]:
@@ -242,24 +266,27 @@ class AttentionBlock(ABC):
 
     # Scores
 
-    starts_anywhere = False
+    def tile_at(
+        self, start: Value, stop: int, starts_anywhere: bool = False, before: Value | None = None
+    ) -> ColumnTile:
+        """Returns the tile at a position of a range.
 
-    def column_at(self, place: Value) -> Value:
-        """Returns the index in the column loop of a position in a tile's range."""
-        return place
+        Args:
+            start: The position, a multiple of the tile's width unless `starts_anywhere`.
+            stop: The number of positions in the range.
+            starts_anywhere: Whether tiles don't start at multiples of their width.
+            before: The number of columns before the range; `None` for none.
+        """
+        return ColumnTile(start, stop, stop % self.width != 0 or starts_anywhere, before)
 
-    def tile_columns(self, code: Code, start: Value, stop: int) -> tuple[list[Value], list[Value | None]]:
-        """Returns this lane's columns in the tile at `start`, and whether each is before `stop`."""
+    def lane_columns(self, columns: ColumnTile) -> tuple[list[Value], list[Value | None]]:
+        """Returns this lane's columns in a tile, and whether each is in its range; `None` if it must be."""
         places, inside = list[Value](), list[Value | None]()
         for j in range(self.tile.columns):
-            place = start + (self.lane + j * self.tile.lanes)
-            within = None
-            if stop % self.width or self.starts_anywhere:
-                within = place < stop
-                place = place.at_most(stop - 1)
-            places.append(place)
-            inside.append(within)
-        return places, inside
+            place = columns.start + (self.lane + j * self.tile.lanes)
+            inside.append(place < columns.stop if columns.is_cut else None)
+            places.append(columns.clamped(place))
+        return [columns.column(place) for place in places], inside
 
     def scores(self, code: Code, columns: Sequence[Value]) -> Grid:
         """Returns scaled products of queries and keys plus biases, unmasked."""
