@@ -335,7 +335,7 @@ class Axis:
         extents: Sequence[int],
         room: int,
         array: Callable[[int], SSAValue],
-        kept: Callable[[Code, list[Value]], Value] | None = None,
+        skips: bool = False,
     ):
         """Allocates the tables.
 
@@ -343,15 +343,20 @@ class Axis:
             extents: The extents of the loops.
             room: The most positions that are tabulated.
             array: Allocates a table.
-            kept: Writes the condition on the loops' indices under which a position is not left out.
+            skips: Whether positions may be left out.
         """
-        self.extents, self.kept = extents, kept
-        several = sum(extent > 1 for extent in extents) > 1 or kept is not None
+        self.extents, self.skips = extents, skips
+        several = sum(extent > 1 for extent in extents) > 1 or skips
         self.tables = [array(room) if several and extent > 1 else None for extent in extents]
         self.is_looked_up = several
 
-    def fill(self, code: Code, start: Value, count: Value) -> Value:
-        """Fills the tables for `count` positions from `start` on; returns how many of them are not left out."""
+    def fill(
+        self, code: Code, start: Value, count: Value, is_kept: Callable[[list[Value]], Value] | None = None
+    ) -> Value:
+        """Fills the tables for `count` positions from `start` on; returns how many of them are not left out.
+
+        `is_kept` writes the condition on the loops' indices under which a position is not left out.
+        """
         if not self.is_looked_up:
             return count
         total = math.prod(self.extents)
@@ -370,15 +375,14 @@ class Axis:
         def plain(at: Value) -> None:
             entry(at, start + at)
 
-        kept = self.kept
-        if kept is None:
+        if is_kept is None or not self.skips:
             parallel(code, count, None, plain)
             return count
 
         def selected(at: Value, held: Sequence[Value]) -> list[Value]:
             # An entry that is left out is overwritten by the next one.
             numbers = entry(held[0], start + at)
-            return [code.select(kept(code, numbers), held[0] + 1, held[0])]
+            return [code.select(is_kept(numbers), held[0] + 1, held[0])]
 
         return code.loop_to(count, [code.number(0)], selected)[0]
 

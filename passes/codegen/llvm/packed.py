@@ -6,32 +6,23 @@ F. Van Zee, R. van de Geijn: BLIS: A Framework for Rapidly Instantiating BLAS Fu
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import cast
 
 from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import VectorType, i32
-from xdsl.dialects.linalg.ops import IndexOp
-from xdsl.ir import Attribute, Block, SSAValue
-from xdsl.utils.exceptions import DiagnosticException
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, SSAValue
 
-from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
-from tensorgrad.dialects.locations import line_of
+from tensorgrad.dialects.buf import KernelOp, maps_of
 from tensorgrad.dialects.schedule import PackedSchedule
-from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
-from tensorgrad.passes.analyses.factors import factors_of, result_stride, step_conditions
-from tensorgrad.passes.analyses.kinds import contraction_of
-from tensorgrad.passes.analyses.windows import Place, plain_place, run_along
-from tensorgrad.passes.codegen.common.blocked_sums import MOST_BLOCKS, block_widths
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.stage_bodies import clone_op, stage_values, store_outputs
+from tensorgrad.passes.codegen.common.stage_bodies import stage_values, store_outputs
 from tensorgrad.passes.codegen.common.stage_loops import Loops
-from tensorgrad.passes.codegen.llvm.factors import LEAST_RUN, Axis, Factor, Layout, Tile, Window, over_runs
-from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
-from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Columns, Lines, Panels, sequential
+from tensorgrad.passes.codegen.llvm.factors import LEAST_RUN, Factor, Tile, Window, over_runs
+from tensorgrad.passes.codegen.llvm.loops import parallel
+from tensorgrad.passes.codegen.llvm.packed_product import Product
+from tensorgrad.passes.codegen.llvm.packing import Columns, sequential
 from tensorgrad.passes.scalars import Value
 
 
@@ -42,7 +33,7 @@ def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: 
         DiagnosticException: The kernel is not a sum of products of rows and columns.
     """
     product = Product(kernel, schedule, code.block)
-    sequential(code, last, lambda task: product.write(code, task), start=first)
+    sequential(code, last, lambda number: _Task.of(product, code, number).write(), start=first)
 
 
 @dataclass(frozen=True)
@@ -114,212 +105,148 @@ class _ColumnBlock:
     sums: Value
 
 
-class Product:
-    """The code of a task: a tile of results.
+@dataclass(frozen=True)
+class _Task:
+    """The code of a task, which computes a tile of results.
 
     For each range of the reduction, the tile's columns are packed; then, row block by row block, its rows, which are
     multiplied with all columns, one register block at a time. After the last range, the epilogue runs over each row
     block. Until then sums are in scratch memory, unless they are the results: those are stored directly. The sums of
     many ranges are added in blocks of ranges (see `blocked_sums`), each level of which has its own memory.
+
+    Attributes:
+        product: The product, and its scratch memory.
+        code: Where to write.
+        tile: The tile.
+        row_count: The number of its rows.
+        whole_count: The number of its columns in whole register blocks.
+        column_count: The number of all its columns.
+        is_last: Whether it is the last tile along the columns; `None` if it is the only one.
+        computed_before: How many of its rows the tile above computes; `None` if always zero.
     """
 
-    def __init__(self, kernel: KernelOp, schedule: PackedSchedule, top: Block):
-        stage = contraction_of(kernel)
-        factors = None if stage is None else factors_of(stage, schedule.row, schedule.column)
-        if stage is None or factors is None:
-            raise DiagnosticException(
-                f"the kernel at {line_of(kernel.location)} does not sum products of rows and columns, but is scheduled "
-                "as packed"
-            )
-        self.kernel, self.stage, self.factors, self.schedule = kernel, stage, factors, schedule
-        self.element = element_of(stage.outputs[0])
-        grid, own = kernel.extents, loop_extents(stage)[len(kernel.extents) :]
-        self.own, self.steps = own, math.prod(own)
-        self.depth = min(schedule.depth, self.steps)
-        self.ranges = -(-self.steps // self.depth)
-        self.extents, self.expressions = grid_of_sides(kernel.extents, schedule.row, schedule.column)
-        self.conditions = step_conditions(stage, factors, (*schedule.row, *schedule.column))
-        skips = bool(self.conditions)
-        self.layouts = {
-            value: Layout.of(stage, value, grid, schedule.row, schedule.column, skips)
-            for value in (factors.row, factors.column)
-        }
-        columns = self.extents[2]
-        self.tail = Columns.behind(columns, schedule.columns, schedule.lanes)
-        self.whole = Columns((schedule.lanes,) * (schedule.columns // schedule.lanes), schedule.columns)
-        self.is_cut = self.tail is not None and self.tail.filled < self.tail.width
-        if schedule.direct_columns and (self.is_cut or not self.layouts[factors.column].in_vectors):
-            raise DiagnosticException(
-                f"the kernel at {line_of(kernel.location)} is scheduled to read columns in place, but they are not "
-                "contiguous in memory, or fewer than the elements of a vector"
-            )
-        self.room = schedule.tile_columns + (self.tail.width if self.tail is not None else 0)
-        self.stores = self._stores_sums()
-        self.rows = None if schedule.direct_rows else self._lines(top)
-        self.columns = None if schedule.direct_columns else self._panels(top)
-        held = schedule.rows if self.ranges == 1 else schedule.tile_rows
-        self.sums = None if self.stores and self.ranges == 1 else self._array(top, held * self.room)
-        self.widths = block_widths(self.ranges, 1, MOST_BLOCKS)
-        self.sums_of_blocks = [self._array(top, held * self.room) for _ in self.widths]
-        array = partial(new_array, top, i32)
-        self.axes = (
-            Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array),
-            Axis([grid[loop] for loop in schedule.column], self.room, array),
-        )
-        self.step_axis = Axis(own, self.depth, array, self._has_product if skips else None)
-        self.finish_run = self._run_of_results()
+    product: Product
+    code: Code
+    tile: Tile
+    row_count: Value
+    whole_count: Value
+    column_count: Value
+    is_last: Value | None
+    computed_before: Value | None
 
-    def _array(self, top: Block, extent: int) -> SSAValue:
-        return new_array(top, self.element, extent)
-
-    def _stores_sums(self) -> bool:
-        """Returns whether the sums are the results, and vectors of them are contiguous there."""
-        if len(self.kernel.stages) > 1 or self.is_cut:
-            return False
-        place, schedule = maps_of(self.stage)[len(self.stage.inputs)], self.schedule
-        (output,) = self.stage.outputs
-        return result_stride(output, place, self.kernel.extents, schedule.row, schedule.column) == 1
-
-    def _panels(self, top: Block) -> Panels:
-        """Allocates the memory for packed columns."""
-        lanes, layout = self.schedule.lanes, self.layouts[self.factors.column]
-        squares = layout.along_steps and lanes >= LEAST_LANES
-        depth = -(-self.depth // lanes) * lanes if squares else self.depth
-        shortest = self.steps - (self.ranges - 1) * self.depth
-        lies_in_lines = layout.in_lines and shortest >= lanes and not self.is_cut
-        lines = self._array(top, lanes * depth) if squares and not lies_in_lines else None
-        return Panels(self._array(top, self.room * depth), self.element, lanes, depth, squares, lines)
-
-    def _lines(self, top: Block) -> Lines:
-        """Allocates the memory for a packed block of rows."""
-        pitch = self.depth if self.layouts[self.factors.row].along_steps else 0
-        return Lines(self._array(top, self.schedule.rows * self.depth), self.schedule.rows, pitch)
-
-    def write(self, code: Code, task: Value) -> None:
-        """Writes one task."""
-        schedule = self.schedule
-        _, rows, columns = self.extents
-        down, across = schedule.tiles_over(self.kernel.extents)
-        column_tile = task % across if across > 1 else code.number(0)
-        above = task // across
+    @staticmethod
+    def of(product: Product, code: Code, number: Value) -> _Task:
+        """Returns the task with the given index."""
+        schedule, (_, rows, columns) = product.schedule, product.extents
+        down, across = schedule.tiles_over(product.kernel.extents)
+        column_tile = number % across if across > 1 else code.number(0)
+        above = number // across
         row_tile = above % down if down > 1 else code.number(0)
         rest = above // down
-        begin = row_tile * schedule.tile_rows
-        first_row = begin
-        if rows % schedule.tile_rows % schedule.rows != 0 and rows % schedule.tile_rows < schedule.rows:
+        begin = first_row = row_tile * schedule.tile_rows
+        # A last tile of fewer rows than a register block starts further up, on rows that the tile above computes.
+        if 0 < rows % schedule.tile_rows < schedule.rows:
             first_row = begin.at_most(rows - schedule.rows)
         first_column = column_tile * schedule.tile_columns
-        self.computed_before = begin - first_row if first_row is not begin else None
-        self.row_count = _count(code, first_row, rows, schedule.tile_rows)
-        self.is_last = None if across == 1 else column_tile.equals(across - 1)
+        computed_before = begin - first_row if first_row is not begin else None
+        row_count = _count(code, first_row, rows, schedule.tile_rows)
+        is_last = None if across == 1 else column_tile.equals(across - 1)
         whole = columns // schedule.columns * schedule.columns
-        self.whole_count = _count(code, first_column, whole, schedule.tile_columns) if whole else code.number(0)
-        self.column_count = self.whole_count
-        if self.tail is not None:
-            all_columns = self.whole_count + (columns - whole)
-            self.column_count = self._where_last(code, all_columns, self.whole_count)
-        self.tile = Tile(
-            self.stage,
-            self.kernel.extents,
-            (schedule.row, schedule.column),
-            self.own,
-            self.extents,
-            self.expressions,
-            rest,
-            (first_row, first_column),
-            self.axes,
-            self.step_axis,
+        column_count = whole_count = (
+            _count(code, first_column, whole, schedule.tile_columns) if whole else code.number(0)
         )
-        for axis, first, count in zip(self.axes, self.tile.first, (self.row_count, self.column_count), strict=True):
+        if product.tail is not None:
+            column_count = whole_count + (columns - whole)
+            if is_last is not None:
+                column_count = code.select(is_last, column_count, whole_count)
+        tile = product.tile(rest, first_row, first_column)
+        return _Task(product, code, tile, row_count, whole_count, column_count, is_last, computed_before)
+
+    def write(self) -> None:
+        """Writes the task."""
+        code, product = self.code, self.product
+        for axis, first, count in zip(product.axes, self.tile.first, (self.row_count, self.column_count), strict=True):
             axis.fill(code, first, count)
-        if self.ranges == 1:
-            self._range(code, _Range(code.number(0), code.number(self.steps)))
+        if product.ranges == 1:
+            self._range(_Range(code.number(0), code.number(product.steps)))
         else:
-            sequential(code, code.number(self.ranges), lambda number: self._numbered(code, number))
+            sequential(code, code.number(product.ranges), self._numbered)
 
-    def _where_last(self, code: Code, last: Value, other: Value) -> Value:
-        """Returns `last` in the last tile along the columns, and `other` in all others."""
-        return last if self.is_last is None else code.select(self.is_last, last, other)
-
-    def _numbered(self, code: Code, number: Value) -> None:
+    def _numbered(self, number: Value) -> None:
         """Writes the range with the given index."""
-        start = number * self.depth
+        product = self.product
+        start = number * product.depth
         blocks, within = list[_InBlock](), 1
-        is_last = number.equals(self.ranges - 1)
-        for width, sums in zip(self.widths, (self.sums, *self.sums_of_blocks), strict=False):
+        is_last = number.equals(product.ranges - 1)
+        for width, sums in zip(product.widths, (product.sums, *product.sums_of_blocks), strict=False):
             place = number % width
             ends = place.equals(width - 1) | is_last
             blocks.append(_InBlock(place < within, ends, cast(SSAValue, sums)))
             within = width
-        last = self.sums_of_blocks[-1] if self.widths else self.sums
+        last = product.sums_of_blocks[-1] if product.widths else product.sums
         blocks.append(_InBlock(number < within, is_last, cast(SSAValue, last)))
-        self._range(code, _Range(start, _count(code, start, self.steps, self.depth), tuple(blocks)))
+        self._range(_Range(start, _count(self.code, start, product.steps, product.depth), tuple(blocks)))
 
-    def _range(self, code: Code, part: _Range) -> None:
+    def _range(self, part: _Range) -> None:
         """Packs a range of the reduction, and accumulates its products."""
-        schedule = self.schedule
-        part = replace(part, count=self.step_axis.fill(code, part.start, part.count))
-        if self.columns is not None:
-            self._pack_columns(code, part)
+        code, product = self.code, self.product
+        schedule = product.schedule
+        part = replace(part, count=product.step_axis.fill(code, part.start, part.count, self._has_product))
+        if product.columns is not None:
+            self._pack_columns(part)
         blocks = (self.row_count + (schedule.rows - 1)) // schedule.rows
 
         def row_block(number: Value) -> None:
             begin = first = number * schedule.rows
-            if self.extents[1] % schedule.rows:
+            if product.extents[1] % schedule.rows:
                 first = begin.at_most(self.row_count - schedule.rows)
             if self.computed_before is not None:
                 begin = begin.at_least(self.computed_before)
             computed = begin - first if begin is not first else None
-            rows = _RowBlock(first, number if self.ranges > 1 else code.number(0), computed)
-            if self.rows is not None:
-                self.rows.pack(code, first, part.count, self._factor(self.factors.row, part, is_row=True))
-            self._over_columns(code, rows, part)
-            if not self.stores:
-                _when(code, part.is_last, lambda: self._finish(code, rows))
+            rows = _RowBlock(first, number if product.ranges > 1 else code.number(0), computed)
+            if product.rows is not None:
+                product.rows.pack(code, first, part.count, self._factor(product.factors.row, part, is_row=True))
+            self._over_columns(rows, part)
+            if not product.stores:
+                _when(code, part.is_last, lambda: self._finish(rows))
 
         sequential(code, blocks, row_block)
 
     # Factors
 
-    def _has_product(self, code: Code, steps: list[Value]) -> Value:
+    def _has_product(self, steps: list[Value]) -> Value:
         """Returns whether the iteration at some indices of the reduction's loops has a product."""
-        known: dict[SSAValue, SSAValue] = {}
-        needed, loops = needed_for(self.conditions), self.tile.loops(code, [], []).with_own(steps, self.own)
-        for op in self.stage.body.block.ops:
-            if any(result in needed for result in op.results):
-                clone_op(code, op, known, loops)
-        result = code.value(known[self.conditions[0]])
-        for condition in self.conditions[1:]:
-            result = result & code.value(known[condition])
-        return result
+        return self.product.has_product(self.code, self.tile.loops(self.code, [], []), steps)
 
     def _factor(self, value: SSAValue, part: _Range, is_row: bool) -> Factor:
-        layout = self.layouts[value]
+        layout = self.product.layouts[value]
         kind = Factor if layout.run == 1 else Window
         return kind(self.tile, value, layout, part.start, is_row)
 
-    def _pack_columns(self, code: Code, part: _Range) -> None:
+    def _pack_columns(self, part: _Range) -> None:
         """Packs the tile's columns for a range of the reduction."""
-        assert self.columns is not None
-        panels, factor = self.columns, self._factor(self.factors.column, part, is_row=False)
+        product = self.product
+        assert product.columns is not None
+        panels, factor = product.columns, self._factor(product.factors.column, part, is_row=False)
 
         def pack(block: _ColumnBlock) -> None:
-            panels.pack(code, block.panel, block.columns, block.first, part.count, factor)
+            panels.pack(self.code, block.panel, block.columns, block.first, part.count, factor)
 
-        self._each_block(code, pack)
+        self._each_block(pack)
 
-    def _each_block(self, code: Code, body: Callable[[_ColumnBlock], None]) -> None:
+    def _each_block(self, body: Callable[[_ColumnBlock], None]) -> None:
         """Writes code for each block of the tile's columns."""
-        depth, width = 0 if self.columns is None else self.columns.depth, self.schedule.columns
+        code, product = self.code, self.product
+        depth, width = 0 if product.columns is None else product.columns.depth, product.schedule.columns
 
         def whole(number: Value) -> None:
             first = number * width
-            body(_ColumnBlock(self.whole, first, first * depth, first))
+            body(_ColumnBlock(product.whole, first, first * depth, first))
 
-        if self.extents[2] >= width:
+        if product.extents[2] >= width:
             sequential(code, self.whole_count // width, whole)
-        if self.tail is not None:
-            tail = self.tail
+        if product.tail is not None:
+            tail = product.tail
 
             def behind() -> None:
                 first = self.column_count - tail.filled
@@ -329,34 +256,34 @@ class Product:
 
     # Products
 
-    def _over_columns(self, code: Code, rows: _RowBlock, part: _Range) -> None:
+    def _over_columns(self, rows: _RowBlock, part: _Range) -> None:
         """Multiplies a block of rows with all columns of the tile."""
 
         def block(columns: _ColumnBlock) -> None:
-            sums = self._summed(code, rows, columns, part)
+            sums = self._summed(rows, columns, part)
             if not part.blocks:
-                self._complete(code, rows, columns, sums)
+                self._complete(rows, columns, sums)
             else:
-                self._add(code, rows, columns, part.blocks, sums)
+                self._add(rows, columns, part.blocks, sums)
 
-        self._each_block(code, block)
+        self._each_block(block)
 
-    def _complete(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, sums: Sequence[Value]) -> None:
+    def _complete(self, rows: _RowBlock, columns: _ColumnBlock, sums: Sequence[Value]) -> None:
         """Stores the complete sums of a register block: as results, or for the epilogue."""
-        if self.stores:
-            self._store(code, rows, columns, sums)
+        if self.product.stores:
+            self._store(rows, columns, sums)
         else:
-            self._keep(code, cast(SSAValue, self.sums), self._places(rows, columns, columns.first), sums)
+            self._keep(cast(SSAValue, self.product.sums), self._places(rows, columns, columns.first), sums)
 
     def _add(
         self,
-        code: Code,
         rows: _RowBlock,
         columns: _ColumnBlock,
         blocks: Sequence[_InBlock],
         sums: Sequence[Value],
     ) -> None:
         """Adds the sums of a range to those of its block; a complete block's to those of the block around it."""
+        code = self.code
         block, *around = blocks
         places, kinds = self._places(rows, columns, columns.sums), self._kinds(columns)
 
@@ -368,42 +295,44 @@ class Product:
 
         def ended() -> None:
             if around:
-                self._add(code, rows, columns, around, totals)
+                self._add(rows, columns, around, totals)
             else:
-                self._complete(code, rows, columns, totals)
+                self._complete(rows, columns, totals)
 
-        code.when(block.ends, ended, lambda: self._keep(code, block.sums, places, totals))
+        code.when(block.ends, ended, lambda: self._keep(block.sums, places, totals))
 
     def _kinds(self, columns: _ColumnBlock) -> list[VectorType[Attribute]]:
         """Returns the types of a register block's vectors."""
-        return [kind for _ in range(self.schedule.rows) for _, kind in columns.columns.parts(self.element)]
+        product = self.product
+        return [kind for _ in range(product.schedule.rows) for _, kind in columns.columns.parts(product.element)]
 
     def _places(self, rows: _RowBlock, columns: _ColumnBlock, first: Value) -> list[Value]:
         """Returns the positions of a register block's vectors in the memory for sums, its columns from `first` on."""
-        corner = rows.number * (self.schedule.rows * self.room) + first
+        product = self.product
+        corner = rows.number * (product.schedule.rows * product.room) + first
         return [
-            corner + (i * self.room + at)
-            for i in range(self.schedule.rows)
-            for at, _ in columns.columns.parts(self.element)
+            corner + (i * product.room + at)
+            for i in range(product.schedule.rows)
+            for at, _ in columns.columns.parts(product.element)
         ]
 
-    @staticmethod
-    def _keep(code: Code, memory: SSAValue, places: Sequence[Value], sums: Sequence[Value]) -> None:
+    def _keep(self, memory: SSAValue, places: Sequence[Value], sums: Sequence[Value]) -> None:
         """Stores sums in scratch memory."""
         for at, value in zip(places, sums, strict=True):
-            code.put_vector(value, memory, at)
+            self.code.put_vector(value, memory, at)
 
-    def _store(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, sums: Sequence[Value]) -> None:
+    def _store(self, rows: _RowBlock, columns: _ColumnBlock, sums: Sequence[Value]) -> None:
         """Stores sums as results, except in rows that another block computes."""
-        (output,), place = self.stage.outputs, maps_of(self.stage)[len(self.stage.inputs)]
-        memory, parts = code.bindings[output].memory, columns.columns.parts(self.element)
+        code, product = self.code, self.product
+        (output,), place = product.stage.outputs, maps_of(product.stage)[len(product.stage.inputs)]
+        memory, parts = code.bindings[output].memory, columns.columns.parts(product.element)
         first_row, first_column = self.tile.first
         column = first_column + columns.first
-        for i in range(self.schedule.rows):
+        for i in range(product.schedule.rows):
 
             def line(i: int = i) -> None:
                 row = first_row + (rows.first + i)
-                loops = Loops((self.tile.rest, row, column), self.extents, self.expressions)
+                loops = Loops((self.tile.rest, row, column), product.extents, product.expressions)
                 at = code.position(place.results, output, loops)
                 for (by, _), value in zip(parts, sums[i * len(parts) :], strict=False):
                     code.put_vector(value, memory, at + by)
@@ -413,28 +342,29 @@ class Product:
             else:
                 code.when(code.number(i) >= rows.computed, line)
 
-    def _summed(self, code: Code, rows: _RowBlock, columns: _ColumnBlock, part: _Range) -> list[Value]:
+    def _summed(self, rows: _RowBlock, columns: _ColumnBlock, part: _Range) -> list[Value]:
         """Returns the sums of a register block over a range of the reduction."""
-        parts = columns.columns.parts(self.element)
-        zero = code.constant(0.0, self.element).ssa
+        code, product = self.code, self.product
+        parts = columns.columns.parts(product.element)
+        zero = code.constant(0.0, product.element).ssa
         zeros = [code.add(vector.BroadcastOp(zero, kind)) for kind in self._kinds(columns)]
-        row_factor = self._factor(self.factors.row, part, is_row=True)
-        column_factor = self._factor(self.factors.column, part, is_row=False)
-        indices = [row_factor.at_row(code, rows.first + i) for i in range(self.schedule.rows)]
+        row_factor = self._factor(product.factors.row, part, is_row=True)
+        column_factor = self._factor(product.factors.column, part, is_row=False)
+        indices = [row_factor.at_row(code, rows.first + i) for i in range(product.schedule.rows)]
 
         def loaded(k: Value) -> list[Value]:
-            if self.columns is None:
+            if product.columns is None:
                 return column_factor.vectors(code, columns.first, k, parts)
             start = k * columns.columns.width
-            at, memory = columns.panel + start, self.columns.memory
+            at, memory = columns.panel + start, product.columns.memory
             return [code.vector(memory, at + by, kind) for by, kind in parts]
 
         def step(k: Value, sums: Sequence[Value]) -> list[Value]:
             vectors = loaded(k)
-            at = [] if self.rows is not None else row_factor.at_step(code, k)
+            at = [] if product.rows is not None else row_factor.at_step(code, k)
             found: list[Value] = []
             for i, row in enumerate(indices):
-                one = row_factor.value(code, row, at) if self.rows is None else self.rows.element(code, i, k)
+                one = row_factor.value(code, row, at) if product.rows is None else product.rows.element(code, i, k)
                 for (_, kind), value in zip(parts, vectors, strict=True):
                     spread = code.add(vector.BroadcastOp(one.ssa, kind)).ssa
                     found.append(code.add(vector.FMAOp(spread, value.ssa, sums[len(found)].ssa)))
@@ -444,70 +374,46 @@ class Product:
 
     # Epilogue
 
-    def _finish(self, code: Code, rows: _RowBlock) -> None:
+    def _finish(self, rows: _RowBlock) -> None:
         """Runs the epilogue stages on a block of rows, and stores the results."""
+        code, product = self.code, self.product
 
         def line(i: Value) -> None:
-            row = self.axes[0].indices(code, self.tile.first[0], rows.first + i)
-            start = rows.number * (self.schedule.rows * self.room) + i * self.room
+            row = product.axes[0].indices(code, self.tile.first[0], rows.first + i)
+            start = rows.number * (product.schedule.rows * product.room) + i * product.room
 
             def at(j: Value) -> None:
-                column = self.axes[1].indices(code, self.tile.first[1], j)
-                self._finish_element(code, start + j, self.tile.loops(code, row, column))
+                column = product.axes[1].indices(code, self.tile.first[1], j)
+                self._finish_element(start + j, self.tile.loops(code, row, column))
 
             def run(low: Value, high: Value) -> None:
-                origin = self.axes[1].indices(code, self.tile.first[1], low)
+                origin = product.axes[1].indices(code, self.tile.first[1], low)
 
                 def element(j: Value) -> None:
                     moved = j - low
-                    column = [one + moved if k == inmost else one for k, one in enumerate(origin)]
-                    loops = self.tile.loops(code, row, column, self.finish_run)
-                    self._finish_element(code, start + j, loops)
+                    column = [one + moved if k == product.inmost else one for k, one in enumerate(origin)]
+                    loops = self.tile.loops(code, row, column, product.finish_run)
+                    self._finish_element(start + j, loops)
 
                 parallel(code, high, low, element)
 
-            if self.finish_run < LEAST_RUN:
-                parallel(code, self.column_count, None, at, is_short=self.extents[2] < self.whole.width)
+            if product.finish_run < LEAST_RUN:
+                parallel(code, self.column_count, None, at, is_short=product.extents[2] < product.whole.width)
             else:
-                over_runs(code, self.tile.first[1], self.column_count, self.extents[2], self.finish_run, run)
+                over_runs(code, self.tile.first[1], self.column_count, product.extents[2], product.finish_run, run)
 
-        inmost = max((k for k, loop in enumerate(self.schedule.column) if self.kernel.extents[loop] > 1), default=0)
-        sequential(code, code.number(self.schedule.rows), line, start=rows.computed)
+        sequential(code, code.number(product.schedule.rows), line, start=rows.computed)
 
-    def _finish_element(self, code: Code, at: Value, loops: Loops) -> None:
+    def _finish_element(self, at: Value, loops: Loops) -> None:
         """Runs the epilogue stages for one element, given the position of its sum in scratch memory."""
-        assert self.sums is not None
-        known: dict[SSAValue, Value] = {self.stage.outputs[0]: code.element(self.sums, at)}
-        for stage in self.kernel.stages:
-            is_sum = stage is self.stage
+        code, product = self.code, self.product
+        assert product.sums is not None
+        known: dict[SSAValue, Value] = {product.stage.outputs[0]: code.element(product.sums, at)}
+        for stage in product.kernel.stages:
+            is_sum = stage is product.stage
             values = [known[stage.outputs[0]]] if is_sum else stage_values(code, stage, loops, known)
             known.update(zip(stage.outputs, values, strict=True))
-            store_outputs(self.kernel, stage, code, loops, values)
-
-    def _run_of_results(self) -> int:
-        """Returns for how many neighbouring columns everything that `_finish` reads and writes has constant strides.
-
-        If columns are one loop, no run is needed to see that. Within a run, an index may exceed its loop if neighbours
-        are contiguous.
-        """
-        column, places = self.schedule.column, list[Place | None]()
-        if not self.axes[1].is_looked_up:
-            return 1
-        extents = [extent + (self.extents[2] if i in column else 0) for i, extent in enumerate(self.kernel.extents)]
-        for stage in self.kernel.stages:
-            maps, count = maps_of(stage), len(stage.inputs)
-            if stage is not self.stage:
-                if any(isinstance(op, IndexOp) for op in stage.body.walk()):
-                    return 1
-                reads = zip(stage.inputs, maps[:count], strict=True)
-                places += [plain_place(one, m, extents) for one, m in reads if not is_shape_only(one)]
-            writes = zip(stage.outputs, maps[count:], strict=True)
-            places += [plain_place(one, m, extents) for one, m in writes if one in self.kernel.output_arguments]
-        found = [place for place in places if place is not None]
-        if len(found) < len(places):
-            return 1
-        inmost = next(extent for loop in reversed(column) if (extent := self.kernel.extents[loop]) > 1)
-        return max(run_along(found, column, [self.kernel.extents[loop] for loop in column]), inmost)
+            store_outputs(product.kernel, stage, code, loops, values)
 
 
 def _count(code: Code, start: Value, extent: int, most: int) -> Value:

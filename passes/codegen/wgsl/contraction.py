@@ -46,6 +46,8 @@ class OutputBlock:
         self.tile = tile
         self.grid = kernel.extents
         self.own = loop_extents(stage)[len(self.grid) :]
+        (self.reduction,) = reductions_of(stage)
+        self.axes = axes_of_values(stage, tile.row, tile.column)
         self._locate()
 
     def _locate(self) -> None:
@@ -93,10 +95,6 @@ class OutputBlock:
 
     def accumulate(self) -> list[list[Value]]:
         """Returns the reduced values, for each row of the block and each of its columns."""
-        reductions = reductions_of(self.stage)
-        assert len(reductions) == 1, "a contraction must have one result"
-        self.reduction = reductions[0]
-        self.axes = axes_of_values(self.stage, self.tile.row, self.tile.column)
         rows, columns = len(self.rows), len(self.columns)
         zero = self.code.constant(self.reduction.start(), self.reduction.element)
         start, code = [zero] * (rows * columns), self.code

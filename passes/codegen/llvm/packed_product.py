@@ -1,0 +1,193 @@
+"""A matrix product in native code: how it is divided, and the scratch memory of its tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from xdsl.dialects.builtin import i32
+from xdsl.dialects.linalg.ops import IndexOp
+from xdsl.ir import Block, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
+from tensorgrad.dialects.locations import line_of
+from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
+from tensorgrad.passes.analyses.factors import factors_of, result_stride, step_conditions
+from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.windows import Place, plain_place, run_along
+from tensorgrad.passes.codegen.common.blocked_sums import MOST_BLOCKS, block_widths
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.common.stage_bodies import clone_op
+from tensorgrad.passes.codegen.common.stage_loops import Loops
+from tensorgrad.passes.codegen.llvm.factors import Axis, Layout, Tile
+from tensorgrad.passes.codegen.llvm.loops import new_array
+from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Columns, Lines, Panels
+from tensorgrad.passes.scalars import Value
+
+
+class Product:
+    """A matrix product: what is known of it before any task, and the scratch memory that its tasks use in turn.
+
+    Attributes:
+        kernel: The kernel.
+        stage: Its contraction.
+        factors: The factors of the contraction's terms.
+        schedule: The kernel's schedule.
+        element: The type of the sums.
+        own: The extents of the reduction's loops.
+        steps: The iterations of the reduction.
+        depth: The most iterations of a range of the reduction.
+        ranges: The number of ranges.
+        extents: The extents of the rest (batch), the rows and the columns.
+        expressions: Each grid loop as an expression of indices into these.
+        conditions: The conditions under which an iteration has a product.
+        layouts: The memory layout of each factor.
+        tail: The columns of the block after the last whole one, if there is one.
+        whole: The columns of a whole block.
+        is_cut: Whether the tail has fewer columns than its vectors.
+        room: The elements of a row of sums.
+        stores: Whether the sums are the results, and are stored as vectors.
+        rows: The memory for packed rows; `None` if they are read in place.
+        columns: The same for columns.
+        sums: The memory for sums; `None` if they stay in registers.
+        widths: The ranges of a block of ranges, of a block of blocks, and so on.
+        sums_of_blocks: The memory for the sums of each of these.
+        axes: The tables of the rows' and the columns' loops.
+        step_axis: The table of the reduction's loops.
+        inmost: The innermost of the columns' loops that has several iterations.
+        finish_run: For how many neighbouring columns the epilogue's accesses have constant strides.
+    """
+
+    def __init__(self, kernel: KernelOp, schedule: PackedSchedule, top: Block):
+        stage = contraction_of(kernel)
+        factors = None if stage is None else factors_of(stage, schedule.row, schedule.column)
+        if stage is None or factors is None:
+            raise DiagnosticException(
+                f"the kernel at {line_of(kernel.location)} does not sum products of rows and columns, but is scheduled "
+                "as packed"
+            )
+        self.kernel, self.stage, self.factors, self.schedule = kernel, stage, factors, schedule
+        self.element = element_of(stage.outputs[0])
+        grid, own = kernel.extents, loop_extents(stage)[len(kernel.extents) :]
+        self.own, self.steps = own, math.prod(own)
+        self.depth = min(schedule.depth, self.steps)
+        self.ranges = -(-self.steps // self.depth)
+        self.extents, self.expressions = grid_of_sides(kernel.extents, schedule.row, schedule.column)
+        self.conditions = step_conditions(stage, factors, (*schedule.row, *schedule.column))
+        skips = bool(self.conditions)
+        self.layouts = {
+            value: Layout.of(stage, value, grid, schedule.row, schedule.column, skips)
+            for value in (factors.row, factors.column)
+        }
+        columns = self.extents[2]
+        self.tail = Columns.behind(columns, schedule.columns, schedule.lanes)
+        self.whole = Columns((schedule.lanes,) * (schedule.columns // schedule.lanes), schedule.columns)
+        self.is_cut = self.tail is not None and self.tail.filled < self.tail.width
+        if schedule.direct_columns and (self.is_cut or not self.layouts[factors.column].in_vectors):
+            raise DiagnosticException(
+                f"the kernel at {line_of(kernel.location)} is scheduled to read columns in place, but they are not "
+                "contiguous in memory, or fewer than the elements of a vector"
+            )
+        self.room = schedule.tile_columns + (self.tail.width if self.tail is not None else 0)
+        self.stores = self._stores_sums()
+        self.rows = None if schedule.direct_rows else self._lines(top)
+        self.columns = None if schedule.direct_columns else self._panels(top)
+        held = schedule.rows if self.ranges == 1 else schedule.tile_rows
+        self.sums = None if self.stores and self.ranges == 1 else self._array(top, held * self.room)
+        self.widths = block_widths(self.ranges, 1, MOST_BLOCKS)
+        self.sums_of_blocks = [self._array(top, held * self.room) for _ in self.widths]
+        array = partial(new_array, top, i32)
+        self.axes = (
+            Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array),
+            Axis([grid[loop] for loop in schedule.column], self.room, array),
+        )
+        self.step_axis = Axis(own, self.depth, array, skips)
+        self.inmost = max((k for k, loop in enumerate(schedule.column) if grid[loop] > 1), default=0)
+        self.finish_run = self._run_of_results()
+
+    def _array(self, top: Block, extent: int) -> SSAValue:
+        return new_array(top, self.element, extent)
+
+    def _stores_sums(self) -> bool:
+        """Returns whether the sums are the results, and vectors of them are contiguous there."""
+        if len(self.kernel.stages) > 1 or self.is_cut:
+            return False
+        place, schedule = maps_of(self.stage)[len(self.stage.inputs)], self.schedule
+        (output,) = self.stage.outputs
+        return result_stride(output, place, self.kernel.extents, schedule.row, schedule.column) == 1
+
+    def _panels(self, top: Block) -> Panels:
+        """Allocates the memory for packed columns."""
+        lanes, layout = self.schedule.lanes, self.layouts[self.factors.column]
+        squares = layout.along_steps and lanes >= LEAST_LANES
+        depth = -(-self.depth // lanes) * lanes if squares else self.depth
+        shortest = self.steps - (self.ranges - 1) * self.depth
+        lies_in_lines = layout.in_lines and shortest >= lanes and not self.is_cut
+        lines = self._array(top, lanes * depth) if squares and not lies_in_lines else None
+        return Panels(self._array(top, self.room * depth), self.element, lanes, depth, squares, lines)
+
+    def _lines(self, top: Block) -> Lines:
+        """Allocates the memory for a packed block of rows."""
+        pitch = self.depth if self.layouts[self.factors.row].along_steps else 0
+        return Lines(self._array(top, self.schedule.rows * self.depth), self.schedule.rows, pitch)
+
+    def tile(self, rest: Value, first_row: Value, first_column: Value) -> Tile:
+        """Returns the tile at an index into the rest, a row and a column."""
+        return Tile(
+            self.stage,
+            self.kernel.extents,
+            (self.schedule.row, self.schedule.column),
+            self.own,
+            self.extents,
+            self.expressions,
+            rest,
+            (first_row, first_column),
+            self.axes,
+            self.step_axis,
+        )
+
+    def has_product(self, code: Code, loops: Loops, steps: Sequence[Value]) -> Value:
+        """Returns whether the iteration at some indices of the reduction's loops has a product.
+
+        Args:
+            code: Where to write.
+            loops: The grid's loops, at any row and column.
+            steps: The indices.
+        """
+        known: dict[SSAValue, SSAValue] = {}
+        needed, inside = needed_for(self.conditions), loops.with_own(steps, self.own)
+        for op in self.stage.body.block.ops:
+            if any(result in needed for result in op.results):
+                clone_op(code, op, known, inside)
+        result = code.value(known[self.conditions[0]])
+        for condition in self.conditions[1:]:
+            result = result & code.value(known[condition])
+        return result
+
+    def _run_of_results(self) -> int:
+        """Returns for how many neighbouring columns everything that `_finish` reads and writes has constant strides.
+
+        If columns are one loop, no run is needed to see that. Within a run, an index may exceed its loop if neighbours
+        are contiguous.
+        """
+        column, places = self.schedule.column, list[Place | None]()
+        if not self.axes[1].is_looked_up:
+            return 1
+        extents = [extent + (self.extents[2] if i in column else 0) for i, extent in enumerate(self.kernel.extents)]
+        for stage in self.kernel.stages:
+            maps, count = maps_of(stage), len(stage.inputs)
+            if stage is not self.stage:
+                if any(isinstance(op, IndexOp) for op in stage.body.walk()):
+                    return 1
+                reads = zip(stage.inputs, maps[:count], strict=True)
+                places += [plain_place(one, m, extents) for one, m in reads if not is_shape_only(one)]
+            writes = zip(stage.outputs, maps[count:], strict=True)
+            places += [plain_place(one, m, extents) for one, m in writes if one in self.kernel.output_arguments]
+        found = [place for place in places if place is not None]
+        if len(found) < len(places):
+            return 1
+        loops = [self.kernel.extents[loop] for loop in column]
+        return max(run_along(found, column, loops), loops[self.inmost])
