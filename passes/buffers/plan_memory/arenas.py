@@ -52,6 +52,7 @@ def by_lifetime(ranges: Sequence[Range], alignment: int, limit: int) -> Layout:
     """
     layout = Layout([(0, 0)] * len(ranges))
     placed: list[int] = []
+    # Small ranges fit into the gaps between large ones; placed first, they would scatter these.
     for number in sorted(range(len(ranges)), key=lambda i: (-ranges[i].size, ranges[i].first)):
         one = ranges[number]
         busy = [(*layout.places[other], ranges[other].size) for other in placed if ranges[other].overlaps(one)]
@@ -73,6 +74,7 @@ def _lowest(busy: Sequence[tuple[int, int, int]], size: int, alignment: int, lim
             if offset + size <= start:
                 break
             offset = max(offset, aligned(start + length, alignment))
+        # A range above the limit gets an arena of its own; whether a device can have it is checked elsewhere.
         if offset + size <= limit or not any(entry[0] == arena for entry in busy):
             return arena, offset
         arena += 1
@@ -80,5 +82,5 @@ def _lowest(busy: Sequence[tuple[int, int, int]], size: int, alignment: int, lim
 
 def least_bytes(ranges: Sequence[Range]) -> int:
     """Returns the most bytes that are live at one step, a lower bound on any layout for this order."""
-    steps = {one.first for one in ranges}
+    steps = {one.first for one in ranges}  # the sum grows only where a range begins
     return max((sum(r.size for r in ranges if r.first <= step <= r.last) for step in steps), default=0)

@@ -360,6 +360,7 @@ class _Task:
             return [code.vector(memory, at + by, kind) for by, kind in parts]
 
         def step(k: Value, sums: Sequence[Value]) -> list[Value]:
+            # All rows use each vector and all vectors each row's element, so that few loads feed many products.
             vectors = loaded(k)
             at = [] if product.rows is not None else row_factor.at_step(code, k)
             found: list[Value] = []

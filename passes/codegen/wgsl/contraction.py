@@ -223,10 +223,10 @@ class OutputBlock:
             first = at * chunk
             for value, memory in shared.items():
                 self._fill(code, value, memory, first)
-            code.append(wgsl.BarrierOp())
+            code.append(wgsl.BarrierOp())  # a thread reads what others have staged
             count = (total - first).at_most(chunk)
             results = code.loop_to(count, held, lambda k, now: self._staged_step(code, k, first, shared, kept, now))
-            code.append(wgsl.BarrierOp())
+            code.append(wgsl.BarrierOp())  # the next chunk overwrites what others may still read
             return results
 
         return code.loop(-(-total // chunk), start, over_chunks)
@@ -248,6 +248,7 @@ class OutputBlock:
         steps_first = self._lies_along_steps(needed)
 
         def body(at: Value, _: object) -> Sequence[Value]:
+            # Neighbouring threads differ in the fast index, and read neighbouring elements.
             inside, across = (chunk, False) if steps_first else (extent, True)
             fast, slow = at % inside, at // inside
             place, step = (fast, slow) if across else (slow, fast)
