@@ -23,14 +23,14 @@ from tensorgrad.driver.precision import Precision, while_tracing
 from tensorgrad.driver.recipe import EditPasses
 from tensorgrad.driver.running import Phases
 from tensorgrad.driver.step_options import StepOptions
-from tensorgrad.driver.step_programs import step_recipe
+from tensorgrad.driver.step_programs import StepProgram, step_recipe
+from tensorgrad.driver.step_source import Source, no_loss
 from tensorgrad.driver.training import Training
-from tensorgrad.driver.training_state import Source, no_loss
 from tensorgrad.errors import OptionError, UnusedParameterWarning
 from tensorgrad.nn.module import Module, declarations
-from tensorgrad.nn.parameters import Parameter, drawing, drawn
+from tensorgrad.nn.parameters import drawing, drawn
 from tensorgrad.nn.values import declared_model
-from tensorgrad.nn.weights import Leaf, Weight
+from tensorgrad.nn.weights import Leaf
 from tensorgrad.ops import random
 from tensorgrad.optim import Optimizer
 from tensorgrad.optim.parts import Losses, Parts, losses_of, parts_of
@@ -202,19 +202,13 @@ class _Traced:
 
     Attributes:
         source: What it was traced from.
-        parameters: All parameters by path.
-        parts: Which optimizer updates which parameters.
         function: The loss.
         key: The key of the initialization.
-        with_key: Whether the loss takes a key for each step.
     """
 
     source: Source
-    parameters: Mapping[str, Parameter | Weight]
-    parts: Parts
     function: FuncOp
     key: Tensor
-    with_key: bool
 
 
 def _traced(
@@ -245,35 +239,37 @@ def _traced(
         loss,
         inputs,
         specs,
+        with_key,
         traced.results,
         traced.ranges,
         losses,
         frozenset(untrained),
+        parts,
         optimizer,
         options.given(),
         compile,
         distribution,
     )
-    return _Traced(source, parameters, parts, traced.function, key, with_key)
+    return _Traced(source, traced.function, key)
 
 
 def _built(traced: _Traced, options: StepOptions, phases: Phases) -> Training[Any]:
     """Returns the training of a traced step, compiled and loaded on its device."""
-    source, parts, function = traced.source, traced.parts, traced.function
+    source = traced.source
     with phases.measure("load"):
         chosen = find_device(options.device)
     options.check_device(chosen)
     micro, distribution = options.micro_batches, source.distribution
-    recipe = step_recipe(function, source.losses, parts, traced.parameters, options, chosen, distribution, phases)
+    recipe = step_recipe(traced.function, source, options, chosen, phases)
     compilation = compile_recipe(recipe, phases)
     executable = compilation.executable
     with phases.measure("initialize"):
         agree = None
         if distribution is not None:
-            agree = partial(distribution.agree, recipe.traced, executable, _agreed(options, parts))
+            agree = partial(distribution.agree, recipe.traced, executable, _agreed(options, source.parts))
         _initialize(executable, declarations(source.model), traced.key, agree)
     accumulation = None if micro == 1 else compiled_accumulation(compilation, source.losses, micro, distribution)
-    return Training(source, parts, compilation, options.seed, traced.with_key, options.checks, accumulation)
+    return Training(source, StepProgram(source.inputs, source.ranges, compilation, accumulation))
 
 
 def _initialize(

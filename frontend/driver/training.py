@@ -14,44 +14,37 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from tensorgrad.driver import checkpoints
-from tensorgrad.driver.accumulation import Accumulation
-from tensorgrad.driver.compilation import Compilation, compile_recipe
+from tensorgrad.driver.batch_sizes import StepPrograms
+from tensorgrad.driver.checkpoints import PARTS
 from tensorgrad.driver.compiled import (
+    Compiled,
     Inference,
+    Results,
     Specialization,
     awaited,
     check_values,
     checked_batch,
+    device_of_results,
     structure_of,
 )
-from tensorgrad.driver.distribution import Distribution, passes_of, refuse_to_save
-from tensorgrad.driver.model_tracing import (
-    Check,
-    checked_loss,
-    checked_results,
-    chosen_captures,
-    nested_specs,
-    trace_model,
-)
+from tensorgrad.driver.diagnosis import Diagnosis
+from tensorgrad.driver.distribution import refuse_to_save
+from tensorgrad.driver.model_check import ModelCheck
+from tensorgrad.driver.model_functions import ModelFunctions
+from tensorgrad.driver.model_tracing import checked_results, nested_specs
 from tensorgrad.driver.nested_inputs import Nesting
-from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
+from tensorgrad.driver.precision import Precision, check_device, checked_precision
 from tensorgrad.driver.profiling import StepProfile
-from tensorgrad.driver.recipe import Recipe
-from tensorgrad.driver.replaying import ReplayedTraining, Result
-from tensorgrad.driver.running import Phases
 from tensorgrad.driver.step_programs import StepProgram
+from tensorgrad.driver.step_source import Source
 from tensorgrad.driver.summary import table
-from tensorgrad.driver.training_state import Source
+from tensorgrad.driver.training_state import TrainingState
 from tensorgrad.driver.web_export import TRAINING, export_programs
+from tensorgrad.driver.with_diagnosis import Result, WithDiagnosis
+from tensorgrad.driver.with_state import WithState
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.nn.module import argument_of, initialized_copy
-from tensorgrad.nn.state import Assigning
 from tensorgrad.ops import random
-from tensorgrad.optim.parts import Parts, wrt_of
-from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
-from tensorgrad.passes.functions import order_parameters
-from tensorgrad.passes.pipelines import forward_passes, tensor_passes
 from tensorgrad.runtime.group.agreement import together
 from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.surface.calls import public
@@ -62,7 +55,7 @@ from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
-from tensorgrad.tracing.tracer import check_function, checked_module, function_name, refuse_inside_trace
+from tensorgrad.tracing.tracer import check_function, function_name, refuse_inside_trace
 
 Given = TypeVar("Given")
 
@@ -74,7 +67,7 @@ MOST_EVALUATED = 8
 
 
 @public
-class Training(ReplayedTraining[Result]):
+class Training(Compiled, WithState, WithDiagnosis[Result]):
     """A training step with its parameters.
 
     A step is whole or has not been, also if it ends by an exception from outside, such as `KeyboardInterrupt`: the
@@ -82,22 +75,23 @@ class Training(ReplayedTraining[Result]):
     threads may call it; their steps run one after the other.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        parts: Parts,
-        compilation: Compilation,
-        seed: int,
-        with_key: bool,
-        checks: bool,
-        accumulation: Accumulation | None = None,
-    ):
-        super().__init__(source, parts, compilation, seed, with_key, accumulation)
-        self._checks = checks
-        self._check_numerics = source.options["check_numerics"]
-        self._trained = frozenset(parts.trained)
-        self._variants: dict[Any, Specialization] = {}
-        self._gradients: dict[Compilation, Specialization] = {}
+    def __init__(self, source: Source, program: StepProgram):
+        """Makes a training of a step that is on its device, with its first parameters.
+
+        Args:
+            source: What the step was traced from.
+            program: Its program for the declared batch size.
+        """
+        compilation = program.compilation
+        super().__init__(compilation)
+        self._source = source
+        self._state = TrainingState(source, program)
+        self._programs = StepPrograms(source, program, self._state.calls)
+        self._check_model = ModelCheck(source.model)
+        self._diagnosis = Diagnosis(source, self._programs, self._state, self._check_model)
+        self._functions = ModelFunctions(source, compilation)
+        self._results = Results(source.returned, device_of_results(compilation.recipe))
+        self._checks, self._check_numerics = source.options["checks"], source.options["check_numerics"]
         self._profile: StepProfile | None = None
         self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
 
@@ -120,7 +114,18 @@ class Training(ReplayedTraining[Result]):
             Each parameter and buffer with its shape, dtype, element count and whether it is trained; the totals; and
             the cost of a step: dispatches, and bytes as in `stats`.
         """
-        return table(repr(self), self._declared, self._trained, self.stats())
+        trained = frozenset(self._source.parts.trained)
+        return table(repr(self), self._state.declared, trained, self.stats())
+
+    def stats(self) -> dict[str, Any]:
+        """Returns the cost of a step.
+
+        Returns:
+            The costs as in `Compiled.stats`. With `accumulate`, they are those of a step's last micro-batch, and
+            `accumulate` holds the number of micro-batches as `steps`, and the costs of the others.
+        """
+        adding = self._programs.declared.accumulation
+        return {**super().stats(), **({} if adding is None else {"accumulate": adding.statistics()})}
 
     @property
     def _input_names(self) -> Sequence[str]:
@@ -153,18 +158,19 @@ class Training(ReplayedTraining[Result]):
             DeviceError: What the device reported.
         """
         refuse_inside_trace("step")
-        with self._lock:
+        state = self._state
+        with state.lock:
             self._check_model()
-            program = self._program_for(inputs, "step")
+            program = self._programs.of(inputs, "step")
             inputs = self._own(inputs, "step", program.ranges)
-            compilation = self._next(program)
+            compilation = program.at(state.accumulated)
             executable = compilation.executable
-            before, calls = self._executable.read() if self._check_numerics else {}, self._calls
-            settings = self._host_values()
+            before, calls = self._executable.read() if self._check_numerics else {}, state.calls.number
+            settings = state.host_values()
             run = executable.step if self._profile is None else partial(self._profile.step, executable)
             outputs = run(inputs, {name: settings[name] for name in compilation.interface.settings})
             if self._check_numerics:
-                self._check_finite(program, outputs, before, calls, inputs)
+                self._diagnosis.check_finite(program, outputs, before, calls, inputs)
             return self._results.of(outputs)
 
     def _own(self, inputs: dict[str, Any], what: str, ranges: IndexRanges) -> dict[str, Any]:
@@ -180,7 +186,7 @@ class Training(ReplayedTraining[Result]):
                 process.
         """
         distribution = self._source.distribution
-        own = self._with_key(inputs if distribution is None else distribution.own(inputs), what)
+        own = self._state.with_key(inputs if distribution is None else distribution.own(inputs), what)
         if self._checks:  # on the whole batch, since the loss may index by it
             whole = own if distribution is None else distribution.whole(inputs)
             together(self.group, lambda: check_values(whole, ranges), what)
@@ -294,21 +300,9 @@ class Training(ReplayedTraining[Result]):
         patterns = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else ()
         if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
             raise InputError(f"capture: takes a name or several, got {names!r}")
-        program = self._program_for(inputs, "capture")
-        key = patterns, program.compilation
-        if key not in self._variants:
-            check = chosen_captures(patterns)
-            precision = self._compilation.recipe.precision
-            self._variants[key] = self._specialized(
-                self._source.loss,
-                program.inputs,
-                check,
-                "dropped",
-                "capture",
-                precision,
-                self._source.distribution,
-            )
-        return self._variants[key].run(self._own(inputs, "capture", program.ranges))
+        program = self._programs.of(inputs, "capture")
+        captures = self._functions.captures(program, patterns)
+        return captures.run(self._own(inputs, "capture", program.ranges))
 
     def gradients(self, /, **inputs: Any) -> dict[str, Array]:
         """Returns the gradients of the loss with respect to the current parameters, without changing the state.
@@ -332,12 +326,10 @@ class Training(ReplayedTraining[Result]):
         self._check_model()
         if not self._source.losses:
             raise OptionError("gradients: this program trains nothing")
-        program = self._program_for(inputs, "gradients")
+        program = self._programs.of(inputs, "gradients")
         inputs = self._own(inputs, "gradients", program.ranges)
-        if program.compilation not in self._gradients:
-            self._gradients[program.compilation] = self._differentiated(program)
-        found = self._gradients[program.compilation].run(inputs)
-        return {path: found[path] for path in self._parameters if path in found}
+        gradients = self._functions.gradients(program).run(inputs)
+        return {path: gradients[path] for path in self._state.parameter_paths if path in gradients}
 
     def model(self) -> Any:
         """Returns the model with the current values, as `initialized` does, to be called outside of this program.
@@ -349,8 +341,8 @@ class Training(ReplayedTraining[Result]):
             ParameterError: The model's parameters have changed since it was compiled.
         """
         self._check_model()
-        values = self._executable.read(self._declared)
-        return argument_of(initialized_copy(self._model, values))
+        values = self._executable.read(self._state.declared)
+        return argument_of(initialized_copy(self._source.model, values))
 
     def replace_model(
         self,
@@ -393,17 +385,16 @@ class Training(ReplayedTraining[Result]):
         if self.accumulated:
             raise OptionError(f"replace_model: {self.accumulated} micro-batches of a step have run")
         is_same = optimizer is SAME
-        made = source.compile(
+        training: Training[Any] = source.compile(
             argument_of(source.model) if model is None else model,
             loss=source.loss if loss is None else loss,
             inputs=source.given if inputs is None else inputs,
             optimizer=source.optimizer if is_same else optimizer,
             **{**source.options, **options},
         )
-        made._take(self, checkpoints.PARTS if is_same else ("model",))
-        kept, new, dropped = made.replaced
+        kept, new, dropped = training._state.take(self._state, PARTS if is_same else ("model",))
         log.info("replace_model: %d kept; new: %s; dropped: %s", len(kept), ", ".join(new), ", ".join(dropped))
-        return made
+        return training
 
     def attach(
         self,
@@ -438,63 +429,12 @@ class Training(ReplayedTraining[Result]):
         def specialize(specs: Mapping[str, Spec], nesting: Nesting) -> Specialization:
             self._check_model()
             distribution = None if whole is None else whole.of_inputs(specs)
-            return self._specialized(
+            return self._functions.compiled(
                 nesting.function(forward), specs, checked_results, "refused", "attach", rounding, distribution
             )
 
         declared = None if inputs is None else nested_specs(inputs)
         return Inference(function_name(forward), declared, specialize, self._checks)
-
-    def _specialized(
-        self,
-        function: Callable[..., Any],
-        specs: Mapping[str, Spec],
-        check: Check,
-        assigning: Assigning,
-        what: str,
-        precision: LowerPrecisionPass | None,
-        distribution: Distribution | None,
-    ) -> Specialization:
-        phases = Phases()
-        with phases.measure("trace"), while_tracing(what, precision):
-            traced = trace_model(self._model, function, specs, check, assigning, self._source.untrained)
-        order_parameters(traced.function, self._compilation.interface.parameters)
-        name, module = traced.function.sym_name.data, checked_module(traced.function)
-        step = self._compilation.recipe
-        recipe = Recipe(
-            name,
-            module,
-            lambda _, target: [*forward_passes(target), *passes_of(distribution, name)],
-            step.device,
-            precision=precision,
-            timeout=step.timeout,
-            verify=step.verify,
-        )
-        compilation = compile_recipe(recipe, phases, share=self._executable)
-        return Specialization(compilation, traced.results, traced.ranges, distribution)
-
-    def _differentiated(self, program: StepProgram) -> Specialization:
-        """Returns the loss with its gradients, which are results named `gradient/<path>`, for a batch size."""
-        step, source, phases = program.compilation.recipe, self._source, Phases()
-        with phases.measure("trace"), while_tracing("gradients", step.precision):
-            traced = trace_model(self._model, source.loss, program.inputs, checked_loss, "dropped", source.untrained)
-        order_parameters(traced.function, self._compilation.interface.parameters)
-        name, wrt = traced.function.sym_name.data, wrt_of(traced.function, source.losses)
-        recipe = Recipe(
-            name,
-            checked_module(traced.function),
-            lambda segments, target: [
-                *tensor_passes(name, [], segments, wrt, target),
-                *passes_of(source.distribution, name),
-            ],
-            step.device,
-            precision=step.precision,
-            timeout=step.timeout,
-            verify=step.verify,
-        )
-        results = {path: f"gradient/{path}" for paths in source.losses for path in paths}
-        compilation = compile_recipe(recipe, phases, program.compilation.choice, share=self._executable)
-        return Specialization(compilation, results, distribution=source.distribution)
 
     def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
         """Writes the step with all that it needs to continue to one file, which `tg.load` runs without the compiler.
@@ -514,22 +454,20 @@ class Training(ReplayedTraining[Result]):
             OSError: The file can't be written; what was there before is still there.
         """
         refuse_to_save(self._source.distribution, "save")
-        self._settings.refuse_functions(f"{user_line()}: save")
-        adding = self._accumulation
+        self._state.settings.refuse_functions(f"{user_line()}: save")
+        state, adding = self._state, self._programs.declared.accumulation
         program = self.program if target is None else self.program_for(target)
         others = None if adding is None else adding.program(target)
-        source = self._source.results
-        results = source.loss if source.metrics is None else (source.loss, source.metrics)
-        key = np.asarray(random.key(self._seed)).tolist()
+        key = np.asarray(random.key(state.seed)).tolist()
         host = Host(
             kind=STEP,
-            results=structure_of(results),
-            made={} if self._key is None else {"key": STEP_KEY},
+            results=structure_of(self._source.returned),
+            made={} if state.key is None else {"key": STEP_KEY},
             key=(key[0], key[1]),
             step_count=self.step_count,
             accumulate=self.accumulate,
             accumulated=self.accumulated,
-            settings=dict(self._settings.values),
+            settings=dict(state.settings.values),
         )
         Saved(program, self._executable.read(), host, others).save(path)
 

@@ -153,9 +153,11 @@ class _Run(Run):
         self.flush()
         if self.diverged_at is not None:
             return False
-        state = self.training._state_to_write()
+        state = self.training._state.to_write()
         if self._on_nan != IGNORE:
-            bad = next((path for path in self.training._parameters if not np.isfinite(state[path]).all()), None)
+            bad = next(
+                (path for path in self.training._state.parameter_paths if not np.isfinite(state[path]).all()), None
+            )
             if bad is not None:
                 self.diverge(self.step, f"the parameter {bad} was not finite after the update")
                 return False

@@ -167,7 +167,7 @@ def test_sums_take_no_dispatches_of_their_own():
     assert counts["accumulate"]["steps"] == 2 and counts["accumulate"]["dispatches"] <= ideal + 1
     assert counts["dispatches"] <= plain.stats()["dispatches"] + 1 and not counts["copies"]
     assert not counts["accumulate"]["copies"]
-    adding = training._accumulation
+    adding = training._programs.declared.accumulation
     assert adding is not None and isinstance(adding.compilation.executable, WebGPUExecutable)
     program = adding.compilation.executable.program
     written = {
@@ -315,7 +315,7 @@ def test_a_memory_limit_is_for_both_programs():
         )
 
     def taken(training: tg.Training) -> int:
-        adding = training._accumulation
+        adding = training._programs.declared.accumulation
         assert adding is not None and isinstance(adding.compilation.executable, WebGPUExecutable)
         executable = adding.compilation.executable
         own = executable.program.statistics["peak_bytes"] - executable.shared_bytes

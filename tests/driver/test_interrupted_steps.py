@@ -77,9 +77,10 @@ def points(count: list[int]) -> list[int]:
 
 def released(made: Any) -> None:
     """Releases the lock of a training: tracing raises at places where Python doesn't, such as the end of `with`."""
+    lock = made._state.lock if isinstance(made, tg.Training) else made._lock
     with contextlib.suppress(RuntimeError):
         while True:
-            made._lock.release()
+            lock.release()
 
 
 def check_interrupted(made: Any, calls: int = 1) -> None:
@@ -94,7 +95,7 @@ def check_interrupted(made: Any, calls: int = 1) -> None:
     for number in range(calls - 1):
         made.step(**batch(number))
     before = made.state_dict()
-    with interrupted(0, lambda: [one.number for one in made._counts]) as count:
+    with interrupted(0, lambda: made._state.calls.number) as count:
         made.step(**batch(calls - 1))
     seen = set()
     for at in points(count):
@@ -133,7 +134,7 @@ def test_so_is_a_step_that_is_rolled_back(device: tg.DeviceName) -> None:
     made.step(**batch())
     before = made.state_dict()
     bad = {**batch(), "y": np.full((4, 2), 1e30, np.float32)}
-    with interrupted(0, lambda: made._origin) as count, pytest.raises(DivergenceError):
+    with interrupted(0, lambda: made._state.calls._origin_and_runs[0]) as count, pytest.raises(DivergenceError):
         made.step(**bad)
     states = {False: bits(before)}
     for at in points(count):
@@ -150,7 +151,7 @@ def test_a_state_is_loaded_wholly_or_not_at_all() -> None:
     before = made.state_dict()
     made.step(**batch())
     after = made.state_dict()
-    with interrupted(0, lambda: made._origin) as count:
+    with interrupted(0, lambda: made._state.calls.number) as count:
         made.load_state_dict(before)
     for at in points(count):
         made.load_state_dict(after)

@@ -370,7 +370,7 @@ def test_a_kernel_that_changes_a_result_is_named_with_the_pass(
 @pytest.mark.parametrize("device", DEVICES)
 def test_attached_and_accumulating_programs_are_compared(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     training = verified(device, accumulate=2)
-    accumulating = training._accumulation
+    accumulating = training._programs.declared.accumulation
     assert accumulating is not None
     assert accumulating.compilation.recipe.verify
     plant(monkeypatch, device, {"cpu": "loops0", "wgpu": "group0"}[device])
