@@ -92,10 +92,10 @@ def outlining(fewest_scores: int) -> EditPasses:
 
     def edit(passes: list[ModulePass]) -> Sequence[ModulePass]:
         return [
-            OutlineAttentionPass(fewest_scores=fewest_scores, target=one.target)
-            if isinstance(one, OutlineAttentionPass)
-            else one
-            for one in passes
+            OutlineAttentionPass(fewest_scores=fewest_scores, target=pass_.target)
+            if isinstance(pass_, OutlineAttentionPass)
+            else pass_
+            for pass_ in passes
         ]
 
     return edit
@@ -125,7 +125,7 @@ def forms(shape: Shape) -> list[tuple[tg.Training, Contestant]]:
     """Returns an attention with its cotangents, tiled and composed."""
     size = (shape.groups, 1, shape.length, shape.features)
     weights = np.random.default_rng(0).standard_normal(size, dtype=np.float32)
-    found: list[tuple[tg.Training, Contestant]] = []
+    results: list[tuple[tg.Training, Contestant]] = []
     for name, fewest in (("tiles", TILED), ("composed", COMPOSED)):
         training = tg.compile(
             _Operands(shape),
@@ -137,8 +137,8 @@ def forms(shape: Shape) -> list[tuple[tg.Training, Contestant]]:
         )
         assert ("tiles" in training.module("buf")) == (fewest == TILED)
         step = Contestant(name, lambda t=training: float(t.step(weights=weights)))
-        found.append((training, step))
-    return found
+        results.append((training, step))
+    return results
 
 
 def compare(shape: Shape, rounds: int, seconds: float) -> Compared:
@@ -193,20 +193,20 @@ def report_attention(rounds: int, seconds: float, out: Path) -> None:
     sizes = ("groups", "length", "features", "causal")
     for column in (*sizes, "tiles, ms", "composed", "over tiles", "estimate", "chosen", "tiles, MB", "composed"):
         table.add_column(column, justify="right")
-    found = [compare(shape, rounds, seconds / 10) for shape in SHAPES]
-    for one in found:
-        shape = one.shape
+    comparisons = [compare(shape, rounds, seconds / 10) for shape in SHAPES]
+    for comparison in comparisons:
+        shape = comparison.shape
         table.add_row(
             *(str(value) for value in (shape.groups, shape.length, shape.features, shape.causal)),
-            f"{one.tiled:.2f}",
-            f"{one.composed:.2f}",
-            f"{one.composed / one.tiled:.2f}",
-            f"{one.estimated:.2f}",
-            one.chosen,
-            f"{one.tiled_peak / 1e6:.1f}",
-            f"{one.composed_peak / 1e6:.1f}",
+            f"{comparison.tiled:.2f}",
+            f"{comparison.composed:.2f}",
+            f"{comparison.composed / comparison.tiled:.2f}",
+            f"{comparison.estimated:.2f}",
+            comparison.chosen,
+            f"{comparison.tiled_peak / 1e6:.1f}",
+            f"{comparison.composed_peak / 1e6:.1f}",
         )
     Console(width=max(140, Console().width)).print(table)
     out.mkdir(parents=True, exist_ok=True)
-    data = {"machine": machine(), "shapes": [asdict(one) for one in found]}
+    data = {"machine": machine(), "shapes": [asdict(one) for one in comparisons]}
     (out / "attention.json").write_text(json.dumps(data, indent=1))

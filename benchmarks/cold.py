@@ -207,11 +207,11 @@ def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES, pe
     console = Console(width=max(120, Console().width))
     console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)
-    found = {part: {name: [asdict(one) for one in runs[part][name]] for name in names} for part in parts}
+    found = {part: {name: [asdict(run) for run in runs[part][name]] for name in names} for part in parts}
     out.write_text(json.dumps({"machine": machine(), **found, "touching": touching}, indent=1))
     console.print(f"written to {out}")
 
 
 def _medians(runs: Sequence[Cold]) -> list[float]:
     """Returns the median of each column, for a row of the table."""
-    return [statistics.median(getattr(one, column) for one in runs) for column in COLUMNS]
+    return [statistics.median(getattr(run, column) for run in runs) for column in COLUMNS]

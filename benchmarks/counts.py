@@ -50,18 +50,18 @@ def count(name: str, target: str = TARGETS[0]) -> Counts:
     start = time.process_time()
     program = training.program_for(target)
     seconds = time.process_time() - start
-    found = program.statistics
+    statistics = program.statistics
     dispatches = [step for step in program.plan if hasattr(step, "kernel")]
-    least = found["peak_bytes"] - found["workspace_bytes"] + found["least_workspace_bytes"]
+    least = statistics["peak_bytes"] - statistics["workspace_bytes"] + statistics["least_workspace_bytes"]
     return Counts(
         name,
         target,
         len(dispatches),
         len(program.plan) - len(dispatches),
         len(program.kernels),
-        int(found["peak_bytes"]),
+        int(statistics["peak_bytes"]),
         int(least),
-        int(found["bytes_moved"]),
+        int(statistics["bytes_moved"]),
         seconds,
     )
 
@@ -72,15 +72,15 @@ def report(names: Sequence[str] = NAMES, out: Path | None = None) -> None:
     heads = ("", "target", "dispatches", "copies", "kernels", "peak, MB", "least, MB", "moved, MB", "CPU s")
     for column in heads:
         table.add_column(column, justify="left" if column in ("", "target") else "right")
-    found = [count(name, target) for target in TARGETS for name in names]
-    for one in found:
+    counts = [count(name, target) for target in TARGETS for name in names]
+    for one in counts:
         counted = (one.dispatches, one.copies, one.kernels)
         sizes = (f"{size / 1e6:.2f}" for size in (one.peak_bytes, one.least_bytes, one.bytes_moved))
         table.add_row(one.name, one.target, *map(str, counted), *sizes, f"{one.compile_seconds:.2f}")
     Console(width=max(120, Console().width)).print(table)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps([asdict(one) for one in found], indent=1))
+        out.write_text(json.dumps([asdict(one) for one in counts], indent=1))
 
 
 if __name__ == "__main__":

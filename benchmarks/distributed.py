@@ -124,16 +124,16 @@ def step_seconds(link: Link, size: int, compute: float, exchanges: Sequence[Exch
         overlaps: Whether kernels run during collectives.
     """
     late = over = 0.0
-    for one in exchanges:
+    for exchange in exchanges:
         # `late` is the total time that kernels have waited; collectives run one after another.
-        over = max(over, one.start * compute + late) + link.all_reduce(size, one.bytes)
-        wait = (one.wait if overlaps else one.start) * compute + late
+        over = max(over, exchange.start * compute + late) + link.all_reduce(size, exchange.bytes)
+        wait = (exchange.wait if overlaps else exchange.start) * compute + late
         late += max(over - wait, 0.0)
     return compute + late
 
 
 def at_once(passes: list[ModulePass]) -> list[ModulePass]:
-    return [one for one in passes if one.name != "overlap-collectives"]
+    return [pass_ for pass_ in passes if pass_.name != "overlap-collectives"]
 
 
 def worker(name: str, steps: int, overlap: bool, out: Path) -> None:
@@ -154,9 +154,9 @@ def worker(name: str, steps: int, overlap: bool, out: Path) -> None:
     with training.profile() as profile:
         for _ in range(5):
             float(training.step(**batch))
-    kernels = [one.seconds for one in profile.dispatches]
+    kernels = [dispatch.seconds for dispatch in profile.dispatches]
     exchanges = exchanges_of(training.program, kernels)
-    sizes = sorted({*SIZES, *(one.bytes for one in exchanges)})
+    sizes = sorted({*SIZES, *(exchange.bytes for exchange in exchanges)})
     sweep = {count: _all_reduce_seconds(group, count) for count in sizes} if group.size > 1 else {}
     if group.rank == 0:
         record = {key: median(value) if isinstance(value, list) else value for key, value in found.items()}
@@ -197,8 +197,8 @@ def launched(name: str, processes: int, threads: int, steps: int, overlap: bool 
         root = str(Path(__file__).parents[1])
         environment = {**os.environ, "PYTHONPATH": root, THREADS_VARIABLE: str(threads)}
         subprocess.run(command, check=True, env=environment, capture_output=True, text=True)
-        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-        return found
+        results: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return results
 
 
 def report_distributed(rounds: int, out: Path, steps: int = 30) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def pipelines(program: Program, device: WebGPUDevice, threads: int, uncached: st
 
     start = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(make, *zip(*((one.code, one.entry) for one in program.kernels), strict=True)))
+        list(pool.map(make, *zip(*((kernel.code, kernel.entry) for kernel in program.kernels), strict=True)))
     return time.perf_counter() - start
 
 
@@ -52,15 +52,15 @@ def commands(program: Program, device: WebGPUDevice) -> list[Command]:
     api = device.wgpu_device
     buffers = [device.create_buffer(buffer.name, buffer.size) for buffer in program.buffers]
     made = pipelines_of(program, api, threads=1)
-    found: list[Command] = []
+    results: list[Command] = []
     for step in (step for step in program.plan if isinstance(step, Dispatch)):
         entries = [
             {"binding": i, "resource": {"buffer": buffers[one.buffer], "offset": one.offset, "size": one.size}}
             for i, one in enumerate(step.bindings)
         ]
         group = api.create_bind_group(layout=made[step].layout, entries=entries)
-        found.append(Command(made[step].compiled, group, step.workgroups))
-    return found
+        results.append(Command(made[step].compiled, group, step.workgroups))
+    return results
 
 
 def by_methods(device: WebGPUDevice, found: list[Command]) -> Callable[[], float]:
@@ -107,8 +107,8 @@ def encoding(device: WebGPUDevice, found: list[Command]) -> dict[str, float]:
             times[name].append(1e6 * way())
     medians = {name: statistics.median(found) for name, found in times.items()}
     return {
-        **{f"encoding by {name}, us a step": one for name, one in medians.items()},
-        **{f"encoding by {name}, us a dispatch": one / len(found) for name, one in medians.items()},
+        **{f"encoding by {name}, us a step": median for name, median in medians.items()},
+        **{f"encoding by {name}, us a dispatch": median / len(found) for name, median in medians.items()},
     }
 
 
@@ -138,7 +138,7 @@ def report(out: Path, names: tuple[str, ...] = ("gpt", "mlp")) -> None:
         table.add_column(name, justify="right")
     for key in found[names[0]]:
         values = [found[name][key] for name in names]
-        table.add_row(key, *(f"{one:.3g}" for one in values))
+        table.add_row(key, *(f"{value:.3g}" for value in values))
     console = Console()
     console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)

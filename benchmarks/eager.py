@@ -103,8 +103,8 @@ def report_eager(device: tg.DeviceName, rounds: int, seconds: float, out: Path) 
         "sine": contestants((1, 64, 64, 1), "tanh", sine_loss, sine.batch(), device),
         "digits": contestants((64, 32, 10), "relu", digits_loss, digits_batch(), device),
     }
-    found: dict[str, list[Timing]] = {}
+    results: dict[str, list[Timing]] = {}
     for name, each in cases.items():
-        found[name] = measure(each, rounds, seconds / len(cases))
-        report(f"eager {name}", found[name], "tensorgrad eager", out / f"eager {name}.json")
-    return found
+        results[name] = measure(each, rounds, seconds / len(cases))
+        report(f"eager {name}", results[name], "tensorgrad eager", out / f"eager {name}.json")
+    return results

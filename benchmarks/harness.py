@@ -74,25 +74,25 @@ def measure(
     first: dict[str, float] = {}
     losses: dict[str, list[float]] = {one.name: [] for one in contestants}
     taken: dict[str, list[float]] = {one.name: [] for one in contestants}
-    for one in contestants:
+    for contestant in contestants:
         start = time.perf_counter()
-        losses[one.name].append(one.step())
-        first[one.name] = time.perf_counter() - start
+        losses[contestant.name].append(contestant.step())
+        first[contestant.name] = time.perf_counter() - start
     slowest = 0.0
-    for one in contestants:
+    for contestant in contestants:
         start = time.perf_counter()
-        losses[one.name].append(one.step())
+        losses[contestant.name].append(contestant.step())
         slowest = max(slowest, time.perf_counter() - start)
     block = min(max(int(BLOCK_SECONDS / slowest), LEAST_BLOCK), MOST_BLOCK)
     begin = time.perf_counter()
     for done in range(rounds):
-        for one in contestants:
+        for contestant in contestants:
             time.sleep(0.2)
             for position in range(block):
                 start = clock()
-                losses[one.name].append(one.step())
+                losses[contestant.name].append(contestant.step())
                 if position >= max(block // 4, 1):
-                    taken[one.name].append(clock() - start)
+                    taken[contestant.name].append(clock() - start)
         if done >= 2 and time.perf_counter() - begin > seconds:
             break
     return [
@@ -140,14 +140,14 @@ def report(workload: str, timings: list[Timing], base: str, out: Path | None) ->
 
 def difference(losses: Sequence[float], expected: Sequence[float]) -> float:
     """Returns the largest relative difference between losses after the same number of steps."""
-    return max(abs(one - other) / max(abs(other), 1e-30) for one, other in zip(losses, expected, strict=True))
+    return max(abs(loss - other) / max(abs(other), 1e-30) for loss, other in zip(losses, expected, strict=True))
 
 
 def peak_bytes() -> int | None:
     """Returns the peak resident memory of this process, as Linux reports it; `None` on other systems."""
     status = Path("/proc/self/status")
-    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
-    return None if found is None else 1024 * int(found[1])
+    match = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    return None if match is None else 1024 * int(match[1])
 
 
 def _short(value: Any) -> str:

@@ -309,7 +309,7 @@ def contestants(name: str, device: tg.DeviceName, chosen: Collection[str] = PEER
     arrays = kernel.arrays()
     names = [peer for peer in PEERS if peer in chosen and (peer != "tinygrad" or device in ("wgpu", "auto"))]
     others = [PEERS[peer](kernel, arrays) for peer in names]
-    return [ours(kernel, device, arrays), *(one for one in others if one is not None)]
+    return [ours(kernel, device, arrays), *(other for other in others if other is not None)]
 
 
 def rate(kernel: Kernel, seconds: float) -> Mapping[str, float]:

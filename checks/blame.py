@@ -76,7 +76,7 @@ class Blamer:
     def __init__(self, step: ReferenceStep):
         self._step, self._phases = step, step.phases
         self._search = NonfiniteSearch(step.module)
-        self._states = frozenset(one.name for one in self._search.arguments if one.role == Role.STATE)
+        self._states = frozenset(argument.name for argument in self._search.arguments if argument.role == Role.STATE)
 
     @without_collector()
     def blame(

@@ -75,22 +75,22 @@ class _Memory:
 
     def segments(self, place: Storage) -> list[_Segment]:
         """Returns the segments of a range, clipped to it."""
-        found = self._arenas.get(place.arena, [])
-        first, last = _touched(found, place.start, place.end)
-        return [_cut(one, place.start, place.end) for one in found[first:last]]
+        arena = self._arenas.get(place.arena, [])
+        first, last = _touched(arena, place.start, place.end)
+        return [_cut(one, place.start, place.end) for one in arena[first:last]]
 
     def contents(self, place: Storage) -> Contents:
         """Returns the contents of a range."""
-        return tuple(_relative(one, place) for one in self.segments(place))
+        return tuple(_relative(segment, place) for segment in self.segments(place))
 
     def write(self, place: Storage, segments: Iterable[_Segment]) -> None:
         """Replaces a range's contents by these segments."""
-        found = self._arenas.setdefault(place.arena, [])
-        first, last = _touched(found, place.start, place.end)
-        rest = [_cut(one, 0, place.start) for one in found[first:last] if one.start < place.start]
+        arena = self._arenas.setdefault(place.arena, [])
+        first, last = _touched(arena, place.start, place.end)
+        rest = [_cut(one, 0, place.start) for one in arena[first:last] if one.start < place.start]
         rest += segments
-        rest += [_cut(one, place.end, one.end) for one in found[first:last] if one.end > place.end]
-        found[first:last] = rest
+        rest += [_cut(one, place.end, one.end) for one in arena[first:last] if one.end > place.end]
+        arena[first:last] = rest
 
 
 def _touched(segments: Sequence[_Segment], start: int, end: int) -> tuple[int, int]:
@@ -194,14 +194,14 @@ class _Execution:
 
     def results(self) -> dict[str, Contents]:
         """Returns the contents of outputs, gradients and updated values, by `role/name`."""
-        found: dict[str, Contents] = {}
+        results: dict[str, Contents] = {}
         for value, slot in self._slots.items():
             if slot.role in (*DESTINATIONS, *UPDATED):
                 role = Role.UPDATE if slot.role in UPDATED else slot.role
                 contents = self.memory.contents(Storage.of(value))
-                if slot.role == Role.UPDATE or f"{role}/{slot.name}" not in found:
-                    found[f"{role}/{slot.name}"] = contents
-        return found
+                if slot.role == Role.UPDATE or f"{role}/{slot.name}" not in results:
+                    results[f"{role}/{slot.name}"] = contents
+        return results
 
     def _give(self, place: Storage, what: str) -> None:
         symbol = self._symbols.number(what)

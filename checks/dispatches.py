@@ -160,7 +160,7 @@ class PlannedSteps:
         self, block: Block, steps: Iterator[Step], conditions: tuple[tuple[SSAValue, bool], ...], depth: int
     ) -> list[Dispatch]:
         """Matches the ops of a block to steps, in order; returns the dispatches, which an enclosing branch may skip."""
-        found: list[Dispatch] = []
+        results: list[Dispatch] = []
         kernels = iter([op for op in block.ops if isinstance(op, buf.KernelOp)])
         noted: set[buf.KernelOp] = set()
         for op in block.ops:
@@ -174,19 +174,19 @@ class PlannedSteps:
                     raise ExecutionError(f"the dispatch {step.label!r} is not that of its kernel")
                 noted.update(team)
                 self._work[id(step)] = team
-                found.append(step)
+                results.append(step)
             elif isinstance(op, memref.CopyOp):
                 self._work[id(_next(steps, Copy))] = op
             elif isinstance(op, RepeatOp):
                 loop = _next(steps, Repeat)
                 self._depths[op.iteration] = depth
                 inner = iter(loop.steps)
-                found += self._match(op.body.block, inner, conditions, depth + 1)
+                results += self._match(op.body.block, inner, conditions, depth + 1)
                 if loop.count != op.times or next(inner, None) is not None:
                     raise ExecutionError("a loop of the program is not that of the function with its memory plan")
             elif isinstance(op, BranchOp) and any(isinstance(inner, buf.KernelOp) for inner in op.walk()):
-                found.append(self._match_branches(op, steps, conditions, depth))
-        return found
+                results.append(self._match_branches(op, steps, conditions, depth))
+        return results
 
     def _match_branches(
         self, op: BranchOp, steps: Iterator[Step], conditions: tuple[tuple[SSAValue, bool], ...], depth: int

@@ -84,8 +84,8 @@ class Places:
         return op in self._meant
 
     def _is_at(self, op: Operation) -> bool:
-        wanted = PurePath(self._where).parts
-        return op.name == self._where or PurePath(line_of(op.location)).parts[-len(wanted) :] == wanted
+        parts = PurePath(self._where).parts
+        return op.name == self._where or PurePath(line_of(op.location)).parts[-len(parts) :] == parts
 
     def _call(self, op: Operation) -> str | None:
         """Returns the outermost selected call that contains an op, if there is one."""
@@ -164,9 +164,9 @@ class Inspector:
         is_result = self._places is not None and op in self._places.results
 
         def record(*operands: NumpyArray) -> Any:
-            made = function(*operands)
-            for value in [made] if one_result else made:
+            result = function(*operands)
+            for value in [result] if one_result else result:
                 self._look(Inspected(op.name, line, phase, value, module, is_result))
-            return made
+            return result
 
         return record

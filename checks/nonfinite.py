@@ -263,12 +263,12 @@ class NonfiniteSearch:
             is_checked: Whether a result should be finite.
         """
         try:
-            found = self._run(values, is_checked)
+            result = self._run(values, is_checked)
             if self._flags.is_missing:
                 self._clear()
                 self._flags.is_thorough = True
-                found = self._run(values, is_checked)
-            return found
+                result = self._run(values, is_checked)
+            return result
         finally:
             self._clear()
             self._flags.is_thorough = self._flags.is_missing = False
@@ -404,24 +404,24 @@ class NonfiniteSearch:
             operands: An op's operands.
             unknown: The indices of those that may be non-finite without being in `_made`.
         """
-        found = _Sources()
+        result = _Sources()
         for place, operand in enumerate(operands):
             known = self._known(operand)
             bad, source = (bad_of(operand), None) if known is None else (known.bad, known.source)
             self._flags.is_missing |= bool(bad) and known is None and place not in unknown
             if isinstance(source, _Event):
-                found.events.append(source)
+                result.events.append(source)
             elif source is not None:
-                found.arguments.append(source)
+                result.arguments.append(source)
             elif bad and self._around and (self._around[-1].events or self._around[-1].arguments):
                 # An element of an array that a loop iterates over.
-                found.events += self._around[-1].events
-                found.arguments += self._around[-1].arguments
+                result.events += self._around[-1].events
+                result.arguments += self._around[-1].arguments
             elif bad:
-                found.constant |= bad
+                result.constant |= bad
                 continue
-            found.given |= bad
-        return found
+            result.given |= bad
+        return result
 
     def _origin_of(self, made: Mapping[int, tuple[_Event | int, Bad]], values: Sequence[NumpyArray]) -> Origin:
         """Returns the origin of non-finite results.
@@ -496,7 +496,7 @@ def _event(
     given = sources.given
     if given & INFINITY and bad & ~given & NAN and op.has_trait(Elementwise):
         # Infinities at indices other than the NaNs' are unrelated.
-        nans, floats = np.isnan(result), [one for one in operands if one.dtype.kind == "f"]
+        nans, floats = np.isnan(result), [operand for operand in operands if operand.dtype.kind == "f"]
         if not any(np.isinf(np.broadcast_to(one, result.shape))[nans].any() for one in floats):
             given &= ~INFINITY
     contents = (tuple(map(Content.of, operands)), Content.of(result)) if bad & ~given else None

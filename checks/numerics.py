@@ -325,13 +325,13 @@ class NumericsVerifier:
 
     def _built(self, module: ModuleOp) -> tuple[ModuleOp, Program]:
         """Returns the module after the remaining passes, and its program."""
-        made = module.clone()
+        copy = module.clone()
         left = scheduled_passes(self._target)
         while any(one.name in self._applied for one in left):  # earlier passes that were skipped stay skipped
             left.pop(0)
         for one in left:
-            one.apply(Context(), made)
-        return made, build_program(made, self._target, self._function)
+            one.apply(Context(), copy)
+        return copy, build_program(copy, self._target, self._function)
 
     def _given(self, executable: ProgramExecutable[Any, Any]) -> tuple[dict[str, NumpyArray], dict[str, float]]:
         """Returns the inputs and scalars of a step, and sets parameters and state."""
@@ -432,7 +432,7 @@ def _without_plan(module: ModuleOp) -> ModuleOp | None:
 def _formulas(module: ModuleOp) -> frozenset[str]:
     """Returns the formulas of the scalars that a module's functions take."""
     functions = (op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks)
-    return frozenset(slot.formula for one in functions for slot in arguments_of(one) if slot.formula)
+    return frozenset(slot.formula for function in functions for slot in arguments_of(function) if slot.formula)
 
 
 @contextmanager

@@ -188,9 +188,9 @@ class _Workgroup:
         condition = self._values.get(op.cond)
         taken = [active, active] if condition is None else [active & condition, active & ~condition]
         regions = [region for region in (op.true_region, op.false_region) if region.blocks]
-        found = [self._block(region.block, where) for region, where in zip(regions, taken, strict=False)]
+        blocks = [self._block(region.block, where) for region, where in zip(regions, taken, strict=False)]
         for number, result in enumerate(op.results):
-            one, other = (values[number] for values in found)
+            one, other = (values[number] for values in blocks)
             self._values[result] = None if condition is None else _chosen(condition, one, other)
 
     def _for(self, op: scf.ForOp, active: Array) -> None:
@@ -344,16 +344,16 @@ def check_kernel(kernel: wgsl.KernelOp, contents: Contents) -> None:
 
 def _contents(op: DispatchOp) -> Contents:
     """Returns the contents of a dispatch's bindings that are integer constants or hold an iteration index."""
-    found: dict[int, Array] = {}
+    result: dict[int, Array] = {}
     for binding, value in enumerate(op.bindings):
         view = value.owner.base if isinstance(value.owner, RowOp) else value.owner
         if isinstance(view, ViewOp) and _is_integer(value):
             constant = read_slot(view.attributes).value
             if constant is not None:
-                found[binding] = dense_to_numpy(cast("DenseIntOrFPElementsAttr[IntegerType]", constant)).reshape(-1)
+                result[binding] = dense_to_numpy(cast("DenseIntOrFPElementsAttr[IntegerType]", constant)).reshape(-1)
             elif cast(ArenaOp, view.arena.owner).role.data == Role.COUNTER:
-                found[binding] = np.full(_size_of(value), ITERATION, np.int32)
-    return found
+                result[binding] = np.full(_size_of(value), ITERATION, np.int32)
+    return result
 
 
 def _thresholds(kernel: wgsl.KernelOp) -> Iterator[int]:

@@ -32,9 +32,9 @@ NARROW = (f16, f32)
 
 def widened_module(module: ModuleOp) -> ModuleOp:
     """Returns a copy of a module of `tg` with all narrow floats widened to f64; bitcasts still see the narrow ones."""
-    made = module.clone()
-    narrow = {value for op in list(made.walk()) if isinstance(op, BitcastOp) for value in _between_casts(op)}
-    for op in made.walk():
+    copy = module.clone()
+    narrow = {value for op in list(copy.walk()) if isinstance(op, BitcastOp) for value in _between_casts(op)}
+    for op in copy.walk():
         if isinstance(op, ConstantOp) and element_of(op.results[0]) in NARROW:
             value = cast("DenseIntOrFPElementsAttr[Any]", op.value)
             op.properties["value"] = dense(dense_to_numpy(value).astype(np.float64))
@@ -42,7 +42,7 @@ def widened_module(module: ModuleOp) -> ModuleOp:
             inputs, outputs = (map(_widened, kinds) for kinds in (op.function_type.inputs, op.function_type.outputs))
             op.properties["function_type"] = FunctionType.from_lists(list(inputs), list(outputs))
         _widen_values(op, narrow)
-    return made
+    return copy
 
 
 def _between_casts(op: BitcastOp) -> Iterator[SSAValue]:
@@ -67,14 +67,14 @@ def widened_kernel(op: buf.KernelOp) -> buf.KernelOp:
 
     It has no operands, only the arguments of its body.
     """
-    made = buf.KernelOp.create(properties=dict(op.properties), regions=[op.body.clone()])
-    bitcasts = [inner for inner in made.body.walk() if isinstance(inner, arith.BitcastOp)]
+    result = buf.KernelOp.create(properties=dict(op.properties), regions=[op.body.clone()])
+    bitcasts = [inner for inner in result.body.walk() if isinstance(inner, arith.BitcastOp)]
     for inner, kind in [(inner, inner.input.type) for inner in bitcasts]:
         _keep_width(inner, kind)
     narrow = {value for inner in bitcasts for value in (*inner.operands, *inner.results)}
-    for inner in made.walk():
+    for inner in result.walk():
         _widen_values(inner, narrow)
-    return made
+    return result
 
 
 def _keep_width(op: arith.BitcastOp, operand: Attribute) -> None:

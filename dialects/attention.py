@@ -131,7 +131,7 @@ class Attention:
         def number(name: str) -> float:
             return cast("FloatAttr[Float64Type]", data[name]).value.data
 
-        found = Attention(
+        attention = Attention(
             groups=count("groups"),
             queries=count("queries"),
             keys=count("keys"),
@@ -145,12 +145,19 @@ class Attention:
             biases=count("biases"),
             masks=count("masks"),
         )
-        sizes = (found.groups, found.queries, found.keys, found.features, found.values, found.period)
-        if min(sizes) < 1 or found.queries % found.period or min(found.biases, found.masks) < 0:
+        sizes = (
+            attention.groups,
+            attention.queries,
+            attention.keys,
+            attention.features,
+            attention.values,
+            attention.period,
+        )
+        if min(sizes) < 1 or attention.queries % attention.period or min(attention.biases, attention.masks) < 0:
             raise VerifyException(
-                f"the extents of an attention must be positive and its period must divide its queries, got {found}"
+                f"the extents of an attention must be positive and its period must divide its queries, got {attention}"
             )
-        return found
+        return attention
 
     def shapes(self, part: str) -> list[tuple[int, ...]]:
         """Returns the shapes of a part's operands and results."""

@@ -523,8 +523,8 @@ class DispatchOp(IRDLOperation):
     @property
     def kernels(self) -> int:
         """The number of consecutive kernels that it replaces."""
-        found = self.attributes.get(KERNELS)
-        return cast("IntegerAttr[IntegerType]", found).value.data if isinstance(found, IntegerAttr) else 1
+        attribute = self.attributes.get(KERNELS)
+        return cast("IntegerAttr[IntegerType]", attribute).value.data if isinstance(attribute, IntegerAttr) else 1
 
     def indirect(self, arguments: SSAValue) -> None:
         """Makes the dispatch read the numbers of workgroups from a buffer."""

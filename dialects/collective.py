@@ -85,10 +85,10 @@ class CollectiveOp(IRDLOperation):
 
     def like(self, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], phase: str | None = None) -> CollectiveOp:
         """Returns a stage of the same kind on other buffers."""
-        made = CollectiveOp.of(self.kind.data, self.size, inputs, outputs, self.reduction.data, self.rank_of_root)
+        result = CollectiveOp.of(self.kind.data, self.size, inputs, outputs, self.reduction.data, self.rank_of_root)
         if phase is not None:
-            made.properties["phase"] = StringAttr(phase)
-        return made
+            result.properties["phase"] = StringAttr(phase)
+        return result
 
     @property
     def size(self) -> int:
@@ -146,7 +146,7 @@ class CollectiveOp(IRDLOperation):
         if self.phase is not None and self.phase.data not in PHASES:
             raise VerifyException(f"{self.phase.data!r} is not one of {', '.join(PHASES)}")
         requests = self.outputs if self.is_start else self.inputs[len(self.sources) :]
-        if (self.is_start or self.is_wait) and [one.type for one in requests] != [REQUEST]:
+        if (self.is_start or self.is_wait) and [request.type for request in requests] != [REQUEST]:
             raise VerifyException(
                 f"a start must return one request of {REQUEST}, which its wait must take after its inputs"
             )

@@ -246,8 +246,8 @@ class LoopsSchedule(_Native):
     @staticmethod
     def of(grid: Sequence[int], block: int, blocks: int) -> LoopsSchedule:
         """Returns the schedule that divides a grid into blocks and tasks."""
-        found = LoopsSchedule(groups=(1, 1, 1), block=block, blocks=blocks)
-        return replace(found, groups=(max(-(-found.blocks_over(grid) // blocks), 1), 1, 1))
+        loops_schedule = LoopsSchedule(groups=(1, 1, 1), block=block, blocks=blocks)
+        return replace(loops_schedule, groups=(max(-(-loops_schedule.blocks_over(grid) // blocks), 1), 1, 1))
 
     def check_covers(self, grid: Sequence[int]) -> None:
         """Checks that every point of a grid is computed.
@@ -447,7 +447,7 @@ def _checked(name: str, value: object) -> int | tuple[int, ...]:
         return cast(int, value)
     least = 1 if name in EXTENTS else 0
     numbers = tuple(cast("Sequence[object]", value)) if isinstance(value, list | tuple) else None
-    if numbers is None or not all(_is_integer(one, least) for one in numbers):
+    if numbers is None or not all(_is_integer(number, least) for number in numbers):
         raise ValueError(f"a schedule's {name} must be a list of integers of at least {least}, got {value}")
     if name in EXTENTS and len(numbers) != 3:
         raise ValueError(f"a schedule's {name} must be three extents, got {list(numbers)}")

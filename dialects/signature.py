@@ -88,8 +88,8 @@ def read_slot(attributes: dict[str, Attribute], name: str = "", role: Role = Rol
     """
 
     def text(key: str, default: str) -> str:
-        found = attributes.get(key)
-        return found.data if isinstance(found, StringAttr) else default
+        attribute = attributes.get(key)
+        return attribute.data if isinstance(attribute, StringAttr) else default
 
     formula, dtype = attributes.get(FORMULA), attributes.get(DTYPE)
     return Slot(

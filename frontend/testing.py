@@ -127,7 +127,7 @@ class _Check:
             order: The number of derivatives still to take.
         """
         results = [np.asarray(one) for one in function(*map(Array, points))]
-        weights = [Array(self._direction(one.shape)) for one in results]
+        weights = [Array(self._direction(result.shape)) for result in results]
         pullback = self._pullback(function, weights)
         gradients = [np.asarray(one) for one in pullback(*map(Array, points))] if "rev" in self.modes else []
         for place, title in enumerate(self.titles):
@@ -141,8 +141,8 @@ class _Check:
                     moved = [np.zeros_like(point) for point in points]
                     moved[place] = direction
                     tangents = self._pushed(function, [Array(one) for one in moved])(*map(Array, points))
-                    found = [np.asarray(one) for one in tangents]
-                    self._compare(found, expected, (*below, mode), title)
+                    measured = [np.asarray(tangent) for tangent in tangents]
+                    self._compare(measured, expected, (*below, mode), title)
         if order > 1:
             directions = [Array(self._direction(point.shape)) for point in points]
             derivatives = {"rev": pullback, "fwd": self._pushed(function, directions)}

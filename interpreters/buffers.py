@@ -286,26 +286,26 @@ class BufferExecutor:
     def _result_keys(self) -> dict[str, SSAValue]:
         """Returns the results of `run`: destinations, and the parameters and states that some step writes."""
         written = {place for run in self._possible() for place in without_rows(run.writes, self._rows)}
-        found: dict[str, SSAValue] = {}
+        results: dict[str, SSAValue] = {}
         for value, slot in self._slots.items():
             place = self._storage[value]
             updated = slot.role in UPDATED and (place in written or any(place.is_part(one) for one in written))
             if updated or slot.role in DESTINATIONS:
                 key = f"{Role.UPDATE if updated else slot.role}/{slot.name}"
-                if key in found:
+                if key in results:
                     raise ExecutionError(f"two results have the name {key!r}")
-                found[key] = value
-        return found
+                results[key] = value
+        return results
 
     @property
     def inputs(self) -> Mapping[str, tuple[Slot, tuple[int, ...], np.dtype[Any]]]:
         """The values that `run` takes: the slot, shape and dtype of each."""
-        found: dict[str, tuple[Slot, tuple[int, ...], np.dtype[Any]]] = {}
+        results: dict[str, tuple[Slot, tuple[int, ...], np.dtype[Any]]] = {}
         for key, value in self._inputs.items():
             slot, place = self._slots[value], self._storage[value]
             dtype = scalar_dtype(place.element) if slot.dtype is None else np.dtype(HOST_DTYPES[slot.dtype])
-            found[key] = slot, buf.shape_of(value), dtype
-        return found
+            results[key] = slot, buf.shape_of(value), dtype
+        return results
 
     def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the function once, on fresh storage.

@@ -76,12 +76,14 @@ def run_collective(stage: buffers.CollectiveOp, arrays: Mapping[SSAValue, NumpyA
     dtype = np.dtype(f"u{element.itemsize}") if stage.is_unsigned else element
     sources = [np.ascontiguousarray(arrays[value]).reshape(-1).view(dtype) for value in stage.sources]
     results = [arrays[value] for value in stage.outputs]
-    found = [np.empty(result.size, dtype) for result in results]
-    parts = tuple(Exchange(0, 0, source.size, 0, 0, result.size) for source, result in zip(sources, found, strict=True))
+    received = [np.empty(result.size, dtype) for result in results]
+    parts = tuple(
+        Exchange(0, 0, source.size, 0, 0, result.size) for source, result in zip(sources, received, strict=True)
+    )
     kind = stage.kind.data
     step = Collective(kind, stage.combiner, stage.rank_of_root, stage.size, _NAMES[dtype], parts, kind)
-    exchange(group, step, sources, found)
-    for result, one in zip(results, found, strict=True):
+    exchange(group, step, sources, received)
+    for result, one in zip(results, received, strict=True):
         result[...] = one.view(result.dtype).reshape(result.shape)
 
 

@@ -19,14 +19,14 @@ def function_of(module: ModuleOp, name: str | None) -> FuncOp:
         ExecutionError: There is no such function, or it has several blocks.
     """
     try:
-        found = find_function(module, name)
+        function = find_function(module, name)
     except DiagnosticException as error:
         raise ExecutionError(str(error)) from error
-    if len(found.body.blocks) != 1:
+    if len(function.body.blocks) != 1:
         raise ExecutionError(
-            f"@{found.sym_name.data} has {len(found.body.blocks)} blocks, numpy runs functions of a single block"
+            f"@{function.sym_name.data} has {len(function.body.blocks)} blocks, numpy runs functions of a single block"
         )
-    return found
+    return function
 
 
 def returned_by(block: Block) -> tuple[SSAValue, ...]:

@@ -251,13 +251,13 @@ class Stage:
 
     def _find_dependencies(self) -> dict[SSAValue, set[int]]:
         """Returns the loops that each value of the body depends on."""
-        found: dict[SSAValue, set[int]] = {}
+        results: dict[SSAValue, set[int]] = {}
         for argument, affine_map in zip(self.block.args, self.maps, strict=True):
-            found[argument] = loops_of(affine_map)
+            results[argument] = loops_of(affine_map)
 
         def visit(block: Block, condition: set[int]) -> None:
             for op in block.ops:
-                loops = set().union(*(found.get(operand, set()) for operand in op.operands))
+                loops = set().union(*(results.get(operand, set()) for operand in op.operands))
                 if isinstance(op, linalg.ops.IndexOp):
                     loops = {op.dim.value.data}
                 if isinstance(op, scf.IfOp):
@@ -265,20 +265,20 @@ class Stage:
                         for inner in region.blocks:
                             visit(inner, condition | loops)
                     ends = [inner.last_op for region in op.regions for inner in region.blocks]
-                    yielded = [found.get(value, set()) for end in ends if end for value in end.operands]
+                    yielded = [results.get(value, set()) for end in ends if end for value in end.operands]
                     loops = loops.union(*yielded)
                 if isinstance(op, scf.ForOp):
                     # Twice, since values yielded by one iteration are carried into the next.
                     for _ in range(2):
-                        found.update((argument, loops | condition) for argument in op.body.block.args)
+                        results.update((argument, loops | condition) for argument in op.body.block.args)
                         visit(op.body.block, condition | loops)
                         end = op.body.block.last_op
                         assert end is not None
-                        loops = loops.union(*(found.get(value, set()) for value in end.operands))
-                found.update((result, loops | condition) for result in op.results)
+                        loops = loops.union(*(results.get(value, set()) for value in end.operands))
+                results.update((result, loops | condition) for result in op.results)
 
         visit(self.block, set())
-        return found
+        return results
 
     def _pieces(self) -> Iterator[Ranges]:
         """Yields tiles of the iteration space whose values fit in memory; reduction loops are tiled last, innermost."""

@@ -61,10 +61,10 @@ class TensorExecutor:
             raise ProgramError(f"the function takes {len(self.arguments)} arguments, got {len(values)}")
         given = values if row_major else list(map(ordered, values))
         with np.errstate(all="ignore"):
-            found = list(self._compiled.run(*given))
+            results = list(self._compiled.run(*given))
         for place in self._copied:
-            found[place] = np.array(found[place])
-        return found
+            results[place] = np.array(results[place])
+        return results
 
     def run(self, values: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
         """Returns the results as `role/name`, for arguments by name; both in the dtypes of their slots.

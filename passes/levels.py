@@ -75,11 +75,11 @@ class TargetedPass(ModulePass, ABC):
 
     def spec(self, *, include_default: bool = False) -> ArgSpec:
         """Returns the specification of the pass, which `from_spec` reads."""
-        found = super().spec(include_default=include_default)
+        result = super().spec(include_default=include_default)
         target = getattr(self, "target", None)
-        if "target" in found.parameters and isinstance(target, Target):
-            found.parameters["target"] = (str(target),)
-        return found
+        if "target" in result.parameters and isinstance(target, Target):
+            result.parameters["target"] = (str(target),)
+        return result
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,9 @@ class LevelPass(TargetedPass):
         Raises:
             DiagnosticException: The module is at another level; it has not been changed.
         """
-        found = level_of(op)
-        if found is not None and found not in self.levels:
-            raise DiagnosticException(f"{self.name} {_wrong_level(found, self.levels)}")
+        level = level_of(op)
+        if level is not None and level not in self.levels:
+            raise DiagnosticException(f"{self.name} {_wrong_level(level, self.levels)}")
         self.rewrite(ctx, op)
 
     @abstractmethod
@@ -158,7 +158,7 @@ def _wrong_level(found: Level, levels: tuple[Level, ...]) -> str:
 
 def level_of(module: ModuleOp) -> Level | None:
     """Returns the level of a module, or `None` if no op in it belongs to a level, as in an empty module."""
-    found: Level | None = None
+    result: Level | None = None
     for op in module.ops:
         if isinstance(op, WgslKernelOp):
             return Level.WGSL
@@ -166,9 +166,9 @@ def level_of(module: ModuleOp) -> Level | None:
             return Level.CPU
         if isinstance(op, LlvmFuncOp):
             return Level.LLVM
-        if found is None and isinstance(op, FuncOp):
-            found = _level_of_function(op)
-    return found
+        if result is None and isinstance(op, FuncOp):
+            result = _level_of_function(op)
+    return result
 
 
 def _level_of_function(function: FuncOp) -> Level | None:

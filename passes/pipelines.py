@@ -51,7 +51,7 @@ def start_of(phase: Phase, passes: Sequence[ModulePass]) -> int:
     """Returns the index of the first pass of a phase, or of a later one; the number of passes if there is none."""
     order = list(Phase)
     names = {name for later in order[order.index(phase) :] for name in FIRST.get(later, ())}
-    return next((number for number, one in enumerate(passes) if one.name in names), len(passes))
+    return next((number for number, pass_ in enumerate(passes) if pass_.name in names), len(passes))
 
 
 def until(phase: Phase, passes: Sequence[ModulePass]) -> Sequence[ModulePass]:
@@ -367,7 +367,7 @@ def read_pass(spec: ArgSpec, available: Available) -> ModulePass:
 
 def option_names(kind: type[ModulePass]) -> tuple[str, ...]:
     """Returns the names of a pass's options, with underscores."""
-    return tuple(one.name for one in fields(kind) if one.name != "_")
+    return tuple(field.name for field in fields(kind) if field.name != "_")
 
 
 def check_options(name: str, given: Iterable[str], *allowed: Iterable[str]) -> None:

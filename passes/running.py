@@ -50,21 +50,21 @@ def apply_pass(
             for `tg-opt` with the module before the pass.
         TensorgradError: The pass raised it; it is passed on unchanged.
     """
-    one = passes[number]
+    pass_ = passes[number]
     logged = _log.isEnabledFor(logging.DEBUG)
     before = _ops(module) if logged else 0
     start = time.perf_counter()
     try:
-        one.apply(context, module)
+        pass_.apply(context, module)
     except TensorgradError:
         raise
     except DiagnosticException as error:  # VerifyException is one
-        raise DiagnosticException(with_pass_name(one, error)) from error
+        raise DiagnosticException(with_pass_name(pass_, error)) from error
     except Exception as error:
         raise CompilerError(_crash_message(passes, number, source, error, flags)) from error
     if logged:
         milliseconds = 1e3 * (time.perf_counter() - start)
-        _log.debug("%s: %d ops became %d in %.1f ms", _short(one), before, _ops(module), milliseconds)
+        _log.debug("%s: %d ops became %d in %.1f ms", _short(pass_), before, _ops(module), milliseconds)
 
 
 def _short(one: ModulePass) -> ArgSpec:
@@ -140,8 +140,8 @@ def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int
         The path of the file.
     """
     context = Context()
-    for one in passes[:number]:
-        one.apply(context, module)
+    for pass_ in passes[:number]:
+        pass_.apply(context, module)
     failing = passes[number]
     with tempfile.NamedTemporaryFile(
         "w", prefix=f"{failing.name}-", suffix=".mlir", delete=False, encoding="utf-8"

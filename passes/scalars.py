@@ -327,10 +327,10 @@ class Formula(ScalarBuilder):
 
     def constant(self, number: float, element: Attribute) -> Value:
         attribute = constant_attribute(number, element)
-        found = self._constants.get(attribute)
-        if found is None:
-            found = self._constants[attribute] = self.make(arith.ConstantOp, (), element, {"value": attribute})
-        return found
+        result = self._constants.get(attribute)
+        if result is None:
+            result = self._constants[attribute] = self.make(arith.ConstantOp, (), element, {"value": attribute})
+        return result
 
     def real(self, number: float) -> Value:
         """Returns an f32 constant."""

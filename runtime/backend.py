@@ -152,10 +152,10 @@ class OutputHandle:
     @classmethod
     def of(cls, slot: Slot, value: np.ndarray) -> OutputHandle:
         """Returns a handle to a value that is available: an array with no other owner, which becomes read-only."""
-        made = cls(slot)
+        result = cls(slot)
         value.setflags(write=False)
-        made._value = value
-        return made
+        result._value = value
+        return result
 
     @property
     def is_pending(self) -> bool:
@@ -491,7 +491,11 @@ class ScalarInputs:
             raise InputError(_name_error("scalar", unknown, missing, self.names))
         # Most settings are the same object in every step, and Python numbers are immutable.
         given, numbers, values = self._last
-        changed = [name for name, one in scalars.items() if given.get(name) is not one or type(one) not in (float, int)]
+        changed = [
+            name
+            for name, scalar in scalars.items()
+            if given.get(name) is not scalar or type(scalar) not in (float, int)
+        ]
         if changed or len(values) < len(self._slots):
             affected = self._computed_from(tuple(changed), bool(values))
             numbers, values = dict(numbers), dict(values)
@@ -506,11 +510,11 @@ class ScalarInputs:
         """Returns the scalars to recompute when these numbers have changed, with their formulas."""
         if not has_values:
             return [(slot, self._formulas.get(name)) for name, slot in self._slots.items()]
-        found = self._affected.get(changed)
-        if found is None:  # usually the same ones change in every step
+        results = self._affected.get(changed)
+        if results is None:  # usually the same ones change in every step
             names = dict.fromkeys(one for name in changed for one in self._used_by[name])
-            found = self._affected[changed] = [(self._slots[name], self._formulas.get(name)) for name in names]
-        return found
+            results = self._affected[changed] = [(self._slots[name], self._formulas.get(name)) for name in names]
+        return results
 
 
 def _scalar_value(slot: ScalarSlot, formula: Formula | None, numbers: Mapping[str, float]) -> np.ndarray:

@@ -44,10 +44,10 @@ def user_frame(skipped: int = 0) -> FrameType | None:
 
 def _of_user(frame: FrameType, file: str) -> bool:
     module = frame.f_globals.get("__name__") or ""
-    found = module != "tensorgrad" and not module.startswith("tensorgrad.") and not _is_library(file)
+    result = module != "tensorgrad" and not module.startswith("tensorgrad.") and not _is_library(file)
     if not file.startswith("<"):  # code compiled from text, such as "<string>", has no owner
-        _is_users[file] = found
-    return found
+        _is_users[file] = result
+    return result
 
 
 MALFORMED = (

@@ -268,12 +268,12 @@ class Collective:
     @property
     def reads(self) -> list[tuple[int, int, int]]:
         """The ranges that are read, as (buffer, offset, size); sizes are whole words."""
-        return [(one.source, one.source_offset, self._bytes(one.count)) for one in self.parts]
+        return [(part.source, part.source_offset, self._bytes(part.count)) for part in self.parts]
 
     @property
     def writes(self) -> list[tuple[int, int, int]]:
         """The ranges that are written."""
-        return [(one.destination, one.destination_offset, self._bytes(one.result_count)) for one in self.parts]
+        return [(part.destination, part.destination_offset, self._bytes(part.result_count)) for part in self.parts]
 
     def _bytes(self, count: int) -> int:
         return -(-count * self.device_dtype.itemsize // WORD) * WORD
@@ -332,9 +332,9 @@ def touched(step: Leaf, counts: Sequence[int]) -> Touched:
             return [*((*one, False) for one in step.reads), *((*one, True) for one in step.writes)]
         case Dispatch():
             found: Touched = []
-            for one in step.bindings:
-                moved = sum(stride * (count - 1) for stride, count in zip(one.strides, counts, strict=False))
-                found.append((one.buffer, one.offset, one.size + moved, one.access != "read"))
+            for binding in step.bindings:
+                moved = sum(stride * (count - 1) for stride, count in zip(binding.strides, counts, strict=False))
+                found.append((binding.buffer, binding.offset, binding.size + moved, binding.access != "read"))
             return found if step.indirect is None else [*found, (*step.indirect, WORD, True)]
 
 

@@ -90,7 +90,7 @@ def named(program: Program, step: Dispatch) -> str:
 
 def _is_cost(row: Any) -> bool:
     numbers = cast("list[Any]", row) if isinstance(row, list) else []
-    return len(numbers) == 2 and all(type(one) is int and one >= 0 for one in numbers)
+    return len(numbers) == 2 and all(type(number) is int and number >= 0 for number in numbers)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Profile:
         for number, (step, counts) in enumerate(runs(program.plan)):
             if isinstance(step, Dispatch):
                 kernel, times = program.kernels[step.kernel].entry, math.prod(counts)
-                seconds, cost = median(one.get(number, 0.0) for one in totals), costs[number]
+                seconds, cost = median(total.get(number, 0.0) for total in totals), costs[number]
                 moved, computed = times * cost.bytes, times * cost.flops
                 found.append(DispatchTime(kernel, step.label, step.workgroups, times, seconds, moved, computed))
         return Profile(tuple(found), median(whole))
@@ -161,25 +161,25 @@ class Profile:
     def kernels(self) -> list[DispatchTime]:
         """Returns the dispatches, merging those of the same kernel and line, as layers share kernels."""
         rows: dict[tuple[object, ...], DispatchTime] = {}
-        for one in self.dispatches:
-            key = one.kernel, one.label, one.workgroups
+        for dispatch in self.dispatches:
+            key = dispatch.kernel, dispatch.label, dispatch.workgroups
             old = rows.get(key)
-            rows[key] = one if old is None else old.with_other(one)
+            rows[key] = dispatch if old is None else old.with_other(dispatch)
         return list(rows.values())
 
     @property
     def device_seconds(self) -> float:
         """The device time of all dispatches of a step, summed."""
-        return sum(one.seconds for one in self.dispatches)
+        return sum(dispatch.seconds for dispatch in self.dispatches)
 
 
 def _by_number(spans: Sequence[Span]) -> dict[int, float]:
     """Returns the time of each dispatch of the plan in a step, summed over its runs."""
-    found: dict[int, float] = {}
+    results: dict[int, float] = {}
     for span in spans:
         if span.is_kernel:
-            found[span.number] = found.get(span.number, 0.0) + span.seconds
-    return found
+            results[span.number] = results.get(span.number, 0.0) + span.seconds
+    return results
 
 
 def profiled(

@@ -197,7 +197,7 @@ class Program:
                 _check_dispatch_fits(step, f"dispatch {step.label!r}", target)
         self._check_loops_end(target)
         compiled = self.target.subgroup_size if self.target else None
-        if compiled is not None and any(one.subgroups for one in features) and compiled != target.subgroup_size:
+        if compiled is not None and any(feature.subgroups for feature in features) and compiled != target.subgroup_size:
             raise TargetError(
                 f"program {self.name!r} was compiled for subgroups of {compiled}, "
                 f"target {target.name!r} has {target.subgroup_size or 'subgroups of varying size'}: compile it again"
@@ -451,7 +451,7 @@ def requirements(program: Program, compiled: Target) -> Target:
     offsets = [offset for binding in bindings for offset in (binding.offset, *binding.strides)]
     features = [Features.of(kernel.code) for kernel in program.kernels if kernel.language == "wgsl"]
     sizes = [max((kernel.workgroup_size[axis] for kernel in program.kernels), default=1) for axis in range(3)]
-    subgroups = any(one.subgroups for one in features)
+    subgroups = any(feature.subgroups for feature in features)
     return Target(
         name=f"the needs of {program.name}",
         max_storage_buffers_per_shader_stage=max((len(step.bindings) for step in dispatches), default=1) or 1,
@@ -467,8 +467,8 @@ def requirements(program: Program, compiled: Target) -> Target:
         or 1,
         max_compute_workgroups_per_dimension=max((max(step.workgroups) for step in dispatches), default=1),
         min_storage_buffer_offset_alignment=math.gcd(COARSEST_ALIGNMENT, *offsets),
-        f16=any(one.f16 for one in features),
-        int64=any(one.int64 for one in features),
+        f16=any(feature.f16 for feature in features),
+        int64=any(feature.int64 for feature in features),
         subgroups=subgroups,
         subgroup_size=compiled.subgroup_size if subgroups else None,
         shader_dialect=compiled.shader_dialect if subgroups else "standard",

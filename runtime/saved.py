@@ -124,11 +124,11 @@ class Saved:
             others = program_from_json(metadata[OTHERS], tensors, str(path), f"{OTHERS}/")
         try:
             host = read(Host, parsed_json(metadata["host"])) if "host" in metadata else None
-            found = Saved(program, state_in(program, tensors, str(path)), host, others)
-            found.validate()
+            result = Saved(program, state_in(program, tensors, str(path)), host, others)
+            result.validate()
         except (*MALFORMED, ProgramError) as error:
             raise ProgramError(f"{path} holds a malformed program: {error}") from error
-        return found
+        return result
 
     def validate(self) -> None:
         """Checks that programs, state and host-side part match.
@@ -173,8 +173,8 @@ def fill(tree: Tree, leaf: Callable[[str], Any]) -> Any:
     if kind == "dict" and isinstance(parts, dict):
         return {name: fill(part, leaf) for name, part in cast(dict[str, Any], parts).items()}
     _require(kind in ("list", "tuple") and isinstance(parts, list), f"results have no nodes of kind {kind!r}")
-    found = [fill(part, leaf) for part in cast(list[Any], parts)]
-    return tuple(found) if kind == "tuple" else found
+    filled = [fill(part, leaf) for part in cast(list[Any], parts)]
+    return tuple(filled) if kind == "tuple" else filled
 
 
 def _require(condition: bool, message: str) -> None:

@@ -36,9 +36,9 @@ def check_shader(code: object, where: str) -> None:
     """
     if not isinstance(code, str):
         raise ProgramError(f"{where}: its code must be a string, got {type(code).__name__}")
-    found = _excess(code)
-    if found:
-        raise ProgramError(f"{where}: its code has {found}: no shader compiler is trusted with that")
+    excess = _excess(code)
+    if excess:
+        raise ProgramError(f"{where}: its code has {excess}: no shader compiler is trusted with that")
 
 
 def _excess(code: str) -> str:

@@ -18,7 +18,7 @@ def persistent_in(program: Program, other: Program) -> dict[int, int]:
         ProgramError: Their layout differs from ours.
     """
     others = {buffer.name: i for i, buffer in enumerate(other.buffers) if buffer.role in PERSISTENT_ROLES}
-    found: dict[int, int] = {}
+    results: dict[int, int] = {}
     for index, buffer in enumerate(program.buffers):
         if buffer.role not in PERSISTENT_ROLES:
             continue
@@ -28,13 +28,13 @@ def persistent_in(program: Program, other: Program) -> dict[int, int]:
             raise ProgramError(
                 f"{buffer.role} buffer {buffer.name!r} has {buffer.size} bytes, the shared program {has}"
             )
-        found[index] = others[buffer.name]
+        results[index] = others[buffer.name]
     for role in PERSISTENT_ROLES:
         theirs = other.slots(role)
         for name, slot in program.slots(role).items():
             if _place(program, slot) != (_place(other, theirs[name]) if name in theirs else None):
                 raise ProgramError(f"{role} {name!r} is at a different place than in the shared program")
-    return found
+    return results
 
 
 def temporary_in(program: Program, other: Program) -> dict[int, int]:

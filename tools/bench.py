@@ -136,10 +136,10 @@ class Bench:
             table.add_column(name, justify="right", no_wrap=True)
         rows = sorted(found.kernels(), key=lambda one: -one.seconds)
         others = rows[self.rows :]
-        for one in rows[: self.rows]:
-            place = plain(one.label.replace("\\", "/").rpartition("/")[2])
-            groups, cells = "x".join(map(str, one.workgroups)), _cells([one], found, speeds)
-            table.add_row(plain(one.kernel), place, groups, *cells)
+        for row in rows[: self.rows]:
+            place = plain(row.label.replace("\\", "/").rpartition("/")[2])
+            groups, cells = "x".join(map(str, row.workgroups)), _cells([row], found, speeds)
+            table.add_row(plain(row.kernel), place, groups, *cells)
         if others:
             table.add_row(f"{len(others)} others", "", "", *_cells(others, found, speeds))
         table.add_section()
@@ -155,11 +155,11 @@ WIDE = 100
 
 def _cells(rows: Sequence[DispatchTime], found: Profile, speeds: Sequence[str]) -> tuple[str, ...]:
     """Returns how often dispatches run, their time, its share of the total, and their throughput."""
-    seconds = sum(one.seconds for one in rows)
+    seconds = sum(row.seconds for row in rows)
     share = seconds / found.device_seconds if found.device_seconds else 0.0
-    rates = [sum(one.bytes for one in rows), sum(one.flops for one in rows)]
+    rates = [sum(row.bytes for row in rows), sum(row.flops for row in rows)]
     shown = [f"{rate / seconds / 1e9:.3g}" if rate and seconds else "" for rate in rates[: len(speeds)]]
-    return str(sum(one.times for one in rows)), f"{1e6 * seconds:.1f}", f"{share:.1%}", *shown
+    return str(sum(row.times for row in rows)), f"{1e6 * seconds:.1f}", f"{share:.1%}", *shown
 
 
 def _milliseconds(found: Profile) -> str:

@@ -30,21 +30,21 @@ def problems(message: str) -> list[str]:
     subject, *rest = message.rstrip("\n").split("\n")
     if MERGE.match(subject):
         return []
-    found: list[str] = []
+    results: list[str] = []
     if len(subject) > SUBJECT_LIMIT:
-        found.append(f"the subject has {len(subject)} characters, more than {SUBJECT_LIMIT}")
+        results.append(f"the subject has {len(subject)} characters, more than {SUBJECT_LIMIT}")
     if subject.endswith("."):
-        found.append("the subject ends with a period")
+        results.append("the subject ends with a period")
     first = re.match(r"[A-Za-z]+", subject)
     if first is None or not first[0][0].isupper():
-        found.append("the subject does not start with a capital letter")
+        results.append("the subject does not start with a capital letter")
     elif _is_no_imperative(first[0].lower()):
-        found.append(f"the subject is not in the imperative: it starts with {first[0]!r}")
+        results.append(f"the subject is not in the imperative: it starts with {first[0]!r}")
     if rest and rest[0]:
-        found.append("no blank line follows the subject")
+        results.append("no blank line follows the subject")
     if not any(line.strip() and not line.startswith("Co-authored-by:") for line in rest):
-        found.append("there is no body; say why the change is made")
-    return found
+        results.append("there is no body; say why the change is made")
+    return results
 
 
 def _is_no_imperative(word: str) -> bool:

@@ -53,18 +53,18 @@ class Inspect:
         """
         check_saved(self.path)
         saved = Saved.load(self.path)
-        found = _facts(saved)
+        facts = _facts(saved)
         if self.json:
-            print_json(console, found)
+            print_json(console, facts)
             return
         program = saved.program
         what = "a program" if saved.host is None else f"a {saved.host.kind}"
-        console.print(plain(f"{program.name}: {what}, {', '.join(_summary(found))}"), soft_wrap=True)
-        if found["needs"]:
-            needs = ", ".join(f"{name} {value}" for name, value in found["needs"].items())
+        console.print(plain(f"{program.name}: {what}, {', '.join(_summary(facts))}"), soft_wrap=True)
+        if facts["needs"]:
+            needs = ", ".join(f"{name} {value}" for name, value in facts["needs"].items())
             console.print(plain(f"needs {needs}"), soft_wrap=True)
         console.print(self._tensors(program))
-        console.print(self._kernels(found["kernels"]))
+        console.print(self._kernels(facts["kernels"]))
 
     def _tensors(self, program: Program) -> Table:
         table = Table()
@@ -85,14 +85,14 @@ class Inspect:
             table.add_column(name, overflow="fold")
         for name in ("dispatches", "bytes bound", "code"):
             table.add_column(name, justify="right")
-        for one in kernels[: self.rows]:
-            label = one["label"].replace("\\", "/").rpartition("/")[2]
-            cells = (one["kernel"], label, str(one["dispatches"]), size(one["bytes"]), size(one["code"]))
+        for kernel in kernels[: self.rows]:
+            label = kernel["label"].replace("\\", "/").rpartition("/")[2]
+            cells = (kernel["kernel"], label, str(kernel["dispatches"]), size(kernel["bytes"]), size(kernel["code"]))
             table.add_row(*map(plain, cells))
         others = kernels[self.rows :]
         if others:
-            total = sum(one["dispatches"] for one in others)
-            table.add_row(f"{len(others)} others", "", str(total), size(sum(one["bytes"] for one in others)), "")
+            total = sum(other["dispatches"] for other in others)
+            table.add_row(f"{len(others)} others", "", str(total), size(sum(other["bytes"] for other in others)), "")
         return table
 
 

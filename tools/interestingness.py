@@ -171,10 +171,10 @@ class Checker:
 
     def fails(self, text: str) -> bool:
         """Returns whether the command fails on a text, with the expected message."""
-        found = self.outcome(text)
-        if found.timed_out:
+        outcome = self.outcome(text)
+        if outcome.timed_out:
             return self.may_time_out
-        return found.status != 0 and (self.pattern is None or self.pattern.search(found.stderr) is not None)
+        return outcome.status != 0 and (self.pattern is None or self.pattern.search(outcome.stderr) is not None)
 
 
 def _server(environment: Mapping[str, str]) -> subprocess.Popen[str]:

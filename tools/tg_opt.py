@@ -132,8 +132,8 @@ class TgOpt(xDSLOptMain):
 
     def _add(self, extension: Extension) -> None:
         """Adds the passes and dialects of a file."""
-        for one in extension.passes:
-            self.available_passes[one.name] = lambda one=one: one
+        for pass_ in extension.passes:
+            self.available_passes[pass_.name] = lambda one=pass_: one
         for dialect in extension.dialects:
             self.ctx.register_dialect(dialect.name, lambda dialect=dialect: dialect)
 

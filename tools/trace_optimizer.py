@@ -73,7 +73,7 @@ class TraceOptimizerPass(LevelPass):
         if missing:
             raise DiagnosticException(f"{where} has no parameter {min(missing)!r}")
         chosen = {name: one for name, one in specs.items() if self.parameters is None or name in self.parameters}
-        number = len({one.optimizer for one in updates_of(op)})
+        number = len({update.optimizer for update in updates_of(op)})
         try:
             add_updates(op, read_optimizer(self.optimizer), chosen, number, self.host)
         except UserError as error:
@@ -89,14 +89,14 @@ def read_optimizer(text: str) -> optim.Optimizer:
         ValueError: It is not such an expression, there is no such function, or the arguments don't fit.
     """
     try:
-        found = _read(ast.parse(text.strip(), mode="eval").body, text)
+        result = _read(ast.parse(text.strip(), mode="eval").body, text)
     except SyntaxError as error:
         raise ValueError(f"optimizer {text!r} is not a call as in Python: {error.msg}") from None
     except UserError as error:  # it would name a line of Python, but there is none
         raise ValueError(error.message) from None
-    if not isinstance(found, optim.Optimizer):
+    if not isinstance(result, optim.Optimizer):
         raise ValueError(f"optimizer {text!r} is a link or a schedule; chain(..., sgd(0.1)) is an optimizer")
-    return found
+    return result
 
 
 def _read(node: ast.expr, text: str) -> Any:
@@ -115,7 +115,7 @@ def _read(node: ast.expr, text: str) -> Any:
             rate = inspect.signature(function).parameters.get("learning_rate")
             return function() if rate is None or rate.default is not rate.empty else function(1e-3)
         case ast.Call(func=function, args=args, keywords=keywords):
-            given = {one.arg: _read(one.value, text) for one in keywords if one.arg is not None}
+            given = {keyword.arg: _read(keyword.value, text) for keyword in keywords if keyword.arg is not None}
             return _called(function, text)(*(_read(one, text) for one in args), **given)
     raise ValueError(f"optimizer {text!r}: {ast.unparse(node)!r} is not a call, name, number, string or list")
 
@@ -125,9 +125,9 @@ def _called(node: ast.expr, text: str) -> Callable[..., Any]:
         case ast.Name(id=name):
             return _function(name)
         case ast.Attribute(value=ast.Name(id="schedules"), attr=name) if not name.startswith("_"):
-            found = getattr(optim.schedules, name)
-            if callable(found):
-                return found
+            attr = getattr(optim.schedules, name)
+            if callable(attr):
+                return attr
     raise ValueError(f"optimizer {text!r}: {ast.unparse(node)!r} is not a function of tg.optim")
 
 

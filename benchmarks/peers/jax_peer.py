@@ -82,15 +82,15 @@ def _updated(settings: Settings, state: Any, gradients: Parameters) -> Any:
     """Returns the weights, moments and step count after an Adam update."""
     weights, first, second, count = state
     if settings.clip_norm is not None:
-        norm = jnp.sqrt(sum(jnp.sum(one * one) for one in gradients.values()))
+        norm = jnp.sqrt(sum(jnp.sum(gradient * gradient) for gradient in gradients.values()))
         factor = jnp.minimum(1.0, settings.clip_norm / (norm + 1e-6))
-        gradients = {path: factor * one for path, one in gradients.items()}
+        gradients = {path: factor * gradient for path, gradient in gradients.items()}
     count = count + 1
-    first = {path: BETA1 * first[path] + (1 - BETA1) * one for path, one in gradients.items()}
-    second = {path: BETA2 * second[path] + (1 - BETA2) * one * one for path, one in gradients.items()}
+    first = {path: BETA1 * first[path] + (1 - BETA1) * gradient for path, gradient in gradients.items()}
+    second = {path: BETA2 * second[path] + (1 - BETA2) * gradient * gradient for path, gradient in gradients.items()}
     size, root = settings.learning_rate / (1 - BETA1**count), jnp.sqrt(1 - BETA2**count)
     kept = 1 - settings.learning_rate * (settings.weight_decay or 0.0)
-    decayed = {path: kept * one if path.endswith(settings.decay) else one for path, one in weights.items()}
+    decayed = {path: kept * weight if path.endswith(settings.decay) else weight for path, weight in weights.items()}
     weights = {path: one - size * first[path] / (jnp.sqrt(second[path]) / root + EPS) for path, one in decayed.items()}
     return weights, first, second, count
 

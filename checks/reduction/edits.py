@@ -55,8 +55,8 @@ def inner(module: ModuleOp) -> Iterator[Operation]:
 
 def functions(module: ModuleOp) -> list[tuple[FuncOp, ReturnOp]]:
     """Returns the functions with one block that returns, each with its return."""
-    found = [op for op in module.ops if isinstance(op, FuncOp) and len(op.body.blocks) == 1]
-    ends = [(function, function.body.block.last_op) for function in found]
+    ops = [op for op in module.ops if isinstance(op, FuncOp) and len(op.body.blocks) == 1]
+    ends = [(function, function.body.block.last_op) for function in ops]
     return [(function, end) for function, end in ends if isinstance(end, ReturnOp)]
 
 
@@ -74,7 +74,7 @@ def is_present(op: Operation) -> bool:
 
 def is_unused(op: Operation) -> bool:
     """Returns whether an op's values are unused; always true for an op without results."""
-    return all(one.first_use is None for one in op.results)
+    return all(result.first_use is None for result in op.results)
 
 
 def erase(op: Operation) -> None:
@@ -112,7 +112,7 @@ def set_type(function: FuncOp) -> None:
     block = function.body.block
     ends = cast(ReturnOp, block.last_op)
     function.properties["function_type"] = FunctionType.from_lists(
-        [one.type for one in block.args], [one.type for one in ends.operands]
+        [one.type for one in block.args], [operand.type for operand in ends.operands]
     )
 
 
@@ -144,9 +144,9 @@ def drop_results(module: ModuleOp) -> list[Change]:
 
     def drop(function: FuncOp, end: ReturnOp, place: int) -> None:
         entries = attributes_of(function, "res_attrs")
-        value, values = end.operands[place], [one for n, one in enumerate(end.operands) if n != place]
+        value, values = end.operands[place], [operand for n, operand in enumerate(end.operands) if n != place]
         end.operands = values
-        set_attributes(function, "res_attrs", [one for n, one in enumerate(entries) if n != place])
+        set_attributes(function, "res_attrs", [entry for n, entry in enumerate(entries) if n != place])
         set_type(function)
         erase_unused([value])
 
@@ -199,12 +199,14 @@ def replace_by(choose: Choice, module: ModuleOp) -> list[Change]:
 
 def first_operand(op: Operation, old: SSAValue) -> SSAValue | None:
     """Returns the first operand of the same type."""
-    return next((one for one in op.operands if one.type == old.type and one not in defined(op)), None)
+    return next((operand for operand in op.operands if operand.type == old.type and operand not in defined(op)), None)
 
 
 def last_operand(op: Operation, old: SSAValue) -> SSAValue | None:
     """Returns the last operand of the same type."""
-    return next((one for one in reversed(op.operands) if one.type == old.type and one not in defined(op)), None)
+    return next(
+        (operand for operand in reversed(op.operands) if operand.type == old.type and operand not in defined(op)), None
+    )
 
 
 def argument(op: Operation, old: SSAValue) -> SSAValue | None:
@@ -259,7 +261,7 @@ def drop_arguments(module: ModuleOp) -> list[Change]:
         block, entries = function.body.block, attributes_of(function, "arg_attrs")
         if block.args[place].first_use is None:
             block.erase_arg(block.args[place])
-            set_attributes(function, "arg_attrs", [one for n, one in enumerate(entries) if n != place])
+            set_attributes(function, "arg_attrs", [entry for n, entry in enumerate(entries) if n != place])
             set_type(function)
 
     pairs = functions(module)

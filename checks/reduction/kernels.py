@@ -52,12 +52,12 @@ def drop_inputs(module: ModuleOp) -> list[Change]:
         block.erase_arg(block.args[place])
         value = op.operands[place]
         counts = [len(op.inputs) - 1, len(op.outputs)]
-        op.operands = [one for n, one in enumerate(op.operands) if n != place]
+        op.operands = [operand for n, operand in enumerate(op.operands) if n != place]
         op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, counts)
         if isinstance(op, GenericOp):
-            maps: list[AffineMapAttr] = [one for n, one in enumerate(op.indexing_maps) if n != place]
+            maps: list[AffineMapAttr] = [indexing_map for n, indexing_map in enumerate(op.indexing_maps) if n != place]
             op.properties["indexing_maps"] = ArrayAttr(maps)
         erase_unused([value])
 
-    found = [op for op in module.walk() if isinstance(op, KernelOp | GenericOp)]
-    return [partial(drop, op, place) for op in reversed(found) for place in reversed(range(len(op.inputs)))]
+    ops = [op for op in module.walk() if isinstance(op, KernelOp | GenericOp)]
+    return [partial(drop, op, place) for op in reversed(ops) for place in reversed(range(len(op.inputs)))]

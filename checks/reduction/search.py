@@ -142,7 +142,7 @@ class Reduction:
         while self._found.size != last and not self._is_over:
             last = self._found.size
             texts = with_smaller_extents(self._found.text)
-            any(self._is_smaller_and_fails(self._written(lambda one=one: one)) for one in texts)
+            any(self._is_smaller_and_fails(self._written(lambda one=text: one)) for text in texts)
 
     def _try(self, base: Candidate, edit: Edit, left: Sequence[int]) -> bool:
         """Returns whether a module is smaller and fails with all changes of an edit except some."""

@@ -253,8 +253,8 @@ def returned(block: Block) -> tuple[SSAValue, ...]:
 
 def check_region(what: str, block: Block, wanted: Sequence[Attribute]) -> None:
     """Requires that a region takes arguments of the types `wanted` and ends in `tg.return`."""
-    found = [argument.type for argument in block.args]
-    require(found == list(wanted), f"{what} takes {listed(found)}, expected {listed(wanted)}")
+    types = [argument.type for argument in block.args]
+    require(types == list(wanted), f"{what} takes {listed(types)}, expected {listed(wanted)}")
     returned(block)
 
 

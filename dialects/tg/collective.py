@@ -91,7 +91,9 @@ def combined(values: Sequence[NumpyArray], reduction: str) -> NumpyArray:
     if first.dtype != np.float16:
         return np.asarray(reduce(COMBINERS[reduction], values), first.dtype)
     with np.errstate(over="ignore"):
-        return np.asarray(reduce(COMBINERS[reduction], [one.astype(np.float32) for one in values])).astype(np.float16)
+        return np.asarray(reduce(COMBINERS[reduction], [value.astype(np.float32) for value in values])).astype(
+            np.float16
+        )
 
 
 @irdl_op_definition

@@ -67,8 +67,8 @@ def _dtype_within(obj: Any) -> DType | None:
     """Returns the dtype of another library's array, if tensorgrad has it."""
     if isinstance(obj, (list, tuple)) or (isinstance(obj, (bool, int, float)) and not isinstance(obj, np.generic)):
         return None
-    found = as_numpy("asarray: the object", obj).dtype
-    return found if found in SHORT else None
+    dtype = as_numpy("asarray: the object", obj).dtype
+    return dtype if dtype in SHORT else None
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:

@@ -113,14 +113,14 @@ class Backward:
         """Runs all nodes as one application, if no node needs separate handling; returns whether it did."""
         if self._create or self._only is not None or not isinstance(root[0], Node):
             return False
-        found = self._device.whole_pass(root[0], root[1], cotangent[0].kind)
-        if found is None:
+        whole_pass = self._device.whole_pass(root[0], root[1], cotangent[0].kind)
+        if whole_pass is None:
             return False
-        gradients, _ = self._device.run(found.template, [cotangent[0], *found.values], None)
+        gradients, _ = self._device.run(whole_pass.template, [cotangent[0], *whole_pass.values], None)
         if not self._retain:
-            for node in found.nodes:
+            for node in whole_pass.nodes:
                 node.let_go()
-        for leaf, gradient in zip(found.leaves, gradients, strict=True):
+        for leaf, gradient in zip(whole_pass.leaves, gradients, strict=True):
             if leaf.grad is not None:
                 gradient, _ = self._device.sum(self._device.operand(leaf.grad), (gradient, None))
             leaf.grad = self._device.wrap(gradient, None)

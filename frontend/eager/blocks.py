@@ -123,15 +123,15 @@ class Program:
         returned = [values[number] for number in self._outputs]
         block.add_op(func.ReturnOp(*returned))
         kinds = FunctionType.from_lists([one.type for one in block.args], [one.type for one in returned])
-        made = FuncOp(NAME, kinds, Region(block))
-        made.properties["arg_attrs"] = slots_attribute([Slot(f"x{place}", Role.INPUT) for place in places])
-        made.properties["res_attrs"] = slots_attribute([Slot(f"y{i}", Role.OUTPUT) for i in range(len(returned))])
-        return checked_module(made), places
+        func_op = FuncOp(NAME, kinds, Region(block))
+        func_op.properties["arg_attrs"] = slots_attribute([Slot(f"x{place}", Role.INPUT) for place in places])
+        func_op.properties["res_attrs"] = slots_attribute([Slot(f"y{i}", Role.OUTPUT) for i in range(len(returned))])
+        return checked_module(func_op), places
 
     def _needed(self) -> list[Entry]:
         """Returns the entries that the outputs depend on, in order."""
         entries = self._structure.entries()
-        owners = [place for place, one in enumerate(entries) for _ in range(one.first, one.count)]
+        owners = [place for place, entry in enumerate(entries) for _ in range(entry.first, entry.count)]
         waiting = [owners[number] for number in self._outputs]
         found: set[int] = set()
         while waiting:

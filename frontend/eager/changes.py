@@ -223,11 +223,11 @@ class AutogradDevice(TensorDevice):
         """Returns a tensor that shares the memory of `x`, and does not propagate derivatives."""
         value, _ = self.operand(x)
         value.shared()
-        found = self.wrap(value, None)
+        result = self.wrap(value, None)
         view: View | None = live(x).view
         if view is not None:
-            live(found).view = replace(view, parent=self.detached(view.parent))
-        return found
+            live(result).view = replace(view, parent=self.detached(view.parent))
+        return result
 
     def cloned(self, x: Array) -> Array:
         """Returns a copy that propagates derivatives."""
@@ -303,15 +303,15 @@ def live(x: Array) -> Live:
 
 
 def _edges(inputs: Sequence[Any]) -> set[Edge]:
-    found: set[Edge] = set()
+    edges: set[Edge] = set()
     for one in inputs:
         edge: Edge | None = one.live.device.edge(one) if isinstance(one, Array) and one.live is not None else None
         if edge is None:
             raise GradientError(f"backward: inputs are tensors that require a gradient, not {one!r}")
-        found.add(edge)
+        edges.add(edge)
         if isinstance(edge[0], Node):
             edge[0].retained.setdefault(edge[1], Leaf(gathers=False))
-    return found
+    return edges
 
 
 def _check_certain(view: View, x: Tensor) -> None:

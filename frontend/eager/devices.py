@@ -86,16 +86,16 @@ class EagerDevice(AutogradDevice):
         if known is not None:
             return known[0]
         key = (kind, tuple(operands), *properties.items())
-        found = self._templates.get(key)
-        if found is None:
-            found = Template.of_op(kind, operands, properties)
-            if found.results[0].dtype in self._lacks:
-                raise DTypeError(f"{found.name}: {self.name} has no {SHORT[found.results[0].dtype]}")
-            self._keep(key, found)
+        result = self._templates.get(key)
+        if result is None:
+            result = Template.of_op(kind, operands, properties)
+            if result.results[0].dtype in self._lacks:
+                raise DTypeError(f"{result.name}: {self.name} has no {SHORT[result.results[0].dtype]}")
+            self._keep(key, result)
         if len(self._quick) == MOST_QUICK:
             self._quick.clear()
-        self._quick[quick] = found, dict(properties)
-        return found
+        self._quick[quick] = result, dict(properties)
+        return result
 
     def _keep(self, key: Hashable, template: Template) -> None:
         self._templates[key] = template
@@ -296,7 +296,7 @@ def _module_of(template: Template) -> ModuleOp:
     end.detach()
     end.erase()
     block.add_op(func.ReturnOp(*values))
-    kinds = FunctionType.from_lists([one.type for one in block.args], [one.type for one in values])
+    kinds = FunctionType.from_lists([one.type for one in block.args], [value.type for value in values])
     return ModuleOp([FuncOp("function", kinds, Region(block))])
 
 
@@ -354,12 +354,12 @@ class RecordingDevice(EagerDevice):
         """Records an application; see `AutogradDevice.run`."""
         with self._lock:
             recording = self._recording
-            made = recording.record(template, operands, edges)
+            record = recording.record(template, operands, edges)
             if recording.structure.size >= self._longest:
                 period = recording.period()
                 self.flush()
                 self._longest = LONGEST // period * period if 0 < period <= LONGEST else LONGEST
-            return made
+            return record
 
     def apply_traced(
         self, key: Hashable, operands: Sequence[Array], traced: Callable[[], TracedFunction | None]
@@ -468,10 +468,10 @@ class RecordingDevice(EagerDevice):
 
 def _kept(cache: OrderedDict[Hashable, Made], key: Hashable, make: Callable[[], Made]) -> Made:
     """Returns the cached object of a structure, creating it on a miss, and moves it to the end (LRU)."""
-    found = cache.get(key)
-    if found is None:
-        found = cache[key] = make()
+    result = cache.get(key)
+    if result is None:
+        result = cache[key] = make()
         if len(cache) > MOST_PROGRAMS:
             cache.popitem(last=False)
     cache.move_to_end(key)
-    return found
+    return result

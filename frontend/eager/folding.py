@@ -149,7 +149,7 @@ def folded(graph: Graph, seed: Kind) -> Folded:
         used = [None if value is None else next(given) for value in node.values]
         cotangents = [found.pop((number, place), None) for place in range(len(node.results))]
         template = node.derivative.template
-        if template is None or all(one is None for one in cotangents):
+        if template is None or all(cotangent is None for cotangent in cotangents):
             continue
         places = [place for _, place in node.derivative.uses]
         operands = [

@@ -70,10 +70,10 @@ class Structure:
     def then(self, template: Template, operands: Numbers, targets: Targets | None) -> Entry:
         """Returns the structure of the block with another op appended."""
         key = (template, operands, targets)
-        found = self._children.get(key)
-        if found is None:
-            found = self._children[key] = Entry(self, self._total, template, operands, targets)
-        return found
+        result = self._children.get(key)
+        if result is None:
+            result = self._children[key] = Entry(self, self._total, template, operands, targets)
+        return result
 
     @property
     def total(self) -> int:
@@ -82,12 +82,12 @@ class Structure:
 
     def entries(self) -> list[Entry]:
         """Returns the block's prefixes up to each of its ops, in order."""
-        found: list[Entry] = []
+        entries: list[Entry] = []
         one: Structure = self
         while isinstance(one, Entry):
-            found.append(one)
+            entries.append(one)
             one = one.before
-        return found[::-1]
+        return entries[::-1]
 
 
 class Entry(Structure):
@@ -114,7 +114,7 @@ class Entry(Structure):
         total[0] += 1
         self.derivative: Derivative | None = None
         if targets is not None:
-            derivative = template.derivative(tuple([one is not None for one in targets]))
+            derivative = template.derivative(tuple([target is not None for target in targets]))
             self.derivative = derivative if derivative.has_any else None
 
 
@@ -154,7 +154,12 @@ class Recording:
             Its results, which are not computed yet, and their edges, if any have one.
         """
         known = self._numbers.get
-        numbers = tuple([one.number if one.recording is self else known(one) or self._input(one) for one in operands])
+        numbers = tuple(
+            [
+                operand.number if operand.recording is self else known(operand) or self._input(operand)
+                for operand in operands
+            ]
+        )
         structure = self.structure.then(template, numbers, None if edges is None else self._targets_of(edges))
         self.structure = structure
         results = [Value(kind, None, self, number) for number, kind in enumerate(template.results, structure.first)]
@@ -209,7 +214,7 @@ class Recording:
         If a block is cut at a multiple of it, the following blocks have the same structure.
         """
         entries = self.structure.entries()
-        names = [id(one.template) for one in entries]
+        names = [id(entry.template) for entry in entries]
         for length in range(1, len(names) // 3 + 1):
             if names[-length:] == names[-2 * length : -length] == names[-3 * length : -2 * length]:
                 return entries[-1].size - entries[-1 - length].size

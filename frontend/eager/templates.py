@@ -79,10 +79,10 @@ class Template:
         Args:
             wanted: The operands whose cotangents are requested.
         """
-        found = self._derivatives.get(wanted)
-        if found is None:
-            found = self._derivatives[wanted] = _derived(self, wanted)
-        return found
+        result = self._derivatives.get(wanted)
+        if result is None:
+            result = self._derivatives[wanted] = _derived(self, wanted)
+        return result
 
 
 @dataclass(frozen=True, eq=False)

@@ -153,8 +153,8 @@ class Value:
 
     def settled(self) -> NumpyArray:
         """Returns the numbers as a separate array, which replaces all that the value holds."""
-        found = self.source = array_of(self.known())
-        return found
+        result = self.source = array_of(self.known())
+        return result
 
     def numpy(self) -> NumpyArray:
         """Returns the numbers as a read-only host array."""

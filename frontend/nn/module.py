@@ -485,9 +485,9 @@ def _at(node: Any, path: str) -> Any:
         return node
     for name, value in entries(node) if is_container(node) else ():
         if path == name or path.startswith(f"{name}."):
-            found = _at(value, path[len(name) + 1 :])
-            if found is not None:
-                return found
+            result = _at(value, path[len(name) + 1 :])
+            if result is not None:
+                return result
     return None
 
 
@@ -507,17 +507,17 @@ def declarations(root: Module) -> dict[str, Leaf]:
         ParameterError: Two of them have the same path; or a list, tuple or dict contains an array of floats, which
             could be meant as a parameter or as a constant.
     """
-    found: dict[str, Leaf] = {}
+    results: dict[str, Leaf] = {}
     for path, leaf in walk(root, lambda value: is_leaf(value) or is_float_array(value)):
         if not is_leaf(leaf):
             raise ParameterError(
                 f"{path!r} is an array in a container: declare it by tg.nn.param(array.shape, init=array) if it is to "
                 "be trained, else by tg.nn.buffer(array.shape, init=array)"
             )
-        if path in found:
+        if path in results:
             raise ParameterError(f"two parameters have the path {path!r}")
-        found[path] = leaf
-    return found
+        results[path] = leaf
+    return results
 
 
 def bind(root: Module, values: Mapping[int, Any], path: str = "") -> Module:

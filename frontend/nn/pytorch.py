@@ -208,7 +208,7 @@ def _mistake(message: str, kind: type[TensorgradError] = InputError) -> Tensorgr
 def _checked(parameters: Mapping[str, Leaf], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns values in the parameters' shapes and dtypes."""
 
-    slots = {path: slot_of(path, Spec(found.shape, found.dtype)) for path, found in parameters.items()}
+    slots = {path: slot_of(path, Spec(parameter.shape, parameter.dtype)) for path, parameter in parameters.items()}
     return check_inputs(slots, values, what="parameter")
 
 
@@ -220,10 +220,10 @@ def _array(name: str, value: Any) -> np.ndarray:
 def _skipped(given: Mapping[str, Any], patterns: Sequence[str]) -> set[str]:
     skipped: set[str] = set()
     for pattern in patterns:
-        found = [name for name in given if fnmatch.fnmatchcase(name, pattern)]
-        if not found:
+        names = [name for name in given if fnmatch.fnmatchcase(name, pattern)]
+        if not names:
             raise _mistake(f"from_torch: ignore {pattern!r} matches none of {', '.join(given)}", OptionError)
-        skipped.update(found)
+        skipped.update(names)
     return skipped
 
 

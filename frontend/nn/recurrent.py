@@ -149,9 +149,11 @@ class Recurrent(Module):
             rows = tg.where(counted, rows, 0)  # so that NaN in the padding doesn't reach gradients as 0 * NaN
         last: list[tuple[Any, ...]] = []
         for layer in range(self.num_layers):
-            found = [self._direction(rows, counted, layer, direction, states) for direction in range(self.directions)]
-            last += [one for _, one in found]
-            rows = found[0][0] if len(found) == 1 else tg.concat([one for one, _ in found], -1)
+            directions = [
+                self._direction(rows, counted, layer, direction, states) for direction in range(self.directions)
+            ]
+            last += [one for _, one in directions]
+            rows = directions[0][0] if len(directions) == 1 else tg.concat([one for one, _ in directions], -1)
             if rate and layer + 1 < self.num_layers:
                 rows = tg.random.dropout(keys[layer], rows, rate)
         stacked = tuple(tg.stack([one[i] for one in last]) for i in range(self.STATES))
@@ -184,7 +186,7 @@ class Recurrent(Module):
             kept = tuple(tg.where(counts, now, before) for now, before in zip(new, state, strict=True))
             return kept, tg.where(counts, new[0], 0)
 
-        first = tuple(one[number] for one in states)
+        first = tuple(state[number] for state in states)
         last, outputs = tg.scan(body, first, (inputs, counted), reverse=direction == 1)
         return outputs, last
 
@@ -232,11 +234,11 @@ class Recurrent(Module):
         if len(given) != self.STATES:
             raise ShapeError(f"{self._at()}: the state must be a tuple of {self.STATES} tensors, got {len(given)}")
         shape = (count, batch, self.hidden_size) if batched else (count, self.hidden_size)
-        found = [as_tensor(one) for one in given]
-        for one in found:
-            if one.shape != shape:
-                raise ShapeError(f"{self._at()}: expected a state of shape {shape}, got {one.shape}")
-        return tuple(found if batched else [tg.expand_dims(one, 1) for one in found])
+        tensors = [as_tensor(one) for one in given]
+        for tensor in tensors:
+            if tensor.shape != shape:
+                raise ShapeError(f"{self._at()}: expected a state of shape {shape}, got {tensor.shape}")
+        return tuple(tensors if batched else [tg.expand_dims(one, 1) for one in tensors])
 
     def _at(self) -> str:
 

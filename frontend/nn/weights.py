@@ -25,12 +25,12 @@ class Initialized(Array):
     def of(cls, values: Array) -> Self:
         """Returns an array or an eager tensor, without its gradient, as a leaf."""
         if values.live is None:
-            made = object.__new__(cls)
-            Array.__init__(made, values.source)
-            return made
-        found = cls.eager(values.live.value, values.live.device)
-        assert isinstance(found, cls)
-        return found
+            new = object.__new__(cls)
+            Array.__init__(new, values.source)
+            return new
+        result = cls.eager(values.live.value, values.live.device)
+        assert isinstance(result, cls)
+        return result
 
     @property
     def initializer(self) -> Callable[..., np.ndarray[Any, Any]]:

@@ -15,7 +15,7 @@ from tensorgrad.surface.calls import publish
 
 def supported() -> dict[str, tuple[str, ...]]:
     """Returns the names of the ops that `load` supports, by family; ops of other domains are prefixed by the domain."""
-    found: dict[str, tuple[str, ...]] = {}
+    results: dict[str, tuple[str, ...]] = {}
     for family in FAMILIES:
         title = (family.__doc__ or "").partition("\n")[0].rstrip(".")
         names = [
@@ -23,8 +23,8 @@ def supported() -> dict[str, tuple[str, ...]]:
             for (domain, name), rule in RULES.items()
             if rule.function.__module__ == family.__name__
         ]
-        found[title] = tuple(sorted(names))
-    return found
+        results[title] = tuple(sorted(names))
+    return results
 
 
 __all__ = ["Input", "OnnxModel", "constant_inputs", "load", "supported"]

@@ -127,10 +127,10 @@ def _scanned(
 
 
 def _sequence(node: Node, position: int) -> list[Any]:
-    found = node.value(position)
-    if not isinstance(found, list):
+    value = node.value(position)
+    if not isinstance(value, list):
         node.refuse("takes a sequence")
-    return found
+    return value
 
 
 @rule("SequenceConstruct", carries=(-1,))
@@ -145,17 +145,17 @@ def _sequence_empty(node: Node) -> list[Value]:
 
 @rule("SequenceInsert", constants=(2,), carries=(0, 1))
 def _sequence_insert(node: Node) -> list[Value]:
-    found = list(_sequence(node, 0))
-    place = int(node.scalar(2, len(found)))
-    found.insert(place + len(found) if place < 0 else place, node.value(1))
-    return found
+    results = list(_sequence(node, 0))
+    place = int(node.scalar(2, len(results)))
+    results.insert(place + len(results) if place < 0 else place, node.value(1))
+    return results
 
 
 @rule("SequenceErase", constants=(1,), carries=(0,))
 def _sequence_erase(node: Node) -> list[Value]:
-    found = list(_sequence(node, 0))
-    del found[int(node.scalar(1, -1))]
-    return found
+    results = list(_sequence(node, 0))
+    del results[int(node.scalar(1, -1))]
+    return results
 
 
 @rule("SequenceAt", constants=(1,), carries=(0,))
@@ -170,9 +170,9 @@ def _sequence_length(node: Node) -> np.ndarray[Any, Any]:
 
 @rule("ConcatFromSequence", "axis new_axis", carries=(0,))
 def _concat_from_sequence(node: Node) -> Tensor:
-    found = [node.as_tensor(part) for part in _sequence(node, 0)]
+    tensors = [node.as_tensor(part) for part in _sequence(node, 0)]
     axis = node.attribute("axis")
-    return tg.stack(found, axis) if node.attribute("new_axis", 0) else tg.concat(found, axis)
+    return tg.stack(tensors, axis) if node.attribute("new_axis", 0) else tg.concat(tensors, axis)
 
 
 @rule("SplitToSequence", "axis keepdims", constants=(1,), carries=(0,))

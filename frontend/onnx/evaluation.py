@@ -124,7 +124,8 @@ class Evaluation:
         results = self._run(graph, {**self._held(graph), **values})
         node = Node("output", "", [], {}, [], self._setting, self._nothing)
         return [
-            [node.as_tensor(part) for part in one] if isinstance(one, list) else node.as_tensor(one) for one in results
+            [node.as_tensor(part) for part in result] if isinstance(result, list) else node.as_tensor(result)
+            for result in results
         ]
 
     @staticmethod
@@ -149,7 +150,7 @@ class Evaluation:
             )
             try:
                 with suspended() if node.wide else nullcontext():
-                    found = known.function(node)
+                    function = known.function(node)
             except TensorgradError as error:
                 if "in ONNX node" in str(error):
                     raise
@@ -157,7 +158,7 @@ class Evaluation:
             except (*MALFORMED, StopIteration) as error:
                 reason = f"{user_line()}: the node does not fit its operands: {error}"
                 raise ShapeError(f"{reason} (in ONNX node {label(proto)})") from error
-            results = found if isinstance(found, tuple) else (found,)
+            results = function if isinstance(function, tuple) else (function,)
             results = [_known(result) for result in results] if node.wide else results
             values.update(zip(proto.output, results, strict=False))
         return [values[name] for name in graph.outputs]

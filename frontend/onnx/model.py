@@ -130,10 +130,10 @@ class OnnxModel(Module):
 
 
 def _at(model: Module, path: str) -> Any:
-    found: Any = model
+    result: Any = model
     for part in path.split("."):
-        found = vars(found)[part]
-    return found
+        result = vars(result)[part]
+    return result
 
 
 def _checked(one: Input, value: Any, sizes: dict[str, int]) -> Any:
@@ -147,16 +147,16 @@ def _checked(one: Input, value: Any, sizes: dict[str, int]) -> Any:
 
 def _checked_tensor(one: Input, value: Any, sizes: dict[str, int]) -> Tensor:
     where = f"{user_line()}: input {one.name!r}"
-    wanted = one.dtype
+    dtype = one.dtype
     if isinstance(value, Tensor):
         tensor = value
     else:
         array = to_numpy(value, where)
-        if array.dtype.kind not in {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[wanted.kind]:
+        if array.dtype.kind not in {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[dtype.kind]:
             raise InputError(f"{where} is {array.dtype}, expected {element_name(one.element)}")
-        tensor = Array(converted(array, wanted, SHORT[wanted], where).copy())
-    if tensor.dtype != wanted:
-        raise InputError(f"{where} is {tensor.dtype}, expected {wanted} for {element_name(one.element)}")
+        tensor = Array(converted(array, dtype, SHORT[dtype], where).copy())
+    if tensor.dtype != dtype:
+        raise InputError(f"{where} is {tensor.dtype}, expected {dtype} for {element_name(one.element)}")
     if one.shape is None:
         return tensor
     fits = len(one.shape) == tensor.ndim and all(
@@ -268,8 +268,8 @@ def _parameters(
     else:
         named = _matching("trainable", trainable, floats)
         answers = {path: path in named for path in floats}
-    found = {path for path, answer in answers.items() if (is_weight(floats[path]) if answer is None else answer)}
-    return {path: value for path, value in floats.items() if path in found - excluded}
+    paths = {path for path, answer in answers.items() if (is_weight(floats[path]) if answer is None else answer)}
+    return {path: value for path, value in floats.items() if path in paths - excluded}
 
 
 def _matching(option: str, patterns: str | Sequence[str], arrays: Mapping[str, Value]) -> set[str]:
@@ -277,7 +277,7 @@ def _matching(option: str, patterns: str | Sequence[str], arrays: Mapping[str, V
     listed = [patterns] if isinstance(patterns, str) else patterns
     if not isinstance(listed, Sequence) or not all(isinstance(pattern, str) for pattern in listed):
         raise OptionError(f"tg.onnx.load: {option} must be names or patterns, got {patterns!r}")
-    found: set[str] = set()
+    results: set[str] = set()
     for pattern in listed:
         own = {
             path
@@ -290,8 +290,8 @@ def _matching(option: str, patterns: str | Sequence[str], arrays: Mapping[str, V
                 f"tg.onnx.load: {option}: no initializer is called {pattern!r}; the nearest that can be "
                 f"parameters are {near}"
             )
-        found |= own
-    return found
+        results |= own
+    return results
 
 
 def constant_inputs(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, ...]:

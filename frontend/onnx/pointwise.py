@@ -181,12 +181,12 @@ def _bit_shift(node: Node) -> Tensor:
 @rule("IsInf", "detect_negative detect_positive")
 def _is_inf(node: Node) -> Tensor:
     x = node.tensor(0)
-    found = tg.isinf(x)
+    result = tg.isinf(x)
     if not node.attribute("detect_negative", 1):
-        found = found & tg.greater(x, 0)
+        result = result & tg.greater(x, 0)
     if not node.attribute("detect_positive", 1):
-        found = found & tg.less(x, 0)
-    return found
+        result = result & tg.less(x, 0)
+    return result
 
 
 @rule("Where", carries=(1, 2))
@@ -209,10 +209,10 @@ def _cast(node: Node) -> Tensor:
 
 @rule("BitCast", "to")
 def _bit_cast(node: Node) -> Tensor:
-    wanted = node.attribute("to")
-    if numpy_dtype(wanted).itemsize == 8:
-        node.refuse(f"reads the bits of 64, and {element_name(wanted)} has 32 of them here")
-    x, dtype = node.tensor(0), node.dtype(wanted)
+    attribute = node.attribute("to")
+    if numpy_dtype(attribute).itemsize == 8:
+        node.refuse(f"reads the bits of 64, and {element_name(attribute)} has 32 of them here")
+    x, dtype = node.tensor(0), node.dtype(attribute)
     byte = tg.cast(x, NAMES["u8"]) if x.dtype == NAMES["bool"] else x  # ONNX's booleans are bytes of 0 and 1
     return tg.cast(byte, dtype) if dtype == NAMES["bool"] else tg.bitcast(byte, dtype)
 

@@ -109,15 +109,15 @@ def fixed_inputs(model: onnx.ModelProto, constants: Mapping[str, Any]) -> dict[s
     unknown = sorted(set(constants) - set(declared))
     if unknown:
         raise InputError(f"constants: the graph has no inputs {', '.join(unknown)}")
-    found: dict[str, NumpyArray] = {}
+    results: dict[str, NumpyArray] = {}
     for name, value in constants.items():
         wanted = numpy_dtype(element_of(declared[name].type) or onnx.TensorProto.FLOAT)
         where = f"{user_line()}: constant {name!r}"
         array = to_numpy(value, where)
         if array.dtype.kind != wanted.kind and not (array.dtype.kind in "iu" and wanted.kind in "iuf"):
             raise InputError(f"{where} is {array.dtype}, expected {wanted}")
-        found[name] = converted(array, wanted, str(wanted), where)
-    return found
+        results[name] = converted(array, wanted, str(wanted), where)
+    return results
 
 
 def _element(kind: onnx.TypeProto) -> tuple[onnx.TypeProto, str]:

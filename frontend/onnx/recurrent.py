@@ -24,7 +24,7 @@ def _activations(node: Node, direction: int, defaults: Sequence[str]) -> list[Ca
     names = list(node.attribute("activations", list(defaults) * _directions(node)))
     alphas, betas = list(node.attribute("activation_alpha", [])), list(node.attribute("activation_beta", []))
     clip = node.attribute("clip")
-    found: list[Callable[[Tensor], Tensor]] = []
+    callables: list[Callable[[Tensor], Tensor]] = []
     for name in names:
         text = name.decode() if isinstance(name, bytes) else name
         function = next((known for key, known in ACTIVATIONS.items() if key.lower() == text.lower()), None)
@@ -32,9 +32,9 @@ def _activations(node: Node, direction: int, defaults: Sequence[str]) -> list[Ca
             node.refuse(f"there is no activation {text}")
         count = next((known for key, known in PARAMETERS.items() if key.lower() == text.lower()), 0)
         own = [values.pop(0) for values, least in ((alphas, 1), (betas, 2)) if count >= least and values]
-        found.append(lambda x, f=function, p=own: f(x if clip is None else tg.clip(x, -clip, clip), *p))
+        callables.append(lambda x, f=function, p=own: f(x if clip is None else tg.clip(x, -clip, clip), *p))
     size = len(defaults)
-    return found[direction * size : (direction + 1) * size]
+    return callables[direction * size : (direction + 1) * size]
 
 
 def _directions(node: Node) -> int:

@@ -32,15 +32,15 @@ Bounded = Callable[[Tensor, int], Tensor]
 
 
 def _taps(extent: int, weights: Sequence[Tensor], first: Tensor, zeros: bool, bounded: Bounded) -> list[_Tap]:
-    found: list[_Tap] = []
+    results: list[_Tap] = []
     for i, weight in enumerate(weights):
         place = first + float(i)
         if zeros:
             inside = tg.greater_equal(place, 0.0) & tg.less_equal(place, float(extent - 1))
             weight = tg.where(inside, weight, 0.0)
         held = tg.clip(bounded(place, extent), 0.0, float(extent - 1))
-        found.append(_Tap(tg.cast(tg.stop_gradient(held), NAMES["i32"]), weight))
-    return found
+        results.append(_Tap(tg.cast(tg.stop_gradient(held), NAMES["i32"]), weight))
+    return results
 
 
 def _same(place: Tensor, extent: int) -> Tensor:

@@ -206,13 +206,13 @@ class Node:
         Raises:
             TraceError: They come from an input of the graph or from parameters.
         """
-        found = self.value(position)
-        if isinstance(found, (Traced, list)):
+        value = self.value(position)
+        if isinstance(value, (Traced, list)):
             raise TraceError(
                 f"{self.op}: input {position} decides what is traced, so it must be a constant of the "
                 "graph, or given to tg.onnx.load as one of `constants`"
             )
-        return np.asarray(found)
+        return np.asarray(value)
 
     def integers(self, position: int) -> list[int]:
         """Returns the numbers of an input of integers, which must be known."""

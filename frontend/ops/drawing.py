@@ -58,11 +58,11 @@ def normal(key: Block, shape: tuple[int, ...], deviation: float = 1.0, mean: flo
     """Returns the normally distributed f32 numbers of `random.normal`, scaled and shifted."""
 
     def finish(words: Block, native: NativeDrawing | None) -> Block:
-        found = native.normals(words) if native else _normal(words)
+        result = native.normals(words) if native else _normal(words)
         if (deviation, mean) != (1.0, 0.0):
-            found *= np.float32(deviation)
-            found += np.float32(mean)
-        return found
+            result *= np.float32(deviation)
+            result += np.float32(mean)
+        return result
 
     return _draw(key, shape, np.dtype(np.float32), finish)
 
@@ -134,6 +134,6 @@ def _uniform(words: Block, least: float, span: float) -> Block:
 
 def _normal(words: Block) -> Block:
     above_minus_one = np.nextafter(np.float32(-1), np.float32(0))
-    found = ErfinvOp.function(_uniform(words, float(above_minus_one), float(np.float32(1) - above_minus_one)))
-    found *= np.float32(math.sqrt(2))
-    return found
+    result = ErfinvOp.function(_uniform(words, float(above_minus_one), float(np.float32(1) - above_minus_one)))
+    result *= np.float32(math.sqrt(2))
+    return result

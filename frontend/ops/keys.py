@@ -251,19 +251,19 @@ def _expanded(keys: tuple[Any, ...], tensor: Tensor) -> list[tuple[int, Entry]]:
         raise IndexingError(f"{many} for a tensor of {tensor.ndim} axes")
     if not dots:
         known.append(Ellipsis)
-    found: list[tuple[int, Entry]] = []
+    results: list[tuple[int, Entry]] = []
     axis = 0
     for position, entry in enumerate(known):
         if entry is Ellipsis:
-            found += [(position, slice(None))] * (tensor.ndim - used)
+            results += [(position, slice(None))] * (tensor.ndim - used)
             axis += tensor.ndim - used
         elif isinstance(entry, Tensor) and entry.dtype == NAMES["bool"]:
-            found += [(position, places) for places in _places(entry, axis, tensor.shape)]
+            results += [(position, places) for places in _places(entry, axis, tensor.shape)]
             axis += entry.ndim
         else:
-            found.append((position, entry))
+            results.append((position, entry))
             axis += _axes_of(entry)
-    return found
+    return results
 
 
 def _entry(key: Any) -> Any:

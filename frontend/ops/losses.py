@@ -618,14 +618,14 @@ def poisson_nll(
     def losses() -> Tensor:
         if log_input:
             # An infinite rate outweighs its logarithm, a count of 0 that of a rate of 0.
-            found = subtract(exp(left), weighed(right, where(equal(left, math.inf), 0, left)))
+            result = subtract(exp(left), weighed(right, where(equal(left, math.inf), 0, left)))
         else:
-            found = subtract(left, xlogy(right, left + eps))
+            result = subtract(left, xlogy(right, left + eps))
         if not full:
-            return found
+            return result
         large = greater(right, 1)
         count = where(large, right, 1.0)
         stirling = subtract(multiply(count, log(count)), count) + multiply(log(multiply(count, 2 * math.pi)), 0.5)
-        return found + where(large, stirling, 0)
+        return result + where(large, stirling, 0)
 
     return reduced_by("poisson_nll", losses, reduction)

@@ -297,10 +297,10 @@ def _unpooled(what: str, extents: list[int], size: Any, stride: Any, padding: An
     if wanted is not None:
         given = list(wanted) if isinstance(wanted, (tuple, list)) else wanted
         return listed(given[-count:] if isinstance(given, list) else given, count, f"{what}: output_size")
-    found = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(extents, steps, sizes, margins, strict=True)]
-    if min(found) < 1:
+    whole = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(extents, steps, sizes, margins, strict=True)]
+    if min(whole) < 1:
         raise ShapeError(f"{what}: paddings {margins} leave nothing of windows of {sizes}")
-    return found
+    return whole
 
 
 def avg_pool(

@@ -103,7 +103,7 @@ class _Whole:
             kwargs: Those by keyword.
             operands: The operands among them, in order.
         """
-        if any(0 in one.shape for one in operands):
+        if any(0 in operand.shape for operand in operands):
             return None  # these cause warnings
 
         def function(*tensors: Any) -> Any:
@@ -111,7 +111,7 @@ class _Whole:
             values = [next(rest) if self._is_operand(one) else one for one in (*args, *kwargs.values())]
             return self._function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
-        specs = [Spec(one.shape, one.dtype) for one in operands]
+        specs = [Spec(operand.shape, operand.dtype) for operand in operands]
         slots = [Slot(f"x{i}", Role.INPUT) for i in range(len(operands))]
         ranges: list[IndexRanges] = []
         try:
@@ -160,10 +160,10 @@ class _Checked:
     def __call__(self, operands: Sequence[Any]) -> bool:
         """Returns whether the operands are valid; their arrays are immutable."""
         sources = [operands[place].source for place in self._places]
-        arrays = [one if isinstance(one, np.ndarray) else one.numpy() for one in sources]
-        if self._last and all(one is last() for one, last in zip(arrays, self._last, strict=True)):
+        arrays = [source if isinstance(source, np.ndarray) else source.numpy() for source in sources]
+        if self._last and all(array is last() for array, last in zip(arrays, self._last, strict=True)):
             return True
-        if not self._ranges.allow({f"x{place}": one for place, one in zip(self._places, arrays, strict=True)}):
+        if not self._ranges.allow({f"x{place}": array for place, array in zip(self._places, arrays, strict=True)}):
             return False
-        self._last = [weakref.ref(one) for one in arrays]
+        self._last = [weakref.ref(array) for array in arrays]
         return True

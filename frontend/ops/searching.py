@@ -60,16 +60,16 @@ def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) ->
     if sorter is not None:
         vector = take(vector, sorter)
     is_scalar = isinstance(values, (bool, int, float))
-    wanted = as_tensor(values, common_dtype([vector.dtype], [values]) if is_scalar else None)
+    tensor = as_tensor(values, common_dtype([vector.dtype], [values]) if is_scalar else None)
     extent = vector.size
-    found = full(wanted.shape, 0, "i32")
-    if not extent or not wanted.size:
-        return found
+    result = full(tensor.shape, 0, "i32")
+    if not extent or not tensor.size:
+        return result
     for bit in reversed(range(extent.bit_length())):
-        further = add(found, 2**bit)
+        further = add(result, 2**bit)
         before = take_rows(vector, minimum(further, extent) - 1, 0)
-        found = where(logical_and(less_equal(further, extent), _is_before(before, wanted, side)), further, found)
-    return found
+        result = where(logical_and(less_equal(further, extent), _is_before(before, tensor, side)), further, result)
+    return result
 
 
 def _is_before(element: Tensor, value: Tensor, side: str) -> Tensor:

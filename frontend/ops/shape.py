@@ -51,10 +51,10 @@ def normalized_axes(axes: Any, rank: int, what: str) -> list[int]:
     if axes is None:
         return list(range(rank))
     listed = axes if isinstance(axes, (tuple, list)) else (axes,)
-    found = sorted(normalized_axis(axis, rank, what) for axis in listed)
-    if len(set(found)) != len(found):
+    results = sorted(normalized_axis(axis, rank, what) for axis in listed)
+    if len(set(results)) != len(results):
         raise ShapeError(f"{what}: axes {listed} name an axis twice")
-    return found
+    return results
 
 
 def array(x: Any, dtype: object = None) -> Tensor:

@@ -77,10 +77,10 @@ def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False, *, method
         raise OptionError(f"quantile: q must be a number in [0, 1] or a list of them, got {q!r}")
     tensor = as_float(x)
     axes = normalized_axes(axis, tensor.ndim, "quantile")
-    found = _quantiles("quantile", tensor, axes, [float(one) for one in wanted.reshape(-1)], method)
+    quantiles = _quantiles("quantile", tensor, axes, [float(one) for one in wanted.reshape(-1)], method)
     extents = [1 if i in axes else extent for i, extent in enumerate(tensor.shape)]
     kept = extents if keepdims else [extent for i, extent in enumerate(tensor.shape) if i not in axes]
-    return reshape(found, [*wanted.shape, *kept])
+    return reshape(quantiles, [*wanted.shape, *kept])
 
 
 def median(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -93,9 +93,9 @@ def median(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """
     tensor = as_float(x)
     axes = normalized_axes(axis, tensor.ndim, "median")
-    found = _quantiles("median", tensor, axes, [0.5], "midpoint")
+    quantiles = _quantiles("median", tensor, axes, [0.5], "midpoint")
     return reshape(
-        found,
+        quantiles,
         [1 if i in axes else extent for i, extent in enumerate(tensor.shape) if keepdims or i not in axes],
     )
 
@@ -110,14 +110,14 @@ def _quantiles(what: str, x: Tensor, axes: Sequence[int], wanted: Sequence[float
     # NaN is sorted to the end.
     ordered = sort(rows, -1)
     is_undefined = isnan(ordered[:, -1])
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for one in wanted:
         low, high, share = INTERPOLATIONS[method](one * (count - 1))
         value = ordered[:, low]
         if share:
             value = add(multiply(value, 1 - share), multiply(ordered[:, high], share))
-        found.append(where(is_undefined, math.nan, value))
-    return stack(found)
+        tensors.append(where(is_undefined, math.nan, value))
+    return stack(tensors)
 
 
 def nansum(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:

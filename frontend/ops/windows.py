@@ -17,12 +17,12 @@ def listed(value: Any, count: int, what: str, least: int = 1) -> list[int]:
     """Returns a number for each of `count` axes, from a single one or from a sequence of `count`."""
     given = list(value) if isinstance(value, (tuple, list)) else [value] * count
     try:
-        found = [operator.index(number) for number in given]
+        indices = [operator.index(number) for number in given]
     except TypeError:
         raise ShapeError(f"{what}: integers, not {value!r}") from None
-    if len(found) != count or any(number < least for number in found):
+    if len(indices) != count or any(number < least for number in indices):
         raise ShapeError(f"{what}: one integer or {count}, at least {least}, not {value!r}")
-    return found
+    return indices
 
 
 def paddings(value: Any, totals: Sequence[int], what: str) -> tuple[list[int], list[int]]:

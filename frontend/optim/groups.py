@@ -57,9 +57,9 @@ def group_numbers(
         if not any(fnmatch.fnmatchcase(path, pattern) for path in parameters):
             near = ", ".join(difflib.get_close_matches(pattern, parameters, cutoff=0))
             raise OptionError(f"{owner}: groups: {pattern!r} matches no trained parameter; the nearest are {near}")
-    found: dict[str, dict[str, int]] = {path: {} for path in parameters}
+    results: dict[str, dict[str, int]] = {path: {} for path in parameters}
     for number, (pattern, given) in enumerate(groups.items(), 1):
         for path in parameters:
             if fnmatch.fnmatchcase(path, pattern):
-                found[path] |= dict.fromkeys(given, number)
-    return found
+                results[path] |= dict.fromkeys(given, number)
+    return results

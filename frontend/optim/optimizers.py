@@ -71,7 +71,7 @@ def sgd(
 
     settings = {"momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
     found = optimizer("sgd", no_state, update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups)
-    if nesterov and (not momentum or dampening or any(one.get("dampening") for one in found.groups.values())):
+    if nesterov and (not momentum or dampening or any(group.get("dampening") for group in found.groups.values())):
         raise OptionError("sgd: nesterov needs a momentum, and no dampening")
     return replace(found, init=zeros_of("momentum")) if found.uses("momentum") else found
 

@@ -66,11 +66,11 @@ class Row:
 
     def joined(self, states: Mapping[str, np.ndarray]) -> np.ndarray:
         """Returns its values from states; missing ones are zero."""
-        found = np.zeros(self.size, self.dtype)
+        result = np.zeros(self.size, self.dtype)
         for name, (start, shape) in self.places.items():
             if name in states:
-                found[start : start + math.prod(shape)] = states[name].reshape(-1)
-        return found
+                result[start : start + math.prod(shape)] = states[name].reshape(-1)
+        return result
 
 
 class Vector:
@@ -124,7 +124,7 @@ class PackedUpdate:
 
 def traced_update(parameters: Mapping[str, Spec], optimizer: Optimizer) -> FuncOp:
     """Returns the update of parameters by gradients in the compiler's form: one tensor for each state and scalar."""
-    types = [tensor(one.shape, ELEMENT_TYPES[one.dtype]) for one in parameters.values()]
+    types = [tensor(parameter.shape, ELEMENT_TYPES[parameter.dtype]) for parameter in parameters.values()]
     block = Block(arg_types=[*types, *types])
     gradients = list(block.args[len(types) :])
     block.add_op(func.ReturnOp(*gradients))
@@ -168,12 +168,14 @@ def packed_update(function: FuncOp, rows: Sequence[Row]) -> PackedUpdate:
     """
     slots, block = arguments_of(function), function.body.block
     specs = {slot.name: _spec_of(value) for slot, value in zip(slots, block.args, strict=True)}
-    results = {one.name: value for one, value in zip(results_of(function), return_of(function).operands, strict=True)}
-    changed = [one.name for one in slots if one.role == Role.PARAMETER and one.name in results]
+    results = {
+        result.name: value for result, value in zip(results_of(function), return_of(function).operands, strict=True)
+    }
+    changed = [slot.name for slot in slots if slot.role == Role.PARAMETER and slot.name in results]
     used = [number for number, row in enumerate(rows) if not row.places.keys().isdisjoint(specs)]
-    read = [one for one in slots if one.role not in (Role.STATE, Role.SCALAR) and one.name not in changed]
-    scalars = [one for one in slots if one.role == Role.SCALAR]
-    vectors = _vectors({one.name: specs[one.name].dtype for one in scalars})
+    read = [slot for slot in slots if slot.role not in (Role.STATE, Role.SCALAR) and slot.name not in changed]
+    scalars = [slot for slot in slots if slot.role == Role.SCALAR]
+    vectors = _vectors({scalar.name: specs[scalar.name].dtype for scalar in scalars})
     packed = [(rows[number].size, rows[number].dtype) for number in used]
     kinds = [
         *(specs[name] for name in changed),
@@ -191,17 +193,19 @@ def packed_update(function: FuncOp, rows: Sequence[Row]) -> PackedUpdate:
     for one in vectors:
         vector = next(arguments)
         known |= {name: builder.part(vector, place, ()) for place, name in enumerate(one.names)}
-    found = moved(block, [known[one.name] for one in slots], list(results.values()), builder)
+    found = moved(block, [known[slot.name] for slot in slots], list(results.values()), builder)
     new = {**known, **dict(zip(results, found, strict=True))}
     outputs = [new[name] for name in changed] + [_joined(rows[number], new, builder) for number in used]
     made.add_op(func.ReturnOp(*outputs))
-    kind = FunctionType.from_lists([one.type for one in made.args], [one.type for one in outputs])
+    kind = FunctionType.from_lists([one.type for one in made.args], [output.type for output in outputs])
     return PackedUpdate(
         FuncOp("step", kind, Region(made)),
         changed,
         used,
         [_source(one) for one in read],
-        ScalarInputs([ArraySlot(one.name, (), SHORT[specs[one.name].dtype], one.formula) for one in scalars]),
+        ScalarInputs(
+            [ArraySlot(scalar.name, (), SHORT[specs[scalar.name].dtype], scalar.formula) for scalar in scalars]
+        ),
         vectors,
     )
 
@@ -212,7 +216,7 @@ def _source(slot: Slot) -> tuple[Role, str]:
 
 def _vectors(scalars: Mapping[str, DType]) -> list[Vector]:
     dtypes = dict.fromkeys(scalars.values())
-    return [Vector([name for name, one in scalars.items() if one == dtype], dtype) for dtype in dtypes]
+    return [Vector([name for name, scalar in scalars.items() if scalar == dtype], dtype) for dtype in dtypes]
 
 
 def _joined(row: Row, states: Mapping[str, SSAValue], builder: TensorBuilder) -> SSAValue:

@@ -44,12 +44,12 @@ class Part:
 
     def host_settings(self) -> dict[str, Setting]:
         """Returns the settings that `Training.set` changes, by their names in formulas."""
-        found = dict(self.optimizer.host_settings())
+        results = dict(self.optimizer.host_settings())
         if self.name is None:
-            return found
+            return results
         return {
             self.host + name: replace(one, group=self.name if one.group is None else f"{self.name}/{one.group}")
-            for name, one in found.items()
+            for name, one in results.items()
         }
 
 
@@ -66,7 +66,7 @@ class Parts:
 
     def host_settings(self) -> dict[str, Setting]:
         """Returns the settings of all optimizers, by their names in formulas."""
-        return {name: one for part in self.all for name, one in part.host_settings().items()}
+        return {name: host_setting for part in self.all for name, host_setting in part.host_settings().items()}
 
     def add_updates(self, module: ModuleOp, parameters: Mapping[str, Parameter | Weight]) -> None:
         """Adds the update functions of all optimizers to a module.
@@ -103,15 +103,15 @@ def parts_of(optimizer: Any, parameters: Mapping[str, Parameter | Weight]) -> Pa
         _check_optimizer(optimizer)
         return Parts((_part(None, optimizer, trainable, parameters, ""),) if trainable else ())
     owners = _owners(list(optimizer), trainable, parameters)
-    found: list[Part] = []
+    parts: list[Part] = []
     for number, (name, one) in enumerate(optimizer.items(), 1):
         if one is None:
             continue
         _check_optimizer(one)
         paths = [path for path in trainable if owners[path] == name]
         if paths:
-            found.append(_part(name, one, paths, parameters, f"part{number}_"))
-    return Parts(tuple(found))
+            parts.append(_part(name, one, paths, parameters, f"part{number}_"))
+    return Parts(tuple(parts))
 
 
 def _part(

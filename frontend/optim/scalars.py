@@ -77,11 +77,11 @@ class HostScalar(Traced):
     @property
     def value(self) -> SSAValue:
         """The argument in the IR; for a comparison, whether it is nonzero."""
-        found = self._scalars.value(self.formula)
+        value = self._scalars.value(self.formula)
         if self._binding != COMPARISON:
-            return found
+            return value
         builder = self.trace.builder
-        return builder.compare("ne", found, builder.full_like(found, 0.0))
+        return builder.compare("ne", value, builder.full_like(value, 0.0))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -122,7 +122,7 @@ class HostScalar(Traced):
         return HostScalar(text, binding, self._scalars)
 
     def _called(self, function: str, *others: Number) -> HostScalar:
-        arguments = [self.formula, *(_hosted(one, self._scalars).formula for one in others)]
+        arguments = [self.formula, *(_hosted(other, self._scalars).formula for other in others)]
         return HostScalar(f"{function}({', '.join(arguments)})", ATOM, self._scalars)
 
     def __neg__(self) -> HostScalar:

@@ -221,17 +221,17 @@ def warm_up(schedule: Rate, steps: int) -> Schedule:
     Raises:
         OptionError: A setting is out of range.
     """
-    found = as_schedule("warm_up", schedule)
+    result = as_schedule("warm_up", schedule)
     if _count("warm_up", "steps", steps, 0) == 0:
-        return found
-    if found.text is None:
+        return result
+    if result.text is None:
         return Schedule(
-            found.rate,
-            lambda step: found.factor_at(1) * step / (steps + 1) if step <= steps else found.factor_at(step - steps),
+            result.rate,
+            lambda step: result.factor_at(1) * step / (steps + 1) if step <= steps else result.factor_at(step - steps),
         )
-    first = found.factor_at(1)
+    first = result.factor_at(1)
     rise = f"{first!r} * step / {steps + 1}"
-    return Schedule(found.rate, f"{rise} if step <= {steps} else {shifted(found.text, steps)}")
+    return Schedule(result.rate, f"{rise} if step <= {steps} else {shifted(result.text, steps)}")
 
 
 def step(rate: float, every: int, factor: float = 0.1) -> Schedule:
@@ -311,7 +311,7 @@ def join(schedules: Sequence[Rate], boundaries: Sequence[int]) -> Schedule:
     Raises:
         OptionError: There must be one schedule more than boundaries, and the boundaries must increase.
     """
-    found = [as_schedule("join", one) for one in schedules]
+    found = [as_schedule("join", schedule) for schedule in schedules]
     marks = _increasing("join", "boundaries", boundaries)
     if len(found) != len(marks) + 1:
         raise OptionError(f"join: {len(found)} schedules have {len(found) - 1} boundaries, got {len(marks)}")
@@ -342,10 +342,10 @@ def _chosen(parts: Sequence[str], marks: Sequence[int]) -> str:
 
 
 def _increasing(owner: str, name: str, values: Sequence[int]) -> list[int]:
-    found = [_count(owner, name, value) for value in values]
-    if any(late <= early for early, late in pairwise(found)):
-        raise OptionError(f"{owner}: {name} must increase, got {found}")
-    return found
+    counts = [_count(owner, name, value) for value in values]
+    if any(late <= early for early, late in pairwise(counts)):
+        raise OptionError(f"{owner}: {name} must increase, got {counts}")
+    return counts
 
 
 def as_schedule(owner: str, rate: Rate) -> Schedule:

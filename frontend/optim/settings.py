@@ -86,14 +86,14 @@ def spread(owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         OptionError: `betas` are not two.
     """
-    found = dict(given)
-    if "betas" in found:
-        betas = found.pop("betas")
+    results = dict(given)
+    if "betas" in results:
+        betas = results.pop("betas")
         try:
-            found["beta1"], found["beta2"] = betas
+            results["beta1"], results["beta2"] = betas
         except (TypeError, ValueError):
             raise OptionError(f"{owner}: betas must be two numbers, got {betas!r}") from None
-    return found
+    return results
 
 
 def checked_groups(owner: str, groups: Any, settings: Collection[str]) -> dict[str, dict[str, float]]:
@@ -111,7 +111,7 @@ def checked_groups(owner: str, groups: Any, settings: Collection[str]) -> dict[s
         isinstance(pattern, str) and isinstance(given, Mapping) for pattern, given in groups.items()
     ):
         raise OptionError(f"{owner}: groups must be {{pattern: {{setting: number}}}}, got {groups!r}")
-    found: dict[str, dict[str, float]] = {}
+    results: dict[str, dict[str, float]] = {}
     for pattern, given in groups.items():
         values = spread(f"{owner}: groups[{pattern!r}]", given)
         for name in values:
@@ -120,8 +120,8 @@ def checked_groups(owner: str, groups: Any, settings: Collection[str]) -> dict[s
                     f"{owner}: groups[{pattern!r}] has no setting {name!r}; there are {', '.join(settings)}"
                 )
         where = f"{owner}: groups[{pattern!r}]"
-        found[pattern] = {name: checked_setting(where, name, value) for name, value in values.items()}
-    return found
+        results[pattern] = {name: checked_setting(where, name, value) for name, value in values.items()}
+    return results
 
 
 def host_settings(
@@ -131,18 +131,18 @@ def host_settings(
 
     A momentum or decay that is zero for all parameters isn't part of the program, so it can't change.
     """
-    found: dict[str, Setting] = {}
+    results: dict[str, Setting] = {}
     for name, value in settings.items():
         others = () if name == DECAY else (given.get(name, 0.0) for given in groups.values())
         if name in ALWAYS or value or any(others):
-            found[name] = Setting(name, None, value)
+            results[name] = Setting(name, None, value)
     if clip_norm is not None:
-        found[CLIP] = Setting(CLIP, None, clip_norm)
+        results[CLIP] = Setting(CLIP, None, clip_norm)
     for number, (pattern, given) in enumerate(groups.items(), 1):
         for name, value in given.items():
-            if name == RATE or (name in found and name != DECAY) or value:
-                found[host_name(number, name)] = Setting(name, pattern, value)
-    return found
+            if name == RATE or (name in results and name != DECAY) or value:
+                results[host_name(number, name)] = Setting(name, pattern, value)
+    return results
 
 
 def host_name(number: int, setting: str) -> str:
@@ -170,11 +170,11 @@ class HostSettings:
         Raises:
             OptionError: A schedule returns something other than a number in range.
         """
-        found = dict(self.values)
+        results = dict(self.values)
         for name, schedule in self._scheduled.items():
             rate = schedule.at(step, self.values[name])
-            found[name] = self._declared[name].checked(f"schedule {schedule.name}, step {step}", rate)
-        return found
+            results[name] = self._declared[name].checked(f"schedule {schedule.name}, step {step}", rate)
+        return results
 
     def refuse_functions(self, what: str) -> None:
         """Refuses schedules that are Python functions, which a file can't hold.

@@ -42,7 +42,7 @@ class Stepper:
             raise OptionError(f"Stepper takes an optimizer such as tg.optim.adam(1e-3), not {optimizer!r}")
         self._parameters = _named(parameters)
         self._optimizer = optimizer
-        optimizer.check_parameters({name: one.shape for name, one in self._parameters.items()})
+        optimizer.check_parameters({name: parameter.shape for name, parameter in self._parameters.items()})
         names = tuple(self._parameters)
         traced = self._traced(names)
         self._specs = state_specs(traced)
@@ -80,7 +80,9 @@ class Stepper:
         Raises:
             GradientError: No parameter has one.
         """
-        gradients = {name: gradient for name, one in self._parameters.items() if (gradient := one.grad) is not None}
+        gradients = {
+            name: gradient for name, parameter in self._parameters.items() if (gradient := parameter.grad) is not None
+        }
         if not gradients:
             raise GradientError("step: no parameter has a gradient; call loss.backward() first")
         update = self._update(tuple(gradients))
@@ -130,10 +132,10 @@ class Stepper:
 
     def _update(self, names: tuple[str, ...]) -> PackedUpdate:
         """Returns the update of some of the parameters, traced once."""
-        found = self._updates.get(names)
-        if found is None:
-            found = self._updates[names] = packed_update(self._traced(names), self._rows)
-        return found
+        result = self._updates.get(names)
+        if result is None:
+            result = self._updates[names] = packed_update(self._traced(names), self._rows)
+        return result
 
     def _traced(self, names: tuple[str, ...]) -> FuncOp:
         specs = {name: Spec(self._parameters[name].shape, self._parameters[name].dtype) for name in names}
@@ -152,21 +154,21 @@ def _named(parameters: Any) -> dict[str, Array]:
     if isinstance(parameters, Array) or not isinstance(parameters, Mapping | Sequence):
         parameters = list(parameters) if hasattr(parameters, "__next__") else [parameters]
     pairs = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters)
-    found: dict[str, Array] = {str(name): one for name, one in pairs}
-    if not found:
+    results: dict[str, Array] = {str(name): one for name, one in pairs}
+    if not results:
         raise OptionError("an optimizer takes parameters: there are none")
-    for name, one in found.items():
-        if not isinstance(one, Array):
+    for name, result in results.items():
+        if not isinstance(result, Array):
             raise OptionError(
-                f"an optimizer takes tensors, parameter {name!r} is {one!r}; "
+                f"an optimizer takes tensors, parameter {name!r} is {result!r}; "
                 "model.initialized(seed, device=...) has tensors for what a model declares"
             )
-        if not one.requires_grad:
+        if not result.requires_grad:
             raise GradientError(f"an optimizer takes tensors with requires_grad=True, {name!r} has not")
-    devices = {one.device for one in found.values()}
+    devices = {one.device for one in results.values()}
     if len(devices) > 1:
         raise OptionError(f"an optimizer takes parameters of one device, not of {', '.join(devices)}")
-    return found
+    return results
 
 
 class SGD(Stepper):

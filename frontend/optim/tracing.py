@@ -46,7 +46,7 @@ def add_updates(
         TensorgradError: An update function can't be traced.
     """
     taken = {op.sym_name.data for op in module.ops if isinstance(op, FuncOp)}
-    shapes = {path: one.shape for path, one in parameters.items()}
+    shapes = {path: parameter.shape for path, parameter in parameters.items()}
     optimizer.check_parameters(shapes)
     for place, stage in enumerate(optimizer.stages(shapes, host)):
         for update, paths in _versions(stage, parameters):
@@ -90,20 +90,20 @@ def _traced(stage: Stage, shape: tuple[int, ...], element: Attribute, table: Map
         step = scalars.named("step")
         values = {name: HostScalar(one, ATOM, scalars) if isinstance(one, str) else one for name, one in table.items()}
         state = _states(stage.label, stage.init(parameter), scalars, step)
-        found = stage.update(gradient, dict(state), parameter, step, Hyper(stage.label, values, scalars))
-        tensors = _results(stage.label, found, shape, state)
+        update = stage.update(gradient, dict(state), parameter, step, Hyper(stage.label, values, scalars))
+        tensors = _results(stage.label, update, shape, state)
         results = [value_in(trace, cast(one, parameter.dtype)) for one in tensors]
     returned = func.ReturnOp(*results)
     returned.location = user_location()
     trace.block.add_op(returned)
     kinds = FunctionType.from_lists([one.type for one in trace.block.args], [one.type for one in results])
-    made = FuncOp(sanitized(stage.label), kinds, Region(trace.block), "private")
-    made.location = user_location()
-    made.properties["arg_attrs"] = slots_attribute(scalars.slots)
+    func_op = FuncOp(sanitized(stage.label), kinds, Region(trace.block), "private")
+    func_op.location = user_location()
+    func_op.properties["arg_attrs"] = slots_attribute(scalars.slots)
     result = Slot("parameter", Role.UPDATE) if stage.is_last else Slot("gradient", Role.GRADIENT)
     states = [Slot(f"{stage.label}.{key}", Role.UPDATE) for key in state]
-    made.properties["res_attrs"] = slots_attribute([result, *states])
-    return made
+    func_op.properties["res_attrs"] = slots_attribute([result, *states])
+    return func_op
 
 
 def _states(label: str, first: Any, scalars: Scalars, step: HostScalar) -> dict[str, Tensor]:
@@ -114,15 +114,15 @@ def _states(label: str, first: Any, scalars: Scalars, step: HostScalar) -> dict[
     """
     if not isinstance(first, Mapping):
         raise OptionError(f"{label}: init() must return a dict of tensors, got {type(first).__name__}")
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     for key, value in first.items():
         start = as_result(value, f"{label}: init()")
         scalars.slots.append(Slot(f"{label}.{key}", Role.STATE))
-        found[key] = new_argument(scalars.trace, tensor(start.shape, scalars.element))
+        results[key] = new_argument(scalars.trace, tensor(start.shape, scalars.element))
         if not isinstance(start, Array) or np.asarray(start).any():
             # State starts as zeros, so the first step uses the initial value instead.
-            found[key] = where(step == 1, start, found[key])
-    return found
+            results[key] = where(step == 1, start, results[key])
+    return results
 
 
 def _results(label: str, found: Any, shape: tuple[int, ...], state: Mapping[str, Tensor]) -> list[Tensor]:

@@ -172,9 +172,9 @@ class Optimizer:
                 for name, value in link.settings.items()
             }
         if self.others is not None:
-            for name, one in self.others.host_settings().items():
-                label = "others" if one.group is None else f"others/{one.group}"
-                own[OTHERS + name] = Setting(one.name, label, one.value, one.schedule)
+            for name, host_setting in self.others.host_settings().items():
+                label = "others" if host_setting.group is None else f"others/{host_setting.group}"
+                own[OTHERS + name] = Setting(host_setting.name, label, host_setting.value, host_setting.schedule)
         return own
 
     def labeled(self) -> list[tuple[Transformation, str]]:
@@ -197,7 +197,7 @@ class Optimizer:
             OptionError: A pattern matches no parameter.
         """
         paths = list(shapes)
-        found: list[Stage] = []
+        stages: list[Stage] = []
         for number, (link, label) in enumerate(self.labeled(), 1):
             table: dict[str, str | float] = {
                 name: f"{host}link{number}_{name}" if value or name in ALWAYS else 0.0
@@ -208,12 +208,12 @@ class Optimizer:
                 table[first] = _scaled(f"{table[first]}", link.schedule.text)
             what = "decay" if DECAY in link.settings else "only"
             concerned = paths if link.only is None else chosen(link.name, link.only, paths, what)
-            found.append(Stage(label, link.init, link.update, dict.fromkeys(concerned, table), link.batched))
+            stages.append(Stage(label, link.init, link.update, dict.fromkeys(concerned, table), link.batched))
         if self.clip_norm is not None:
             clip = clip_by_global_norm(self.clip_norm)
             tables = {path: {"max_norm": f"{host}clip_norm"} for path in paths}
-            found.append(Stage("clip_norm", clip.init, clip.update, tables))
-        return found + self._own_stages(shapes, paths, host)
+            stages.append(Stage("clip_norm", clip.init, clip.update, tables))
+        return stages + self._own_stages(shapes, paths, host)
 
     def _own_stages(self, shapes: Mapping[str, tuple[int, ...]], paths: Sequence[str], host: str) -> list[Stage]:
         taken = self._taken(shapes)
@@ -247,13 +247,13 @@ class Optimizer:
     def _table(
         self, numbers: Mapping[str, int], live: Mapping[str, Setting], decays: bool, host: str
     ) -> dict[str, str | float]:
-        found: dict[str, str | float] = {}
+        results: dict[str, str | float] = {}
         for name in self.settings:
             key = host_name(numbers.get(name, 0), name)
-            found[name] = 0.0 if key not in live or (name == DECAY and not decays) else host + key
+            results[name] = 0.0 if key not in live or (name == DECAY and not decays) else host + key
         if self.schedule is not None and self.schedule.text is not None:
-            found[RATE] = _scaled(f"{found[RATE]}", self.schedule.text)
-        return found
+            results[RATE] = _scaled(f"{results[RATE]}", self.schedule.text)
+        return results
 
 
 def _scaled(name: str, factor: str) -> str:

@@ -202,7 +202,7 @@ def runs_of(program: Program, flow: Flow, kernels: Sequence[KernelCode], profile
         kernels: The program's kernels, in its order.
         profile: What its dispatches take, where that was measured.
     """
-    seconds = iter([one.seconds for one in profile.dispatches] if profile else [])
+    seconds = iter([dispatch.seconds for dispatch in profile.dispatches] if profile else [])
     found: list[Run] = []
     for (step, counts), use, cost in zip(runs(program.plan), flow.uses, costs_of(program), strict=True):
         kernel, label, places, groups, taken = -1, "", use.places, (), None
@@ -229,7 +229,7 @@ def runs_of(program: Program, flow: Flow, kernels: Sequence[KernelCode], profile
 
 def facts_of_program(program: Program, profile: Profile | None = None) -> Facts:
     """Returns the data of a report about a program without IR, such as one from a file."""
-    kernels = tuple(KernelCode(one.entry, one.language, one.code, ()) for one in program.kernels)
+    kernels = tuple(KernelCode(kernel.entry, kernel.language, kernel.code, ()) for kernel in program.kernels)
     flow = flow_of_program(program)
     return Facts(
         program.name,

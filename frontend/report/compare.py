@@ -54,7 +54,7 @@ def compared(first: Facts, second: Facts) -> Comparison:
 
 def figures(facts: Facts) -> dict[str, int | float]:
     """Returns the figures of a program that are compared."""
-    found: dict[str, int | float] = {
+    results: dict[str, int | float] = {
         "dispatches": facts.dispatches,
         "kernels": len(facts.kernels),
         "bytes moved": facts.bytes_moved,
@@ -63,10 +63,10 @@ def figures(facts: Facts) -> dict[str, int | float]:
         "characters of kernels": sum(len(kernel.code) for kernel in facts.kernels),
     }
     if facts.passes:
-        found["seconds in passes"] = round(sum(one.seconds for one in facts.passes), 3)
+        results["seconds in passes"] = round(sum(pass_.seconds for pass_ in facts.passes), 3)
     if facts.step_seconds is not None:
-        found["seconds a step with each kernel measured"] = facts.step_seconds
-    return found
+        results["seconds a step with each kernel measured"] = facts.step_seconds
+    return results
 
 
 def _title(facts: Facts) -> str:

@@ -204,18 +204,18 @@ class Facts:
     @property
     def dispatches(self) -> int:
         """The number of dispatches of a step; those in loops count once per iteration."""
-        return sum(one.times for one in self.runs)
+        return sum(run.times for run in self.runs)
 
     @property
     def bytes_moved(self) -> int:
         """The bytes that a step moves."""
-        return sum(one.times * one.bytes for one in self.runs)
+        return sum(run.times * run.bytes for run in self.runs)
 
     def live_bytes(self) -> list[int]:
         """Returns the number of live bytes of the workspace at each dispatch."""
-        found = [0] * len(self.runs)
+        results = [0] * len(self.runs)
         for value in self.values:
             if value.role == "workspace" and value.first >= 0:
                 for number in range(value.first, value.last + 1):
-                    found[number] += value.bytes
-        return found
+                    results[number] += value.bytes
+        return results

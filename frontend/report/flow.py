@@ -187,7 +187,7 @@ def flow_of_program(program: Program) -> Flow:
             read, written = (tuple(number(*one) for one in found) for found in (step.reads, step.writes))
             flow.uses.append(Use(read, written))
             continue
-        bound = [(one.access, number(one.buffer, one.offset, one.size)) for one in step.bindings]
+        bound = [(binding.access, number(binding.buffer, binding.offset, binding.size)) for binding in step.bindings]
         written = tuple(one for access, one in bound if access != "read")
         flow.uses.append(Use(tuple(one for _, one in bound), written))
     return flow.with_spans()

@@ -68,8 +68,8 @@ class Sources:
         Python would look for a relative path along `sys.path` too, and find another file of that name there.
         """
         if file not in linecache.cache and not Path(file).is_absolute():
-            found = (folder / file for folder in self._folders)
-            file = next((str(path) for path in found if path.is_file()), "")
+            folders = (folder / file for folder in self._folders)
+            file = next((str(path) for path in folders if path.is_file()), "")
         text = "".join(linecache.getlines(file)) if file else ""
         return text if len(text) <= MOST_SOURCE else ""
 

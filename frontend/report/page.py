@@ -65,20 +65,20 @@ def _asset(name: str) -> str:
 
 def _marked(facts: Facts, marked: Any) -> dict[str, Any]:
     """Returns facts with their texts as highlighted lines."""
-    found = facts.to_dict()
-    found["summary"] = summary_of(facts)
-    found["live"] = facts.live_bytes()
-    for file in found["files"]:
+    results = facts.to_dict()
+    results["summary"] = summary_of(facts)
+    results["live"] = facts.live_bytes()
+    for file in results["files"]:
         file["html"] = marked.html(file.pop("text"), "python")
-    for level in found["levels"]:
+    for level in results["levels"]:
         level["html"] = marked.html(level.pop("text"), "mlir")
         level["places"] = _flat(level["places"])
-    for kernel in found["kernels"]:
+    for kernel in results["kernels"]:
         kernel["html"] = marked.html(kernel.pop("code"), kernel["language"])
         kernel["lines"] = [_flat(places) for places in kernel["lines"]]
-    for one in found["passes"]:
-        one["html"] = marked.html(one.pop("diff"), "diff")
-    return found
+    for result in results["passes"]:
+        result["html"] = marked.html(result.pop("diff"), "diff")
+    return results
 
 
 def _flat(places: tuple[Place, ...]) -> list[int]:

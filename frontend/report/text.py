@@ -19,7 +19,7 @@ def summary_of(facts: Facts) -> str:
     if facts.step_seconds is not None:
         parts.append(f"{1e3 * facts.step_seconds:.3f} ms a step with each kernel measured")
     if facts.passes:
-        parts.append(f"{sum(one.seconds for one in facts.passes):.2f} s in passes")
+        parts.append(f"{sum(pass_.seconds for pass_ in facts.passes):.2f} s in passes")
     return printable(", ".join(parts))
 
 

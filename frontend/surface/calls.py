@@ -43,9 +43,9 @@ def public(value: Public, namespace: str | None = None) -> Public:
         return anything
     if not isinstance(value, types.FunctionType) or hasattr(value, "__public__"):
         return anything
-    made = _around(value)
-    made.__module__ = namespace or value.__module__  # pickle looks it up there
-    return made
+    result = _around(value)
+    result.__module__ = namespace or value.__module__  # pickle looks it up there
+    return result
 
 
 def publish(namespace: MutableMapping[str, Any]) -> None:
@@ -99,9 +99,9 @@ def _around(function: Any) -> Any:
                 raise
         return call(*args, **_renamed(function, args, kwargs))
 
-    made: Any = call
-    made.__public__ = True
-    return made
+    result: Any = call
+    result.__public__ = True
+    return result
 
 
 def _binds(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -137,7 +137,7 @@ def _misfit(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], reaso
     """Returns the message for arguments that don't bind, with the function's signature."""
 
     signature = inspect.signature(function)
-    kinds = {name: one.kind for name, one in signature.parameters.items()}
+    kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
     open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     named = [name for name, kind in kinds.items() if kind not in open_ended]
     takes_any = inspect.Parameter.VAR_KEYWORD in kinds.values()
@@ -187,5 +187,5 @@ def _title(function: Any, args: Sequence[Any] = ()) -> str:
 
 def _shown(signature: inspect.Signature, method: bool) -> str:
     """Returns a signature without annotations, and without `self`."""
-    parameters = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    parameters = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
     return str(inspect.Signature(parameters[method:]))

@@ -15,9 +15,9 @@ def listed(stub: str) -> dict[str, str]:
     source = pkgutil.get_data("tensorgrad", stub)
     assert source is not None, stub  # a package without its data is not installed
     tree = ast.parse(source)
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for scope in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))):
         for node in scope.body:
             if isinstance(node, ast.ImportFrom) and node.module:
-                found |= {alias.name: node.module for alias in node.names if alias.asname or scope is not tree}
-    return found
+                results |= {alias.name: node.module for alias in node.names if alias.asname or scope is not tree}
+    return results

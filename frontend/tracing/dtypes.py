@@ -55,12 +55,12 @@ def as_dtype(dtype: object) -> DType:
     if isinstance(dtype, str) and dtype not in NAMES and COUNTS_BYTES.fullmatch(dtype):
         raise DTypeError(f"{dtype!r} counts bytes, where i8 has 8 bits; use one of {', '.join(NAMES)}")
     try:
-        found = NAMES[dtype] if isinstance(dtype, str) and dtype in NAMES else np.dtype(cast(Any, dtype))
+        result = NAMES[dtype] if isinstance(dtype, str) and dtype in NAMES else np.dtype(cast(Any, dtype))
     except TypeError:
         raise DTypeError(f"{dtype!r} is not a dtype; use one of {', '.join(NAMES)}") from None
-    if found not in SHORT:
-        raise DTypeError(f"{found} is not supported; use one of {', '.join(NAMES)}")
-    return found
+    if result not in SHORT:
+        raise DTypeError(f"{result} is not supported; use one of {', '.join(NAMES)}")
+    return result
 
 
 def is_float(dtype: DType) -> bool:
@@ -87,10 +87,10 @@ def promote(x: DType, y: DType) -> DType:
         return x
     if is_float(y) and x.kind in "iu":
         return y
-    found = np.promote_types(x, y)
-    if found not in SHORT or is_float(found):
+    result = np.promote_types(x, y)
+    if result not in SHORT or is_float(result):
         raise DTypeError(f"{SHORT[x]} and {SHORT[y]} have no common type; cast one of them")
-    return found
+    return result
 
 
 @dataclass(frozen=True)

@@ -74,10 +74,10 @@ def user_location() -> LocationAttr:
     call = _current.call
     if call is None:
         return _line(key)
-    found = call.locations.get(key)
-    if found is None:
-        found = call.locations[key] = within_calls(_line(key), call.names)
-    return found
+    result = call.locations.get(key)
+    if result is None:
+        result = call.locations[key] = within_calls(_line(key), call.names)
+    return result
 
 
 @lru_cache(maxsize=1 << 11)

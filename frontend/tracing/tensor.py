@@ -368,9 +368,9 @@ class Array(Eager, Tensor):
             device: The device.
             edge: The graph edge that its derivative flows to.
         """
-        made = object.__new__(cls)
-        made._source, made.live = value.kind, Live(device, value, edge)
-        return made
+        new = object.__new__(cls)
+        new._source, new.live = value.kind, Live(device, value, edge)
+        return new
 
     @property
     def source(self) -> NumpyArray | OutputHandle:
@@ -503,8 +503,8 @@ class Array(Eager, Tensor):
         if self.live is None or not is_basic(key):
             return super().__getitem__(key)
         key = fixed(key)
-        found = super().__getitem__(key)
-        return linked(self, found, lambda other: other[key], keeps_order(key))
+        item = super().__getitem__(key)
+        return linked(self, item, lambda other: other[key], keeps_order(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if self.live is None:

@@ -293,10 +293,10 @@ def trace_call(
     returned.location = user_location()
     trace.block.add_op(returned)
     kinds = FunctionType.from_lists([a.type for a in trace.block.args], [value.type for value in values])
-    made = FuncOp(name, kinds, Region(trace.block))
-    made.location = user_location()
-    made.properties["arg_attrs"] = slots_attribute(slots)
-    return made, rebuild(list(range(len(values))))
+    func_op = FuncOp(name, kinds, Region(trace.block))
+    func_op.location = user_location()
+    func_op.properties["arg_attrs"] = slots_attribute(slots)
+    return func_op, rebuild(list(range(len(values))))
 
 
 def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:

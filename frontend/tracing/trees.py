@@ -106,12 +106,12 @@ def described(tree: Any) -> Any:
 
 def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
     """Returns the leaves of a tree in order, and a function that rebuilds the tree from as many new leaves."""
-    found = children(tree)
-    if found is None:
+    results = children(tree)
+    if results is None:
         return [tree], lambda leaves: leaves[0]
     if getattr(type(tree), "tree_flat", False):
-        return found
-    parts = [flatten(child) for child in found[0]]
+        return results
+    parts = [flatten(child) for child in results[0]]
     counts = [len(leaves) for leaves, _ in parts]
 
     def rebuild(leaves: Sequence[Any]) -> Any:
@@ -120,6 +120,6 @@ def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
         for count, (_, part) in zip(counts, parts, strict=True):
             new.append(part(leaves[start : start + count]))
             start += count
-        return found[1](new)
+        return results[1](new)
 
     return [leaf for leaves, _ in parts for leaf in leaves], rebuild

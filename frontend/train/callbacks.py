@@ -192,13 +192,13 @@ class Checkpoints(Callback):
 
     def steps(self) -> list[int]:
         """Returns the steps that have files, in order."""
-        found = [FILE.fullmatch(file.name) for file in Path(self.folder).glob("step-*.safetensors")]
-        return sorted(int(match[1]) for match in found if match)
+        matches = [FILE.fullmatch(file.name) for file in Path(self.folder).glob("step-*.safetensors")]
+        return sorted(int(match[1]) for match in matches if match)
 
     def latest(self) -> Path | None:
         """Returns the file to resume from."""
-        found = self.steps()
-        return self.path(found[-1]) if found else None
+        steps = self.steps()
+        return self.path(steps[-1]) if steps else None
 
     def on_start(self, run: Run) -> None:
         """Creates the folder, and deletes unfinished files of a killed process."""
@@ -244,8 +244,8 @@ class Checkpoints(Callback):
         run.by_first(self._prune)
 
     def _prune(self) -> None:
-        found = self.steps()
-        for step in found[: -self.keep]:
+        steps = self.steps()
+        for step in steps[: -self.keep]:
             if step != self.best_step:
                 self.path(step).unlink(missing_ok=True)
 
@@ -367,6 +367,6 @@ class TensorBoard(Callback):
             self._writer = None
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
-        scalars = [self._summaries.Summary.Value(tag=tag, simple_value=float(one)) for tag, one in values.items()]
+        scalars = [self._summaries.Summary.Value(tag=tag, simple_value=float(value)) for tag, value in values.items()]
         summary = self._summaries.Summary(value=scalars)
         self._writer.add_event(self._events.Event(wall_time=time.time(), step=step, summary=summary))

@@ -257,11 +257,11 @@ def batches(
         raise OptionError(f"batches: last must be one of {', '.join(LAST)}, got {last!r}")
     if last == "pad" and mask in found:
         raise InputError(f"batches: there is an array called {mask!r} already; give mask= another name")
-    made = Batches(found, size, _key(shuffle), last, mask)
-    if not len(made):
+    result = Batches(found, size, _key(shuffle), last, mask)
+    if not len(result):
         examples = next(iter(counts.values()))
         raise OptionError(f"batches: {examples} examples fill no batch of {size}; give last='pad' or 'keep'")
-    return made
+    return result
 
 
 def _key(shuffle: Any) -> np.ndarray | None:

@@ -296,8 +296,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def _schedule(training: Training) -> str | dict[str, str] | None:
     """Returns the name of the learning rate's schedule, as in checkpoints."""
-    found = training.schedules
-    return found.get("") if found.keys() <= {""} else found
+    schedules = training.schedules
+    return schedules.get("") if schedules.keys() <= {""} else schedules
 
 
 def fit(
@@ -475,7 +475,7 @@ def _check(
 
 
 def _check_callbacks(callbacks: object) -> None:
-    if not isinstance(callbacks, Sequence) or not all(isinstance(one, Callback) for one in callbacks):
+    if not isinstance(callbacks, Sequence) or not all(isinstance(callback, Callback) for callback in callbacks):
         raise OptionError(f"fit: callbacks must be a list of tg.callbacks.Callback, got {callbacks!r}")
 
 

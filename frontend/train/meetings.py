@@ -38,7 +38,8 @@ class Meetings:
         self._are_due = False
         # Callbacks that decide by steps alone end a group's run at the same step as that of a single process.
         self._after_each_step = any(
-            type(one).on_step is not Callback.on_step and not type(one).__module__.startswith(OURS) for one in callbacks
+            type(callback).on_step is not Callback.on_step and not type(callback).__module__.startswith(OURS)
+            for callback in callbacks
         )
 
     def are_due(self, pending: int) -> bool:

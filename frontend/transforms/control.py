@@ -266,9 +266,9 @@ class _Scan:
         pair = self.body(carry, self.rows.rebuild(arguments[count:]))
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TraceError(f"scan: {_name(self.body)} must return (carry, y), got {_kind(pair)}")
-        found = _tensors(pair[0], f"scan: {_name(self.body)}")
-        _compared("scan", "the carry that the body gives", found, carry)
-        return found, pair[1]
+        tensors = _tensors(pair[0], f"scan: {_name(self.body)}")
+        _compared("scan", "the carry that the body gives", tensors, carry)
+        return tensors, pair[1]
 
 
 def _kind(value: Any) -> str:

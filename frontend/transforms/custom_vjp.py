@@ -235,12 +235,12 @@ class _Call:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 name = self.owner.name
                 raise TraceError(f"custom_vjp: forward of {name} must return (result, residuals)")
-            found = [as_result(leaf, f"forward of {self.owner.name}") for leaf in trees.flatten(pair[0])[0]]
-            self._check_results(found, outputs)
+            as_results = [as_result(leaf, f"forward of {self.owner.name}") for leaf in trees.flatten(pair[0])[0]]
+            self._check_results(as_results, outputs)
             kept, rebuild = trees.flatten(pair[1])
             residuals.extend(kept)
             places.extend(i for i, leaf in enumerate(kept) if isinstance(leaf, Traced))
-            return [*found, *(kept[i] for i in places)]
+            return [*as_results, *(kept[i] for i in places)]
 
         forward, _ = self._traced(".forward", self.kinds, run_forward)
         wrt: list[int] = []

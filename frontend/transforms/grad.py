@@ -207,7 +207,7 @@ class Computation:
 
     def _check(self, arguments: Sequence[Tensor]) -> None:
         for ranges in self._ranges:
-            ranges.check_known({slot.name: one for slot, one in zip(self._slots, arguments, strict=True)})
+            ranges.check_known({slot.name: argument for slot, argument in zip(self._slots, arguments, strict=True)})
 
     def again(self, arguments: Sequence[Tensor]) -> Any:
         """Runs it on other arguments of the same shapes and dtypes, and returns its results.

@@ -50,7 +50,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         raise ShapeError(f"jvp: {len(primals)} primals, {len(tangents)} tangents")
     arguments = [_Tree("jvp", argument) for argument in primals]
     directions = [leaf for i, one in enumerate(arguments) for leaf in one.fit("jvp", f"tangents[{i}]", tangents[i])]
-    points = [leaf for one in arguments for leaf in one.leaves]
+    points = [leaf for argument in arguments for leaf in argument.leaves]
     if current_trace() is not None:
         return _jvp(function, arguments, points, directions)
     count = len(points)
@@ -84,7 +84,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
         [4.0, 3.0]
     """
     arguments = [_Tree("vjp", argument) for argument in primals]
-    points = [leaf for one in arguments for leaf in one.leaves]
+    points = [leaf for argument in arguments for leaf in argument.leaves]
     if current_trace() is not None:
         return _vjp(function, arguments, points)
     value = computed(_name("vjp", function), lambda *flat: _Application(function, arguments, flat, {}).value, points)
@@ -138,7 +138,7 @@ def jacobian(
                 raise TraceError(f"jacobian: there is no argument {number}, {len(args)} are positional")
             chosen.append(number % len(args))
         arguments = [_Tree("jacobian", args[number]) for number in chosen]
-        points = [leaf for one in arguments for leaf in one.leaves]
+        points = [leaf for argument in arguments for leaf in argument.leaves]
 
         def chosen_only(*trees_in: Any) -> Any:
             new = dict(zip(chosen, trees_in, strict=True))
@@ -256,12 +256,12 @@ class _Application:
 
     def seeds(self, given: Sequence[SSAValue | None], builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
         """Returns cotangents by value; those of a value that is returned twice are summed."""
-        found: dict[SSAValue, SSAValue] = {}
+        results: dict[SSAValue, SSAValue] = {}
         for output, one in zip(self.outputs, given, strict=True):
             if one is not None and isinstance(output, Traced):
                 key = output.value
-                found[key] = builder.add(found[key], one) if key in found else one
-        return found
+                results[key] = builder.add(results[key], one) if key in results else one
+        return results
 
 
 def _split(arguments: Sequence[_Tree], leaves: Sequence[Any]) -> tuple[Any, ...]:
@@ -345,7 +345,7 @@ def _jacobian(
 def _by_results(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int, int], SSAValue]:
     """Computes a Jacobian in reverse mode, batched over the unit cotangents of each result."""
     note_derivative()
-    block, found = done.trace.block, dict[tuple[int, int], SSAValue]()
+    block, results = done.trace.block, dict[tuple[int, int], SSAValue]()
     builder = TensorBuilder(block, location=user_location())
     for number, row in enumerate(rows):
         scratch, holder = Block(), Block(arg_types=[row.type])
@@ -355,13 +355,13 @@ def _by_results(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int,
         for i, (column, piece) in enumerate(zip(done.wrt, repeat, strict=True)):
             shape = (*type_of(row).get_shape(), *type_of(column).get_shape())
             zeros = builder.zeros(shape, type_of(column).get_element_type()) if piece is None else piece
-            found[number, i] = builder.reshape(zeros, shape)
-    return found
+            results[number, i] = builder.reshape(zeros, shape)
+    return results
 
 
 def _by_arguments(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int, int], SSAValue]:
     """Computes a Jacobian in forward mode, batched over the unit tangents of each argument."""
-    block, found = done.trace.block, dict[tuple[int, int], SSAValue]()
+    block, results = done.trace.block, dict[tuple[int, int], SSAValue]()
     builder = TensorBuilder(block, location=user_location())
     for number, column in enumerate(done.wrt):
         scratch, holder = Block(), Block(arg_types=[column.type])
@@ -371,11 +371,11 @@ def _by_arguments(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[in
         for i, (row, piece) in enumerate(zip(rows, repeat, strict=True)):
             old, new = type_of(row).get_shape(), type_of(column).get_shape()
             if piece is None:
-                found[i, number] = builder.zeros((*old, *new), type_of(row).get_element_type())
+                results[i, number] = builder.zeros((*old, *new), type_of(row).get_element_type())
                 continue
             last = builder.transpose(piece, [*range(1, len(old) + 1), 0])
-            found[i, number] = builder.reshape(last, (*old, *new))
-    return found
+            results[i, number] = builder.reshape(last, (*old, *new))
+    return results
 
 
 def _repeat(

@@ -97,10 +97,10 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
 
 def _tensor(leaf: Any) -> Tensor:
-    found = leaf if isinstance(leaf, Tensor) else Array(as_array(leaf))
-    if isinstance(found, Traced):
-        check_usable(found)
-    return found
+    result = leaf if isinstance(leaf, Tensor) else Array(as_array(leaf))
+    if isinstance(result, Traced):
+        check_usable(result)
+    return result
 
 
 def _place(x: Tensor, axis: int) -> int:
@@ -136,7 +136,7 @@ def _mapped(function: Callable[[Sequence[Tensor]], Any], examples: Sequence[Tens
     """Traces `function` on one example, and moves its ops into the outer trace, along the axis of all."""
     outer = current_trace()
     assert outer is not None
-    actual = [value_in(outer, one) for one in examples]
+    actual = [value_in(outer, example) for example in examples]
     with tracing(f"vmap({name})") as inner:
         stand_ins = [
             new_argument(inner, tensor(type_of(value).get_shape()[1:], type_of(value).get_element_type()))
@@ -162,11 +162,11 @@ def _mapped(function: Callable[[Sequence[Tensor]], Any], examples: Sequence[Tens
 
 def _dependent(trace: Trace, known: dict[SSAValue, SSAValue]) -> set[SSAValue]:
     """Returns the values that differ between examples."""
-    found = set(known)
+    results = set(known)
     for op in trace.block.ops:
-        if any(operand in found for operand in op.operands):
-            found.update(op.results)
-    return found
+        if any(operand in results for operand in op.operands):
+            results.update(op.results)
+    return results
 
 
 def _result(trace: Trace, value: SSAValue, axis: int | None) -> Tensor:

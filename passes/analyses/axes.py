@@ -47,7 +47,7 @@ def loops_of_operands(stage: GenericOp) -> dict[SSAValue, frozenset[int]]:
     loops = loops_of_values(stage.body.block, maps)
     empty = {argument for argument, operand in zip(args, stage.inputs, strict=False) if is_shape_only(operand)}
     left_out = {*empty, *args[len(stage.inputs) :]}
-    return {value: found for value, found in loops.items() if value not in left_out}
+    return {value: loop for value, loop in loops.items() if value not in left_out}
 
 
 def axes_of_values(stage: GenericOp, row: Collection[int], column: Collection[int]) -> dict[SSAValue, Axes]:
@@ -94,15 +94,15 @@ def needed_for(values: Iterable[SSAValue], given: Collection[SSAValue] = ()) -> 
         values: The roots.
         given: Values that are available already, and need not be computed; what only they need is excluded.
     """
-    waiting, found = list(values), set[SSAValue]()
+    waiting, results = list(values), set[SSAValue]()
     while waiting:
         value = waiting.pop()
-        if value in found:
+        if value in results:
             continue
-        found.add(value)
+        results.add(value)
         if isinstance(value.owner, Operation) and value not in given:
             waiting += [operand for op in value.owner.walk() for operand in op.operands]
-    return found
+    return results
 
 
 def grid_of_sides(

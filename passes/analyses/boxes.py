@@ -70,13 +70,13 @@ class Boxes:
         self._target = target
         self._limit = limit
         buffers = (*parts.inputs, *parts.outputs)
-        written = {_key(one) for one in parts.outputs}
+        written = {_key(output) for output in parts.outputs}
         self._windows = {
-            one
-            for one in buffers
-            if is_window(one) and (_key(one) in written or bindings_of(_view(one).size, target) > 1)
+            buffer
+            for buffer in buffers
+            if is_window(buffer) and (_key(buffer) in written or bindings_of(_view(buffer).size, target) > 1)
         }
-        self._bound = {one for one in buffers if one not in self._windows}
+        self._bound = {buffer for buffer in buffers if buffer not in self._windows}
         self._known: dict[Box, int] = {}
         self._numbers = [numbered(stage.body) for stage in parts.stages]
         self.ranges = 0
@@ -117,18 +117,18 @@ class Boxes:
         axis, is_half = self._cut(box)
         if axis is None:
             return None
-        found: list[Box] = []
+        results: list[Box] = []
         start, end = box[axis]
         half = -(-(end - start) // 2)
         while start < end:
             rest = _with(box, axis, (start, end))
             count = half if is_half else self._most(rest, axis) or half
             inner = self._divided(_start_of(rest, axis, min(count, end - start)))
-            if inner is None or len(found) + len(inner) > MOST_BOXES:
+            if inner is None or len(results) + len(inner) > MOST_BOXES:
                 return None
-            found += inner
+            results += inner
             start += count
-        return found
+        return results
 
     def _cut(self, box: Box) -> tuple[int | None, bool]:
         """Returns the loop whose division gives the fewest parts, and whether to halve it and divide the halves."""
@@ -306,7 +306,11 @@ def _is_early(value: SSAValue, block: Block) -> bool:
     op = value.owner
     if isinstance(op, Block) or op.parent is block or not _is_within(op, block):
         return True
-    return not op.regions and not isinstance(op, memref.LoadOp) and all(_is_early(one, block) for one in op.operands)
+    return (
+        not op.regions
+        and not isinstance(op, memref.LoadOp)
+        and all(_is_early(operand, block) for operand in op.operands)
+    )
 
 
 def _is_within(op: Operation, block: Block) -> bool:

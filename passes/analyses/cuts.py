@@ -57,7 +57,7 @@ def cuts_of(
         for value, index in (*stage.reads, *stage.writes):
             if value in maps:
                 maps[value].append(index)
-    found: list[Cut] = []
+    results: list[Cut] = []
     for axis, extent in enumerate(grid):
         rows = {
             value: place
@@ -66,8 +66,8 @@ def cuts_of(
         }
         step = _step([_row_bytes(value, rows[value]) for value in large if value in rows], target)
         if 0 < step < extent and written <= rows.keys():
-            found.append(Cut(axis, step, rows))
-    return found
+            results.append(Cut(axis, step, rows))
+    return results
 
 
 def fits(

@@ -139,16 +139,16 @@ class KernelGraph(Generic[N]):
             return None if olds is not None and olds.result in writer.inputs else (old, new)
         if olds is None or olds.starts != news.starts or olds.result.type != news.result.type:
             return None
-        same = all(self.updates.get(one) is other for one, other in zip(olds.parts, news.parts, strict=True))
+        same = all(self.updates.get(part) is other for part, other in zip(olds.parts, news.parts, strict=True))
         return (olds.result, news.result) if same else None
 
     def _places(self) -> dict[SSAValue, SSAValue]:
-        found = {new: self._olds[new] for new in self.in_place}
-        for new in list(found):
-            news, olds = row_of(new), row_of(found[new])
+        results = {new: self._olds[new] for new in self.in_place}
+        for new in list(results):
+            news, olds = row_of(new), row_of(results[new])
             if news is not None and olds is not None and all(part in self.in_place for part in news.parts):
-                found[news.result] = olds.result
-        return found
+                results[news.result] = olds.result
+        return results
 
     def waiting_updates(self, kernel: N) -> list[N]:
         """Returns the kernels that update in place what `kernel` reads, and so must run after it."""
@@ -185,8 +185,8 @@ class KernelGraph(Generic[N]):
 
     def producers(self, kernel: N) -> list[N]:
         """Returns the kernels that write what `kernel` reads."""
-        found = (self._writers.get(value) for value in _with_parts(kernel.inputs))
-        return list(dict.fromkeys(producer for producer in found if producer is not None))
+        producers = (self._writers.get(value) for value in _with_parts(kernel.inputs))
+        return list(dict.fromkeys(producer for producer in producers if producer is not None))
 
     def successors(self, kernel: N) -> list[N]:
         """Returns the kernels that depend directly on `kernel`."""
@@ -250,24 +250,24 @@ class KernelGraph(Generic[N]):
         adjacent, then the kernels that depend on no others, and so on. So one message can carry several collectives,
         and there are as few sequential messages as collectives on the longest path.
         """
-        found = self.order()
-        if not any(isinstance(kernel.single, CollectiveOp) for kernel in found):
-            return found
+        order = self.order()
+        if not any(isinstance(kernel.single, CollectiveOp) for kernel in order):
+            return order
         rounds, kinds = self.rounds(), dict[object, int]()
 
         def place(kernel: N) -> tuple[int, int]:
             op = kernel.single
             return rounds[kernel], 1 + kinds.setdefault(op.alike, len(kinds)) if isinstance(op, CollectiveOp) else 0
 
-        return topological(sorted(found, key=place), self.successors)
+        return topological(sorted(order, key=place), self.successors)
 
     def rounds(self) -> dict[N, int]:
         """Returns the depth of each kernel in collectives: the most of them on a path to it."""
-        found = dict.fromkeys(topological(self.kernels, self.successors), 0)
-        for kernel, before in found.items():
+        results = dict.fromkeys(topological(self.kernels, self.successors), 0)
+        for kernel, before in results.items():
             for later in self.successors(kernel):
-                found[later] = max(found[later], before + isinstance(kernel.single, CollectiveOp))
-        return found
+                results[later] = max(results[later], before + isinstance(kernel.single, CollectiveOp))
+        return results
 
 
 def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) -> list[N]:
@@ -304,13 +304,13 @@ def _is_row(value: SSAValue) -> bool:
 def users(buffer: SSAValue) -> list[KernelOp]:
     """Returns the kernels that read a buffer, or the row that contains it, each once."""
     row = row_of(buffer)
-    found = (
+    operations = (
         use.operation
         for name in ([buffer] if row is None else [buffer, row.result])
         for use in name.uses
         if isinstance(use.operation, KernelOp) and use.index < len(use.operation.inputs)
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(operations))
 
 
 def starts_of(order: Sequence[KernelOp]) -> dict[KernelOp, KernelOp]:

@@ -247,18 +247,18 @@ class Ranges:
 
     def of(self, value: SSAValue, depth: int = 0) -> Range:
         """Returns the range of an integer or a condition."""
-        found = self._found.get(value)
-        if found is None and self._outer is not None and not self._depends(value):
+        result = self._found.get(value)
+        if result is None and self._outer is not None and not self._depends(value):
             return self._outer.of(value, depth)
-        if found is None:
+        if result is None:
             self._count()
             low, high = self._computed(value, depth)
             known = self.facts.get(value, (low, high))
-            found = max(low, known[0]), min(high, known[1])
-            if found[0] > found[1]:
-                found = known  # unreachable code
-            self._found[value] = found
-        return found
+            result = max(low, known[0]), min(high, known[1])
+            if result[0] > result[1]:
+                result = known  # unreachable code
+            self._found[value] = result
+        return result
 
     def _count(self) -> None:
         self.computed += 1
@@ -330,16 +330,16 @@ class Ranges:
     def _implied(self, condition: SSAValue, holds: bool) -> list[tuple[SSAValue, Range]]:
         """Returns the ranges of values implied by a condition or its negation."""
         op = condition.owner
-        found: list[tuple[SSAValue, Range]] = [(condition, _only(holds))]
+        results: list[tuple[SSAValue, Range]] = [(condition, _only(holds))]
         if isinstance(op, arith.AndIOp if holds else arith.OrIOp) and condition.type == i1:
-            return [*found, *(fact for operand in op.operands for fact in self._implied(operand, holds))]
+            return [*results, *(fact for operand in op.operands for fact in self._implied(operand, holds))]
         if isinstance(op, arith.CmpiOp) and op.lhs.type != i1 and _is_followed(op.lhs.type):
             predicate = op.predicate.value.data
             if predicate in OPPOSITE:
                 predicate = predicate if holds else OPPOSITE[predicate]
                 x, y = self.of(op.lhs), self.of(op.rhs)
-                found += [(op.lhs, _narrowed(predicate, x, y)), (op.rhs, _narrowed(MIRRORED[predicate], y, x))]
-        return found
+                results += [(op.lhs, _narrowed(predicate, x, y)), (op.rhs, _narrowed(MIRRORED[predicate], y, x))]
+        return results
 
 
 def range_of_expression(expression: AffineExpr, operands: Sequence[Range]) -> Range:

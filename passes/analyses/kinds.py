@@ -32,7 +32,7 @@ def contracts(loops: Iterable[frozenset[int]], rank: int) -> bool:
         loops: The loops that each value depends on.
         rank: The number of grid loops, which come first.
     """
-    grids = {frozenset(d for d in found if d < rank) for found in loops if any(d >= rank for d in found)}
+    grids = {frozenset(d for d in loop if d < rank) for loop in loops if any(d >= rank for d in loop)}
     return any(a - b and b - a for a in grids for b in grids)
 
 

@@ -15,8 +15,8 @@ from tensorgrad.passes.analyses.storage import is_private
 
 def allocated(function: FuncOp) -> dict[SSAValue, int]:
     """Returns the temporary buffers of a function that share the workspace, and their sizes in bytes."""
-    made = [op.memref for op in function.body.block.ops if isinstance(op, memref.AllocOp)]
-    return {value: buffer_bytes(value.type) for value in made if is_private(value)}
+    allocated = [op.memref for op in function.body.block.ops if isinstance(op, memref.AllocOp)]
+    return {value: buffer_bytes(value.type) for value in allocated if is_private(value)}
 
 
 def readers_of(buffers: Collection[SSAValue]) -> dict[SSAValue, set[KernelOp]]:

@@ -304,14 +304,14 @@ def new_local(grid: Sequence[int], element: Attribute, location: LocationAttr) -
 def shape_only(block: Block, maps: Sequence[AffineMap], extents: Sequence[int]) -> list[tuple[SSAValue, AffineMap]]:
     """Returns a shape-only local that determines the extent of each loop that no operand indexes directly."""
     plain = {r.position for one in maps for r in one.results if isinstance(r, AffineDimExpr)}
-    made: list[tuple[SSAValue, AffineMap]] = []
+    results: list[tuple[SSAValue, AffineMap]] = []
     for loop, extent in enumerate(extents):
         if loop not in plain:
             local = memref.AllocaOp.get(i1, shape=[extent])
             local.attributes["buf.shape_only"] = UnitAttr()
             block.add_op(local)
-            made.append((local.memref, AffineMap(len(extents), 0, (AffineDimExpr(loop),))))
-    return made
+            results.append((local.memref, AffineMap(len(extents), 0, (AffineDimExpr(loop),))))
+    return results
 
 
 def is_foldable(stage: Stage) -> bool:

@@ -206,10 +206,10 @@ class Bindings:
             return False
         arenas = {self.arenas[value] for value in needed if value in self.arenas}
         rest = {value for value in needed if value not in self.arenas}
-        made = {value for value in rest if is_private(value)}
+        values = {value for value in rest if is_private(value)}
         apart = self._count(rest)
-        if self.workspace and len({element_of(value) for value in made}) == 1:
-            apart -= len(made) - 1
+        if self.workspace and len({element_of(value) for value in values}) == 1:
+            apart -= len(values) - 1
         return len(arenas) + apart + bool(scalars) <= self.limit
 
     def _count(self, values: Iterable[SSAValue], windows: Collection[SSAValue] = ()) -> int:
@@ -243,9 +243,9 @@ def _shared_arenas(
 def _packed_arenas(function: FuncOp, target: Target, arenas: Mapping[SSAValue, str]) -> dict[SSAValue, str]:
     """Returns the arena of each row, and of each packed allocation if all of them fit one binding."""
     rows = [op for op in function.body.block.ops if isinstance(op, PackOp)]
-    found: dict[SSAValue, str] = {row.result: arenas[row.parts[0]] for row in rows if row.parts[0] in arenas}
+    results: dict[SSAValue, str] = {row.result: arenas[row.parts[0]] for row in rows if row.parts[0] in arenas}
     made = [row for row in rows if isinstance(row.parts[0].owner, memref.AllocOp)]
     size = sum(buffer_bytes(row.result.type) + PACK_ALIGNMENT for row in made)
     if size <= target.max_storage_buffer_binding_size and len({element_of(row.result) for row in made}) == 1:
-        found.update({value: PACKED for row in made for value in (row.result, *row.parts)})
-    return found
+        results.update({value: PACKED for row in made for value in (row.result, *row.parts)})
+    return results

@@ -68,10 +68,10 @@ def _of_attention(stage: AttentionOp) -> list[tuple[SSAValue, AffineMap, int]]:
 
 def flops(kernel: KernelOp) -> int:
     """Returns the float operations of a dispatch: a math function counts as one, a cast as none."""
-    found = 0 if kernel.attention is None else _attention_flops(kernel.attention)
+    result = 0 if kernel.attention is None else _attention_flops(kernel.attention)
     for stage in kernel.stages:
-        found += math.prod(loop_extents(stage)) * sum(map(_is_arithmetic, operations(stage.body.block)))
-    return found
+        result += math.prod(loop_extents(stage)) * sum(map(_is_arithmetic, operations(stage.body.block)))
+    return result
 
 
 def _is_arithmetic(op: Operation) -> bool:

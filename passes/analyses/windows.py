@@ -67,7 +67,7 @@ def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, Place] |
             return None
         guard = next(iter(guards), None)
         bounds = {} if guard is None else _bounds(guard, extents)
-        results = [_unwrapped(affine.linear(one, extents), bounds).expression() for one in m.results]
+        results = [_unwrapped(affine.linear(result, extents), bounds).expression() for result in m.results]
         place = _in_line(buffer, results, extents, guard)
         if place is None:
             return None

@@ -249,14 +249,14 @@ def _is_inside(op: Operation, outer: Operation) -> bool:
 def _load_where(load: memref.LoadOp, condition: SSAValue) -> None:
     """Guards a load with a condition; where it is false, the result is zero."""
     then, otherwise = Block(), Block()
-    made = scf.IfOp(condition, [load.res.type], [then], [otherwise])
-    made.location = load.location
-    cast(Block, load.parent).insert_op_before(made, load)
-    load.res.replace_all_uses_with(made.results[0])
+    if_op = scf.IfOp(condition, [load.res.type], [then], [otherwise])
+    if_op.location = load.location
+    cast(Block, load.parent).insert_op_before(if_op, load)
+    load.res.replace_all_uses_with(if_op.results[0])
     load.detach()
     zero = _zero(load.res.type)
     for block, op in ((then, load), (otherwise, zero)):
         end = scf.YieldOp(op.results[0])
         block.add_ops([op, end])
         for one in (op, end):
-            one.location = made.location
+            one.location = if_op.location

@@ -179,10 +179,10 @@ class _Function:
         # Upstream parses the hex text of dense i1 attributes as bits, whereas xDSL prints bytes.
         words = BytesAttr(bytes(byte != 0 for byte in data.data))
         held = self._global(buffer_type(kind.get_shape(), i8), words, before)
-        made = self._insert(memref.AllocOp.get(i1, 64, kind.get_shape()), before)
-        self._insert(memref.DeallocOp.get(made), self.last)
-        self._insert(_truths(held, made), before)
-        return made
+        result = self._insert(memref.AllocOp.get(i1, 64, kind.get_shape()), before)
+        self._insert(memref.DeallocOp.get(result), self.last)
+        self._insert(_truths(held, result), before)
+        return result
 
     def _global(self, kind: Buffer, data: BytesAttr, before: Operation) -> SSAValue:
         name = f"{self.function.sym_name.data}_constant{self.globals}"
@@ -215,12 +215,12 @@ class _Function:
         first, width = self.block.first_op, element_bytes(element_of(row.result))
         assert first is not None
         arena = self._insert(ArenaOp.of(PACKED, Role.WORKSPACE, buffer_bytes(row.result.type)), first)
-        made = [part.owner for part in row.parts if isinstance(part.owner, memref.AllocOp)]
+        owners = [part.owner for part in row.parts if isinstance(part.owner, memref.AllocOp)]
         places = zip((*row.parts, row.result), (*row.starts, 0), strict=True)
         for part, start in list(places):
             view = self._insert(ViewOp.of(arena, start * width, cast(Buffer, part.type)), first)
             part.replace_all_uses_with(view)
-        for part in made:
+        for part in owners:
             _erase(part)
         _erase(row)
 

@@ -63,7 +63,7 @@ class CutGridsPass(LevelPass):
             return
         ops = list(operations(op.body.block))
         numbers = (one.attributes.get(VALUE) for one in ops if isinstance(one, ViewOp))
-        cutting = _Cutting(self.target, max((_number(one) for one in numbers), default=-1) + 1)
+        cutting = _Cutting(self.target, max((_number(number) for number in numbers), default=-1) + 1)
         kernels = [one for one in ops if isinstance(one, KernelOp)]
         for _, team in groupby(kernels, lambda one: (one.parent, one.dispatch_number)):
             _unshare(list(team), self.target)
@@ -126,9 +126,13 @@ def _crosses(kernel: KernelOp, cut: Cut) -> bool:
     """Returns whether a window overlaps another operand: a part must not write what a later part reads."""
     values = list(dict.fromkeys(kernel.operands))
     for value in cut.rows:
-        one = view_of(value)
+        view = view_of(value)
         for other in (view_of(other) for other in values if other is not value):
-            if other.arena is one.arena and one.start < other.start + other.size and other.start < one.start + one.size:
+            if (
+                other.arena is view.arena
+                and view.start < other.start + other.size
+                and other.start < view.start + view.size
+            ):
                 return True
     return False
 

@@ -131,15 +131,15 @@ def _alone(graph: KernelGraph[KernelOp], order: Sequence[KernelOp]) -> list[_Mes
         for later in graph.successors(kernel):
             before[later].append(kernel)
     first, last = _ends_of_dispatches(order)
-    found: list[_Message] = []
+    results: list[_Message] = []
     for kernel in filter(_is_at_once, order):
         start = max((last[one] + 0.25 for one in before[kernel]), default=-0.5)
         if any(one.collective is not None for one in before[kernel]):
             start = places[kernel]  # the latest position at which the collectives that it depends on are over
-        wait = min((first[one] - 0.25 for one in graph.successors(kernel)), default=len(order) - 0.25)
+        wait = min((first[successor] - 0.25 for successor in graph.successors(kernel)), default=len(order) - 0.25)
         size = sum(buffer_bytes(cast(Buffer, value.type)) for value in kernel.operands)
-        found.append(_Message([kernel], start, wait, size))
-    return found
+        results.append(_Message([kernel], start, wait, size))
+    return results
 
 
 def _ends_of_dispatches(order: Sequence[KernelOp]) -> tuple[Mapping[KernelOp, int], Mapping[KernelOp, int]]:
@@ -178,6 +178,6 @@ def _kernel(like: KernelOp, inputs: Sequence[SSAValue], outputs: Sequence[SSAVal
     assert op is not None
     block = Block(arg_types=[value.type for value in (*inputs, *outputs)])
     block.add_op(op.like(block.args[: len(inputs)], block.args[len(inputs) :], phase))
-    made = KernelOp.build_kernel((), inputs, outputs, block)
-    set_location(made, like.location)
-    return made
+    kernel = KernelOp.build_kernel((), inputs, outputs, block)
+    set_location(kernel, like.location)
+    return kernel

@@ -197,7 +197,7 @@ class _Sharing:
         return self.bindings.fit([value for one in together for value in one.operands])
 
     def _agreed(self, kernels: Sequence[KernelOp]) -> list[Schedule] | None:
-        return agreed([self.schedules[one] for one in kernels], [math.prod(one.extents) for one in kernels])
+        return agreed([self.schedules[kernel] for kernel in kernels], [math.prod(kernel.extents) for kernel in kernels])
 
 
 def _bytes(kernel: KernelOp) -> int:

@@ -194,13 +194,13 @@ def _branches(stage: Stage, position: int) -> list[Block]:
 
 
 def _leaves(op: Operation) -> list[Block]:
-    found: list[Block] = []
+    results: list[Block] = []
     for region in op.regions:
         block, last = region.block, region.block.last_op
         assert last is not None
         inner = last.operands[0].owner
-        found += _leaves(inner) if isinstance(inner, scf.IfOp) and inner.parent is block else [block]
-    return found
+        results += _leaves(inner) if isinstance(inner, scf.IfOp) and inner.parent is block else [block]
+    return results
 
 
 def _yield(branch: Block, value: Callable[[Block, Attribute], SSAValue]) -> None:
@@ -225,9 +225,9 @@ def _only_result(stage: Stage, position: int, stored: SSAValue, at: AffineMap) -
     """Makes the result of one op of a stage's body the stage's only output."""
     op, last = list(stage.body.ops)[position], stage.body.last_op
     assert last is not None
-    made = YieldOp(op.results[0])
-    made.location = last.location
-    stage.body.insert_op_before(made, last)
+    yield_op = YieldOp(op.results[0])
+    yield_op.location = last.location
+    stage.body.insert_op_before(yield_op, last)
     last.detach()
     last.erase()
     for argument in list(stage.body.args)[len(stage.reads) :]:

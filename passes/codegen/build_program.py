@@ -247,8 +247,8 @@ class _Builder:
         start = view.start + width * row.start(zero)
         strides: list[int] = []
         for loop in loops:
-            one = [int(index is loop.iteration) for index in row.indices]
-            strides.append(width * (row.start(one) - row.start(zero)))
+            unit = [int(index is loop.iteration) for index in row.indices]
+            strides.append(width * (row.start(unit) - row.start(zero)))
         return Binding(self.arena_index[view.arena], start, size, access, tuple(strides))
 
     def _exchange(self, kernel: KernelOp, op: CollectiveOp) -> Collective | Wait:
@@ -264,10 +264,10 @@ class _Builder:
         element = element_of(kernel.inputs[0])
         moved = 0
         parts: list[Exchange] = []
-        for given, made in zip(kernel.inputs, last.outputs, strict=True):
-            source, result = self._whole(given), self._whole(made)
+        for given, output in zip(kernel.inputs, last.outputs, strict=True):
+            source, result = self._whole(given), self._whole(output)
             places = (self.arena_index[source.arena], source.start), (self.arena_index[result.arena], result.start)
-            counts = math.prod(shape_of(given)), math.prod(shape_of(made))
+            counts = math.prod(shape_of(given)), math.prod(shape_of(output))
             parts.append(Exchange(*places[0], counts[0], *places[1], counts[1]))
             moved += source.size + result.size
         self.bytes_moved += moved
@@ -314,15 +314,15 @@ DTYPES: dict[Attribute, str] = {
 def _wait_for(start: KernelOp) -> KernelOp:
     """Returns the kernel that waits for an exchange to complete."""
     users = (use.operation for use in start.outputs[0].uses if use.operation is not start)
-    found = next((one for one in users if isinstance(one, KernelOp)), None)
-    if found is None:
+    result = next((one for one in users if isinstance(one, KernelOp)), None)
+    if result is None:
         raise DiagnosticException(f"the exchange that starts at {line_of(start.location)} is never waited for")
-    return found
+    return result
 
 
 def _count(op: DispatchOp, name: str) -> int:
-    found = op.attributes.get(name)
-    return cast("IntegerAttr[Any]", found).value.data if isinstance(found, IntegerAttr) else 0
+    attribute = op.attributes.get(name)
+    return cast("IntegerAttr[Any]", attribute).value.data if isinstance(attribute, IntegerAttr) else 0
 
 
 def _access(kernel: wgsl.KernelOp | llvm.FuncOp) -> list[str]:

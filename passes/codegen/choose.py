@@ -43,9 +43,9 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
         DiagnosticException: No archetype of the target supports such a kernel, or the target can't run it.
     """
     for one in NATIVE_ARCHETYPES if target.native else ARCHETYPES:
-        found = one.default(kernel, target)
-        if found is not None:
-            return found
+        result = one.default(kernel, target)
+        if result is not None:
+            return result
     raise DiagnosticException(
         f"target {target.name!r} has no schedule for the kernel made at {line_of(kernel.location)}"
     )
@@ -59,7 +59,7 @@ def neighbours(schedule: Schedule, kernel: KernelOp, target: Target) -> list[Sch
     """
     mine = BY_SCHEDULE[type(schedule)]
     others = [one.plainest(kernel, target) for one in LOOPED if mine in LOOPED and one is not mine]
-    return [*mine.neighbours(schedule, kernel, target), *(one for one in others if one is not None)]
+    return [*mine.neighbours(schedule, kernel, target), *(other for other in others if other is not None)]
 
 
 def cycles(schedule: Schedule, kernel: KernelOp, target: Target, machine: CpuModel, parts: int = 1) -> float:

@@ -290,9 +290,9 @@ class _Writing:
 
 def _segments(stages: Sequence[Mapping[str, Update]]) -> list[list[Mapping[str, Update]]]:
     """Returns the stages up to the first that needs the norm, and then each such stage with its successors."""
-    found: list[list[Mapping[str, Update]]] = []
+    results: list[list[Mapping[str, Update]]] = []
     for stage in stages:
-        if not found or any(one.needs_norm for one in stage.values()):
-            found.append([])
-        found[-1].append(stage)
-    return found
+        if not results or any(one.needs_norm for one in stage.values()):
+            results.append([])
+        results[-1].append(stage)
+    return results

@@ -56,11 +56,11 @@ def repeated(
             builder.insert(op)
     known = dict(known)
     _batch(block, known, count, builder)
-    found = [known[value] if value in known else everywhere(builder, value, count) for value in values]
+    results = [known[value] if value in known else everywhere(builder, value, count) for value in values]
     for op in reversed(list(block.ops)):
         op.detach()
         op.erase()
-    return found
+    return results
 
 
 def basis(kind: Tensor, builder: TensorBuilder) -> SSAValue:

@@ -159,8 +159,8 @@ def _branch(
             inner.detach()
             builder.insert(inner)
     batch(block, inside, count, builder)
-    found = [inside[value] if value in inside else everywhere(builder, value, count) for value in values]
+    results = [inside[value] if value in inside else everywhere(builder, value, count) for value in values]
     for inner in reversed(list(block.ops)):
         inner.detach()
         inner.erase()
-    return found
+    return results

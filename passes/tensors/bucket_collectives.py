@@ -192,16 +192,16 @@ class _Rounds:
 
     def _buckets(self, sums: Sequence[CollectiveOp]) -> list[list[CollectiveOp]]:
         """Divides sums, given in the order in which they become ready, into buckets."""
-        found: list[list[CollectiveOp]] = []
+        results: list[list[CollectiveOp]] = []
         open_by_kind: dict[tuple[Attribute, int], list[CollectiveOp]] = {}
         for op in sums:
             kind = element_of(op.operand), op.size
             bucket = open_by_kind.get(kind)
             if bucket is None or sum(_bytes(one.operand) for one in [*bucket, op]) > self.limit:
                 bucket = open_by_kind[kind] = []
-                found.append(bucket)
+                results.append(bucket)
             bucket.append(op)
-        return found
+        return results
 
     def _exchange(self, bucket: Sequence[CollectiveOp]) -> None:
         """Replaces the collectives of a bucket with one all-reduce of a row."""

@@ -88,11 +88,11 @@ def _live(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> tuple[set[int], 
 
 def _reached(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
     """Returns the values of a block that are in the backward slice of some values, these included."""
-    found = set(values)
+    results = set(values)
     for op in reversed(list(block.ops)):
-        if any(result in found for result in op.results):
-            found.update(_needed_operands(op, found))
-    return found
+        if any(result in results for result in op.results):
+            results.update(_needed_operands(op, results))
+    return results
 
 
 def _needed_operands(op: Operation, needed: set[SSAValue]) -> list[SSAValue]:
@@ -166,9 +166,9 @@ def leave(op: Operation) -> list[Operation]:
     """
     if isinstance(op, ScanOp):
         _settle_carries(op)
-        made = _hoist(op)
+        results = _hoist(op)
         _drop_arguments(op, lambda argument: not argument.uses)
-        return made
+        return results
     if isinstance(op, CondOp):
         if constant_value(op.predicate) is not None:
             return _decide(op)
@@ -260,17 +260,17 @@ def _hoist(op: ScanOp) -> list[Operation]:
     for inner in reversed(list(movable.values())):
         if inner in needed:
             needed.update(movable[operand] for operand in inner.operands if operand in movable)
-    made: list[Operation] = []
+    ops: list[Operation] = []
     for result, inner in movable.items():
         if inner not in needed:
             continue
         for operand in inner.operands:
             if operand not in outside:
-                outside[operand] = _copied_before(operand, op, made)
+                outside[operand] = _copied_before(operand, op, ops)
         clone = inner.clone(dict(outside))
         clone.location = inner.location
         parent.insert_op_before(clone, op)
-        made.append(clone)
+        ops.append(clone)
         outside[result] = clone.results[0]
     for inner in hoisted:
         result = inner.results[0]
@@ -282,7 +282,7 @@ def _hoist(op: ScanOp) -> list[Operation]:
     for inner in reversed(hoisted):
         inner.detach()
         inner.erase()
-    return made
+    return ops
 
 
 def _is_constant(value: SSAValue) -> bool:
@@ -304,10 +304,10 @@ def _decide(op: CondOp) -> list[Operation]:
     value, parent = constant_value(op.predicate), op.parent
     assert value is not None and parent is not None
     block = op.branches[0 if bool(value) else 1]
-    made = [inner for inner in block.ops if not isinstance(inner, ReturnOp)]
+    inners = [inner for inner in block.ops if not isinstance(inner, ReturnOp)]
     found = moved(block, list(op.inputs), returned(block), TensorBuilder(parent, before=op))
     for old, new in zip(op.results, found, strict=True):
         old.replace_all_uses_with(new)
     op.detach()
     op.erase()
-    return made
+    return inners

@@ -25,7 +25,7 @@ def moved(
         The replacements of `values`.
     """
     known: dict[SSAValue, SSAValue] = dict(zip(block.args, operands, strict=True))
-    found = [known.get(value, value) for value in values]
+    moved_values = [known.get(value, value) for value in values]
     for op in list(block.ops):
         op.detach()
         if op.results:
@@ -34,7 +34,7 @@ def moved(
             op.erase()
     for argument, operand in known.items():
         argument.replace_all_uses_with(operand)
-    return found
+    return moved_values
 
 
 def inlined(region: Region, operands: Sequence[SSAValue], builder: TensorBuilder) -> list[SSAValue]:

@@ -354,8 +354,8 @@ def _found(last: DotGeneralOp) -> _Found | None:
         start = _with_mask(start, matched.mask)
     groups = math.prod(extents[axis] for axis in batch)
     rows = math.prod(extents[len(batch) : -1])
-    found = (_checked(one, last, groups, rows, extents[-1]) for one in _followed(start))
-    return next((one for one in found if one is not None), None)
+    attentions = (_checked(one, last, groups, rows, extents[-1]) for one in _followed(start))
+    return next((attention for attention in attentions if attention is not None), None)
 
 
 def _checked(scores: _Scores, last: DotGeneralOp, groups: int, queries: int, keys: int) -> _Found | None:

@@ -77,12 +77,12 @@ def chosen_rows(function: FuncOp, where: str) -> Rows:
     Raises:
         DiagnosticException: The attribute is not a list of rows.
     """
-    found = function.attributes.get(ROWS)
-    if found is None:
+    attribute = function.attributes.get(ROWS)
+    if attribute is None:
         return []
-    if not isa(found, ArrayAttr[ArrayAttr[ArrayAttr[StringAttr]]]):
+    if not isa(attribute, ArrayAttr[ArrayAttr[ArrayAttr[StringAttr]]]):
         raise DiagnosticException(f"{where}: {ROWS} must be an array of rows, each an array of arrays of names")
-    return [[[name.data for name in chunk] for chunk in row] for row in found]
+    return [[[name.data for name in chunk] for chunk in row] for row in attribute]
 
 
 def _bring_together(function: FuncOp, plan: Plan, where: str) -> None:

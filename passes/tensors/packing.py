@@ -110,7 +110,7 @@ def up_to(size: int, alignment: int) -> int:
 
 def laid_out(rows: Sequence[Sequence[Sequence[Member[T]]]]) -> list[Row[T]]:
     """Returns rows with the given members in their chunks."""
-    found: list[Row[T]] = []
+    results: list[Row[T]] = []
     for chunks in rows:
         row = Row[T]()
         for members in chunks:
@@ -118,8 +118,8 @@ def laid_out(rows: Sequence[Sequence[Sequence[Member[T]]]]) -> list[Row[T]]:
             for member in members:
                 chunk.add(member)
             row.add(chunk)
-        found.append(row)
-    return found
+        results.append(row)
+    return results
 
 
 def packed(members: Sequence[Member[T]], limit: int) -> list[Row[T]]:

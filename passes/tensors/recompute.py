@@ -60,21 +60,21 @@ def _recompute(function: FuncOp) -> None:
     backward = [op for op in block.ops if op not in forward and op is not returned]
     read_otherwise = {operand for op in (*backward, returned) if not _is_cheap(op) for operand in op.operands}
     read = [operand for op in backward if _is_cheap(op) for operand in op.operands]
-    wanted = [v for v in dict.fromkeys(read) if v.owner in forward and v not in read_otherwise]
-    kept = _Cut(forward, read_otherwise, wanted).kept()
+    read_once = [v for v in dict.fromkeys(read) if v.owner in forward and v not in read_otherwise]
+    kept = _Cut(forward, read_otherwise, read_once).kept()
     _Copies(block, forward, kept | read_otherwise).replace(backward)
 
 
 def _needed(values: Iterable[SSAValue]) -> set[Operation | Block]:
     """Returns the ops that compute values."""
-    found: set[Operation | Block] = set()
+    results: set[Operation | Block] = set()
     waiting = [value.owner for value in values]
     while waiting:
         op = waiting.pop()
-        if isinstance(op, Operation) and op not in found:
-            found.add(op)
+        if isinstance(op, Operation) and op not in results:
+            results.add(op)
             waiting.extend(operand.owner for operand in op.operands)
-    return found
+    return results
 
 
 def _is_free(value: SSAValue) -> bool:
@@ -154,15 +154,15 @@ class _Cut:
         return True
 
     def _reaching_sink(self) -> set[_Node]:
-        found = {self.sink}
+        results = {self.sink}
         waiting = [self.sink]
         while waiting:
             node = waiting.pop()
             for other in node.edges:
-                if other not in found and other.edges[node] > 0:
-                    found.add(other)
+                if other not in results and other.edges[node] > 0:
+                    results.add(other)
                     waiting.append(other)
-        return found
+        return results
 
 
 def _cost(value: SSAValue, forward: set[Operation | Block]) -> float:
@@ -190,17 +190,17 @@ class _Copies:
 
     def _missing(self, op: Operation) -> list[Operation]:
         """Returns the ops that must be copied before an op can read copies only, in order."""
-        found: set[Operation] = set()
+        ops: set[Operation] = set()
         waiting = list(op.operands)
         while waiting:
             value = waiting.pop()
             source = value.owner
-            if value in self.kept or value in self.made or _is_free(value) or source in found:
+            if value in self.kept or value in self.made or _is_free(value) or source in ops:
                 continue
             if isinstance(source, Operation) and source in self.places:
-                found.add(source)
+                ops.add(source)
                 waiting += source.operands
-        return sorted(found, key=self.places.__getitem__)
+        return sorted(ops, key=self.places.__getitem__)
 
     def _copy(self, source: Operation, before: Operation) -> None:
         copy = source.clone()

@@ -87,11 +87,11 @@ def _folded(op: TensorOp) -> Operation | None:
     if isinstance(replacement, SSAValue):
         _replace(op, replacement)
         return None
-    made = tg.constant(cast("DenseIntOrFPElementsAttr[Any]", replacement))
-    made.location = op.location
-    cast(Block, op.parent).insert_op_before(made, op)
-    _replace(op, made.results[0])
-    return made
+    result = tg.constant(cast("DenseIntOrFPElementsAttr[Any]", replacement))
+    result.location = op.location
+    cast(Block, op.parent).insert_op_before(result, op)
+    _replace(op, result.results[0])
+    return result
 
 
 def _replace(op: Operation, value: SSAValue) -> None:
@@ -136,7 +136,7 @@ def _always_pure(kind: type[Operation]) -> bool:
     """Returns whether all ops of a kind only compute."""
     effects = kind.get_traits_of_type(MemoryEffect)
     return issubclass(kind, IndexOp | arith.RemUIOp | arith.RemSIOp) or (
-        bool(effects) and all(isinstance(one, NoMemoryEffect) for one in effects)
+        bool(effects) and all(isinstance(effect, NoMemoryEffect) for effect in effects)
     )
 
 

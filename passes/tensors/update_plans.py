@@ -64,10 +64,10 @@ class Plan:
     @classmethod
     def of(cls, function: FuncOp, updates: Sequence[Update], where: str) -> Plan:
         by_stage: dict[int, dict[str, Update]] = {}
-        for one in sorted(updates, key=lambda one: one.stage):
-            by_stage.setdefault(one.stage, {}).update(dict.fromkeys(one.parameters, one))
-        wanted = {name for one in updates if one.is_last for name in one.parameters}
-        pairs = [pair for pair in pairs_of(function, where) if pair.name in wanted]
+        for update in sorted(updates, key=lambda one: one.stage):
+            by_stage.setdefault(update.stage, {}).update(dict.fromkeys(update.parameters, update))
+        names = {name for one in updates if one.is_last for name in one.parameters}
+        pairs = [pair for pair in pairs_of(function, where) if pair.name in names]
         missing = {name for one in updates for name in one.parameters} - {pair.name for pair in pairs}
         if missing:
             raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which an optimizer updates")
@@ -133,8 +133,10 @@ def plans_of(module: ModuleOp, function: FuncOp, where: str) -> list[Plan]:
     updates = updates_of(module)
     if not updates:
         raise DiagnosticException(f"{where}: the module has no update functions; run trace-optimizer first")
-    optimizers = sorted({one.optimizer for one in updates})
-    plans = [Plan.of(function, [one for one in updates if one.optimizer == number], where) for number in optimizers]
+    optimizers = sorted({update.optimizer for update in updates})
+    plans = [
+        Plan.of(function, [update for update in updates if update.optimizer == number], where) for number in optimizers
+    ]
     counts = Counter(name for plan in plans for name in plan.computed)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
@@ -154,7 +156,7 @@ def pairs_of(function: FuncOp, where: str) -> list[Pair]:
     gradients = {slot.name: value for slot, value in results if slot.role == Role.GRADIENT}
     if not gradients:
         raise DiagnosticException(f"{where} returns no gradient; run grad first")
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for name, gradient in gradients.items():
         if name not in parameters:
             raise DiagnosticException(f"{where} has a gradient but no parameter {name!r}")
@@ -163,5 +165,5 @@ def pairs_of(function: FuncOp, where: str) -> list[Pair]:
             raise DiagnosticException(
                 f"{where}: parameter {name!r} is {parameters[name].type}, its gradient {gradient.type}"
             )
-        found.append(pair)
-    return found
+        pairs.append(pair)
+    return pairs

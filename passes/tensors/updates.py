@@ -67,7 +67,7 @@ class Update:
         """The names of the parameters that it updates."""
         names = self.function.attributes[UPDATES]
         assert isa(names, ArrayAttr[StringAttr])
-        return [one.data for one in names]
+        return [name.data for name in names]
 
     @property
     def stage(self) -> int:
@@ -142,8 +142,8 @@ class Update:
         return full
 
     def _number(self, name: str) -> int:
-        found = self.function.attributes.get(name)
-        return found.value.data if isinstance(found, IntegerAttr) else 0
+        attribute = self.function.attributes.get(name)
+        return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
 
     def _operands(self, given: Given) -> dict[SSAValue, SSAValue]:
         return {
@@ -200,18 +200,18 @@ def state_shapes(module: ModuleOp, function: FuncOp) -> dict[str, tuple[int, ...
     arguments = zip(arguments_of(function), function.body.block.args, strict=True)
     parameters = {slot.name: shape_of(value) for slot, value in arguments if slot.role == Role.PARAMETER}
     return {
-        f"{kind}/{name}": parameters[name] if one.is_elementwise else shape
-        for one in updates_of(module)
-        for name in one.parameters
-        for kind, shape in one.states.items()
+        f"{kind}/{name}": parameters[name] if update.is_elementwise else shape
+        for update in updates_of(module)
+        for name in update.parameters
+        for kind, shape in update.states.items()
     }
 
 
 def drop_updates(module: ModuleOp) -> None:
     """Removes the update functions of a module."""
-    for one in updates_of(module):
-        one.function.detach()
-        one.function.erase()
+    for update in updates_of(module):
+        update.function.detach()
+        update.function.erase()
 
 
 def mark(function: FuncOp, parameters: Sequence[str], stage: int, optimizer: int, batched: bool) -> None:

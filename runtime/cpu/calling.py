@@ -34,7 +34,7 @@ class Block:
 
     def __init__(self, buffers: Mapping[int, np.ndarray], tensors: Sequence[TensorSlot]):
         self.buffers = buffers
-        self.starts: dict[int, int] = {number: one.ctypes.data for number, one in buffers.items()}
+        self.starts: dict[int, int] = {number: buffer.ctypes.data for number, buffer in buffers.items()}
         self.addresses = [self.starts[tensor.buffer] + tensor.offset for tensor in tensors]
         self.is_given = False
         self.user: weakref.ref[CallOutputs] | None = None
@@ -138,12 +138,12 @@ class Places:
             block = self._new_block()
         for number in self._numbers:
             self._view[number] = block.starts[number]
-        made = CallOutputs(self._outputs, block)
-        block.user = weakref.ref(made)
-        return made
+        result = CallOutputs(self._outputs, block)
+        block.user = weakref.ref(result)
+        return result
 
     def _new_block(self) -> Block:
-        self._blocks = [one for one in self._blocks if not one.is_given]
+        self._blocks = [block for block in self._blocks if not block.is_given]
         described = self._program.buffers
         found = {i: self._device.create_buffer(described[i].name, described[i].size) for i in self._numbers}
         self._blocks.append(Block(found, self._outputs))

@@ -91,11 +91,11 @@ def debug_flags() -> frozenset[str]:
     Raises:
         DeviceError: A flag is unknown.
     """
-    found = frozenset(filter(None, os.environ.get(DEBUG_VARIABLE, "").replace(" ", "").split(",")))
-    unknown = sorted(found - {BOUNDS})
+    result = frozenset(filter(None, os.environ.get(DEBUG_VARIABLE, "").replace(" ", "").split(",")))
+    unknown = sorted(result - {BOUNDS})
     if unknown:
         raise DeviceError(f"{DEBUG_VARIABLE}: unknown {', '.join(unknown)}; there is: {BOUNDS}")
-    return found
+    return result
 
 
 @cache

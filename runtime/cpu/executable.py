@@ -93,10 +93,10 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
     def _new_buffer(self, index: int) -> np.ndarray:
         """Returns a new buffer for the program's buffer of this index, with its initial data."""
         buffer = self.program.buffers[index]
-        made = self.device.create_buffer(buffer.name, buffer.size)
+        result = self.device.create_buffer(buffer.name, buffer.size)
         if buffer.data:
-            made[: len(buffer.data)] = np.frombuffer(buffer.data, np.uint8)
-        return made
+            result[: len(buffer.data)] = np.frombuffer(buffer.data, np.uint8)
+        return result
 
     def _read_ranges(self, ranges: Sequence[tuple[np.ndarray, int, int]]) -> list[np.ndarray]:
         """Returns copies of (buffer, offset, size) ranges."""
@@ -175,7 +175,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
 
         def call(given: Sequence[Source]) -> Outputs:
             places.fill(given)
-            found = places.outputs()
+            result = places.outputs()
             turn = Turn(self.device.pool)
             try:
                 pool = turn.begin(self._scratch_bytes) if self._is_parallel else 0
@@ -186,7 +186,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
                 self._exchanges.check()
             if self._faults:
                 self.check_faults()
-            return found
+            return result
 
         return call
 
@@ -281,15 +281,15 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
 
     def _frame(self, index: int) -> Frame:
         """Returns the frame of a step that writes its outputs to a slot of the ring."""
-        buffers, found = self._ring.buffers(index), self._frames.get(index)
-        if found is None or found.outputs is not buffers:
+        buffers, result = self._ring.buffers(index), self._frames.get(index)
+        if result is None or result.outputs is not buffers:
             words = np.zeros(self._layout.size, np.uint64)
             for number, buffer in {**self._buffers, **buffers}.items():
                 words[number] = buffer.ctypes.data
-            found = self._frames[index] = Frame(words, words.ctypes.data, buffers)
+            result = self._frames[index] = Frame(words, words.ctypes.data, buffers)
         first = len(self.program.buffers)
-        found.words[first : first + len(self._addresses)] = self._addresses
-        return found
+        result.words[first : first + len(self._addresses)] = self._addresses
+        return result
 
     @contextmanager
     def pool(self) -> Iterator[int]:

@@ -194,9 +194,11 @@ def borrowed_inputs(program: Program, least: int = LEAST_BORROWED) -> list[Tenso
             for buffer, offset, size, is_written in ranges
         )
 
-    found = [one for one in program.slots(ProgramRole.INPUT).values() if one.size >= least and is_only_read(one)]
+    slots = [slot for slot in program.slots(ProgramRole.INPUT).values() if slot.size >= least and is_only_read(slot)]
     return [
-        one for one in found if not one.is_converted and one.size == math.prod(one.shape) * one.device_dtype.itemsize
+        slot
+        for slot in slots
+        if not slot.is_converted and slot.size == math.prod(slot.shape) * slot.device_dtype.itemsize
     ]
 
 

@@ -41,7 +41,7 @@ def exchange(group: Group, step: Collective, sources: Sequence[Array], results: 
         return
     # In the message, the data of one rank is contiguous.
     rows = step.size if step.kind == "reduce_scatter" else 1
-    message = np.concatenate([one.reshape(rows, -1) for one in sources], axis=1).reshape(-1)
+    message = np.concatenate([source.reshape(rows, -1) for source in sources], axis=1).reshape(-1)
     rows = step.size if step.kind == "all_gather" else 1
     answer = np.empty(sum(one.size for one in results), message.dtype)
     _run(group, step, message, answer)

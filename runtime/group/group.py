@@ -239,7 +239,7 @@ class Group(abc.ABC):
         with self._call(what):
             sizes = np.zeros(self.size, np.int64)
             self._gather(np.array([own.size], np.int64), sizes, [1] * self.size, what)
-            counts = [int(one) for one in sizes]
+            counts = [int(size) for size in sizes]
             self._check_count(sum(counts), what)
             texts = np.empty(sum(counts), np.uint8)
             self._gather(own, texts, counts, what)

@@ -74,9 +74,9 @@ def request_adapter(software: bool | None = None) -> wgpu.GPUAdapter:
     Raises:
         NoAdapterError: There is no such adapter; says what to install.
     """
-    found = [one for one in _adapters() if software is None or is_software(one) == software]
-    if found:
-        equal = [one for one in found if _rank(one) == _rank(found[0])]
+    adapters = [adapter for adapter in _adapters() if software is None or is_software(adapter) == software]
+    if adapters:
+        equal = [adapter for adapter in adapters if _rank(adapter) == _rank(adapters[0])]
         return equal[local_rank() % len(equal)]
     kind = {None: "", True: "software ", False: "hardware "}[software]
     advice = (

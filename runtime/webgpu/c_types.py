@@ -70,8 +70,8 @@ def know_types(ffi: Any) -> bool:
     Returns:
         Whether it succeeded.
     """
-    found = getattr(ffi, "_parsed_types", None)
-    if not isinstance(found, dict):
+    attr = getattr(ffi, "_parsed_types", None)
+    if not isinstance(attr, dict):
         return False
     arguments = [
         *(f"{name} *" for name in POINTERS),
@@ -85,7 +85,7 @@ def know_types(ffi: Any) -> bool:
     data, functions = types[: len(POINTERS) + len(ARRAYS)], types[len(POINTERS) + len(ARRAYS) :]
     # cffi caches a type as a pair: the type, and whether it is a function, whose entry holds the pointer type.
     for name, type_ in zip((*POINTERS, *ARRAYS), data, strict=True):
-        found.setdefault(name, (type_.item, False))
+        attr.setdefault(name, (type_.item, False))
     for name, type_ in zip(CALLBACKS, functions, strict=True):
-        found.setdefault(name, (type_, True))
+        attr.setdefault(name, (type_, True))
     return True

@@ -113,15 +113,15 @@ class WebGPUDevice:
     def __new__(cls, software: bool | None = None) -> WebGPUDevice:
         """Returns the shared device of the adapter that `software` selects; see the class."""
         check_usable()
-        found = cls._by_request.get(software)
-        if found is None or found.is_lost:
+        result = cls._by_request.get(software)
+        if result is None or result.is_lost:
             adapter = request_adapter(software)
             key = tuple(str(value) for value in adapter.info.values())
-            found = cls._by_adapter.get(key)
-            if found is None or found.is_lost:
-                found = cls._by_adapter[key] = cls._open(adapter)
-            cls._by_request[software] = found
-        return found
+            result = cls._by_adapter.get(key)
+            if result is None or result.is_lost:
+                result = cls._by_adapter[key] = cls._open(adapter)
+            cls._by_request[software] = result
+        return result
 
     @classmethod
     def _open(cls, adapter: wgpu.GPUAdapter) -> WebGPUDevice:
@@ -190,13 +190,13 @@ class WebGPUDevice:
             DeviceLostError: The adapter is now a different one, which this device's programs were not compiled for.
             DeviceError: The adapter can't create a device.
         """
-        found = WebGPUDevice(software=self.info.type == "software")
-        if found.target != self.target:
+        device = WebGPUDevice(software=self.info.type == "software")
+        if device.target != self.target:
             raise DeviceLostError(
-                f"{self.info.name} was lost, and the adapter that replaces it, {found.info.name}, differs: compile "
+                f"{self.info.name} was lost, and the adapter that replaces it, {device.info.name}, differs: compile "
                 "again, and load a checkpoint"
             )
-        return found
+        return device
 
     @cached_property
     def worker(self) -> Worker:
@@ -227,8 +227,8 @@ class WebGPUDevice:
         """Returns the subgroup size that workgroups of several sizes observe, or None if it differs."""
         if self._vendor in VARYING_SUBGROUP_VENDORS:
             return None
-        found = {self.probe("the subgroup size", PROBE.format(size=size)) for size in (32, 64, 256)}
-        return found.pop() if len(found) == 1 else None
+        probes = {self.probe("the subgroup size", PROBE.format(size=size)) for size in (32, 64, 256)}
+        return probes.pop() if len(probes) == 1 else None
 
     def _probe_loop_iterations(self) -> int | None:
         """Returns the number of iterations after which the device cuts loops off, or None."""

@@ -211,10 +211,10 @@ class NativeLibrary:
         Raises:
             NoHandleError: It has none.
         """
-        found = getattr(owner, "_internal", None)
-        if not isinstance(found, self._ffi.CData):
+        attr = getattr(owner, "_internal", None)
+        if not isinstance(attr, self._ffi.CData):
             raise NoHandleError(f"{type(owner).__name__} has no native handle")
-        return found
+        return attr
 
     def array(self, type_name: str, values: Sequence[int] | int) -> Any:
         """Returns a C array of these values, or of this many zeros."""

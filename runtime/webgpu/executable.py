@@ -114,10 +114,10 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
     def _new_buffer(self, index: int) -> wgpu.GPUBuffer:
         """Returns a new buffer for the program's buffer of this index, with its initial data."""
         buffer = self.program.buffers[index]
-        made = self.device.create_buffer(buffer.name, buffer.size, indirect=index in self._indirect)
+        result = self.device.create_buffer(buffer.name, buffer.size, indirect=index in self._indirect)
         if buffer.data:
-            self.device.write_range(made, 0, buffer.data + bytes(-len(buffer.data) % 4))
-        return made
+            self.device.write_range(result, 0, buffer.data + bytes(-len(buffer.data) % 4))
+        return result
 
     def _read_ranges(self, ranges: Sequence[tuple[wgpu.GPUBuffer, int, int]]) -> list[np.ndarray]:
         """Returns the bytes of (buffer, offset, size) ranges, after all submitted work has completed."""
@@ -221,7 +221,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         self._new_ranges = self._ranges_without(self._fill(inputs, scalars, ()))
         with self.device.reporting(f"preparing {self.program.name!r}"):
             index = self._next()
-            return [one for one in self._segments(index) if not isinstance(one, Collective | Wait)], index
+            return [segment for segment in self._segments(index) if not isinstance(segment, Collective | Wait)], index
 
     def stepwise(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Stepwise[wgpu.GPUBuffer]:
         """Prepares a step; see `ProgramExecutable.stepwise`."""
@@ -256,16 +256,16 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         if not uploaded:
             return [(0, len(self._host))]
         slots = [*self.program_inputs.values(), *self._scalar_slots.values()]
-        found: list[tuple[int, int]] = []
+        results: list[tuple[int, int]] = []
         for slot in sorted(slots, key=lambda slot: slot.offset):
             if slot.name in uploaded and slot.name in self.program_inputs:
                 continue
             start, end = slot.offset, slot.offset + -(-slot.size // 4) * 4
-            if found and start - found[-1][1] < LEAST_GAP:
-                found[-1] = (found[-1][0], end)
+            if results and start - results[-1][1] < LEAST_GAP:
+                results[-1] = (results[-1][0], end)
             else:
-                found.append((start, end))
-        return found
+                results.append((start, end))
+        return results
 
     def _next(self) -> int:
         """Uploads the inputs of the next step; returns the ring slot that it uses."""
@@ -317,8 +317,8 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
 
     def statistics(self) -> dict[str, Any]:
         """Returns `ProgramExecutable.statistics`, including the staging buffer for reads."""
-        found = super().statistics()
-        return {**found, "device_bytes": found["device_bytes"] + self.device.staging_bytes}
+        statistics = super().statistics()
+        return {**statistics, "device_bytes": statistics["device_bytes"] + self.device.staging_bytes}
 
 
 def _copied(step: Copy, buffers: Mapping[int, wgpu.GPUBuffer]) -> CopyCommand:

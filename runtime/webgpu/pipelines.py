@@ -61,7 +61,7 @@ Layouts: TypeAlias = tuple[wgpu.GPUBindGroupLayout, wgpu.GPUPipelineLayout]
 
 
 def _layouts(device: wgpu.GPUDevice, wanted: Iterable[Accesses]) -> dict[Accesses, Layouts]:
-    found: dict[Accesses, Layouts] = {}
+    results: dict[Accesses, Layouts] = {}
     with reporting("laying out bindings"):
         for accesses in wanted:
             entries = [
@@ -73,8 +73,8 @@ def _layouts(device: wgpu.GPUDevice, wanted: Iterable[Accesses]) -> dict[Accesse
                 for i, (access, moving) in enumerate(accesses)
             ]
             group = device.create_bind_group_layout(entries=entries)
-            found[accesses] = group, device.create_pipeline_layout(bind_group_layouts=[group])
-    return found
+            results[accesses] = group, device.create_pipeline_layout(bind_group_layouts=[group])
+    return results
 
 
 @dataclass(frozen=True)
@@ -104,19 +104,19 @@ class _Compiler:
 def _compiled(
     compiler: _Compiler, shaders: Sequence[Sequence[Key]], names: Mapping[Key, str], threads: int
 ) -> dict[Key, Pipeline]:
-    found: dict[Key, Pipeline] = {}
+    results: dict[Key, Pipeline] = {}
     if threads == 1 or len(shaders) < 2:
         for keys in shaders:
             with reporting(f"compiling {names[keys[0]]}"):
-                found |= compiler(keys)
-        return found
+                results |= compiler(keys)
+        return results
     with ThreadPoolExecutor(min(threads, len(shaders)), "pipelines") as pool:
         waiting = [pool.submit(compiler, keys) for keys in shaders]
         try:
             for keys, one in zip(shaders, waiting, strict=True):
                 with reporting(f"compiling {names[keys[0]]}"):
-                    found |= one.result()
+                    results |= one.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # leaving the block waits for running compilations
             raise
-    return found
+    return results

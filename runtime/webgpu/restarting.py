@@ -352,9 +352,9 @@ class RestartingExecutable(WebGPUExecutable):
         """Prepares a step without running it; see `WebGPUExecutable.prepare`."""
         given = self._given_to(inputs)
         prepare = super().prepare
-        found = self._surviving(lambda: prepare(given, scalars))
+        results = self._surviving(lambda: prepare(given, scalars))
         self._prepared = given, dict(scalars)
-        return found
+        return results
 
     def outputs(self, index: int) -> dict[str, OutputHandle]:
         """Returns the outputs of a prepared step that has run."""

@@ -235,7 +235,7 @@ class Fusion:
             return False
         if self.all_prologues:
             return True
-        alone = not any(self._can_run_after(one, kernel, rows=True) for one in self.graph.producers(kernel))
+        alone = not any(self._can_run_after(producer, kernel, rows=True) for producer in self.graph.producers(kernel))
         return prologue_pays(kernel, readers, self.target, alone)
 
     def _belongs_to_producer(self, kernel: Parts, reader: Parts) -> bool:
@@ -258,7 +258,7 @@ class Fusion:
         source = producer.outputs[0]
         if reader.single is not None:
             return f"{reader.single.name} can't compute operands"
-        if producer.has_computed_loops and any(one.own for one in reader.stages if source in one.buffers()):
+        if producer.has_computed_loops and any(stage.own for stage in reader.stages if source in stage.buffers()):
             return "its trip counts depend on values, so each row would take as long as the longest"
         if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
             return "the reader runs after an update of one of its operands"

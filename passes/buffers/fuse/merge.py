@@ -48,7 +48,7 @@ def divided_loops(first: Parts, second: Parts) -> list[AffineExpr] | None:
         return None
     (loops,) = found
     used = sorted(loop for one in loops for loop in one.used_dims())
-    divides = all(_covers(one, first.grid, extent) for one, extent in zip(loops, second.grid, strict=True))
+    divides = all(_covers(loop, first.grid, extent) for loop, extent in zip(loops, second.grid, strict=True))
     return list(loops) if divides and used == list(range(len(first.grid))) else None
 
 
@@ -155,14 +155,14 @@ def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[S
         stage.own = (*(IteratorType.PARALLEL for _ in rest), *stage.own)
     if list(loops) != list(range(len(loops))):
         local = [_placed(value, second.stages, first, location) for value in local]
-    made: list[SSAValue] = []
+    values: list[SSAValue] = []
     for value in private:
         one = new_local(first.grid, element_of(value), location)
         _rename((*first.stages, *second.stages), value, one, len(first.grid))
-        made.append(one)
+        values.append(one)
     outputs = [*(value for value in first.outputs if value not in private), *second.outputs]
     stages = [*first.stages, *second.stages]
-    return Parts(first.grid, stages, outputs, [*first.locals, *made, *local], second.location)
+    return Parts(first.grid, stages, outputs, [*first.locals, *values, *local], second.location)
 
 
 def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[Accesses]:

@@ -116,7 +116,7 @@ def _contraction_cost(reader: Parts, producer: Parts | None, target: Target) -> 
     if producer is not None:
         inline(producer, parts)
     kernel = put_together(parts)
-    found = contraction_of(kernel)
-    result = math.inf if found is None else contraction_cost(kernel, found, target)
+    contraction = contraction_of(kernel)
+    result = math.inf if contraction is None else contraction_cost(kernel, contraction, target)
     kernel.erase()
     return result

@@ -72,16 +72,16 @@ def chosen(module: ModuleOp, smallest: int, scale: float) -> dict[Value, float]:
     forward = flow.needed_for(outputs)
     products = [value for value in flow.values() if any(is_product(stage, k) for stage, k in value.writers)]
     updates = _of_updates(module, flow, forward, kept) if scale else set[Value]()
-    found: dict[Value, float] = {}
+    results: dict[Value, float] = {}
     for value in flow.depending_on(products) - compared(flow):
         count = _elements(value)
         if count < smallest or not _is_temporary(value) or not all(may_round(stage, k) for stage, k in value.writers):
             continue
         if value in forward:
-            found[value] = 1.0
+            results[value] = 1.0
         elif scale and value not in updates and count not in kept and not _meets_attention(value):
-            found[value] = scale
-    return found
+            results[value] = scale
+    return results
 
 
 def _ends(module: ModuleOp, flow: Flow) -> tuple[list[Value], set[int]]:
@@ -98,22 +98,22 @@ def _ends(module: ModuleOp, flow: Flow) -> tuple[list[Value], set[int]]:
 
 def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept: set[int]) -> set[Value]:
     """Returns the values that optimizers compute: all that depend on state, host scalars, or products of gradients."""
-    found: list[Value] = []
+    values: list[Value] = []
     for function in functions(module):
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
             if slot.role in (Role.STATE, Role.SCALAR):
-                found.append(flow.value_of(argument))
+                values.append(flow.value_of(argument))
     for value in flow.values():
         gradients = [one for one in value.made_from if one not in forward and one.writers and _elements(one) in kept]
         if len(gradients) == len(value.made_from) and any(is_product(stage, k) for stage, k in value.writers):
-            found.append(value)
-    return flow.depending_on(found)
+            values.append(value)
+    return flow.depending_on(values)
 
 
 def functions(module: ModuleOp) -> list[FuncOp]:
     """Returns the functions of the module that no other function runs."""
-    found = (op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks)
-    return [function for function in found if not is_private(function)]
+    ops = (op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks)
+    return [function for function in ops if not is_private(function)]
 
 
 def _elements(value: Value) -> int:

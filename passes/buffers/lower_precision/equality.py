@@ -51,21 +51,21 @@ def compared(flow: Flow) -> set[Value]:
             for operand in (op.lhs, op.rhs):
                 _trace(flow, stage, operand, found)
             if found.computed or len(found.buffers) > 1:
-                sources = [flow.value_of(one) for side in (op.lhs, op.rhs) for one in sources_of(stage, side)]
+                sources = [flow.value_of(source) for side in (op.lhs, op.rhs) for source in sources_of(stage, side)]
                 kept |= _behind_products([*found.through, *found.buffers, *sources])
     return kept
 
 
 def _behind_products(values: Iterable[Value]) -> set[Value]:
     """Returns the values and those that they are computed from, up to products, which are never recomputed."""
-    found, left = set[Value](), list(values)
+    results, left = set[Value](), list(values)
     while left:
         value = left.pop()
-        if value in found or (value.writers and all(is_product(stage, k) for stage, k in value.writers)):
+        if value in results or (value.writers and all(is_product(stage, k) for stage, k in value.writers)):
             continue
-        found.add(value)
+        results.add(value)
         left += value.made_from
-    return found
+    return results
 
 
 def _trace(flow: Flow, stage: GenericOp, scalar: SSAValue, found: _Origin) -> None:

@@ -79,13 +79,13 @@ class Flow:
 
     def needed_for(self, values: Iterable[Value]) -> set[Value]:
         """Returns the values and all values that they depend on."""
-        found, left = set[Value](), list(values)
+        results, left = set[Value](), list(values)
         while left:
             value = left.pop()
-            if value not in found:
-                found.add(value)
+            if value not in results:
+                results.add(value)
                 left += value.made_from
-        return found
+        return results
 
     def depending_on(self, values: Iterable[Value]) -> set[Value]:
         """Returns the values and all values that depend on them."""
@@ -93,13 +93,13 @@ class Flow:
         for value in self.values():
             for source in value.made_from:
                 makes.setdefault(source, []).append(value)
-        found, left = set[Value](), list(values)
+        results, left = set[Value](), list(values)
         while left:
             value = left.pop()
-            if value not in found:
-                found.add(value)
+            if value not in results:
+                results.add(value)
                 left += makes.get(value, ())
-        return found
+        return results
 
     # Names of one value
 

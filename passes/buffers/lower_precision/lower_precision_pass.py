@@ -81,11 +81,11 @@ class LowerPrecisionPass(LevelPass):
                 for kernel in function.body.block.ops:
                     if isinstance(kernel, KernelOp) and kernel.single is None:  # the op itself extends and rounds
                         arguments: list[SSAValue] = [one for one in kernel.body.block.args if one in scales]
-                        rewrite(kernel, {one: scales[one] for one in arguments}, element)
+                        rewrite(kernel, {argument: scales[argument] for argument in arguments}, element)
 
 
 def _follow(function: FuncOp) -> None:
     """Updates a function's type to that of its arguments."""
     arguments: list[BlockArgument] = list(function.body.block.args)
     outputs = list(function.function_type.outputs)
-    function.properties["function_type"] = FunctionType.from_lists([one.type for one in arguments], outputs)
+    function.properties["function_type"] = FunctionType.from_lists([argument.type for argument in arguments], outputs)

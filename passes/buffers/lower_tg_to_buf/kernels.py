@@ -50,8 +50,8 @@ class StageBody(ScalarBuilder):
             if isinstance(result, AffineDimExpr):
                 values.append(loops[result.position])
             else:
-                one = AffineMap(at.num_dims, 0, (result,))
-                values.append(self.add(affine_ops.ApplyOp([loop.ssa for loop in loops], AffineMapAttr(one))))
+                map_ = AffineMap(at.num_dims, 0, (result,))
+                values.append(self.add(affine_ops.ApplyOp([loop.ssa for loop in loops], AffineMapAttr(map_))))
         return values
 
     def load(self, buffer: SSAValue, indices: Sequence[Value]) -> Value:

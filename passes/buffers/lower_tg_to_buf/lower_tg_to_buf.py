@@ -150,12 +150,12 @@ class _Lowering:
                 self.views_of.setdefault(lowered.buffer, []).append(value)
         rows = self._rows(values, results)
         written = {number for parts in rows.values() for number, _ in parts}
-        made = [self._result_argument(value, returned) for value in values]
+        result_arguments = [self._result_argument(value, returned) for value in values]
         for number, value in enumerate(values):
             if number not in written:
-                self._write_result(value, made[number])
+                self._write_result(value, result_arguments[number])
         for row, parts in rows.items():
-            self._write_row(row, [(made[number], offset) for number, offset in parts])
+            self._write_row(row, [(result_arguments[number], offset) for number, offset in parts])
         set_returned(self.function, [])
         for op in reversed(old):
             if op is not returned:

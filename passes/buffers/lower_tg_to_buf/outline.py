@@ -300,15 +300,15 @@ class Outlining:
 
     def _constants_of(self, function: FuncOp) -> list[SSAValue]:
         """Adds a callee's constants to the arguments of this function, and returns their buffers."""
-        found: list[SSAValue] = []
+        values: list[SSAValue] = []
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
             if slot.role == Role.CONSTANT:
                 place = len(self.arguments) + len(self.constants)
                 buffer = self.block.insert_arg(argument.type, place)
                 buffer.location = argument.location
                 self.constants.append(replace(slot, name=f"constant{len(self.constants)}"))
-                found.append(buffer)
-        return found
+                values.append(buffer)
+        return values
 
     def _add(self, op: Operation, location: LocationAttr) -> None:
         op.location = location
@@ -335,8 +335,8 @@ def set_slots(function: FuncOp, arguments: Sequence[Slot], results: Sequence[Slo
 
 def loops_of(function: FuncOp) -> int:
     """Returns the number of loops around the calls of a function."""
-    found = function.attributes.get(LOOPS)
-    return found.value.data if isinstance(found, IntegerAttr) else 0
+    attribute = function.attributes.get(LOOPS)
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
 
 
 def _buffer_type(value: SSAValue) -> Attribute:

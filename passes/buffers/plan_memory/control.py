@@ -153,9 +153,9 @@ class ControlTree:
         function = self.functions.get(name)
         if function is None:
             raise DiagnosticException(f"there is no function @{name} to call")
-        found = [argument.type for argument in function.body.block.args]
-        if found != list(kinds):
-            listed = [", ".join(map(str, group)) for group in (found, kinds)]
+        types = [argument.type for argument in function.body.block.args]
+        if types != list(kinds):
+            listed = [", ".join(map(str, group)) for group in (types, kinds)]
             raise DiagnosticException(f"@{name} takes ({listed[0]}), got ({listed[1]})")
         return function
 
@@ -282,12 +282,12 @@ def _updates_in_place(function: FuncOp) -> dict[SSAValue, SSAValue]:
     graph = KernelGraph.of(function)
     order = graph.order()
     starts = starts_of(order)
-    found: dict[SSAValue, SSAValue] = {}
+    results: dict[SSAValue, SSAValue] = {}
     for old, new in graph.updates.items():
         writer = graph.writer(new)
         if writer is None or new not in graph.in_place or not writes_in_place(writer, old, new):
             continue
         behind = order[order.index(starts.get(writer, writer)) + 1 :]
         if not any(kernel in behind for kernel in users(old)):
-            found[new] = old
-    return found
+            results[new] = old
+    return results

@@ -340,8 +340,8 @@ class _Plan:
         ranges: list[Range] = []
         for value in values:
             kernels = [use.operation for use in value.uses if isinstance(use.operation, KernelOp)]
-            begun = [self.starts[one] for one in kernels if one in self.starts and value in one.outputs]
-            steps = [number[one] for one in (*kernels, *begun)]
+            begun = [self.starts[kernel] for kernel in kernels if kernel in self.starts and value in kernel.outputs]
+            steps = [number[kernel] for kernel in (*kernels, *begun)]
             ranges.append(Range(buffer_bytes(value.type), min(steps), max(steps)))
         alignment = self.target.min_storage_buffer_offset_alignment
         layout = by_lifetime(ranges, alignment, self._workspace_limit())

@@ -63,8 +63,8 @@ class Element:
         """Returns the element, f16 as f32; all loops must be known."""
         assert not self.rest.terms
         at = code.number(0) if self.value is None else self.value
-        found = code.element(code.bindings[self.buffer].memory, at)
-        return found.cast(arith.ExtFOp, f32) if found.type == f16 else found
+        element = code.element(code.bindings[self.buffer].memory, at)
+        return element.cast(arith.ExtFOp, f32) if element.type == f16 else element
 
     def store(self, code: Code, value: Value) -> None:
         """Stores the element; all loops must be known."""

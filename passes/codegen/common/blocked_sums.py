@@ -61,7 +61,7 @@ def block_widths(trips: int, terms: int = 1, most: int = MOST_TERMS) -> Widths:
 
 def is_summed(reductions: Sequence[Reduction]) -> bool:
     """Returns whether reductions may be cut into blocks, and gain by it: there is a sum of floats, and no product."""
-    floats = {type(one.combine) for one in reductions if is_float(one.element)}
+    floats = {type(reduction.combine) for reduction in reductions if is_float(reduction.element)}
     return arith.AddfOp in floats and arith.MulfOp not in floats
 
 

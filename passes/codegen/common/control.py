@@ -134,10 +134,10 @@ def write_choice(
         around = both(around, met)
     zero = code.constant(0, i32)
     position = 0
-    for branch, found in enumerate(groups):
+    for branch, group in enumerate(groups):
         runs = holds[-1] if branch == 0 else holds[-1] ^ true
         runs = both(around, runs)
-        for numbers in found:
+        for numbers in group:
             for number in numbers:
                 code.put(code.select(runs, number, zero), block.args[-1], code.number(position))
                 position += 1
@@ -151,5 +151,5 @@ def view_of(value: SSAValue) -> ViewOp:
 
 def counter_of(index: SSAValue) -> SSAValue:
     """Returns the buffer with a loop's iteration index."""
-    found = [use.operation for use in index.uses if isinstance(use.operation, RowOp)]
-    return next(row.result for row in found if cast(ArenaOp, row.base.arena.owner).role.data == Role.COUNTER)
+    operations = [use.operation for use in index.uses if isinstance(use.operation, RowOp)]
+    return next(row.result for row in operations if cast(ArenaOp, row.base.arena.owner).role.data == Role.COUNTER)

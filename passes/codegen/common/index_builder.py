@@ -48,10 +48,10 @@ class IndexBuilder(ScalarBuilder):
 
     def number(self, value: int) -> Value:
         """Returns a constant index."""
-        found = self._numbers.get(value)
-        if found is None:
-            found = self._numbers[value] = super().constant(value, index)
-        return found
+        result = self._numbers.get(value)
+        if result is None:
+            result = self._numbers[value] = super().constant(value, index)
+        return result
 
     def expression(self, expression: AffineExpr, bases: Sequence[Value], extents: Sequence[int] | None = None) -> Value:
         """Emits an index expression. Its subexpressions are never negative, as built by `affine.linear`.

@@ -197,7 +197,8 @@ class FunctionLowering(ABC):
         access = ["read_write" if view_of(view).arena in stored else "read" for view in views]
         types = self.types(teams, views)
         structures = tuple(
-            (kernel_structure(one.kernel), one.kernel.schedule, one.count, one.placed, one.in_place) for one in teams
+            (kernel_structure(team.kernel), team.kernel.schedule, team.count, team.placed, team.in_place)
+            for team in teams
         )
         identity = (structures, tuple(access), tuple(types))
         name = self.written.known.get(identity)
@@ -293,9 +294,9 @@ class FunctionLowering(ABC):
         wanted = [one for _, one in conditions]
         block = write_choice([flat(view) for view in views], placed, wanted, groups)
         simplify_block(block)
-        made = self.choice(block, ["read_write" if view is table else "read" for view in views])
-        name = made.sym_name.data
-        self._insert(made, op)
+        choice = self.choice(block, ["read_write" if view is table else "read" for view in views])
+        name = choice.sym_name.data
+        self._insert(choice, op)
         dispatch = DispatchOp.of(name, (1, 1, 1), views)
         dispatch.location = op.location
         dispatch.attributes[BYTES_MOVED] = IntegerAttr(12 * sum(map(len, dispatches)) + 4 * len(placed), i64)

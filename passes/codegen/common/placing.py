@@ -117,9 +117,9 @@ class Placing:
         rows, counters = self.rows(operands)
         places = {operand: self.scalars.get(operand) or self._aligned(self.whole(operand)) for operand in operands}
         if not counters:
-            found = self._by_table(teams, places)
-            if found is not None:
-                return found
+            result = self._by_table(teams, places)
+            if result is not None:
+                return result
         limit = self.target.max_storage_buffers_per_shader_stage - len(counters)
         places = self._within_bindings(kernels[0], places, limit)
         views = [*dict.fromkeys(places[operand][0] for operand in operands), *counters]
@@ -177,10 +177,10 @@ class Placing:
             columns += [starts[member] for member in range(len(team)) for starts in found]
             placed.append(
                 [
-                    one
-                    if isinstance(one, Placed)
-                    else Placed(one[0], 0, None, Entry(table, base + found[one[1]], len(found)))
-                    for one in entries
+                    entry
+                    if isinstance(entry, Placed)
+                    else Placed(entry[0], 0, None, Entry(table, base + found[entry[1]], len(found)))
+                    for entry in entries
                 ]
             )
         return Layout(teams, [*views, self._table(tuple(columns))], placed)

@@ -52,7 +52,7 @@ def reductions_of(stage: GenericOp) -> list[Reduction]:
     count = len(stage.inputs)
     last = stage.body.block.last_op
     assert isinstance(last, YieldOp)
-    found: list[Reduction] = []
+    reductions: list[Reduction] = []
     for position, result in enumerate(last.operands):
         accumulator = stage.body.block.args[count + position]
         op = result.owner
@@ -62,5 +62,5 @@ def reductions_of(stage: GenericOp) -> list[Reduction]:
                 f"a reduction must update its accumulator by a single op, at {line_of(stage.location)}"
             )
         value = op.operands[1] if op.operands[0] is accumulator else op.operands[0]
-        found.append(Reduction(op, value, element_of(stage.outputs[position])))
-    return found
+        reductions.append(Reduction(op, value, element_of(stage.outputs[position])))
+    return reductions

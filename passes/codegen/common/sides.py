@@ -43,7 +43,7 @@ def sides_of(kernel: KernelOp, stage: GenericOp) -> Sides:
     def extent(loops: frozenset[int]) -> int:
         return math.prod(grid[loop] for loop in loops)
 
-    read = [found for value, found in loops.items() if isinstance(value, BlockArgument)]
+    read = [loop for value, loop in loops.items() if isinstance(value, BlockArgument)]
     whole = [one for one in read if not any(one < other for other in read)]  # the others only scale or mask them
     factors = [loops[factor] for factor in _factors(stage) if factor in loops]
     pairs = (

@@ -32,7 +32,7 @@ def values_to_fold(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], 
     for op in stage.body.block.ops:
         if op not in skip and not isinstance(op, YieldOp):
             clone_op(code, op, env, loops)
-    return [code.value(env.get(one.value, one.value)) for one in reductions]
+    return [code.value(env.get(reduction.value, reduction.value)) for reduction in reductions]
 
 
 def stage_env(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, Value]) -> dict[SSAValue, SSAValue]:

@@ -93,15 +93,15 @@ class Indices:
         A load counts as if computed from its index: the index tables of kernels don't change in the loops that read
         them. If the memory does change, only the order of the sum is suboptimal.
         """
-        found = self._depths.get(value)
-        if found is None:
+        result = self._depths.get(value)
+        if result is None:
             owner = value.owner
             if isinstance(owner, Block) or owner.regions:
-                found = _loops_around(value)
+                result = _loops_around(value)
             else:
-                found = max(map(self._depth, owner.operands), default=0)
-            self._depths[value] = found
-        return found
+                result = max(map(self._depth, owner.operands), default=0)
+            self._depths[value] = result
+        return result
 
 
 ACCESSES: Mapping[type[Operation], int] = {memref.LoadOp: 1, vector.LoadOp: 1, memref.StoreOp: 2, vector.StoreOp: 2}

@@ -136,19 +136,19 @@ class Builder:
     def constant(self, value: Attribute, type_: Attribute) -> SSAValue:
         """Returns a uniqued constant."""
         key = (value, type_)
-        found = self.constants.get(key)
-        if found is None:
+        result = self.constants.get(key)
+        if result is None:
             op = llvm.ConstantOp.create(result_types=(type_,), properties={"value": value}, location=self.location)
             self._insert_first(op)
-            found = self.constants[key] = op.result
-        return found
+            result = self.constants[key] = op.result
+        return result
 
     def number(self, value: int) -> SSAValue:
         """Returns a 64-bit integer constant."""
-        found = self._numbers.get(value)
-        if found is None:
-            found = self._numbers[value] = self.integer(value, i64)
-        return found
+        result = self._numbers.get(value)
+        if result is None:
+            result = self._numbers[value] = self.integer(value, i64)
+        return result
 
     def offset(self, address: SSAValue, at: SSAValue, element: Attribute, inbounds: bool = True) -> SSAValue:
         """Returns the address of an element."""

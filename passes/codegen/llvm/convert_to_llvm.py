@@ -130,7 +130,7 @@ class _Function(Builder):
             self._convert(op)
         self.add(llvm.ReturnOp())
         types = [argument.type for argument in self.entry.args]
-        found = llvm.FuncOp(
+        func_op = llvm.FuncOp(
             self.kernel.sym_name.data,
             llvm.LLVMFunctionType(types),
             linkage=llvm.LinkageAttr("external"),
@@ -138,8 +138,8 @@ class _Function(Builder):
             other_props={"arg_attrs": self._argument_attributes(len(types))},
             extra_attrs={ACCESS: self.kernel.access, SCRATCH: IntegerAttr(self.scratch_bytes, i64)},
         )
-        found.location = self.kernel.location
-        return found
+        func_op.location = self.kernel.location
+        return func_op
 
     @staticmethod
     def _argument_attributes(count: int) -> ArrayAttr[DictionaryAttr]:
@@ -178,9 +178,9 @@ class _Function(Builder):
     def _alloca(self, op: memref.AllocaOp) -> SSAValue:
         kind = op.memref.type
         assert isinstance(kind, MemRefType)
-        found = self.offset(self.scratch, self.number(self.scratch_bytes), IntegerAttr(0, 8).type)
+        offset = self.offset(self.scratch, self.number(self.scratch_bytes), IntegerAttr(0, 8).type)
         self.scratch_bytes += -(-buffer_bytes(kind) // LINE) * LINE
-        return found
+        return offset
 
     def _address(self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute) -> SSAValue:
         element = element_of(memory)
@@ -200,16 +200,16 @@ class _Function(Builder):
 
     def _moved(self, address: SSAValue, terms: tuple[SSAValue, ...] | int, stored: Attribute) -> SSAValue:
         """Returns an address offset by a sum or a constant; the value is reused within a block."""
-        found = self.addresses.get((address, terms))
-        if found is None:
+        result = self.addresses.get((address, terms))
+        if result is None:
             if isinstance(terms, int):
                 total = self.number(terms)
             else:
                 total = self.env[terms[0]]
                 for term in terms[1:]:
                     total = self.make(llvm.AddOp, (total, self.env[term]), total.type, WRAPS)
-            found = self.addresses[address, terms] = self.offset(address, total, stored, inbounds=False)
-        return found
+            result = self.addresses[address, terms] = self.offset(address, total, stored, inbounds=False)
+        return result
 
     def _checked(self, memory: SSAValue, at: SSAValue, lanes: int) -> SSAValue:
         """Returns an index, or 0 if `lanes` elements from it are not all in bounds, which is recorded."""

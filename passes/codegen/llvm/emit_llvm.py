@@ -111,10 +111,10 @@ def type_text(type_: Attribute) -> str:
     if isinstance(type_, VectorType):
         vector = cast("VectorType[Attribute]", type_)
         return f"<{vector.element_count()} x {type_text(vector.element_type)}>"
-    found = FLOATS.get(type_)
-    if found is None:
+    result = FLOATS.get(type_)
+    if result is None:
         raise DiagnosticException(f"LLVM has no type {type_}")
-    return found
+    return result
 
 
 def _float_text(number: float, type_: Attribute) -> str:
@@ -213,7 +213,7 @@ class FunctionPrinter:
         # Attributes are slow to hash, and most equal ones are the same object: dedupe by identity.
         kinds = {id(value.type): value.type for value in self.names}.values()
         vectors = [cast("VectorType[Attribute]", kind) for kind in kinds if isinstance(kind, VectorType)]
-        bits = max((one.element_count() * cast(Any, one.element_type).bitwidth for one in vectors), default=0)
+        bits = max((vector.element_count() * cast(Any, vector.element_type).bitwidth for vector in vectors), default=0)
         least = f' "min-legal-vector-width"="{bits}"' if bits else ""
         return f'{least} "prefer-vector-width"="{max(bits, WIDEST)}"'
 
@@ -249,10 +249,10 @@ class FunctionPrinter:
 
     def _type(self, type_: Attribute) -> str:
         """Returns a type as text, cached by identity; the function keeps the type alive."""
-        found = self.types.get(id(type_))
-        if found is None:
-            found = self.types[id(type_)] = type_text(type_)
-        return found
+        result = self.types.get(id(type_))
+        if result is None:
+            result = self.types[id(type_)] = type_text(type_)
+        return result
 
     def _typed(self, value: SSAValue) -> str:
         return f"{self._type(value.type)} {self.names[value]}"
@@ -339,7 +339,7 @@ class FunctionPrinter:
         name = name.removeprefix(LIBRARY_PREFIX)
         result = self._type(op.results[0].type)
         if name not in self.declared:
-            types = ", ".join(self._type(one.type) for one in op.operands)
+            types = ", ".join(self._type(operand.type) for operand in op.operands)
             self.declared[name] = f"declare {result} @{name}({types})"
         return f"{self._set(op)}call {result} @{name}({', '.join(map(self._typed, op.operands))})"
 
@@ -426,7 +426,7 @@ def functions_of(module: ModuleOp, target: str) -> list[llvm.FuncOp]:
     Raises:
         DiagnosticException: There is none; the message says what `target` prints.
     """
-    found = [op for op in module.ops if isinstance(op, llvm.FuncOp) and op.body.blocks]
-    if not found:
+    ops = [op for op in module.ops if isinstance(op, llvm.FuncOp) and op.body.blocks]
+    if not ops:
         raise DiagnosticException(f"the target {target} prints llvm.func ops and the module has none: lower it first")
-    return found
+    return ops

@@ -69,9 +69,9 @@ class Tile:
         """
         bases, extents, expressions = [self.rest], [self.extents[0]], list(self.expressions)
         for side, indices in zip(self.sides, (row, column), strict=True):
-            for loop, one in zip(side, indices or [code.number(0)] * len(side), strict=True):
+            for loop, index in zip(side, indices or [code.number(0)] * len(side), strict=True):
                 expressions[loop] = AffineDimExpr(len(bases))
-                bases.append(one)
+                bases.append(index)
                 extents.append(self.grid[loop] + (beyond if self.grid[loop] > 1 else 0))
         return Loops(tuple(bases), tuple(extents), tuple(expressions))
 
@@ -272,10 +272,10 @@ class Window(Factor):
                 at = at + distance
             memory = code.bindings[self.tile.stage.inputs[argument.index]].memory
             guard = place.guard
-            found = (
+            element = (
                 code.element(memory, at) if guard is None else _element_if(code, code.value(known[guard]), memory, at)
             )
-            known[argument] = found.ssa
+            known[argument] = element.ssa
         self.compute(code, known, self.needed, loops)
         return code.value(known[self.factor])
 
@@ -388,14 +388,14 @@ class Axis:
 
     def indices(self, code: Code, start: Value, at: Value) -> list[Value]:
         """Returns the index of each loop at a position."""
-        found: list[Value] = []
+        values: list[Value] = []
         for table, extent in zip(self.tables, self.extents, strict=True):
             if table is not None:
                 entry = code.element(table, at)
                 cast(Operation, entry.ssa.owner).attributes[BELOW] = IntegerAttr(
                     extent, i32
                 )  # divisions by constants become cheap
-                found.append(entry.as_index())
+                values.append(entry.as_index())
             else:
-                found.append(start + at if extent > 1 else code.number(0))
-        return found
+                values.append(start + at if extent > 1 else code.number(0))
+        return values

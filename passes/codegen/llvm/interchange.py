@@ -165,9 +165,9 @@ class _Interchange:
         block = Block(arg_types=[self.loop.body.block.args[0].type])
         body(block, block.args[0])
         block.add_op(scf.YieldOp())
-        made = scf.ForOp(self.loop.lb, self.loop.ub, self.loop.step, [], block)
-        made.attributes |= self.loop.attributes
-        return made
+        for_op = scf.ForOp(self.loop.lb, self.loop.ub, self.loop.step, [], block)
+        for_op.attributes |= self.loop.attributes
+        return for_op
 
     def _copied(
         self, block: Block, at: SSAValue, ops: Sequence[Operation], wanted: Sequence[SSAValue], env: Values
@@ -216,12 +216,12 @@ class _Interchange:
 def _invariant(ops: Sequence[Operation], body: Block) -> list[Operation]:
     """Returns the ops before a fold that are invariant in the parallel loop."""
     inside: set[SSAValue] = {*body.args, *(result for op in ops for result in op.results)}
-    found: list[Operation] = []
+    results: list[Operation] = []
     for op in ops:
         if not any(operand in inside for operand in op.operands):
-            found.append(op)
+            results.append(op)
             inside.difference_update(op.results)
-    return found
+    return results
 
 
 def _is_repeatable(op: Operation, written: set[SSAValue]) -> bool:

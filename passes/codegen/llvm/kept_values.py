@@ -83,18 +83,18 @@ class _Numbers:
 
     def of(self, stage: GenericOp, own: Sequence[int]) -> dict[SSAValue, int]:
         """Returns the numbers of a stage's operands, and of the values computed only from them."""
-        args, found = stage.body.block.args, dict[SSAValue, int]()
+        args, results = stage.body.block.args, dict[SSAValue, int]()
         for argument, buffer, m in zip(args, stage.inputs, maps_of(stage), strict=False):
-            found[argument] = self._number((tuple(own), buffer, self._writes[buffer], m))
+            results[argument] = self._number((tuple(own), buffer, self._writes[buffer], m))
         for op in stage.body.block.ops:
-            if op.regions or isinstance(op, YieldOp | memref.LoadOp) or any(x not in found for x in op.operands):
+            if op.regions or isinstance(op, YieldOp | memref.LoadOp) or any(x not in results for x in op.operands):
                 continue
             places = tuple(own) if isinstance(op, IndexOp) else ()
             properties = (*op.properties.items(), *op.attributes.items())
-            key = (type(op), properties, places, tuple(found[x] for x in op.operands))
+            key = (type(op), properties, places, tuple(results[x] for x in op.operands))
             for position, result in enumerate(op.results):
-                found[result] = self._number((*key, position, result.type))
-        return found
+                results[result] = self._number((*key, position, result.type))
+        return results
 
 
 def _dear(stage: GenericOp, known: set[SSAValue], rank: int, extent: int) -> Iterator[SSAValue]:

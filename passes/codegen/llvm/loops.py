@@ -112,7 +112,9 @@ def parallel(
 
 def _folded(code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
     """Returns the accumulators combined with one more value each; sums may be vectorized, products keep their order."""
-    return [_combined(code, type(one.combine), x, y) for one, x, y in zip(reductions, held, new, strict=True)]
+    return [
+        _combined(code, type(reduction.combine), x, y) for reduction, x, y in zip(reductions, held, new, strict=True)
+    ]
 
 
 def _combined(code: Code, kind: type[Operation], x: Value, y: Value) -> Value:
@@ -128,7 +130,7 @@ def _is_ordered(one: Reduction) -> bool:
 
 def _started(code: Code, reductions: Sequence[Reduction]) -> list[Value]:
     """Returns the initial accumulators of a loop."""
-    starts = [(one, code.constant(one.start(), one.element)) for one in reductions]
+    starts = [(reduction, code.constant(reduction.start(), reduction.element)) for reduction in reductions]
     return [ordered(type(one.combine), value) if _is_ordered(one) else value for one, value in starts]
 
 
@@ -136,21 +138,21 @@ def _carried_on(
     code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value]
 ) -> list[Value]:
     """Returns a loop's accumulators with one more value folded in."""
-    found: list[Value] = []
-    for one, x, y in zip(reductions, held, new, strict=True):
-        kind = type(one.combine)
-        if _is_ordered(one):
-            found.append(code.apply(ORDERED[kind], x, ordered(kind, y)))
+    values: list[Value] = []
+    for reduction, x, y in zip(reductions, held, new, strict=True):
+        kind = type(reduction.combine)
+        if _is_ordered(reduction):
+            values.append(code.apply(ORDERED[kind], x, ordered(kind, y)))
         else:
-            found.append(_combined(code, kind, x, y))
-    return found
+            values.append(_combined(code, kind, x, y))
+    return values
 
 
 def _finished(reductions: Sequence[Reduction], held: Sequence[Value]) -> list[Value]:
     """Returns the results of a loop's accumulators."""
     return [
-        as_float(value, cast("AnyFloat", one.element)) if _is_ordered(one) else value
-        for one, value in zip(reductions, held, strict=True)
+        as_float(value, cast("AnyFloat", reduction.element)) if _is_ordered(reduction) else value
+        for reduction, value in zip(reductions, held, strict=True)
     ]
 
 
@@ -248,10 +250,10 @@ class _Points:
 
 def _place(at: Sequence[Value], extents: Sequence[int]) -> Value:
     """Returns the row-major position of loop indices in an array over the loops."""
-    found = at[0]
+    result = at[0]
     for index, extent in zip(at[1:], extents[1:], strict=True):
-        found = found * extent + index
-    return found
+        result = result * extent + index
+    return result
 
 
 class _Blocks:
@@ -273,7 +275,7 @@ class _Blocks:
             self.stop = end.at_most(last) if last % block else end
         total = math.prod(outer)
         expressions = affine.delinearized(AffineDimExpr(0), outer)
-        self.around = tuple(affine.linear(one, [total]).expression() for one in expressions)
+        self.around = tuple(affine.linear(expression, [total]).expression() for expression in expressions)
         self.row, self.extents = row, (total, last)
         self.kept: dict[SSAValue, SSAValue] = {}
 
@@ -340,7 +342,7 @@ class _Blocks:
             self._keep(stage)
 
         def body(loops: Loops, known: Mapping[SSAValue, Value]) -> None:
-            held = [code.constant(one.start(), one.element) for one in reductions]
+            held = [code.constant(reduction.start(), reduction.element) for reduction in reductions]
             for term in itertools.product(*map(range, reduced)):
                 constants = tuple(AffineConstantExpr(index) for index in term)
                 there = replace(loops, expressions=(*loops.expressions, *constants))
@@ -376,8 +378,8 @@ class _Blocks:
 
         def clear(sums: Sequence[SSAValue]) -> None:
             def begin(loops: Loops, _: Mapping[SSAValue, Value]) -> None:
-                for array, one in zip(sums, reductions, strict=True):
-                    code.put(code.constant(one.start(), one.element), array, self._place(loops.bases[1]))
+                for array, reduction in zip(sums, reductions, strict=True):
+                    code.put(code.constant(reduction.start(), reduction.element), array, self._place(loops.bases[1]))
 
             self._each(code, stage, found, own, begin)
 
@@ -388,7 +390,7 @@ class _Blocks:
 
             self._each(code, stage, found, own, add)
 
-        return Accumulators(lambda: [self._array(one.element) for one in reductions], clear, merge)
+        return Accumulators(lambda: [self._array(reduction.element) for reduction in reductions], clear, merge)
 
     def _combine(
         self, code: Code, reductions: Sequence[Reduction], sums: Sequence[SSAValue], loops: Loops, new: Sequence[Value]

@@ -74,27 +74,27 @@ class _Lowering(FunctionLowering):
         return teams[0].schedule.groups
 
     def write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> cpu.KernelOp:
-        one = teams[0]
+        team = teams[0]
         block = Block(arg_types=[*types, IndexType(), IndexType()])
-        code = one.bound(Code(block, {}, Frame(one.schedule.groups)), Moves(block), None)
+        code = team.bound(Code(block, {}, Frame(team.schedule.groups)), Moves(block), None)
         first, last = code.values(block.args[-2:])
-        match one.schedule:
+        match team.schedule:
             case LoopsSchedule():
-                write_loops(one.kernel, one.schedule, code, first, last)
+                write_loops(team.kernel, team.schedule, code, first, last)
             case PackedSchedule():
-                write_packed(one.kernel, one.schedule, code, first, last)
+                write_packed(team.kernel, team.schedule, code, first, last)
             case TilesSchedule():
-                write_tiles(one.kernel, one.schedule, code, first, last)
+                write_tiles(team.kernel, team.schedule, code, first, last)
             case schedule:
                 raise DiagnosticException(
-                    f"the kernel made at {line_of(one.kernel.location)} is scheduled for shaders "
+                    f"the kernel made at {line_of(team.kernel.location)} is scheduled for shaders "
                     f"({schedule.archetype}): run `schedule` with a target whose language is llvm"
                 )
         hoist_invariants(block)
         interchange_folds(block)
         block_sums(block, MOST_TERMS_IN_LANES)
         simplify_block(block)
-        return cpu.KernelOp(self.written.name(one.schedule.archetype), access, block)
+        return cpu.KernelOp(self.written.name(team.schedule.archetype), access, block)
 
     def choice(self, block: Block, access: Sequence[str]) -> cpu.KernelOp:
         for _ in range(2):

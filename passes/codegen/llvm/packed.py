@@ -363,13 +363,13 @@ class _Task:
             # All rows use each vector and all vectors each row's element, so that few loads feed many products.
             vectors = loaded(k)
             at = [] if product.rows is not None else row_factor.at_step(code, k)
-            found: list[Value] = []
+            values: list[Value] = []
             for i, row in enumerate(indices):
                 one = row_factor.value(code, row, at) if product.rows is None else product.rows.element(code, i, k)
                 for (_, kind), value in zip(parts, vectors, strict=True):
                     spread = code.add(vector.BroadcastOp(one.ssa, kind)).ssa
-                    found.append(code.add(vector.FMAOp(spread, value.ssa, sums[len(found)].ssa)))
-            return found
+                    values.append(code.add(vector.FMAOp(spread, value.ssa, sums[len(values)].ssa)))
+            return values
 
         return code.loop_to(part.count, zeros, step)
 

@@ -87,7 +87,7 @@ class Columns:
     def parts(self, element: Attribute) -> list[tuple[int, VectorType[Attribute]]]:
         """Returns each vector's offset and type."""
         places = itertools.accumulate(self.lanes[:-1], initial=0)
-        return [(at, VectorType(element, [one])) for at, one in zip(places, self.lanes, strict=True)]
+        return [(at, VectorType(element, [lane])) for at, lane in zip(places, self.lanes, strict=True)]
 
     @staticmethod
     def of(columns: int, lanes: int) -> Columns:
@@ -317,17 +317,17 @@ class Lines:
 
 def transposed(rows: Sequence[Value]) -> list[Value]:
     """Returns the transpose of a square of vectors, whose side is a power of two."""
-    found, side = list(rows), len(rows)
+    results, side = list(rows), len(rows)
     distance = 1
     while distance < side:
         upper = [lane if not lane & distance else side + lane - distance for lane in range(side)]
         lower = [lane + distance if not lane & distance else side + lane for lane in range(side)]
         for i in range(side):
             if not i & distance:
-                pair = found[i], found[i + distance]
-                found[i], found[i + distance] = (_shuffled(*pair, mask) for mask in (upper, lower))
+                pair = results[i], results[i + distance]
+                results[i], results[i + distance] = (_shuffled(*pair, mask) for mask in (upper, lower))
         distance *= 2
-    return found
+    return results
 
 
 def _shuffled(left: Value, right: Value, mask: Sequence[int]) -> Value:

@@ -138,12 +138,12 @@ class TileCode(TileMemory):
 
         def step(k: Value, sums: Sequence[Value]) -> list[Value]:
             vectors = [self.code.vector(lines, place, self.kind) for place in self._places(k, at, 1, stride)]
-            found: list[Value] = []
+            results: list[Value] = []
             for number in numbers(k):
                 spread = self.code.add(vector.BroadcastOp(number.ssa, self.kind)).ssa
                 for values in vectors:
-                    found.append(self.code.add(vector.FMAOp(spread, values.ssa, sums[len(found)].ssa)))
-            return found
+                    results.append(self.code.add(vector.FMAOp(spread, values.ssa, sums[len(results)].ssa)))
+            return results
 
         return self.code.loop_to(steps, held, step)
 

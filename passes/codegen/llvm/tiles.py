@@ -117,11 +117,11 @@ class _Forward(_Block):
     def _logarithm(self, row: Value) -> Value:
         """Returns the logsumexp of a row; 0 for an empty row, whose result is zeros."""
         total = self.code.element(self.total, row)
-        found = self.code.element(self.top_score, row) + total.log()
+        result = self.code.element(self.top_score, row) + total.log()
         if not self.a.zeros:
-            return found
+            return result
         zero = self.code.constant(0.0, self.element)
-        return self.code.select(total.equals(zero), zero, found)
+        return self.code.select(total.equals(zero), zero, result)
 
     def _invert(self, row: Value) -> None:
         """Stores the factor that normalizes a row's sums."""

@@ -51,7 +51,7 @@ class TilesArchetype(Archetype[TilesSchedule]):
         if a.skips:
             sides = (head, a.period if of_keys else a.keys)
             most = [min(one, max(width, side // SKIPPING)) for one, side in zip(most, sides, strict=True)]
-        found = TilesSchedule(
+        tiles_schedule = TilesSchedule(
             groups=(1, 1, 1),
             head=1 if part == BACKWARD else head,
             rows=-(-min(head, most[0]) // width) * width,
@@ -60,7 +60,7 @@ class TilesArchetype(Archetype[TilesSchedule]):
             vectors=vectors,
             sums=SUMS[target.vector_bytes],
         )
-        return _of_work(stage, found)
+        return _of_work(stage, tiles_schedule)
 
     def neighbours(self, schedule: TilesSchedule, kernel: KernelOp, target: Target) -> Iterator[TilesSchedule]:
         stage = kernel.attention

@@ -36,8 +36,8 @@ class _Forward(AttentionBlock):
         code, rows = self.code, self.tile.rows
         lowest = code.constant(LOWEST, self.element)
         state = [*[lowest] * rows, *[self.zero] * rows, *self.accumulators(2)]
-        found = code.loop_to(self.key_limit(code), state, self._tile, step=self.width)
-        top, partial, sums = found[:rows], found[rows : 2 * rows], found[2 * rows :]
+        loop = code.loop_to(self.key_limit(code), state, self._tile, step=self.width)
+        top, partial, sums = loop[:rows], loop[rows : 2 * rows], loop[2 * rows :]
         total = self.across_lanes(code, [[value] for value in partial], "add")
         count = len(sums) // rows
         is_empty = [value.equals(self.zero) for value in total] if self.a.zeros else []

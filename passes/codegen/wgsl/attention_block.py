@@ -195,13 +195,13 @@ class AttentionBlock(ABC):
             ]
 
         if tile.broadcast:
-            found = list(held)
+            results = list(held)
             for j in range(tile.columns):
                 for lane in range(tile.lanes):
                     place = columns.start + (j * tile.lanes + lane)
                     row_weights = [code.add(wgsl.SubgroupBroadcastOp(row[j].ssa, lane)) for row in weights]
-                    found = add(place, row_weights, found)
-            return found
+                    results = add(place, row_weights, results)
+            return results
         self._share(code, weights, memory)
         begin = [self._shared_row(code, i) for i in range(tile.rows)]
 
@@ -258,8 +258,8 @@ class AttentionBlock(ABC):
         begin = [self._shared_row(code, i) for i in range(self.tile.rows)]
 
         def body(k: Value, held: Sequence[Value]) -> Sequence[Value]:
-            found = [code.element(self.shared[0], one + k) for one in begin]
-            return [fold(old, new) for old, new in zip(held, found, strict=True)]
+            elements = [code.element(self.shared[0], one + k) for one in begin]
+            return [fold(old, new) for old, new in zip(held, elements, strict=True)]
 
         start = self.code.constant(LOWEST, self.element) if kind == "max" else self.zero
         return code.loop(count, [start] * len(values), body)
@@ -291,29 +291,29 @@ class AttentionBlock(ABC):
     def scores(self, code: Code, columns: Sequence[Value]) -> Grid:
         """Returns scaled products of queries and keys plus biases, unmasked."""
         row_operand, column_operand = (0, 1) if self.row_loop == QUERY else (1, 0)
-        found = self.products(code, row_operand, column_operand, columns)
+        products = self.products(code, row_operand, column_operand, columns)
         biases = [self.element_at(3 + i) for i in range(self.a.biases)]
         for i, row in enumerate(self.rows):
             for j, column in enumerate(columns):
-                value = found[i][j] * self.scale if self.a.scale != 1 else found[i][j]
+                value = products[i][j] * self.scale if self.a.scale != 1 else products[i][j]
                 for bias in biases:
                     value = value + bias.with_loops(code, self.known(row=row, column=column)).load(code)
-                found[i][j] = value
-        return found
+                products[i][j] = value
+        return products
 
     def allowed(self, code: Code, row: Value, column: Value) -> Value | None:
         """Returns whether a row and a column attend to each other; `None` if all do."""
         a = self.a
-        found: Value | None = None
+        result: Value | None = None
         if a.causal is not None:
             query, key = (row, column) if self.row_loop == QUERY else (column, row)
             place = query if a.period == a.queries else query % a.period
-            found = is_seen(a, place, key)
+            result = is_seen(a, place, key)
         for i in range(a.masks):
             element = self.element_at(3 + a.biases + i)
             mask = element.with_loops(code, self.known(row=row, column=column)).load(code)
-            found = both(found, mask)
-        return found
+            result = both(result, mask)
+        return result
 
     def key_limit(self, code: Code) -> Value:
         """Returns the number of keys that the workgroup's queries may attend to."""
@@ -354,10 +354,10 @@ class AttentionBlock(ABC):
             self._when([*self._row_conditions(i), first], lambda e=element, v=value: e.store(code, v))
 
     def _row_conditions(self, i: int) -> list[Value]:
-        found = [] if self.group_inside is None else [self.group_inside]
+        results = [] if self.group_inside is None else [self.group_inside]
         if self.cut_rows:
-            found.append(self.first + i < self.row_count)
-        return found
+            results.append(self.first + i < self.row_count)
+        return results
 
     def _when(self, conditions: Sequence[Value], body: Callable[[], None]) -> None:
         if conditions:

@@ -73,10 +73,10 @@ def _put(value: SSAValue) -> Access:
 
 def _replace(op: Operation, at: SSAValue, parts: Sequence[SSAValue], each: int, access: Access) -> None:
     """Replaces an access to a whole buffer with one to the part that contains the index."""
-    made = Block()
-    code = BlockBuilder(made)
-    found = _access(code, code.value(at), parts, each, access, [one.type for one in op.results])
-    for inner in list(made.ops):
+    block = Block()
+    code = BlockBuilder(block)
+    found = _access(code, code.value(at), parts, each, access, [result.type for result in op.results])
+    for inner in list(block.ops):
         inner.detach()
         cast(Block, op.parent).insert_op_before(inner, op)
     for old, new in zip(op.results, found, strict=True):

@@ -72,12 +72,12 @@ class OutputBlock:
 
     def _lane_rows(self, code: Code) -> list[Value]:
         """Returns the rows that this lane loads for all lanes: every `lanes`-th one of the block."""
-        lane, width, found = code.add(wgsl.SubgroupLaneOp()), self.tile.lanes, list[Value]()
+        lane, width, results = code.add(wgsl.SubgroupLaneOp()), self.tile.lanes, list[Value]()
         for start in range(0, self.tile.rows, width):
             at = self.first_row + (lane + start)
             within = not self.cut_rows and self.tile.rows % width == 0
-            found.append(at if within else _clamped(at, self.extents[1]))
-        return found
+            results.append(at if within else _clamped(at, self.extents[1]))
+        return results
 
     def _row(self, i: int) -> Value:
         at = self.first_row + i
@@ -167,14 +167,14 @@ class OutputBlock:
             vectors = code.element(binding.memory, at)
             return [code.add(vector.ExtractOp(vectors.ssa, [step], f32)) for step in range(len(loops))]
         at = code.position(results, buffer, loops[0])
-        found: list[Value] = []
-        for one, place in zip(loops, places, strict=True):
+        values: list[Value] = []
+        for loop, place in zip(loops, places, strict=True):
             if place.terms == first.terms and place.constant >= first.constant:
                 here = at + (place.constant - first.constant)
             else:
-                here = code.position(results, buffer, one)
-            found.append(code.element(binding.memory, here))
-        return found
+                here = code.position(results, buffer, loop)
+            values.append(code.element(binding.memory, here))
+        return values
 
     def _grid(self, place: Place) -> Loops:
         """Returns the grid's loops at a position in the block."""
@@ -421,13 +421,13 @@ def vector_operands(kernel: KernelOp, tile: ContractionSchedule, starts: Sequenc
     own = loop_extents(stage)[len(kernel.extents) :]
     start_of: dict[SSAValue, int] = dict(zip(kernel.body.block.args, starts, strict=True))
     loops = [_with_own(Loops((), extents, expressions), own, tile, (), step) for step in range(tile.steps)]
-    found: set[SSAValue] = set()
+    values: set[SSAValue] = set()
     for buffer, m in zip(stage.inputs, maps_of(stage), strict=False):
         if buffer in start_of and element_of(buffer) == f32 and buffer.has_one_use():
-            places = [place_of(m.results, buffer, start_of[buffer], one) for one in loops]
+            places = [place_of(m.results, buffer, start_of[buffer], loop) for loop in loops]
             if are_vector(places):
-                found.add(buffer)
-    return found
+                values.add(buffer)
+    return values
 
 
 def write_contraction(kernel: KernelOp, schedule: ContractionSchedule, code: Code) -> None:

@@ -90,14 +90,14 @@ class ContractionArchetype(Archetype[ContractionSchedule]):
         return sum(body_size(s) + (3 * (cells - 1) if is_reduction(s) else 0) for s in kernel.stages)
 
     def workgroup_arrays(self, schedule: ContractionSchedule, kernel: KernelOp) -> Counter[tuple[Attribute, int]]:
-        found: Counter[tuple[Attribute, int]] = Counter()
+        result: Counter[tuple[Attribute, int]] = Counter()
         for stage in (stage for stage in kernel.stages if is_reduction(stage)):
             if holds_sums(schedule):
-                found[element_of(stage.outputs[0]), schedule.rows * schedule.threads] += schedule.columns
+                result[element_of(stage.outputs[0]), schedule.rows * schedule.threads] += schedule.columns
             if schedule.chunk:
                 extent = max(schedule.rows * schedule.depth, schedule.columns * schedule.lanes) * schedule.chunk
-                found.update((element_of(operand), extent) for operand in stage.inputs if not is_shape_only(operand))
-        return found
+                result.update((element_of(operand), extent) for operand in stage.inputs if not is_shape_only(operand))
+        return result
 
 
 # On a CPU

@@ -71,8 +71,8 @@ def fold_lanes(
 ) -> list[Value]:
     """Returns the tree reduction of all lanes' values through workgroup memory."""
     shared: list[SSAValue] = []
-    for one, value in zip(reductions, partial, strict=True):
-        memory = code.frame.array(code.block, MemRefType(one.element, [lanes]))
+    for reduction, value in zip(reductions, partial, strict=True):
+        memory = code.frame.array(code.block, MemRefType(reduction.element, [lanes]))
         code.put(value, memory, lane)
         shared.append(memory)
     width = lanes // 2

@@ -129,7 +129,7 @@ class _Lowering(FunctionLowering):
 
     def _all_groups(self, teams: Sequence[WrittenOnce]) -> tuple[int, int, int]:
         """Returns the workgroups of a dispatch shared by several kernels."""
-        return folded(sum(one.groups for one in teams), self.target.max_compute_workgroups_per_dimension)
+        return folded(sum(team.groups for team in teams), self.target.max_compute_workgroups_per_dimension)
 
     def write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> wgsl.KernelOp:
         block = Block(arg_types=types)
@@ -160,20 +160,20 @@ class _Lowering(FunctionLowering):
             rows = code.add(wgsl.WorkgroupIdOp(1)) * total[0]
             number = number + rows
         start = 0
-        for one in teams:
+        for team in teams:
             mine = number - start if start else number
             first_op = block.last_op
-            if one.groups == math.prod(total):
-                _write_once(one, code, mine, arrays, moves)
+            if team.groups == math.prod(total):
+                _write_once(team, code, mine, arrays, moves)
             else:
                 # The index of a group before the range wraps around, so one unsigned comparison tests both bounds.
                 code.when(
-                    mine < one.groups,
-                    lambda o=one, m=mine: _write_once(o, code, m, arrays, moves),
+                    mine < team.groups,
+                    lambda o=team, m=mine: _write_once(o, code, m, arrays, moves),
                 )
                 cast(Operation, block.last_op).attributes[EXCLUSIVE] = UnitAttr()
-            _locate(block, first_op, one.kernel)
-            start += one.groups
+            _locate(block, first_op, team.kernel)
+            start += team.groups
 
     def check(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue], views: Sequence[SSAValue]) -> None:
         kernel = kernels[0]

@@ -423,7 +423,7 @@ class _Relays:
 
     def _held(self, loop: scf.ForOp) -> list[SSAValue]:
         """Returns the arrays that pass on a loop's carried values; loops reuse them."""
-        taken, found = dict[wgsl.Memref, int](), list[SSAValue]()
+        taken, results = dict[wgsl.Memref, int](), list[SSAValue]()
         top = self.kernel.body.block.first_op
         assert top is not None
         for kind in _kinds_held(loop, self.size):
@@ -431,8 +431,8 @@ class _Relays:
             if position == len(made):
                 made.append(_Code(top).add(wgsl.WorkgroupAllocOp(kind)).ssa)
             taken[kind] = position + 1
-            found.append(made[position])
-        return found
+            results.append(made[position])
+        return results
 
     def _put(self, code: _Code, held: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
         """Stores values for the next relay, and terminates the block."""
@@ -443,10 +443,10 @@ class _Relays:
 
     def _taken(self, code: _Code, held: Sequence[SSAValue], loop: scf.ForOp) -> list[Value]:
         """Returns the values that the previous relay stored."""
-        found = [code.add(memref.LoadOp.get(memory, [self.place])) for memory in held]
+        loads = [code.add(memref.LoadOp.get(memory, [self.place])) for memory in held]
         return [
             value.as_index() if isinstance(result.type, IndexType) else value
-            for value, result in zip(found, loop.results, strict=True)
+            for value, result in zip(loads, loop.results, strict=True)
         ]
 
 

@@ -26,18 +26,22 @@ def agreed(schedules: Sequence[Schedule], points: Sequence[int]) -> list[Schedul
         schedules: The schedules of kernels that would share a dispatch.
         points: The number of grid points of each kernel.
     """
-    if any(one.attends for one in schedules):
+    if any(schedule.attends for schedule in schedules):
         return None
-    fixed = {one.workgroup for one in schedules if isinstance(one, ContractionSchedule)}
-    rows = [one.workgroup for one in schedules if isinstance(one, GroupSchedule)]
+    fixed = {schedule.workgroup for schedule in schedules if isinstance(schedule, ContractionSchedule)}
+    rows = [schedule.workgroup for schedule in schedules if isinstance(schedule, GroupSchedule)]
     if len(fixed) > 1:
         return None
-    workgroup = fixed.pop() if fixed else max(rows or (one.workgroup for one in schedules))
+    workgroup = fixed.pop() if fixed else max(rows or (schedule.workgroup for schedule in schedules))
     lanes = math.prod(workgroup)
     if rows and lanes & (lanes - 1):
         return None  # the tree reduction needs a power of two
-    found = [_in_workgroup(one, workgroup, count) for one, count in zip(schedules, points, strict=True)]
-    return None if None in found else [one for one in found if one is not None]
+    in_workgroups = [
+        _in_workgroup(schedule, workgroup, count) for schedule, count in zip(schedules, points, strict=True)
+    ]
+    return (
+        None if None in in_workgroups else [in_workgroup for in_workgroup in in_workgroups if in_workgroup is not None]
+    )
 
 
 def _in_workgroup(schedule: Schedule, workgroup: Extents, points: int) -> Schedule | None:

@@ -167,7 +167,7 @@ class StageWriter:
         each = len(reductions) * len(points)
         steps = self.unrolling.unrolled(self.unrolling.loops(reduced)[1])[0].steps
         sums = 1 if is_in_order(stage) else min(steps, ACCUMULATORS)
-        start = [code.constant(one.start(), one.element) for one in reductions] * (len(points) * sums)
+        start = [code.constant(reduction.start(), reduction.element) for reduction in reductions] * (len(points) * sums)
 
         def body(sites: Sites, held: Sequence[Value]) -> Sequence[Value]:
             values = [value for found in self.values(code, stage, sites) for value in found]
@@ -194,14 +194,14 @@ class StageWriter:
     def values(self, code: Code, stage: GenericOp, sites: Sites) -> list[Sequence[Value]]:
         """Returns what a stage yields, or folds in, at each point of each step."""
         loaded = [self._loaded(code, stage, position, sites) for position in range(len(stage.inputs))]
-        args, found = stage.body.block.args, list[Sequence[Value]]()
+        args, results = stage.body.block.args, list[Sequence[Value]]()
         for number, loops in enumerate(_flat(sites)):
             env: dict[SSAValue, SSAValue] = {
                 argument: values[number].ssa for argument, values in zip(args, loaded, strict=False) if values
             }
             compute = values_to_fold if is_reduction(stage) else _body
-            found.append(compute(code, stage, env, loops))
-        return found
+            results.append(compute(code, stage, env, loops))
+        return results
 
     def _loaded(self, code: Code, stage: GenericOp, position: int, sites: Sites) -> list[Value]:
         """Returns an operand at each site; shared elements are loaded once. Empty if it has no values."""
@@ -328,7 +328,7 @@ def _are_vectors(buffer: SSAValue, m: AffineMap, start: int, sites: Sites) -> bo
     loops = list(_flat(sites))
     if len(loops) < VECTOR:
         return False
-    places = (place_of(m.results, buffer, start, one) for one in loops)
+    places = (place_of(m.results, buffer, start, loop) for loop in loops)
     first = next(places)
     return may_be_vector(first) and are_whole([first, *places])
 
@@ -351,4 +351,7 @@ def _accesses(
 
 def folded(code: Code, reductions: Sequence[Reduction], held: Sequence[Value], values: Sequence[Value]) -> list[Value]:
     """Returns the accumulators with one more value folded in."""
-    return [code.apply(type(one.combine), old, new) for one, old, new in zip(reductions, held, values, strict=True)]
+    return [
+        code.apply(type(reduction.combine), old, new)
+        for reduction, old, new in zip(reductions, held, values, strict=True)
+    ]

@@ -128,20 +128,20 @@ class DistributePass(LevelPass):
 def _is_of_optimizer(slot: Slot, function: FuncOp) -> bool:
     """Returns whether a state is an optimizer's, for a parameter, rather than a buffer of the model."""
     _, _, name = slot.name.partition("/")
-    return any(one.role == Role.PARAMETER and one.name == name for one in arguments_of(function))
+    return any(argument.role == Role.PARAMETER and argument.name == name for argument in arguments_of(function))
 
 
 def _wanted(states: Mapping[SSAValue, Layout], block: Block) -> dict[SSAValue, int]:
     """Returns, for each value that elementwise ops combine with sharded state, the axis of that state's sharding."""
-    found = {value: layout.axis for value, layout in states.items() if layout.axis is not None}
-    pending = list(found)
+    results = {value: layout.axis for value, layout in states.items() if layout.axis is not None}
+    pending = list(results)
     while pending:
         value = pending.pop()
         for op in (*(use.operation for use in value.uses), value.owner):
             if not is_elementwise(op):
                 continue
             for other in (*op.operands, *op.results):
-                if other not in found and other.owner is not block and shape_of(other) == shape_of(value):
-                    found[other] = found[value]
+                if other not in results and other.owner is not block and shape_of(other) == shape_of(value):
+                    results[other] = results[value]
                     pending.append(other)
-    return found
+    return results

@@ -56,7 +56,7 @@ def emit(d: Distribution, op: TensorOp, values: Sequence[SSAValue], **changed: A
 
 
 def _values(operands: Operands) -> list[SSAValue]:
-    return [one.value for one in operands]
+    return [operand.value for operand in operands]
 
 
 # Partial sums
@@ -64,12 +64,12 @@ def _values(operands: Operands) -> list[SSAValue]:
 
 @linear(arithmetic.NegOp, arithmetic.StopGradientOp, arithmetic.AddOp, arithmetic.SubOp)
 def _sums(op: TensorOp, operands: Operands) -> bool:
-    return all(one.is_partial for one in operands)
+    return all(operand.is_partial for operand in operands)
 
 
 @linear(shape.ReshapeOp, shape.TransposeOp, shape.SliceOp, shape.ReverseOp, shape.ConcatOp, shape.PackOp)
 def _moves(op: TensorOp, operands: Operands) -> bool:
-    return all(one.is_partial for one in operands)
+    return all(operand.is_partial for operand in operands)
 
 
 @linear(reduce.SumOp, convolution.FoldOp)
@@ -84,7 +84,7 @@ def _pads(op: TensorOp, operands: Operands) -> bool:
 
 @linear(arithmetic.MulOp)
 def _products(op: TensorOp, operands: Operands) -> bool:
-    return sorted((one.layout for one in operands), key=lambda one: one.partial) == [Layout(), PARTIAL]
+    return sorted((operand.layout for operand in operands), key=lambda one: one.partial) == [Layout(), PARTIAL]
 
 
 @linear(arithmetic.DivOp)
@@ -111,12 +111,12 @@ def _widened(op: TensorOp, operands: Operands) -> bool:
 def elementwise(d: Distribution, op: TensorOp, operands: Operands) -> Placed | None:
     """Emits an elementwise op with all operands sharded like the first one that is sharded."""
     layout = _of_first(operands)
-    return Placed(emit(d, op, _values([d.cut(one, layout) for one in operands])), layout)
+    return Placed(emit(d, op, _values([d.cut(operand, layout) for operand in operands])), layout)
 
 
 def _of_first(operands: Operands) -> Layout:
     """Returns the layout of the first operand that is sharded."""
-    return next(one.layout for one in operands if one.axis is not None)
+    return next(operand.layout for operand in operands if operand.axis is not None)
 
 
 # Shape
@@ -131,12 +131,12 @@ def _reshape(d: Distribution, op: shape.ReshapeOp, operands: Operands) -> Placed
     (x,) = operands
     assert x.axis is not None
     before = size_of(shape_of(op.operand)[: x.axis]) * x.layout.blocks
-    found: list[Layout] = []
+    layouts: list[Layout] = []
     for axis, extent in enumerate(op.shape):
         blocks, rest = divmod(before, max(size_of(op.shape[:axis]), 1))
         if not rest and blocks and extent % blocks == 0:
-            found.append(Layout(axis, blocks=blocks))
-    for layout in sorted(found, key=lambda one: one.blocks):
+            layouts.append(Layout(axis, blocks=blocks))
+    for layout in sorted(layouts, key=lambda one: one.blocks):
         if d.can_cut(op.shape, layout):
             return Placed(d.builder.reshape(x.value, d.local(op.type, layout).get_shape()), layout)
     return None
@@ -194,7 +194,7 @@ def _pad(d: Distribution, op: shape.PadOp, operands: Operands) -> Placed | None:
 
 @rule(shape.ConcatOp)
 def _concat(d: Distribution, op: shape.ConcatOp, operands: Operands) -> Placed | None:
-    if any(one.axis == int_value(op.properties, "axis") for one in operands):
+    if any(operand.axis == int_value(op.properties, "axis") for operand in operands):
         return None
     return elementwise(d, op, operands)
 
@@ -258,7 +258,7 @@ def _conv(d: Distribution, op: convolution.ConvOp, operands: Operands) -> Placed
     if right.axis == 1 or (left.axis == 1 and left.layout.blocks % groups == 0):
         blocks = right.layout.blocks if right.axis == 1 else left.layout.blocks // groups
         features = Layout(1, blocks=blocks * groups), Layout(1, blocks=blocks)
-        values = [d.cut(one, layout).value for one, layout in zip(operands, features, strict=True)]
+        values = [d.cut(operand, layout).value for operand, layout in zip(operands, features, strict=True)]
         return Placed(emit(d, op, values), PARTIAL)
     if right.axis == 0 and right.layout.blocks % groups == 0:
         return Placed(emit(d, op, [d.whole(left).value, right.value]), right.layout.along(1))
@@ -306,5 +306,5 @@ def _take_along_axis(d: Distribution, op: index.TakeAlongAxisOp, operands: Opera
 @rule(index.ScatterAddAlongAxisOp)
 def _scatter_add_along_axis(d: Distribution, op: index.ScatterAddAlongAxisOp, operands: Operands) -> Placed | None:
     layout = _of_first(operands)
-    values = _values([d.cut(one, layout) for one in operands])
+    values = _values([d.cut(operand, layout) for operand in operands])
     return Placed(emit(d, op, values), PARTIAL if layout.axis == int_value(op.properties, "axis") else layout)

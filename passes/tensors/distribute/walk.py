@@ -85,7 +85,7 @@ def _exchanged(value: SSAValue, known: Known, seen: dict[SSAValue, int]) -> int:
     seen[value] = size_of(shape_of(value))
     later = 0
     for op in dict.fromkeys(use.operation for use in value.uses):
-        operands = [Placed(value, PARTIAL) if one is value else assumed(one) for one in op.operands]
+        operands = [Placed(value, PARTIAL) if operand is value else assumed(operand) for operand in op.operands]
         if not isinstance(op, TensorOp) or type(op) not in LINEAR or not LINEAR[type(op)](op, operands):
             return seen[value]
         later += _exchanged(op.results[0], known, seen)
@@ -94,21 +94,21 @@ def _exchanged(value: SSAValue, known: Known, seen: dict[SSAValue, int]) -> int:
 
 
 def _tensor_op(d: Distribution, op: TensorOp, operands: Sequence[Placed]) -> Placed:
-    if all(one.is_whole for one in operands):
-        return Placed(emit(d, op, [one.value for one in operands]))
+    if all(operand.is_whole for operand in operands):
+        return Placed(emit(d, op, [operand.value for operand in operands]))
     is_linear = LINEAR.get(type(op))
-    if any(one.is_partial for one in operands) and is_linear is not None:
-        as_sums = [_zero_as_sum(one) for one in operands]
+    if any(operand.is_partial for operand in operands) and is_linear is not None:
+        as_sums = [_zero_as_sum(operand) for operand in operands]
         if is_linear(op, as_sums):
-            return Placed(emit(d, op, [one.value for one in operands]), PARTIAL)
-    operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
-    if all(one.is_whole for one in operands):
-        return Placed(emit(d, op, [one.value for one in operands]))
+            return Placed(emit(d, op, [operand.value for operand in operands]), PARTIAL)
+    operands = [d.resolved(operand, value) for operand, value in zip(operands, op.operands, strict=True)]
+    if all(operand.is_whole for operand in operands):
+        return Placed(emit(d, op, [operand.value for operand in operands]))
     rule = elementwise if is_elementwise(op) else RULES.get(type(op))
-    found = None if rule is None else rule(d, op, operands)
-    if found is None:
-        found = Placed(emit(d, op, [d.whole(one).value for one in operands]))
-    return found
+    result = None if rule is None else rule(d, op, operands)
+    if result is None:
+        result = Placed(emit(d, op, [d.whole(operand).value for operand in operands]))
+    return result
 
 
 def _zero_as_sum(one: Placed) -> Placed:
@@ -127,11 +127,11 @@ def _body(
         layouts: The layouts of its arguments.
         wanted: The layouts to return values in; by default those computed, with partial sums reduced.
     """
-    kinds = [d.local(cast(Tensor, argument.type), one) for argument, one in zip(block.args, layouts, strict=True)]
+    kinds = [d.local(cast(Tensor, argument.type), layout) for argument, layout in zip(block.args, layouts, strict=True)]
     made = Block(arg_types=kinds)
     for old, new in zip(block.args, made.args, strict=True):
         new.location, new.name_hint = old.location, old.name_hint
-    known: Known = {old: Placed(new, one) for old, new, one in zip(block.args, made.args, layouts, strict=True)}
+    known: Known = {old: Placed(new, layout) for old, new, layout in zip(block.args, made.args, layouts, strict=True)}
     inner = d.at(TensorBuilder(made))
     last = cast(ReturnOp, block.last_op)
     distribute(inner, [op for op in block.ops if op is not last], known)
@@ -140,26 +140,26 @@ def _body(
     if wanted is None:
         values = [inner.resolved(one, value) for one, value in zip(values, returned(block), strict=True)]
     else:
-        values = [inner.as_layout(one, layout) for one, layout in zip(values, wanted, strict=True)]
-    new_return = ReturnOp([one.value for one in values])
+        values = [inner.as_layout(value, layout) for value, layout in zip(values, wanted, strict=True)]
+    new_return = ReturnOp([value.value for value in values])
     new_return.location = last.location
     made.add_op(new_return)
-    return made, [one.layout for one in values]
+    return made, [value.layout for value in values]
 
 
 def _call(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> list[Placed]:
-    operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
+    operands = [d.resolved(operand, value) for operand, value in zip(operands, op.operands, strict=True)]
     composite = op.composite
-    if composite is not None and any(not one.is_whole for one in operands):
+    if composite is not None and any(not operand.is_whole for operand in operands):
         operands, composite = _attention(d, op, operands)
-    body, layouts = _body(d, op.body.block, [one.layout for one in operands])
-    if op.composite is not None and {one.axis for one in operands} != {layout.axis for layout in layouts}:
-        operands, composite = [d.whole(one) for one in operands], op.composite
+    body, layouts = _body(d, op.body.block, [operand.layout for operand in operands])
+    if op.composite is not None and {operand.axis for operand in operands} != {layout.axis for layout in layouts}:
+        operands, composite = [d.whole(operand) for operand in operands], op.composite
         body, layouts = _body(d, op.body.block, [WHOLE] * len(operands))
     # The step is differentiated already, so custom derivatives are dropped.
     call = CallOp.of(
         op.function,
-        [one.value for one in operands],
+        [operand.value for operand in operands],
         body,
         recompute=op.recompute is not None,
         composite=composite,
@@ -172,8 +172,10 @@ def _attention(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> tuple
     assert op.composite is not None
     whole = Attention.read(op.composite)
     if whole.groups % d.size or any(shape_of(value)[:1] != (whole.groups,) for value in op.operands):
-        return [d.whole(one) for one in operands], op.composite
-    return [d.cut(one, Layout(0)) for one in operands], replace(whole, groups=whole.groups // d.size).attribute()
+        return [d.whole(operand) for operand in operands], op.composite
+    return [d.cut(operand, Layout(0)) for operand in operands], replace(
+        whole, groups=whole.groups // d.size
+    ).attribute()
 
 
 def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Placed]:
@@ -183,12 +185,12 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
     in which an iteration returns it; then replicated.
     """
     first, second = len(op.consts), len(op.consts) + op.carries
-    operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
+    operands = [d.resolved(operand, value) for operand, value in zip(operands, op.operands, strict=True)]
     consts = operands[:first]
-    xs = [d.whole(one) if one.axis == 0 else one for one in operands[second:]]
+    xs = [d.whole(operand) if operand.axis == 0 else operand for operand in operands[second:]]
     rows = [WHOLE if one.axis is None else one.layout.along(one.axis - 1) for one in xs]
-    begun = [one.layout for one in operands[first:second]]
-    carried = [PARTIAL if splat_value(one.value) == 0 else one.layout for one in operands[first:second]]
+    begun = [operand.layout for operand in operands[first:second]]
+    carried = [PARTIAL if splat_value(operand.value) == 0 else operand.layout for operand in operands[first:second]]
     changed = [False] * op.carries
     while True:
         given = [*(one.layout for one in consts), *carried, *rows]
@@ -202,7 +204,7 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
             break
     stacks = [WHOLE if layout.partial else layout for layout in inner[op.carries :]]
     body, _ = _body(d, op.body.block, given, [*carried, *stacks])
-    init = [d.as_layout(one, layout) for one, layout in zip(operands[first:second], carried, strict=True)]
+    init = [d.as_layout(operand, layout) for operand, layout in zip(operands[first:second], carried, strict=True)]
     scan = ScanOp.of(
         [one.value for one in consts],
         [one.value for one in init],
@@ -217,12 +219,14 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
 
 def _found_layouts(d: Distribution, block: Block, layouts: Sequence[Layout]) -> list[Layout]:
     """Returns the layouts in which a block computes the values that it returns, without reducing partial sums."""
-    made = Block(arg_types=[d.local(cast(Tensor, a.type), one) for a, one in zip(block.args, layouts, strict=True)])
-    known: Known = {old: Placed(new, one) for old, new, one in zip(block.args, made.args, layouts, strict=True)}
+    made = Block(
+        arg_types=[d.local(cast(Tensor, a.type), layout) for a, layout in zip(block.args, layouts, strict=True)]
+    )
+    known: Known = {old: Placed(new, layout) for old, new, layout in zip(block.args, made.args, layouts, strict=True)}
     distribute(d.at(TensorBuilder(made)), [op for op in block.ops if op is not block.last_op], known)
-    found = [known[value].layout for value in returned(block)]
+    results = [known[value].layout for value in returned(block)]
     made.erase()
-    return found
+    return results
 
 
 def _cond(d: Distribution, op: CondOp, operands: Sequence[Placed]) -> list[Placed]:
@@ -231,7 +235,7 @@ def _cond(d: Distribution, op: CondOp, operands: Sequence[Placed]) -> list[Place
     A result keeps the layout that both branches return it in. If one branch replicates it, it has the layout of the
     other. Otherwise it is replicated.
     """
-    operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
+    operands = [d.resolved(operand, value) for operand, value in zip(operands, op.operands, strict=True)]
     predicate, inputs = d.whole(operands[0]), operands[1:]
     given = [one.layout for one in inputs]
     ones, others = (_found_layouts(d, block, given) for block in op.branches)

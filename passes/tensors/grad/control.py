@@ -237,15 +237,15 @@ def _same_composite(op: Operation, forward: Iterable[Operation]) -> CallOp | Non
     if not isinstance(op, CallOp) or op.composite is None:
         return None
     calls = (one for one in forward if isinstance(one, CallOp) and one.composite == op.composite)
-    return next((one for one in calls if one.callee == op.callee and one.operands == op.operands), None)
+    return next((call for call in calls if call.callee == op.callee and call.operands == op.operands), None)
 
 
 def _reorder(block: Block, *groups: Sequence[BlockArgument]) -> None:
     """Reorders all arguments of a block."""
-    wanted = [argument for group in groups for argument in group]
+    arguments = [argument for group in groups for argument in group]
     old = list(block.args)
-    assert len(old) == len(wanted)
-    for argument in wanted:
+    assert len(old) == len(arguments)
+    for argument in arguments:
         new = block.insert_arg(argument.type, len(block.args))
         new.location = argument.location
         argument.replace_all_uses_with(new)

@@ -48,10 +48,10 @@ _WHOLE = (INDEX, i32, i64)
 
 def _operand_type(op: Operation, allowed: Sequence[Attribute]) -> Attribute:
     """Returns the type of the first operand, which must be one of `allowed`."""
-    found = op.operands[0].type
-    if found not in allowed:
-        raise EmitError(op, f"no WGSL for operands of type {found}")
-    return found
+    result = op.operands[0].type
+    if result not in allowed:
+        raise EmitError(op, f"no WGSL for operands of type {result}")
+    return result
 
 
 def _infix(operator: str, *types: Attribute) -> Rule:

@@ -304,10 +304,10 @@ class KernelPrinter(BasePrinter):
         Raises:
             EmitError: WGSL has no such type.
         """
-        found = VALUE_TYPES.get(type_)
-        if found is None:
+        result = VALUE_TYPES.get(type_)
+        if result is None:
             raise EmitError(op, f"WGSL has no type {type_}")
-        return found
+        return result
 
     def array_type(self, type_: Attribute, op: Operation) -> str:
         """Returns the WGSL type of an array in memory.

@@ -26,11 +26,11 @@ def _by_lhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
     groups = int_value(op.properties, "groups")
     sizes = shape_of(op.rhs)[2:]
     before = [spread(size, d) - 1 - a for size, d, a in zip(sizes, rhs_dilation, low, strict=True)]
-    wanted = [spread(n, d) for n, d in zip(shape_of(op.lhs)[2:], lhs_dilation, strict=True)]
+    extents = [spread(n, d) for n, d in zip(shape_of(op.lhs)[2:], lhs_dilation, strict=True)]
     held = [spread(n, s) for n, s in zip(op.shape[2:], stride, strict=True)]
     after = [
         w + spread(size, d) - 1 - h - a
-        for w, size, d, h, a in zip(wanted, sizes, rhs_dilation, held, before, strict=True)
+        for w, size, d, h, a in zip(extents, sizes, rhs_dilation, held, before, strict=True)
     ]
     weights = b.reverse(_exchanged(b, op.rhs, 0, groups), range(2, 2 + len(sizes)))
     return b.conv(g, weights, lhs_dilation, before, after, (stride, rhs_dilation), groups)
