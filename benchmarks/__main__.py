@@ -44,7 +44,7 @@ from benchmarks.harness import Contestant, Timing, measure, report
 from benchmarks.peers import peers
 from benchmarks.workloads import LARGE, NAMES, gpt, workload
 from tensorgrad import DeviceName
-from tensorgrad.driver.program_cache import SWITCH
+from tensorgrad.driver.storage.program_cache import SWITCH
 
 OTHERS = (
     "kernels",

@@ -26,7 +26,7 @@ from benchmarks.peers import peers
 from benchmarks.workloads import gpt
 from benchmarks.workloads.transformer import Transformer
 from tensorgrad.dialects.attention import Attention
-from tensorgrad.driver.recipe import EditPasses
+from tensorgrad.driver.compiling.recipe import EditPasses
 from tensorgrad.passes.tensors.attention_cost import composed_cycles, pays, tiled_cycles
 from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
 from tensorgrad.runtime.target import CPU

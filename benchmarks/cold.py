@@ -21,7 +21,7 @@ from rich.table import Table
 from benchmarks.harness import machine
 from benchmarks.workloads import NAMES, workload
 from tensorgrad import DeviceName
-from tensorgrad.driver.program_cache import SWITCH, VARIABLE
+from tensorgrad.driver.storage.program_cache import SWITCH, VARIABLE
 from tensorgrad.runtime.cpu.objects import CACHE_VARIABLE
 
 WITHOUT_BYTECODE = "PYTHONDONTWRITEBYTECODE"

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from benchmarks.cold import UNCACHED
 from benchmarks.harness import machine
-from tensorgrad.driver.program_cache import SWITCH, VARIABLE
+from tensorgrad.driver.storage.program_cache import SWITCH, VARIABLE
 from tensorgrad.runtime.cpu.objects import CACHE_VARIABLE
 
 PROGRAM = """

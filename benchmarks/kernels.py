@@ -15,10 +15,10 @@ import numpy as np
 import tensorgrad as tg
 from benchmarks.harness import Contestant
 from benchmarks.peers.tinygrad_peer import find_dawn
-from tensorgrad.driver.compilation import compile_recipe
+from tensorgrad.driver.compiling.compilation import compile_recipe
+from tensorgrad.driver.compiling.recipe import Recipe
+from tensorgrad.driver.compiling.running import Phases
 from tensorgrad.driver.device import find_device
-from tensorgrad.driver.recipe import Recipe
-from tensorgrad.driver.running import Phases
 from tensorgrad.passes.tensors.simplify import SimplifyPass
 
 Arrays = dict[str, np.ndarray]

@@ -69,7 +69,7 @@ class Bench:
             TensorgradError: The program can't be read, compiled or run.
             OSError: A file can't be read.
         """
-        from tensorgrad.driver.tuning import table_path
+        from tensorgrad.driver.compiling.tuning import table_path
 
         saved = self.path != "-" and not self.path.endswith(".mlir")
         if saved and self.tune:
@@ -189,9 +189,9 @@ def _scalars(program: Program, host: Host | None) -> dict[str, float]:
 
 def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable[Any, Any]:
     """Returns the module's function on a device, with schedules tuned for at most the given number of seconds."""
-    from tensorgrad.driver.compilation import compile_recipe
-    from tensorgrad.driver.recipe import Recipe
-    from tensorgrad.driver.running import Phases
+    from tensorgrad.driver.compiling.compilation import compile_recipe
+    from tensorgrad.driver.compiling.recipe import Recipe
+    from tensorgrad.driver.compiling.running import Phases
     from tensorgrad.passes.pipelines import inlined_passes
     from tensorgrad.tools.parsing import only_function
 

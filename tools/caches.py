@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tensorgrad.driver import program_cache
+from tensorgrad.driver.storage import program_cache
 from tensorgrad.runtime.cpu import objects
 from tensorgrad.tools.printing import plain, print_json, size
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 
-from tensorgrad.driver.web_export import MANIFEST, export_files
+from tensorgrad.driver.storage.web_export import MANIFEST, export_files
 from tensorgrad.errors import OptionError
 from tensorgrad.tools.arrays import named_arrays
 from tensorgrad.tools.printing import plain, print_json

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from tensorgrad.checks.inspection import Inspected
 from tensorgrad.checks.nonfinite import Content
-from tensorgrad.driver.training import Training
+from tensorgrad.driver.handles.training import Training
 from tensorgrad.errors import InputError, OptionError, ProgramError, TensorgradError
 from tensorgrad.report.columns import aligned
 from tensorgrad.tools.arrays import named_array, named_arrays

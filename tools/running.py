@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from tensorgrad.driver.load import load
+from tensorgrad.driver.handles.load import load
 from tensorgrad.runtime.loaded import LoadedFunction
 from tensorgrad.tools.arrays import check_saved, named_array
 from tensorgrad.tools.printing import plain, print_json

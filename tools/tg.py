@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, cast
 from rich.console import Console
 
 import tensorgrad
-from tensorgrad.driver.load import DEVICES as LOADED_ON
+from tensorgrad.driver.handles.load import DEVICES as LOADED_ON
 from tensorgrad.errors import TensorgradError, UserError
 from tensorgrad.runtime.printable import printable
 from tensorgrad.tools.bench import DEVICES, Bench

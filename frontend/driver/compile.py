@@ -12,20 +12,27 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 
 from tensorgrad.dialects.signature import arguments_of
-from tensorgrad.driver.accumulation import compiled_accumulation
-from tensorgrad.driver.broadcast_check import warn_of_pairs
-from tensorgrad.driver.compilation import compile_recipe
+from tensorgrad.driver.compiling.compilation import compile_recipe
+from tensorgrad.driver.compiling.recipe import EditPasses
+from tensorgrad.driver.compiling.running import Phases
 from tensorgrad.driver.device import DeviceName, find_device
 from tensorgrad.driver.device_loss import SNAPSHOT_EVERY, OnDeviceLost
-from tensorgrad.driver.distribution import checked_distribution
-from tensorgrad.driver.model_tracing import checked_loss, input_specs, parameters_of, takes_key, trace_model, unreached
+from tensorgrad.driver.handles.training import Training
 from tensorgrad.driver.precision import Precision, while_tracing
-from tensorgrad.driver.recipe import EditPasses
-from tensorgrad.driver.running import Phases
-from tensorgrad.driver.step_options import StepOptions
-from tensorgrad.driver.step_programs import StepProgram, step_recipe
-from tensorgrad.driver.step_source import Source, no_loss
-from tensorgrad.driver.training import Training
+from tensorgrad.driver.stepping.accumulation import compiled_accumulation
+from tensorgrad.driver.stepping.broadcast_check import warn_of_pairs
+from tensorgrad.driver.stepping.distribution import checked_distribution
+from tensorgrad.driver.stepping.model_tracing import (
+    checked_loss,
+    input_specs,
+    parameters_of,
+    takes_key,
+    trace_model,
+    unreached,
+)
+from tensorgrad.driver.stepping.step_options import StepOptions
+from tensorgrad.driver.stepping.step_programs import StepProgram, step_recipe
+from tensorgrad.driver.stepping.step_source import Source, no_loss
 from tensorgrad.errors import OptionError, UnusedParameterWarning
 from tensorgrad.nn.module import Module, declarations
 from tensorgrad.nn.parameters import drawing, drawn

@@ -61,7 +61,7 @@ class Methods:
             ArgumentError: The device or the dtype is given twice.
             TraceError: Another device is requested inside a trace.
         """
-        return import_module("tensorgrad.driver.eager_devices").moved(self, target, dtype, device, copy)
+        return import_module("tensorgrad.driver.handles.eager_devices").moved(self, target, dtype, device, copy)
 
     def cpu(self) -> Any:
         """Returns the tensor on the device "cpu", as `to("cpu")` does."""

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from tensorgrad.driver import checkpoints
-from tensorgrad.driver.compiled import checked_batch
-from tensorgrad.driver.training import Training
+from tensorgrad.driver.handles.compiled import checked_batch
+from tensorgrad.driver.handles.training import Training
+from tensorgrad.driver.storage import checkpoints
 from tensorgrad.errors import DivergenceError, InputError, OptionError, TensorgradError
 from tensorgrad.runtime.group.agreement import of_first, together
 from tensorgrad.runtime.group.group import agree

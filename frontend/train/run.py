@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tensorgrad.driver.training import Training
+from tensorgrad.driver.handles.training import Training
 from tensorgrad.runtime.group.agreement import by_first
 
 

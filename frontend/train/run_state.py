@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorgrad.driver import checkpoints
+from tensorgrad.driver.storage import checkpoints
 from tensorgrad.errors import InputError
 from tensorgrad.tracing.checks import is_integer
 

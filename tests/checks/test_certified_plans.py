@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tensorgrad as tg
 from tensorgrad.checks.certify import certify_plan
 from tensorgrad.dialects.buf import ArenaOp, ViewOp
-from tensorgrad.driver.recipe import passes_to_kernels
+from tensorgrad.driver.compiling.recipe import passes_to_kernels
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT, Target
 

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 import tensorgrad as tg
 from tensorgrad.checks.certify import certify_plan, check_dispatches
 from tensorgrad.dialects import buf
-from tensorgrad.driver.recipe import passes_to_kernels
+from tensorgrad.driver.compiling.recipe import passes_to_kernels
 from tensorgrad.errors import NumericsError
 from tensorgrad.runtime.target import CPU, Target
 

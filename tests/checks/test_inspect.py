@@ -13,7 +13,7 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.checks.inspection import Inspected
 from tensorgrad.dialects.locations import calls_in, line_in
-from tensorgrad.driver.program_key import fingerprint
+from tensorgrad.driver.storage.program_key import fingerprint
 from tensorgrad.errors import InputError, OptionError
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)

@@ -15,7 +15,7 @@ from test_fit import data as batches
 from test_fit import training as noisy_training
 
 import tensorgrad as tg
-from tensorgrad.driver.running import Phases, run_passes
+from tensorgrad.driver.compiling.running import Phases, run_passes
 from tensorgrad.errors import InputError, OptionError, ProgramError
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.tensors.grad import GradPass

@@ -17,7 +17,7 @@ from models import batch, compiled
 from wgpu.backends.wgpu_native import lib
 
 import tensorgrad as tg
-from tensorgrad.driver import eager_devices
+from tensorgrad.driver.handles import eager_devices
 from tensorgrad.errors import DeviceLostError, DeviceLostWarning, InputError, NoAdapterError, OptionError
 from tensorgrad.runtime.webgpu import RestartingExecutable, WebGPUDevice, WebGPUExecutable, adapters, restarting
 
@@ -270,7 +270,7 @@ def test_nothing_compiles_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a pass runs")
 
-    monkeypatch.setattr("tensorgrad.driver.lowering.run_passes", refuse)
+    monkeypatch.setattr("tensorgrad.driver.compiling.lowering.run_passes", refuse)
     lose()
     with repeated(1):
         training.step(**batch())

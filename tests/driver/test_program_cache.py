@@ -20,13 +20,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 import tensorgrad as tg
-from tensorgrad.driver import lowering, memory_search, program_cache, program_key
-from tensorgrad.driver.compilation import compile_recipe
+from tensorgrad.driver.compiling import lowering, memory_search
+from tensorgrad.driver.compiling.compilation import compile_recipe
+from tensorgrad.driver.compiling.recipe import Recipe
+from tensorgrad.driver.compiling.running import Phases
+from tensorgrad.driver.compiling.tuning import table_path
 from tensorgrad.driver.device import find_device
-from tensorgrad.driver.program_key import fingerprint, key_of, sources
-from tensorgrad.driver.recipe import Recipe
-from tensorgrad.driver.running import Phases
-from tensorgrad.driver.tuning import table_path
+from tensorgrad.driver.storage import program_cache, program_key
+from tensorgrad.driver.storage.program_key import fingerprint, key_of, sources
 from tensorgrad.errors import ProgramError, UnusedParameterWarning
 from tensorgrad.passes.buffers.schedule.tuned import write_table
 from tensorgrad.passes.codegen.llvm.convert_to_llvm import ConvertToLlvmPass
@@ -279,22 +280,27 @@ def test_what_changes_the_program_misses(
 
 
 def test_a_change_of_the_compiler_is_seen(tmp_path: Path) -> None:
-    for name in ("passes/fuse/cost.py", "passes/note.txt", "nn/layers.py", "driver/lowering.py"):
+    for name in ("passes/fuse/cost.py", "passes/note.txt", "nn/layers.py", "driver/compiling/lowering.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("a", encoding="utf-8")
     found = [sources(str(tmp_path))]
-    assert [line.split()[0] for line in found[0]] == ["driver/lowering.py", "passes/fuse/cost.py"]
+    assert [line.split()[0] for line in found[0]] == ["driver/compiling/lowering.py", "passes/fuse/cost.py"]
     (tmp_path / "passes/gone.py").symlink_to(tmp_path / "nowhere.py")
     assert sources(str(tmp_path)) == found[0]
     (tmp_path / "passes/fuse/cost.py").write_text("ab", encoding="utf-8")
     found.append(sources(str(tmp_path)))
-    os.utime(tmp_path / "driver" / "lowering.py", (1, 1))
+    os.utime(tmp_path / "driver/compiling/lowering.py", (1, 1))
     found.append(sources(str(tmp_path)))
     (tmp_path / "passes/new.py").touch()
     found.append(sources(str(tmp_path)))
     assert len(set(map(tuple, found))) == 4
-    ours = {line.split()[0] for line in sources(str(Path(program_key.__file__).parents[1]))}
-    assert {"driver/lowering.py", "passes/buffers/fuse/cost.py", "runtime/program.py", "dialects/buf.py"} <= ours
+    ours = {line.split()[0] for line in sources(str(Path(program_key.__file__).parents[2]))}
+    assert {
+        "driver/compiling/lowering.py",
+        "passes/buffers/fuse/cost.py",
+        "runtime/program.py",
+        "dialects/buf.py",
+    } <= ours
 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -414,7 +420,7 @@ def test_schedules_that_were_measured_count(folder: Path, ran: list[str], monkey
         tunings.append(seconds)
         return table_path(device)
 
-    monkeypatch.setattr("tensorgrad.driver.tuning.tune", tune)
+    monkeypatch.setattr("tensorgrad.driver.compiling.tuning.tune", tune)
     compiled()
     compiled(tune=1e-9)
     compiled(tune=1e-9)

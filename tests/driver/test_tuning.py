@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import DiagnosticException
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import ContractionSchedule, Schedule, ScheduleAttr
-from tensorgrad.driver import tuning
+from tensorgrad.driver.compiling import tuning
 from tensorgrad.errors import OptionError
 from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, read_table, write_table
@@ -166,7 +166,7 @@ class Measured:
         self.most, self.error, self.clock = most, error, 0.0
         patch.setattr(tuning._Bench, "seconds", lambda bench, schedule: self.cost(bench, schedule))
         patch.setattr(tuning._Bench, "wins", lambda bench, schedule, other: self.wins(bench, schedule, other))
-        patch.setattr("tensorgrad.driver.tuning.perf_counter", lambda: self.clock)
+        patch.setattr("tensorgrad.driver.compiling.tuning.perf_counter", lambda: self.clock)
 
     @staticmethod
     def cost(bench: tuning._Bench, schedule: Schedule) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.driver import lowering
+from tensorgrad.driver.compiling import lowering
 
 X = np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32)
 

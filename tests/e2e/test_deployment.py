@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import tensorgrad as tg
-from tensorgrad.driver.recipe import kernel_target
+from tensorgrad.driver.compiling.recipe import kernel_target
 from tensorgrad.errors import ArgumentError, InputError, OptionError, ProgramError
 from tensorgrad.runtime.errors import TargetError
 from tensorgrad.runtime.program import Program

@@ -12,8 +12,8 @@ import pytest
 import tint
 
 from benchmarks.workloads import NAMES, workload
-from tensorgrad.driver import compilation
-from tensorgrad.driver.compilation import Compilation, program_of
+from tensorgrad.driver.compiling import compilation
+from tensorgrad.driver.compiling.compilation import Compilation, program_of
 from tensorgrad.runtime.target import Target
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

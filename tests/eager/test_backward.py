@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.driver.eager_devices import new_eager_device
+from tensorgrad.driver.handles.eager_devices import new_eager_device
 from tensorgrad.eager.tape import Node
 from tensorgrad.runtime.cpu import CpuDevice
 

@@ -14,7 +14,7 @@ import torch
 
 import tensorgrad as tg
 import tensorgrad.array_api as xp
-from tensorgrad.driver.eager_devices import eager_device_named
+from tensorgrad.driver.handles.eager_devices import eager_device_named
 from tensorgrad.eager.tape import Node
 
 DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")

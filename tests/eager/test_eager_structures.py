@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.driver.eager_devices import eager_device_named, new_eager_device
+from tensorgrad.driver.handles.eager_devices import eager_device_named, new_eager_device
 from tensorgrad.eager import devices
 from tensorgrad.eager.devices import EagerDevice, RecordingDevice
 from tensorgrad.runtime.cpu import CpuDevice

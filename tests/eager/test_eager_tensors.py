@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import tensorgrad as tg
-from tensorgrad.driver.eager_devices import eager_device_named, new_eager_device
+from tensorgrad.driver.handles.eager_devices import eager_device_named, new_eager_device
 from tensorgrad.eager.devices import LONGEST, RecordingDevice
 from tensorgrad.runtime.cpu import CpuDevice
 

@@ -11,7 +11,7 @@ from cases import CASES, ON_DEVICE, by_turns
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import GRADIENT, NumpyArray, assert_same, reference, traced
 
-from tensorgrad.driver.eager_devices import eager_device_named, new_eager_device
+from tensorgrad.driver.handles.eager_devices import eager_device_named, new_eager_device
 from tensorgrad.eager.devices import EagerDevice, RecordingDevice
 from tensorgrad.runtime.cpu import CpuDevice
 from tensorgrad.runtime.webgpu import WebGPUDevice

@@ -27,7 +27,7 @@ import tensorgrad as tg
 from benchmarks.workloads import NAMES, workload
 from tensorgrad.checks.dispatches import KernelRun, PlannedSteps
 from tensorgrad.checks.kernels import _fault
-from tensorgrad.driver.recipe import passes_to_kernels
+from tensorgrad.driver.compiling.recipe import passes_to_kernels
 from tensorgrad.errors import ExecutionError, NumericsError
 from tensorgrad.nn.attention import scaled_dot_product_attention
 from tensorgrad.passes.codegen import build_program as building

@@ -29,7 +29,7 @@ from xdsl.passes import ModulePass
 import tensorgrad as tg
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.tg.elementwise import arithmetic
-from tensorgrad.driver.recipe import passes_to_kernels
+from tensorgrad.driver.compiling.recipe import passes_to_kernels
 from tensorgrad.errors import NumericsError
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT, Target

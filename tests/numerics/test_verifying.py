@@ -27,7 +27,7 @@ from tensorgrad.checks.numerics import NumericsVerifier
 from tensorgrad.dialects import buf, wgsl
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.tg.elementwise import arithmetic
-from tensorgrad.driver.recipe import passes_on_tensors, passes_to_kernels
+from tensorgrad.driver.compiling.recipe import passes_on_tensors, passes_to_kernels
 from tensorgrad.errors import NumericsError, OptionError
 from tensorgrad.passes.analyses import graph
 from tensorgrad.passes.analyses.stages import Parts

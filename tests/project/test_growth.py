@@ -20,7 +20,7 @@ SINGLE = "without arguments, one entry"
 FINITE = {
     **dict.fromkeys(
         (
-            "driver.program_key.environment",
+            "driver.storage.program_key.environment",
             "ops.native_drawing.native_drawing",
             "runtime.cpu.compiler.host_cpu",
             "runtime.cpu.device._device",
@@ -52,7 +52,7 @@ FINITE = {
         BY_MODULES,
     ),
     "driver.device._fall_back": "one entry for each of two messages",
-    "driver.eager_devices._eager_devices": "one entry for each adapter",
+    "driver.handles.eager_devices._eager_devices": "one entry for each adapter",
     "runtime.cache._reported": "one entry for each cache folder",
     "runtime.errors._is_users": "one entry for each file of code",
     "runtime.group.membership._of_process": "at most one entry",

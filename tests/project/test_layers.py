@@ -17,6 +17,7 @@ REWRITING = ("passes.levels", "passes.functions", "passes.scalars", "passes.labe
 BELOW_CODEGEN = ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses", "passes.tensors")
 TRACING = ("errors", "surface", "tracing", "dialects", "interpreters", "runtime")
 FUNCTIONS = (*TRACING, "ops", "transforms")
+DRIVER_OPTIONS = ("driver.device", "driver.device_loss", "driver.precision")
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "dialects": (),
@@ -47,6 +48,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "report": ("errors", "dialects", "runtime", "passes"),
     "array_api": FUNCTIONS,
     "driver.device": ("errors", "runtime"),
+    "driver.storage": (*TRACING, "ops", "nn", "optim", "passes", "web"),
+    "driver.compiling": (*TRACING, "passes", "checks", "report", "driver.device", "driver.storage"),
+    "driver.stepping": (*FUNCTIONS, "nn", "optim", "passes", *DRIVER_OPTIONS, "driver.compiling"),
     "driver": (*FUNCTIONS, "eager", "nn", "optim", "passes", "checks", "report", "web"),
     "train": (*FUNCTIONS, "driver", "nn", "optim"),
     "onnx": (*FUNCTIONS, "", "nn", "optim", "driver"),
@@ -66,9 +70,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 Layers, optimizers and the ONNX importer are written as a user would write them: they are clients of the public API.
 """
 
-COMPILING = tuple(f"driver.{name}" for name in ("pass_checks", "lowering", "cached_lowering", "compilation"))
-
-LAZY = ("", "surface", "tools", "passes.registry", "passes.pipelines", *COMPILING, "report")
+LAZY = ("", "surface", "tools", "passes.registry", "passes.pipelines", "driver.compiling", "report")
 """Where modules load when they are first used: the edges of the package, the passes, and what draws pages.
 
 The device "numpy" needs none of the passes below tensors, which take longer to load than a small model to compile.
@@ -163,12 +165,15 @@ def test_rooms() -> None:
         ("tensorgrad.tracing.tracer", "tensorgrad.nn.module", True),
         ("tensorgrad.tracing.tracer", "tensorgrad.ops.shape", True),
         ("tensorgrad.nn.module", "tensorgrad.driver.compile", True),
-        ("tensorgrad.driver.lowering", "tensorgrad.passes.tensors.grad", False),
-        ("tensorgrad.driver.lowering", "tensorgrad.train.fit", True),
-        ("tensorgrad.driver.lowering", "tensorgrad.tools.tg", True),
+        ("tensorgrad.driver.compiling.lowering", "tensorgrad.passes.tensors.grad", False),
+        ("tensorgrad.driver.compiling.lowering", "tensorgrad.train.fit", True),
+        ("tensorgrad.driver.compiling.lowering", "tensorgrad.tools.tg", True),
         ("tensorgrad.interpreters.buffers", "tensorgrad.checks.certify", True),
+        ("tensorgrad.driver.compiling.lowering", "tensorgrad.driver.storage.program_cache", False),
+        ("tensorgrad.driver.storage.program_cache", "tensorgrad.driver.compiling.lowering", True),
+        ("tensorgrad.driver.stepping.step_programs", "tensorgrad.driver.handles.training", True),
         ("tensorgrad.checks.numerics", "tensorgrad.driver.device", False),
-        ("tensorgrad.checks.numerics", "tensorgrad.driver.lowering", True),
+        ("tensorgrad.checks.numerics", "tensorgrad.driver.compiling.lowering", True),
         ("tensorgrad.checks.reduction.search", "tensorgrad.tools.parsing", True),
         ("tensorgrad.tools.tg", "tensorgrad.passes", False),
     ],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.driver.nested_inputs import Nesting
+from tensorgrad.driver.stepping.nested_inputs import Nesting
 from tensorgrad.errors import OptionError
 
 FOLDER = Path(__file__).parents[1] / "helpers"

@@ -22,10 +22,10 @@ from models import MLP, batch, compiled
 from xdsl.context import Context
 from xdsl.universe import Universe
 
-from tensorgrad.driver import program_cache
+from tensorgrad.driver.compiling.tuning import table_path
 from tensorgrad.driver.device import find_device
-from tensorgrad.driver.program_cache import Entry
-from tensorgrad.driver.tuning import table_path
+from tensorgrad.driver.storage import program_cache
+from tensorgrad.driver.storage.program_cache import Entry
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.pipelines import read_passes

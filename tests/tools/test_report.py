@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.driver.profiling import TRACKS
+from tensorgrad.driver.handles.profiling import TRACKS
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.report.facts import NOWHERE, Facts
 from tensorgrad.report.graph import Edge, graph_of, laid_out

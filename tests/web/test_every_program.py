@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from benchmarks.workloads import NAMES, workload
-from tensorgrad.driver import compilation
-from tensorgrad.driver.compilation import Compilation, program_of
+from tensorgrad.driver.compiling import compilation
+from tensorgrad.driver.compiling.compilation import Compilation, program_of
 from tensorgrad.runtime.saved import FUNCTION, Host, Saved
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
 

@@ -1,0 +1,1 @@
+"""What users hold: trainings, functions that are compiled when called, and loaded programs."""

@@ -1,0 +1,133 @@
+"""The programs of a training step for each batch size, all of which share parameters and state."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tensorgrad.driver.compiling.compilation import compile_recipe
+from tensorgrad.driver.compiling.recipe import Choice
+from tensorgrad.driver.compiling.running import Phases
+from tensorgrad.driver.handles.call_count import CallCount
+from tensorgrad.driver.precision import while_tracing
+from tensorgrad.driver.stepping.accumulation import compiled_accumulation
+from tensorgrad.driver.stepping.model_tracing import checked_loss, trace_model
+from tensorgrad.driver.stepping.step_options import StepOptions
+from tensorgrad.driver.stepping.step_programs import StepProgram, step_recipe
+from tensorgrad.driver.stepping.step_source import Source, no_loss
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.runtime.conversion import to_numpy
+from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.location import user_line
+
+log = logging.getLogger("tensorgrad")
+
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+class StepPrograms:
+    """A training step's programs.
+
+    Args:
+        source: What the step was traced from.
+        declared: Its program for the declared batch size.
+        calls: Counts the runs of all programs.
+
+    Attributes:
+        declared: Its program for the declared batch size.
+    """
+
+    def __init__(self, source: Source, declared: StepProgram, calls: CallCount):
+        self.declared = declared
+        self._source = source
+        self._calls = calls
+        self._resized: OrderedDict[Shapes, StepProgram] = OrderedDict()
+        self._inputs = {name: spec for name, spec in source.inputs.items() if not source.with_key or name != "key"}
+
+    def of(self, inputs: Mapping[str, Any], what: str) -> StepProgram:
+        """Returns the step's program for the batch size of inputs, which is compiled when it first occurs.
+
+        Args:
+            inputs: The inputs of a call.
+            what: The method's name in error messages.
+
+        Raises:
+            InputError: Inputs have different batch sizes, or an empty batch.
+            ShapeError, ProgramError, …: The loss can't be compiled for it; see `tg.compile`.
+        """
+        if self._source.loss is no_loss:
+            raise OptionError(f"{what}: this program was compiled without a loss; attach() runs its model")
+        if self._source.distribution is not None:
+            return self.declared
+        specs = resized(self._inputs, inputs, what)
+        if specs is self._inputs:
+            return self.declared
+        shapes = tuple(spec.shape for spec in specs.values())
+        if shapes not in self._resized:
+            self._resized[shapes] = self._compiled({**self._source.inputs, **specs})
+        return self._resized[shapes]
+
+    def _compiled(self, specs: Mapping[str, Spec]) -> StepProgram:
+        """Returns the step's program for other inputs, loaded with the same parameters and state."""
+        source, step, phases = self._source, self.declared.compilation, Phases()
+        options = StepOptions(**source.options)
+        with phases.measure("trace"), while_tracing("step", options.rounding):
+            traced = trace_model(source.model, source.loss, specs, checked_loss, "kept", source.untrained)
+        recipe = step_recipe(traced.function, source, options, step.recipe.device, phases, step)
+        tuned = Choice(tuned=step.choice.tuned)
+        compilation = compile_recipe(recipe, phases, tuned, share=step.executable, in_turn=True)
+        steps = options.micro_batches
+        adding = None if steps == 1 else compiled_accumulation(compilation, source.losses, steps)
+        program = StepProgram(specs, traced.ranges, compilation, adding)
+        self._calls.add(program.runs)
+        shapes = ", ".join(f"{name} {spec.shape}" for name, spec in specs.items())
+        log.info("%s: compiled for another batch size: %s", recipe.name, shapes)
+        return program
+
+
+def resized(declared: Mapping[str, Spec], inputs: Mapping[str, Any], what: str) -> Mapping[str, Spec]:
+    """Returns the specifications of inputs whose batch size may differ from the declared one.
+
+    The batch is the leading axis of one input or of several, which were declared with the same extent and still have
+    the same one. If inputs differ in anything else, the declared specifications are returned: their program reports it.
+
+    Args:
+        declared: The declared specifications.
+        inputs: The inputs of a call.
+        what: The method's name in error messages.
+
+    Raises:
+        InputError: Inputs declared with the same leading extent have different ones, or a batch is empty.
+    """
+    shapes = {name: _shape(name, inputs[name]) for name in declared if name in inputs}
+    changed = [name for name, shape in shapes.items() if shape != declared[name].shape]
+    if not changed or inputs.keys() != declared.keys():
+        return declared
+    for name in changed:
+        shape, expected = shapes[name], declared[name].shape
+        if len(shape) != len(expected) or not shape or shape[1:] != expected[1:]:
+            return declared
+    sizes = {declared[name].shape[0]: shapes[name][0] for name in changed}
+    for name, one in declared.items():
+        size = sizes.get(one.shape[0]) if one.shape else None
+        if size is not None and (shapes[name][0] != size or not size or len(sizes) > 1):
+            raise InputError(_message(declared, shapes, changed, what))
+    return {name: Spec(shapes[name], one.dtype) for name, one in declared.items()}
+
+
+def _shape(name: str, value: Any) -> tuple[int, ...]:
+    shape = getattr(value, "shape", None)
+    return to_numpy(value, f"input {name!r}").shape if shape is None else tuple(shape)
+
+
+def _message(
+    declared: Mapping[str, Spec], shapes: Mapping[str, tuple[int, ...]], changed: Sequence[str], what: str
+) -> str:
+    first = changed[0]
+    others = [name for name, one in declared.items() if one.shape[:1] == declared[first].shape[:1]]
+    return (
+        f"{user_line()}: {what}: input {first!r} has shape {shapes[first]}, expected {declared[first].shape}; another "
+        f"batch size is one leading extent, from 1, of {', '.join(others)} and of no other input"
+    )
