@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from models import MLP, compiled
 
 import tensorgrad as tg
+from tensorgrad.driver.handles import batch_sizes
 from tensorgrad.errors import DivergenceError, InputError
 
 DEVICES = ["numpy", "cpu", "wgpu"]
@@ -57,6 +60,25 @@ def test_a_size_is_compiled_once(caplog: pytest.LogCaptureFixture) -> None:
             training.step(**examples(size))
     lines = [record.getMessage() for record in caplog.records if "batch size" in record.getMessage()]
     assert lines == [f"squared_error: compiled for another batch size: x ({n}, 3), y ({n}, 2)" for n in (2, 3)]
+
+
+@pytest.mark.parametrize("options", [{"device": "numpy"}, {"device": "wgpu", "on_device_lost": "restart"}], ids=str)
+def test_only_the_last_sizes_are_kept(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what was compiled beside them; steps of forgotten sizes remain counted, and compile again."""
+    monkeypatch.setattr(batch_sizes, "MOST_SIZES", 2)
+    training, plain = compiled(**options), compiled(**options)
+    forgotten = []
+    for number, size in enumerate([2, 3, 5, 2, 6]):
+        training.step(**examples(size, number))
+        training.gradients(**examples(size, number))
+        forgotten.append(weakref.ref(training._programs.of(examples(size), "step")))
+        assert training.step_count == number + 1
+    monkeypatch.setattr(batch_sizes, "MOST_SIZES", 8)
+    for number, size in enumerate([2, 3, 5, 2, 6]):
+        plain.step(**examples(size, number))
+    gc.collect()
+    assert [one() is None for one in forgotten] == [True, True, True, False, False]
+    assert all(np.array_equal(value, plain.state_dict()[name]) for name, value in training.state_dict().items())
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])

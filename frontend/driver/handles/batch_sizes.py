@@ -24,6 +24,9 @@ from tensorgrad.tracing.location import user_line
 
 log = logging.getLogger("tensorgrad")
 
+MOST_SIZES = 8
+"""The number of batch sizes besides the declared one whose programs are kept."""
+
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
@@ -67,7 +70,17 @@ class StepPrograms:
         shapes = tuple(spec.shape for spec in specs.values())
         if shapes not in self._resized:
             self._resized[shapes] = self._compiled({**self._source.inputs, **specs})
+            if len(self._resized) > MOST_SIZES:
+                self._drop_oldest()
+        self._resized.move_to_end(shapes)
         return self._resized[shapes]
+
+    def _drop_oldest(self) -> None:
+        """Forgets the least recently used program, whose runs remain counted."""
+        if self.declared.compilation.recipe.snapshot_every is not None:
+            self.declared.compilation.executable.read()  # a snapshot: only programs that exist can be replayed
+        _, oldest = self._resized.popitem(last=False)
+        self._calls.retire(oldest.runs)
 
     def _compiled(self, specs: Mapping[str, Spec]) -> StepProgram:
         """Returns the step's program for other inputs, loaded with the same parameters and state."""

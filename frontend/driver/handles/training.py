@@ -145,7 +145,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
                 tensors of other libraries. The key of a loss that takes one is generated here. The batch size may
                 differ from that of `tg.compile`: the leading extent of the inputs that were declared with the same
                 one. The step is compiled for each size when it first occurs, unless it runs in a group of processes,
-                and continues with the same parameters and state.
+                and continues with the same parameters and state; the 8 most recently used other sizes are kept.
 
         Returns:
             The loss's result: its value before the update, a `tg.Array`, or a dict of those of the parts; or a pair of
