@@ -127,6 +127,24 @@ def test_so_is_a_step_that_can_be_repeated_on_another_device() -> None:
     check_interrupted(training("wgpu", on_device_lost="restart", snapshot_every=2))
 
 
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_so_is_a_step_that_is_profiled(device: tg.DeviceName) -> None:
+    """Its kernels run one by one: an exception between two of them takes the step back."""
+    made = training(device)
+    before = made.state_dict()
+    states = [bits(before)]
+    with made.profile():
+        with interrupted(0, lambda: made._state.calls.number) as count:
+            made.step(**batch(0))
+        states.append(bits(made.state_dict()))
+        for at in points(count):
+            made.load_state_dict(before)
+            with contextlib.suppress(Interrupt), interrupted(at):
+                made.step(**batch(0))
+            released(made)
+            assert bits(made.state_dict()) == states[made.step_count], at
+
+
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_so_is_a_step_that_is_rolled_back(device: tg.DeviceName) -> None:
     """An exception while a divergent step is taken back leaves the state before or after it, not a mixture."""

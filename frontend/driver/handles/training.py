@@ -45,6 +45,8 @@ from tensorgrad.driver.storage.web_export import TRAINING, export_programs
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.nn.module import argument_of, initialized_copy
 from tensorgrad.ops import random
+from tensorgrad.runtime.backend import Executable, OutputHandle
+from tensorgrad.runtime.counting import completed
 from tensorgrad.runtime.group.agreement import together
 from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.surface.calls import public
@@ -167,7 +169,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
             executable = compilation.executable
             before, calls = self._executable.read() if self._check_numerics else {}, state.calls.number
             settings = state.host_values()
-            run = executable.step if self._profile is None else partial(self._profile.step, executable)
+            run = executable.step if self._profile is None else partial(self._measured, self._profile, executable)
             outputs = run(inputs, {name: settings[name] for name in compilation.interface.settings})
             if self._check_numerics:
                 self._diagnosis.check_finite(program, outputs, before, calls, inputs)
@@ -213,6 +215,22 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
             yield self._profile
         finally:
             self._profile = before
+
+    def _measured(
+        self, profile: StepProfile, executable: Executable, inputs: Mapping[str, Any], scalars: Mapping[str, float]
+    ) -> Mapping[str, OutputHandle]:
+        """Measures a step, whose kernels run one by one: if it ends in between, it is taken back."""
+        before, calls = self._executable.read(), self._state.calls.number
+
+        def take_back() -> None:
+            self._executable.write(before)
+            self._state.calls.number = calls
+
+        try:
+            return profile.step(executable, inputs, scalars)
+        except BaseException:
+            completed(take_back)
+            raise
 
     async def step_async(self, /, **inputs: Any) -> Result:
         """Runs one step, and lets the event loop run until its results are available; see `step`.
