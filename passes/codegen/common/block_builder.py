@@ -67,10 +67,10 @@ class BlockBuilder(IndexBuilder):
     ) -> list[Value]:
         """Writes nested loops, the last one innermost."""
 
-        def level(found: list[Value], values: list[Value]) -> Sequence[Value]:
-            if len(found) == len(extents):
-                return body(found, values)
-            return self.loop(extents[len(found)], values, lambda at, held: level([*found, at], held))
+        def level(indices: list[Value], values: list[Value]) -> Sequence[Value]:
+            if len(indices) == len(extents):
+                return body(indices, values)
+            return self.loop(extents[len(indices)], values, lambda at, held: level([*indices, at], held))
 
         return list(level([], list(carried)))
 

@@ -41,17 +41,17 @@ class IndexBuilder(ScalarBuilder):
 
     def share_numbers(self, other: IndexBuilder) -> None:
         """Takes over the constants of a builder that appends to the same block."""
-        self._numbers.update((number, self.value(found.ssa)) for number, found in other._numbers.items())
+        self._numbers.update((number, self.value(constant.ssa)) for number, constant in other._numbers.items())
 
     def constant(self, number: float, element: Attribute) -> Value:
         return self.number(int(number)) if element == index else super().constant(number, element)
 
     def number(self, value: int) -> Value:
         """Returns a constant index."""
-        result = self._numbers.get(value)
-        if result is None:
-            result = self._numbers[value] = super().constant(value, index)
-        return result
+        constant = self._numbers.get(value)
+        if constant is None:
+            constant = self._numbers[value] = super().constant(value, index)
+        return constant
 
     def expression(self, expression: AffineExpr, bases: Sequence[Value], extents: Sequence[int] | None = None) -> Value:
         """Emits an index expression. Its subexpressions are never negative, as built by `affine.linear`.
@@ -87,18 +87,18 @@ class IndexBuilder(ScalarBuilder):
                     return _wrapped(lhs, rhs.value, wraps)
         return OPERATORS[expression.kind](lhs, self.expression(rhs, bases, extents))
 
-    def place(self, found: affine.Linear, loops: Loops) -> Value:
+    def place(self, linear: affine.Linear, loops: Loops) -> Value:
         """Emits an index; terms of outer loops are summed first, so that they can be hoisted."""
         by_loop: dict[int, dict[AffineExpr, int]] = {}
-        for atom, factor in found.terms.items():
+        for atom, factor in linear.terms.items():
             by_loop.setdefault(max(atom.used_dims(), default=-1), {})[atom] = factor
         at: Value | None = None
         for loop in sorted(by_loop):
-            constant = found.constant if at is None else 0
+            constant = linear.constant if at is None else 0
             part = affine.Linear(by_loop[loop], constant).expression()
             term = self.expression(part, loops.bases, loops.extents)
             at = term if at is None else at + term
-        return self.number(found.constant) if at is None else at
+        return self.number(linear.constant) if at is None else at
 
 
 def _negated(term: AffineExpr) -> AffineExpr | None:

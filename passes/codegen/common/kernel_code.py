@@ -81,15 +81,15 @@ class Code(BlockBuilder):
         """Returns the linear index of an element, for an index map's results over a stage's loops."""
         return self._moved(place_of(results, buffer, self.bindings[buffer].start, loops), buffer, loops)
 
-    def position_at(self, found: affine.Linear, buffer: SSAValue, loops: Loops) -> Value:
+    def position_at(self, linear: affine.Linear, buffer: SSAValue, loops: Loops) -> Value:
         """Returns the linear index of an element, given as a linear form over a stage's loops."""
-        placed = found.expression().replace_dims_and_symbols(loops.expressions, ())
+        placed = linear.expression().replace_dims_and_symbols(loops.expressions, ())
         start = affine.Linear(constant=self.bindings[buffer].start)
         return self._moved(affine.linear(placed, loops.extents).plus(start), buffer, loops)
 
-    def _moved(self, found: affine.Linear, buffer: SSAValue, loops: Loops) -> Value:
+    def _moved(self, linear: affine.Linear, buffer: SSAValue, loops: Loops) -> Value:
         """Emits an index in a buffer, plus the buffer's run-time offset."""
-        at, moved = self.place(found, loops), self.bindings[buffer].moved
+        at, moved = self.place(linear, loops), self.bindings[buffer].moved
         return at if moved is None else self.value(moved) + at
 
     def load(self, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> Value:
