@@ -37,7 +37,7 @@ from tensorgrad.interpreters.buffers import (
     without_rows,
     works_in_place,
 )
-from tensorgrad.interpreters.control import Run, Storage, Unrolling
+from tensorgrad.interpreters.control import BoundRun, Storage, Unrolling
 from tensorgrad.interpreters.functions import function_of
 from tensorgrad.runtime.errors import NumericsError
 
@@ -64,7 +64,7 @@ class _Segment:
     end: int
     symbol: int
     offset: int
-    writer: Run | None
+    writer: BoundRun | None
 
 
 class _Memory:
@@ -140,7 +140,7 @@ class _Step:
         found: The segments that it read.
     """
 
-    run: Run
+    run: BoundRun
     code: str
     reads: tuple[tuple[Contents, ...], ...]
     found: tuple[tuple[list[_Segment], ...], ...]
@@ -164,7 +164,7 @@ class _Execution:
         self.memory = _Memory()
         self.steps: list[_Step] = []
         self.predicates: list[Contents] = []
-        self._beside: list[Run] = []
+        self._beside: list[BoundRun] = []
         """The kernels of the current dispatch so far."""
 
     def run(self, decisions: str) -> None:
@@ -207,7 +207,7 @@ class _Execution:
         symbol = self._symbols.number(what)
         self.memory.write(place, [_Segment(place.start, place.end, symbol, 0, None)])
 
-    def _step(self, run: Run) -> None:
+    def _step(self, run: BoundRun) -> None:
         for place in run.operands:
             _check_bounds(run, place)
         self._join(run)
@@ -231,7 +231,7 @@ class _Execution:
                 offset = part.start - place.start
                 self.memory.write(part, [_Segment(part.start, part.end, symbol, offset, run)])
 
-    def _join(self, run: Run) -> None:
+    def _join(self, run: BoundRun) -> None:
         """Adds a kernel to the current dispatch, or starts a new dispatch.
 
         Raises:
@@ -325,7 +325,7 @@ def _wrong_read(step: _Step, before: Sequence[_Step]) -> str:
     return f"{_named(step.run)} reads operand {number} from memory that no longer holds it: {there} wrote there"
 
 
-def _check_bounds(run: Run, place: Storage) -> None:
+def _check_bounds(run: BoundRun, place: Storage) -> None:
     size = buf.buffer_bytes(cast(buf.Buffer, place.arena.type))
     if not 0 <= place.start <= place.end <= size:
         raise NumericsError(
@@ -333,7 +333,7 @@ def _check_bounds(run: Run, place: Storage) -> None:
         )
 
 
-def _check_overlaps(run: Run, kernel: buf.KernelOp) -> None:
+def _check_overlaps(run: BoundRun, kernel: buf.KernelOp) -> None:
     """Checks that a kernel's results overlap nothing that other points of its grid read or write."""
     for (number, target), (other, second) in itertools.combinations(enumerate(run.writes), 2):
         if target.overlaps(second):
@@ -346,7 +346,7 @@ def _check_overlaps(run: Run, kernel: buf.KernelOp) -> None:
             raise NumericsError(f"{_named(run)} writes result {number} over operand {index}, which it still reads")
 
 
-def _named(run: Run | None) -> str:
+def _named(run: BoundRun | None) -> str:
     """Returns a kernel's name by its line, or "the caller"."""
     if run is None:
         return "the caller"

@@ -34,7 +34,7 @@ UNDEFINED_ROLES = (ProgramRole.WORKSPACE, ProgramRole.OUTPUT)
 
 
 @dataclass(frozen=True)
-class Place:
+class OperandLocation:
     """The location of a kernel's operand.
 
     Attributes:
@@ -78,13 +78,13 @@ class KernelRun:
     """
 
     op: buf.KernelOp
-    places: tuple[Place, ...]
+    places: tuple[OperandLocation, ...]
     before: tuple[Array, ...]
     after: tuple[Array, ...]
     _wide: dict[buf.KernelOp, PreparedKernel]
 
     @property
-    def written(self) -> tuple[Place, ...]:
+    def written(self) -> tuple[OperandLocation, ...]:
         """The locations of its results."""
         return self.places[len(self.places) - len(self.after) :]
 
@@ -259,7 +259,7 @@ class PlannedSteps:
         after = tuple(array.copy() for array in arrays[len(op.inputs) :])
         return KernelRun(op, places, before, after, self._wide)
 
-    def _place(self, value: SSAValue, times: tuple[int, ...]) -> Place:
+    def _place(self, value: SSAValue, times: tuple[int, ...]) -> OperandLocation:
         """Returns the location of a view, or of a row of one in an iteration of the enclosing loops."""
         row = value.owner if isinstance(value.owner, RowOp) else None
         view = cast(buf.ViewOp, value.owner) if row is None else row.base
@@ -269,7 +269,7 @@ class PlannedSteps:
         label = cast(buf.ArenaOp, view.arena.owner).label.data
         slot = read_slot(view.attributes) if NAME in view.attributes else None
         name = "" if slot is None else f"{slot.role} {slot.name!r}"
-        return Place(self._buffers[label], start, buf.shape_of(value), element, name)
+        return OperandLocation(self._buffers[label], start, buf.shape_of(value), element, name)
 
 
 StepT = TypeVar("StepT", Dispatch, Copy, Collective, Wait, Repeat)

@@ -54,7 +54,7 @@ class Inspected:
         return f"{self.line}: {self.op} ({', '.join(about)}): {Content.of(self.value)}"
 
 
-class Places:
+class OpSelection:
     """Selects the ops of a step by line, by kind, or by module.
 
     Args:
@@ -120,7 +120,7 @@ class Inspector:
 
     Args:
         step: The step.
-        where: Which ops to observe, as in `Places`; `None` is all.
+        where: Which ops to observe, as in `OpSelection`; `None` is all.
 
     Raises:
         OptionError: No op of the step matches; lists lines or modules that exist.
@@ -128,7 +128,7 @@ class Inspector:
 
     @without_collector()
     def __init__(self, step: ReferenceStep, where: str | None):
-        self._step, self._places = step, None if where is None else Places(step, where)
+        self._step, self._places = step, None if where is None else OpSelection(step, where)
         self._look: Callable[[Inspected], object] = lambda one: None
         self._executor = TensorExecutor(step.module, observe=self._observe)
 

@@ -25,7 +25,7 @@ from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
 from tensorgrad.dialects.signature import NAME, Role, Slot, arguments_of, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
-from tensorgrad.interpreters.control import Decide, Env, Run, Storage, Unrolling, decided
+from tensorgrad.interpreters.control import BoundRun, Decide, Env, Storage, Unrolling, decided
 from tensorgrad.interpreters.functions import function_of
 from tensorgrad.interpreters.prepared import PreparedKernel, poison
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
@@ -105,7 +105,7 @@ def works_in_place(kernel: buf.KernelOp, source: BlockArgument, target: BlockArg
     return all(position <= write[0] and affine.results == write[1].results for position, affine in reads)
 
 
-def _partly_written(run: Run) -> Iterator[Storage]:
+def _partly_written(run: BoundRun) -> Iterator[Storage]:
     """Yields the windows of a value that a kernel writes only partly, while other kernels write the rest."""
     op = run.op
     for stage in op.stages if isinstance(op, buf.KernelOp) else ():
@@ -124,7 +124,7 @@ def _partly_written(run: Run) -> Iterator[Storage]:
 class _Liveness:
     """The steps at which each buffer is read and written, and the buffers that share bytes."""
 
-    def __init__(self, runs: list[Run], storage: Iterable[Storage], kept: set[Storage], rows: Rows):
+    def __init__(self, runs: list[BoundRun], storage: Iterable[Storage], kept: set[Storage], rows: Rows):
         self.kept, self._rows = kept, rows
         known = dict.fromkeys([*storage, *(place for run in runs for place in without_rows(run.operands, rows))])
         for row in rows:
@@ -176,7 +176,7 @@ class _Liveness:
         found = np.flatnonzero((ranges[:, 0] < value.end) & (ranges[:, 1] > value.start))
         return [values[index] for index in found if values[index] != value]
 
-    def hygiene(self, index: int, run: Run) -> _Hygiene:
+    def hygiene(self, index: int, run: BoundRun) -> _Hygiene:
         """Returns the buffers that a step poisons, so that reads of undefined contents show up."""
         clashing = [value for value in without_rows(run.writes, self._rows) if self._clashes(value, index)]
         dead = [
@@ -191,7 +191,7 @@ class _Liveness:
         related = self._related[value]
         return any(self.live_after(other, index) for other in self.sharing(value) if other not in related)
 
-    def _unreadable(self, run: Run) -> Iterator[Storage]:
+    def _unreadable(self, run: BoundRun) -> Iterator[Storage]:
         """Yields the outputs that are overwritten completely, and whose old contents no input may read."""
         reads, op = run.reads, run.op
         for position, value in enumerate(run.writes):
@@ -246,17 +246,17 @@ class BufferExecutor:
         self._branches = any(isinstance(op, ChooseOp | BranchOp) for op in module.walk())
         self._rows = rows_of(block)
         self._inputs = self._input_keys()
-        self._runs: list[Run] = [] if self._branches else self._unrolled(decided([]))
+        self._runs: list[BoundRun] = [] if self._branches else self._unrolled(decided([]))
         self._hygiene = self._hygiene_of(self._runs)
         self._results = self._result_keys()
 
-    def _unrolled(self, decide: Decide) -> list[Run]:
+    def _unrolled(self, decide: Decide) -> list[BoundRun]:
         """Returns the steps in order."""
-        runs: list[Run] = []
+        runs: list[BoundRun] = []
         Unrolling(self._module, runs.append, decide).run(self.function.body.block, dict(self._storage))
         return runs
 
-    def _hygiene_of(self, runs: list[Run]) -> list[_Hygiene]:
+    def _hygiene_of(self, runs: list[BoundRun]) -> list[_Hygiene]:
         if not self._poisons:
             return [_Hygiene([], [], [])] * len(runs)
         kept = {self._storage[value] for value, slot in self._slots.items() if slot.role in KEPT}
@@ -361,11 +361,11 @@ class BufferExecutor:
             most = max(most, live)
         return most
 
-    def _possible(self) -> list[Run]:
+    def _possible(self) -> list[BoundRun]:
         """Returns the steps with the true side of each branch; both sides write the same buffers."""
         return self._unrolled(lambda _: True) if self._branches else self._runs
 
-    def _run(self, values: Mapping[str, Array], runs: list[Run], hygiene: list[_Hygiene]) -> _Memory:
+    def _run(self, values: Mapping[str, Array], runs: list[BoundRun], hygiene: list[_Hygiene]) -> _Memory:
         memory = self._filled(values)
         with np.errstate(all="ignore"):
             for run, one in zip(runs, hygiene, strict=True):
@@ -403,7 +403,7 @@ class BufferExecutor:
             )
         return {key: _stored(np.asarray(array), self._storage[self._inputs[key]], key) for key, array in values.items()}
 
-    def _step(self, run: Run, hygiene: _Hygiene, memory: _Memory) -> None:
+    def _step(self, run: BoundRun, hygiene: _Hygiene, memory: _Memory) -> None:
         for value in hygiene.before:
             poison(memory.bytes(value))
         op = run.op

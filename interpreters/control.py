@@ -84,7 +84,7 @@ Decide: TypeAlias = Callable[[Storage], bool]
 
 
 @dataclass(frozen=True)
-class Run:
+class BoundRun:
     """One run of a kernel or copy, with its storage."""
 
     op: Step
@@ -114,7 +114,7 @@ class Unrolling:
         decide: Returns whether a predicate is true; called once all previous runs have been emitted.
     """
 
-    def __init__(self, module: ModuleOp, emit: Callable[[Run], None], decide: Decide):
+    def __init__(self, module: ModuleOp, emit: Callable[[BoundRun], None], decide: Decide):
         self._functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
         self._emit, self._decide = emit, decide
 
@@ -130,7 +130,7 @@ class Unrolling:
 
     def _visit(self, op: Operation, env: Env, iterations: dict[SSAValue, int]) -> None:
         if isinstance(op, buf.KernelOp | memref.CopyOp):
-            self._emit(Run(op, tuple(env[operand] for operand in op.operands)))
+            self._emit(BoundRun(op, tuple(env[operand] for operand in op.operands)))
         elif isinstance(op, memref.AllocOp | buf.ViewOp | buf.PackOp):
             env[op.results[0]] = Storage.of(op.results[0])
         elif isinstance(op, RowOp):

@@ -12,7 +12,7 @@ from tensorgrad.interpreters.attention import run_attention
 from tensorgrad.interpreters.collectives import run_collective
 from tensorgrad.interpreters.control import Storage
 from tensorgrad.interpreters.scalars import Array
-from tensorgrad.interpreters.stages import Perturb, Stage
+from tensorgrad.interpreters.stages import Perturb, PreparedStage
 
 POISON = np.uint32(0x7FFE7FFD)
 """NaN as f16, f32 or f64, a large integer, and true as a bool."""
@@ -34,7 +34,7 @@ class PreparedKernel:
 
     def __init__(self, op: buf.KernelOp):
         self._arguments: Sequence[SSAValue] = op.body.block.args
-        self._stages = [Stage(stage) for stage in op.stages]
+        self._stages = [PreparedStage(stage) for stage in op.stages]
         self._locals = [Storage.of(x.memref) for x in op.locals if not buf.is_shape_only(x.memref)]
         self._attention = op.attention
         self._collective = op.collective

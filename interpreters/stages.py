@@ -178,7 +178,7 @@ def _full_rank(value: Array, rank: int) -> Array:
     return value.reshape((1,) * (rank - value.ndim) + value.shape)
 
 
-class Stage:
+class PreparedStage:
     """One `linalg.generic` of a kernel, checked and ready to run on any arrays.
 
     Raises:
@@ -339,7 +339,7 @@ class Stage:
 class _Evaluation:
     """The values of a stage's body on one tile of its iteration space."""
 
-    def __init__(self, stage: Stage, arrays: Mapping[SSAValue, Array], ranges: Ranges, perturb: Perturb | None):
+    def __init__(self, stage: PreparedStage, arrays: Mapping[SSAValue, Array], ranges: Ranges, perturb: Perturb | None):
         self.stage, self.arrays, self.ranges, self.perturb = stage, arrays, ranges, perturb
         self.loops = _indices(ranges)
         self.values: dict[SSAValue, Array] = {}

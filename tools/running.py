@@ -21,7 +21,7 @@ MOST_SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Run:
+class ProgramRun:
     """Runs a program.
 
     Attributes:

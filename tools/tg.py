@@ -26,7 +26,7 @@ from tensorgrad.tools.launching import Launch
 from tensorgrad.tools.reducing import Reduce
 from tensorgrad.tools.replaying import Replay
 from tensorgrad.tools.reporting import Report
-from tensorgrad.tools.running import Run
+from tensorgrad.tools.running import ProgramRun
 
 BENCH = """\
 Times the dispatches of a program on a device: a table of those that take the most, each with the line it is from.
@@ -169,7 +169,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Comm
     "reduce": ("shrink a module on which something fails", str(Reduce.__doc__), _reduce, Reduce),
     "replay": ("run a step of a training op by op", REPLAY, _replay, Replay),
     "report": ("write a page about a program", str(Report.__doc__), _report, Report),
-    "run": ("run a saved program", RUN, _run, Run),
+    "run": ("run a saved program", RUN, _run, ProgramRun),
     "serve": ("serve a folder to browsers on this machine", str(Serve.__doc__), _serve, Serve),
 }
 """The subcommands by name: a line of help, the description, a function that adds the options, and the class."""

@@ -308,8 +308,8 @@ def _initialize(
 def _agreed(options: StepOptions, parts: Parts) -> dict[str, object]:
     """Returns the options that all processes of a group must agree on, by their names in error messages."""
     settings = {
-        label: (one.value, None if one.schedule is None else one.schedule.name)
-        for label, one in parts.host_settings().items()
+        label: (host_setting.value, None if host_setting.schedule is None else host_setting.schedule.name)
+        for label, host_setting in parts.host_settings().items()
     }
     precision = options.precision, options.loss_scale
     chosen = {"seed": options.seed, "accumulate": options.micro_batches, "precision": precision}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from tensorgrad.eager.folding import Pass, nodes_behind
-from tensorgrad.eager.tape import Edge, Hook, Leaf, Node, Operand
-from tensorgrad.eager.templates import Derivative, Place, Template
+from tensorgrad.eager.tape import Edge, Hook, Leaf, Operand, TapeNode
+from tensorgrad.eager.templates import ApplicationValue, Derivative, Template
 from tensorgrad.eager.values import Kind, Value
 from tensorgrad.errors import GradientError
 from tensorgrad.tracing.grad_mode import recording
@@ -51,12 +51,12 @@ class Applier(Protocol):
         """Returns a copy of another device's tensor; derivatives flow back to that device."""
         ...
 
-    def whole_pass(self, root: Node, place: int, seed: Kind) -> Pass | None:
+    def whole_pass(self, root: TapeNode, place: int, seed: Kind) -> Pass | None:
         """Returns the backward pass from a result as one application; `None` if it must run node by node."""
         ...
 
 
-class Crossing(Node):
+class Crossing(TapeNode):
     """A copy between devices on the tape: the cotangent of the copy is copied back.
 
     Attributes:
@@ -90,7 +90,9 @@ class Backward:
         self._device, self._retain, self._only = device, retain_graph, only
         self._create = create_graph
         self._found: dict[Edge, Operand] = {}
-        self._devices: dict[Node | Leaf, Applier] = {}  # where their cotangents live; `_device` is the current device
+        self._devices: dict[
+            TapeNode | Leaf, Applier
+        ] = {}  # where their cotangents live; `_device` is the current device
 
     def run(self, root: Edge, cotangent: Operand) -> None:
         """Propagates a cotangent from a value back to the leaves.
@@ -102,7 +104,7 @@ class Backward:
             return
         with recording(self._create):
             self._add(root, cotangent)
-            if isinstance(root[0], Node):
+            if isinstance(root[0], TapeNode):
                 for node in nodes_behind(root[0]):
                     self._through(node)
             for edge, given in list(self._found.items()):
@@ -111,7 +113,7 @@ class Backward:
 
     def _at_once(self, root: Edge, cotangent: Operand) -> bool:
         """Runs all nodes as one application, if no node needs separate handling; returns whether it did."""
-        if self._create or self._only is not None or not isinstance(root[0], Node):
+        if self._create or self._only is not None or not isinstance(root[0], TapeNode):
             return False
         whole_pass = self._device.whole_pass(root[0], root[1], cotangent[0].kind)
         if whole_pass is None:
@@ -131,7 +133,7 @@ class Backward:
         before = self._found.get(edge)
         self._found[edge] = piece if before is None else self._device.sum(before, piece)
 
-    def _through(self, node: Node) -> None:
+    def _through(self, node: TapeNode) -> None:
         """Propagates the cotangents of a node's results to its operands."""
         if node.values is None:
             raise GradientError(
@@ -167,7 +169,7 @@ class Backward:
         self._device = node.source
         self._add(edge, back)
 
-    def _seen(self, node: Node, place: int, found: Operand) -> Operand:
+    def _seen(self, node: TapeNode, place: int, found: Operand) -> Operand:
         """Calls the hooks of a result, and retains its gradient if requested."""
         for hook in list(node.hooks.get(place, {}).values()):
             found = self._hooked(hook, found)
@@ -189,10 +191,10 @@ class Backward:
             )
         return value
 
-    def _cotangent(self, node: Node, number: int, given: dict[int, Operand]) -> Operand:
+    def _cotangent(self, node: TapeNode, number: int, given: dict[int, Operand]) -> Operand:
         return given[number] if number in given else self._device.full(node.results[number], 0)
 
-    def _value(self, node: Node, place: Place, value: Value) -> Operand:
+    def _value(self, node: TapeNode, place: ApplicationValue, value: Value) -> Operand:
         """Returns an operand or a result of a node, with its value at the time of the application.
 
         Raises:

@@ -23,10 +23,10 @@ from tensorgrad.tracing.tracer import checked_module
 NAME = "eager_block"
 
 
-Run: TypeAlias = Callable[[Sequence[Source]], Iterable[Source]]
+RunBlock: TypeAlias = Callable[[Sequence[Source]], Iterable[Source]]
 """Runs a block on inputs by position; its results are immutable."""
 
-Load: TypeAlias = Callable[[ModuleOp], Run]
+Load: TypeAlias = Callable[[ModuleOp], RunBlock]
 """Compiles a module with one function for a device, and loads it."""
 
 
@@ -52,7 +52,7 @@ class Program:
         self._outputs = [value.number for value in alive]
         self._load, self._compiled_at = load, compiled_at
         self._runs = 0
-        self._run: Run | None = None
+        self._run: RunBlock | None = None
         self._places: Sequence[int] = ()
         self._is_compiled = False
         self._past: list[tuple[weakref.ref[Outputs], Sequence[weakref.ref[Value]]]] = []

@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorgrad.eager.backward import Applier, Backward, Crossing
 from tensorgrad.eager.folding import Pass
-from tensorgrad.eager.tape import Edge, Leaf, Node, Operand
+from tensorgrad.eager.tape import Edge, Leaf, Operand, TapeNode
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Storage, Value, value_of
 from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError
@@ -76,7 +76,7 @@ class AutogradDevice(TensorDevice):
             return made, None
         return made, (Crossing(source, edge, made), 0)
 
-    def whole_pass(self, root: Node, place: int, seed: Kind) -> Pass | None:
+    def whole_pass(self, root: TapeNode, place: int, seed: Kind) -> Pass | None:
         """Returns the backward pass from a result as one application; `None` here, since it would gain nothing."""
         return None
 
@@ -177,7 +177,7 @@ class AutogradDevice(TensorDevice):
     def require_gradient(self, x: Array, required: bool) -> None:
         """Makes a tensor a leaf that accumulates its gradient, or one that doesn't."""
         target, own = self._target(x), live(x)
-        if isinstance(target, Node):
+        if isinstance(target, TapeNode):
             raise GradientError("requires_grad can be set on leaves only; detach() gives a tensor without the graph")
         if required and not is_float(x.dtype):
             raise GradientError(f"a tensor of {SHORT[x.dtype]} has no gradient; only floats have")
@@ -250,7 +250,7 @@ class AutogradDevice(TensorDevice):
         if edge is None:
             raise GradientError("retain_grad: the tensor requires no gradient")
         target, place = edge
-        if isinstance(target, Node):
+        if isinstance(target, TapeNode):
             target.retained.setdefault(place, Leaf()).gathers = True
 
     def edge(self, x: Array) -> Edge | None:
@@ -259,9 +259,9 @@ class AutogradDevice(TensorDevice):
 
     def is_leaf(self, x: Array) -> bool:
         """Returns whether a tensor is not the result of a recorded op."""
-        return not isinstance(self._target(x), Node)
+        return not isinstance(self._target(x), TapeNode)
 
-    def _target(self, x: Array) -> Node | Leaf | None:
+    def _target(self, x: Array) -> TapeNode | Leaf | None:
         edge = self.edge(x)
         return None if edge is None else edge[0]
 
@@ -309,7 +309,7 @@ def _edges(inputs: Sequence[Any]) -> set[Edge]:
         if edge is None:
             raise GradientError(f"backward: inputs are tensors that require a gradient, not {one!r}")
         edges.add(edge)
-        if isinstance(edge[0], Node):
+        if isinstance(edge[0], TapeNode):
             edge[0].retained.setdefault(edge[1], Leaf(gathers=False))
     return edges
 

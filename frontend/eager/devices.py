@@ -19,7 +19,7 @@ from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, ints
 from tensorgrad.dialects.tg.call import returned
 from tensorgrad.dialects.tg.elementwise.arithmetic import AddOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
-from tensorgrad.eager.blocks import Load, Program, Run
+from tensorgrad.eager.blocks import Load, Program, RunBlock
 from tensorgrad.eager.changes import AutogradDevice
 from tensorgrad.eager.folding import Folded, Graph, Pass, folded, known_again, known_pass
 from tensorgrad.eager.recording import (
@@ -30,7 +30,7 @@ from tensorgrad.eager.recording import (
     is_constant,
     splat_of,
 )
-from tensorgrad.eager.tape import Edge, Node, Operand
+from tensorgrad.eager.tape import Edge, Operand, TapeNode
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value, kind_of, read_only, value_of
 from tensorgrad.errors import ArgumentError, DeviceError, DeviceLostError, DTypeError, ProgramError, TensorgradError
@@ -276,7 +276,7 @@ class NumpyDevice(EagerDevice):
         if edges is None:
             return results, None
         derivative = template.derivative(tuple([edge is not None for edge in edges]))
-        return results, Node(derivative, edges, operands, results).made() if derivative.has_any else None
+        return results, TapeNode(derivative, edges, operands, results).made() if derivative.has_any else None
 
 
 def _by_numpy(template: Template) -> Callable[..., Sequence[Any]]:
@@ -314,7 +314,7 @@ def _compute_alone(recording: Recording, value: Value, error: TensorgradError | 
         value.error = error
 
 
-def _never(module: ModuleOp) -> Run:
+def _never(module: ModuleOp) -> RunBlock:
     raise AssertionError("a block that is computed once is interpreted")
 
 
@@ -392,7 +392,7 @@ class RecordingDevice(EagerDevice):
         template = Template.of_function(traced.function)
         return None if template.results[0].dtype in self._lacks else (template, traced.allows)
 
-    def whole_pass(self, root: Node, place: int, seed: Kind) -> Pass | None:
+    def whole_pass(self, root: TapeNode, place: int, seed: Kind) -> Pass | None:
         """Returns the backward pass from a result as one application, shared by all graphs of a structure."""
         recording = self._recording
         number = recording.target((root, place))

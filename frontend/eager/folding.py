@@ -12,7 +12,7 @@ from xdsl.ir import Block, SSAValue
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.call import ReturnOp
 from tensorgrad.eager.recording import KnownPass, Recording
-from tensorgrad.eager.tape import Leaf, Node
+from tensorgrad.eager.tape import Leaf, TapeNode
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value
 
@@ -20,13 +20,13 @@ Target: TypeAlias = tuple[int, int]
 """The target of a cotangent: the number of a node, or of a leaf, counting down from -1; and the index of its result."""
 
 
-def nodes_behind(root: Node) -> Iterator[Node]:
+def nodes_behind(root: TapeNode) -> Iterator[TapeNode]:
     """Yields the nodes of a graph, each once, in reverse order of application."""
     waiting, seen = [root], {root}
     while waiting:
         node = heapq.heappop(waiting)
         for edge in node.edges:
-            if edge is not None and isinstance(edge[0], Node) and edge[0] not in seen:
+            if edge is not None and isinstance(edge[0], TapeNode) and edge[0] not in seen:
                 seen.add(edge[0])
                 heapq.heappush(waiting, edge[0])
         yield node
@@ -45,7 +45,7 @@ class Graph:
         values: The values that the derivatives use, in order.
     """
 
-    nodes: list[Node]
+    nodes: list[TapeNode]
     numbers: list[int]
     targets: list[tuple[Target | None, ...]]
     leaves: list[Leaf]
@@ -59,14 +59,14 @@ class Graph:
         return self.root, derivatives, tuple(self.numbers), tuple(self.targets)
 
     @staticmethod
-    def behind(root: Node, place: int) -> Graph | None:
+    def behind(root: TapeNode, place: int) -> Graph | None:
         """Returns the graph that leads to a result of a node.
 
         It is `None` if the pass has to be interrupted: it continues on another device, a hook or a retained gradient
         observes it, or a value that is needed is gone, which must be reported.
         """
         graph = Graph([], [], [], [], place, [])
-        numbers: dict[Node | Leaf, int] = {root: 0}
+        numbers: dict[TapeNode | Leaf, int] = {root: 0}
         count = 1
         for node in nodes_behind(root):
             if node.values is None or node.hooks or node.retained or node.crosses:
@@ -79,7 +79,7 @@ class Graph:
                 target, place = edge
                 number = numbers.get(target)
                 if number is None:
-                    if isinstance(target, Node):
+                    if isinstance(target, TapeNode):
                         number = numbers[target] = count
                         count += 1
                     elif target.hooks:
@@ -111,7 +111,7 @@ class Pass:
     """
 
     template: Template
-    nodes: Sequence[Node]
+    nodes: Sequence[TapeNode]
     values: Sequence[Value]
     leaves: Sequence[Leaf]
 
@@ -190,7 +190,7 @@ def known_again(known: KnownPass, recording: Recording) -> Pass | None:
         if not isinstance(leaf, Leaf) or leaf.hooks:
             return None
         leaves.append(leaf)
-    nodes: list[Node] = []
+    nodes: list[TapeNode] = []
     values: list[Value] = []
     for number in known.nodes:
         node = recording.nodes[number]

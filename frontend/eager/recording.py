@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tensorgrad.dialects.tg.base import NumpyArray
-from tensorgrad.eager.tape import Edge, Node
+from tensorgrad.eager.tape import Edge, TapeNode
 from tensorgrad.eager.templates import Derivative, Template
 from tensorgrad.eager.values import Recorder, Value, kind_of
 
@@ -133,7 +133,7 @@ class Recording:
         self.recorder = recorder
         self.structure = root
         self.inputs: list[Value] = []
-        self.nodes: list[Node | None] = []
+        self.nodes: list[TapeNode | None] = []
         self._numbers: dict[Value, int] = {}
         self._constants: list[int] = []
         self._has_ended = False
@@ -167,7 +167,7 @@ class Recording:
         if edges is None or structure.derivative is None:
             self.nodes.append(None)
             return results, None
-        node = Node(structure.derivative, edges, operands, results)
+        node = TapeNode(structure.derivative, edges, operands, results)
         self.nodes.append(node)
         made = node.made()
         for edge in made:

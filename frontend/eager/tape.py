@@ -12,7 +12,7 @@ from tensorgrad.tracing.location import user_place
 from tensorgrad.tracing.tensor import Array
 
 Hook: TypeAlias = Callable[[Array], "Array | None"]
-Edge: TypeAlias = "tuple[Node | Leaf, int]"
+Edge: TypeAlias = "tuple[TapeNode | Leaf, int]"
 """Where the derivative of a value flows: its producer, and the index of the value among its results."""
 Operand: TypeAlias = "tuple[Value, Edge | None]"
 
@@ -40,7 +40,7 @@ class Leaf:
         self.hooks: dict[int, Hook] = {}
 
 
-class Node:
+class TapeNode:
     """One application on the tape.
 
     Attributes:
@@ -85,5 +85,5 @@ class Node:
         """Frees what only a backward pass needs, and the graph it depends on."""
         self.values, self.edges = None, ()
 
-    def __lt__(self, other: Node) -> bool:
+    def __lt__(self, other: TapeNode) -> bool:
         return self.number > other.number  # the latest one is the first of a heap

@@ -17,7 +17,7 @@ from tensorgrad.passes.tensors.grad import cotangents, differentiated
 from tensorgrad.passes.tensors.moving import copied, inlined
 from tensorgrad.passes.tensors.simplify import erase_dead
 
-Place: TypeAlias = tuple[Literal["operand", "result", "cotangent"], int]
+ApplicationValue: TypeAlias = tuple[Literal["operand", "result", "cotangent"], int]
 """An operand or result of an application, or the cotangent of a result."""
 
 
@@ -99,7 +99,7 @@ class Derivative:
     """
 
     template: Template | None
-    uses: tuple[Place, ...]
+    uses: tuple[ApplicationValue, ...]
     pieces: tuple[int | None, ...]
     active: tuple[bool, ...]
     results: tuple[Kind, ...]
@@ -119,7 +119,7 @@ def _derived(template: Template, wanted: tuple[bool, ...]) -> Derivative:
     moving, _ = differentiated(block, wrt)
     active = tuple(result in moving for result in results)
     seeds: dict[SSAValue, SSAValue] = {}
-    places: list[tuple[Place, SSAValue]] = [(("operand", i), operand) for i, operand in enumerate(operands)]
+    places: list[tuple[ApplicationValue, SSAValue]] = [(("operand", i), operand) for i, operand in enumerate(operands)]
     for i, result in enumerate(results):
         if is_float(element_of(result)):
             given = block.insert_arg(result.type, len(block.args))

@@ -75,7 +75,7 @@ def _with_own_values(model: Module) -> Module:
     return model.initialized()
 
 
-class Layout:
+class ModuleStructure:
     """What a declared module consists of, collected once for as long as it stays the same.
 
     Attributes:
@@ -100,14 +100,14 @@ class Layout:
         return self._watch.is_unchanged() and all(array.tobytes() == before for array, before in self._arrays)
 
     @staticmethod
-    def of(module: Module) -> Layout:
+    def of(module: Module) -> ModuleStructure:
         """Returns the layout of a module, which an initialized one keeps."""
         binding, (origin, _) = module._binding, module._opened()
         if binding is None:
-            return Layout(origin)
-        layout: Layout | None = binding.kept.get(Layout)
+            return ModuleStructure(origin)
+        layout: ModuleStructure | None = binding.kept.get(ModuleStructure)
         if layout is None or not layout.is_current:
-            layout = binding.kept[Layout] = Layout(origin)
+            layout = binding.kept[ModuleStructure] = ModuleStructure(origin)
         return layout
 
 
@@ -122,7 +122,7 @@ class Opened:
 
     def __init__(self, module: Module):
         self.module = module
-        self._layout = Layout.of(module)
+        self._layout = ModuleStructure.of(module)
 
     def tree_children(self) -> tuple[list[Any], trees.Rebuild]:
         """Returns the values of parameters and buffers."""

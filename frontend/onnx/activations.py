@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, Role, rule
+from tensorgrad.onnx.table import OnnxNode, Role, rule
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -20,42 +20,42 @@ for _name, _function in {"Relu": tg.relu, "Softplus": tg.softplus, "Mish": tg.mi
 
 
 @rule("Softsign")
-def _softsign(node: Node) -> Tensor:
+def _softsign(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     return x / (tg.abs(x) + 1.0)
 
 
 @rule("Gelu", "approximate=none|tanh")
-def _gelu(node: Node) -> Tensor:
+def _gelu(node: OnnxNode) -> Tensor:
     return tg.gelu(node.tensor(0), node.attribute("approximate", "none"))
 
 
 @rule("Elu", "alpha")
-def _elu(node: Node) -> Tensor:
+def _elu(node: OnnxNode) -> Tensor:
     return tg.elu(node.tensor(0), node.attribute("alpha", 1.0))
 
 
 @rule("Celu", "alpha")
-def _celu(node: Node) -> Tensor:
+def _celu(node: OnnxNode) -> Tensor:
     x, alpha = node.tensor(0), node.attribute("alpha", 1.0)
     positive = tg.greater(x, 0)
     return tg.where(positive, x, tg.expm1(tg.where(positive, 0, x) / alpha) * alpha)
 
 
 @rule("Selu", "alpha gamma")
-def _selu(node: Node) -> Tensor:
+def _selu(node: OnnxNode) -> Tensor:
     rounded = node.version < 6
     alpha = node.attribute("alpha", 1.6732 if rounded else 1.67326319217681884765625)
     return tg.elu(node.tensor(0), alpha) * node.attribute("gamma", 1.0507 if rounded else 1.05070102214813232421875)
 
 
 @rule("LeakyRelu", "alpha")
-def _leaky_relu(node: Node) -> Tensor:
+def _leaky_relu(node: OnnxNode) -> Tensor:
     return tg.leaky_relu(node.tensor(0), node.attribute("alpha", 0.01))
 
 
 @rule("PRelu", roles={1: Role.WEIGHT})
-def _prelu(node: Node) -> Tensor:
+def _prelu(node: OnnxNode) -> Tensor:
     x, slope = node.tensor(0), node.tensor(1)
     if node.version < 7 and slope.ndim == 1 and x.ndim > 1:  # one slope, or one per channel
         slope = tg.reshape(slope, (-1, *[1] * (x.ndim - 2)))
@@ -63,13 +63,13 @@ def _prelu(node: Node) -> Tensor:
 
 
 @rule("ThresholdedRelu", "alpha")
-def _thresholded_relu(node: Node) -> Tensor:
+def _thresholded_relu(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     return tg.where(tg.greater(x, node.attribute("alpha", 1.0)), x, 0)
 
 
 @rule("HardSigmoid", "alpha beta")
-def _hard_sigmoid(node: Node) -> Tensor:
+def _hard_sigmoid(node: OnnxNode) -> Tensor:
     return hard_sigmoid(node.tensor(0), node.attribute("alpha", 0.2), node.attribute("beta", 0.5))
 
 
@@ -79,26 +79,26 @@ def hard_sigmoid(x: Tensor, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
 
 
 @rule("HardSwish")
-def _hard_swish(node: Node) -> Tensor:
+def _hard_swish(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     return x * hard_sigmoid(x, 1 / 6, 0.5)
 
 
 @rule("Swish", "alpha")
-def _swish(node: Node) -> Tensor:
+def _swish(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     return x * tg.sigmoid(x * node.attribute("alpha", 1.0))
 
 
 @rule("Shrink", "bias lambd")
-def _shrink(node: Node) -> Tensor:
+def _shrink(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     bias, limit = node.attribute("bias", 0.0), node.attribute("lambd", 0.5)
     moved = tg.where(tg.greater(x, limit), x - bias, 0)
     return tg.where(tg.less(x, -limit), x + bias, moved)
 
 
-def on_axis(node: Node, function: Callable[[Tensor, int], Tensor]) -> Tensor:
+def on_axis(node: OnnxNode, function: Callable[[Tensor, int], Tensor]) -> Tensor:
     """Applies a function along an axis; before version 13, over this and all later axes, flattened to one."""
     x = node.tensor(0)
     if node.version >= 13:
@@ -109,17 +109,17 @@ def on_axis(node: Node, function: Callable[[Tensor, int], Tensor]) -> Tensor:
 
 
 @rule("Softmax", "axis")
-def _softmax(node: Node) -> Tensor:
+def _softmax(node: OnnxNode) -> Tensor:
     return on_axis(node, tg.softmax)
 
 
 @rule("LogSoftmax", "axis")
-def _log_softmax(node: Node) -> Tensor:
+def _log_softmax(node: OnnxNode) -> Tensor:
     return on_axis(node, tg.log_softmax)
 
 
 @rule("Hardmax", "axis")
-def _hardmax(node: Node) -> Tensor:
+def _hardmax(node: OnnxNode) -> Tensor:
     def hardmax(x: Tensor, axis: int) -> Tensor:
         chosen = tg.one_hot(tg.argmax(x, axis), x.shape[axis], x.dtype)
         return tg.moveaxis(chosen, -1, axis)

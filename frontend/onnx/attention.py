@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, Role, rule
+from tensorgrad.onnx.table import OnnxNode, Role, rule
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Tensor
 
 
-def _heads(node: Node, x: Tensor, count_name: str) -> Tensor:
+def _heads(node: OnnxNode, x: Tensor, count_name: str) -> Tensor:
     """Returns `[batch, heads, length, size]`, from the same shape or from `[batch, length, heads * size]`."""
     if x.ndim == 4:
         return x
@@ -22,7 +22,7 @@ def _heads(node: Node, x: Tensor, count_name: str) -> Tensor:
     return tg.transpose(tg.reshape(x, (batch, length, count, width // count)), (0, 2, 1, 3))
 
 
-def _allowed(node: Node, queries: int, keys: int, past: int, filled: Tensor | None) -> Tensor | None:
+def _allowed(node: OnnxNode, queries: int, keys: int, past: int, filled: Tensor | None) -> Tensor | None:
     """Returns the mask of keys that each query may attend to: causal, windowed, and limited to filled positions."""
     left, right = node.attribute("left_window_size", -1), node.attribute("right_window_size", -1)
     rows, columns = tg.reshape(tg.arange(queries), (-1, 1)), tg.arange(keys)
@@ -62,7 +62,7 @@ def _padded(mask: Tensor, keys: int) -> Tensor:
     "softmax_precision",
     roles={0: Role.TABLE, 1: Role.TABLE, 2: Role.TABLE},
 )
-def _attention(node: Node) -> Any:
+def _attention(node: OnnxNode) -> Any:
     """Computes attention; the result of a query whose keys are all masked is 0."""
     q = _heads(node, node.tensor(0), "q_num_heads")
     k, v = (_heads(node, node.tensor(i), "kv_num_heads") for i in (1, 2))
@@ -107,7 +107,7 @@ def _attention(node: Node) -> Any:
     "LinearAttention",
     "chunk_size kv_num_heads q_num_heads scale update_rule=linear|gated|delta|gated_delta",
 )
-def _linear_attention(node: Node) -> Any:
+def _linear_attention(node: OnnxNode) -> Any:
     """Scans over a row of scores with a state of keys times values, decayed, corrected and added to, in f32."""
     given, how = node.tensor(0), node.attribute("update_rule", "gated_delta")
     q, k, v = (

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, Role, rule
+from tensorgrad.onnx.table import OnnxNode, Role, rule
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.tensor import Tensor
 
 
 @rule("MatMul", roles={-1: Role.WEIGHT})
-def _matmul(node: Node) -> Tensor:
+def _matmul(node: OnnxNode) -> Tensor:
     return tg.matmul(node.tensor(0), node.tensor(1))
 
 
 @rule("Gemm", "alpha beta transA transB broadcast", roles={-1: Role.WEIGHT})
-def _gemm(node: Node) -> Tensor:
+def _gemm(node: OnnxNode) -> Tensor:
     x, y = node.tensor(0), node.tensor(1)
     x = tg.transpose(x) if node.attribute("transA", 0) else x
     y = tg.transpose(y) if node.attribute("transB", 0) else y
@@ -34,7 +34,7 @@ def _gemm(node: Node) -> Tensor:
 
 
 @rule("Einsum", "equation", roles={-1: Role.WEIGHT})
-def _einsum(node: Node) -> Tensor:
+def _einsum(node: OnnxNode) -> Tensor:
     equation: str = node.attribute("equation").replace(" ", "")
     if "->" not in equation:
         # Without an explicit output: the ellipsis, then the letters that occur once, sorted.
@@ -45,7 +45,7 @@ def _einsum(node: Node) -> Tensor:
 
 
 @rule("Det")
-def _det(node: Node) -> Tensor:
+def _det(node: OnnxNode) -> Tensor:
     """Computes determinants by unrolled Gaussian elimination with partial pivoting."""
     rows = node.tensor(0)
     size = rows.shape[-1]
@@ -83,7 +83,7 @@ def shifted(x: Tensor, zero: Tensor | None, axis: int | None = None) -> Tensor:
 
 
 @rule("MatMulInteger")
-def _matmul_integer(node: Node) -> Tensor:
+def _matmul_integer(node: OnnxNode) -> Tensor:
     x = shifted(node.tensor(0), node.optional(2), -2)
     y = shifted(node.tensor(1), node.optional(3), -1)
     return tg.matmul(x, y)

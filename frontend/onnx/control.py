@@ -12,7 +12,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.onnx.shapes import parts, split_sizes
-from tensorgrad.onnx.table import Node, Value, rule
+from tensorgrad.onnx.table import OnnxNode, Value, rule
 from tensorgrad.tracing.tensor import Tensor, Traced
 
 MOST_STEPS = 4096
@@ -20,7 +20,7 @@ MOST_STEPS = 4096
 
 
 @rule("If", "else_branch then_branch")
-def _if(node: Node) -> tuple[Value, ...]:
+def _if(node: OnnxNode) -> tuple[Value, ...]:
     """Traces the branch taken if it is known while tracing; else both, and selects between their results."""
     condition = node.value(0)
     branches = node.attribute("then_branch"), node.attribute("else_branch")
@@ -40,7 +40,7 @@ def _if(node: Node) -> tuple[Value, ...]:
 
 
 @rule("Loop", "body", constants=(0, 1))
-def _loop(node: Node) -> tuple[Value, ...]:
+def _loop(node: OnnxNode) -> tuple[Value, ...]:
     """Traces a loop, unrolled; its trip count must be known while tracing."""
     body, carried = node.attribute("body"), list(node.inputs[2:])
     most = int(node.scalar(0, MOST_STEPS + 1))
@@ -67,7 +67,7 @@ def _loop(node: Node) -> tuple[Value, ...]:
     "Scan",
     "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes scan_output_directions directions",
 )
-def _scan(node: Node) -> tuple[Value, ...]:
+def _scan(node: OnnxNode) -> tuple[Value, ...]:
     """Traces every step of a scan, unrolled."""
     if node.version < 9:
         return _batched_scan(node)
@@ -79,7 +79,7 @@ def _scan(node: Node) -> tuple[Value, ...]:
     return _scanned(node, body, held, given, axes, reverse)
 
 
-def _batched_scan(node: Node) -> tuple[Value, ...]:
+def _batched_scan(node: OnnxNode) -> tuple[Value, ...]:
     """Traces version 8 of `Scan`, with a leading batch axis; sequence lengths are not supported."""
     if node.has(0):
         node.refuse("sequence lengths are not supported")
@@ -96,7 +96,12 @@ def _batched_scan(node: Node) -> tuple[Value, ...]:
 
 
 def _scanned(
-    node: Node, body: Any, held: Sequence[Value], given: Sequence[Tensor], axes: Sequence[int], reverse: Sequence[int]
+    node: OnnxNode,
+    body: Any,
+    held: Sequence[Value],
+    given: Sequence[Tensor],
+    axes: Sequence[int],
+    reverse: Sequence[int],
 ) -> tuple[Value, ...]:
     steps = given[0].shape[axes[0]]
     if steps > MOST_STEPS:
@@ -126,7 +131,7 @@ def _scanned(
 # Sequences
 
 
-def _sequence(node: Node, position: int) -> list[Any]:
+def _sequence(node: OnnxNode, position: int) -> list[Any]:
     value = node.value(position)
     if not isinstance(value, list):
         node.refuse("takes a sequence")
@@ -134,17 +139,17 @@ def _sequence(node: Node, position: int) -> list[Any]:
 
 
 @rule("SequenceConstruct", carries=(-1,))
-def _sequence_construct(node: Node) -> list[Value]:
+def _sequence_construct(node: OnnxNode) -> list[Value]:
     return list(node.inputs)
 
 
 @rule("SequenceEmpty", "dtype")
-def _sequence_empty(node: Node) -> list[Value]:
+def _sequence_empty(node: OnnxNode) -> list[Value]:
     return []
 
 
 @rule("SequenceInsert", constants=(2,), carries=(0, 1))
-def _sequence_insert(node: Node) -> list[Value]:
+def _sequence_insert(node: OnnxNode) -> list[Value]:
     results = list(_sequence(node, 0))
     place = int(node.scalar(2, len(results)))
     results.insert(place + len(results) if place < 0 else place, node.value(1))
@@ -152,31 +157,31 @@ def _sequence_insert(node: Node) -> list[Value]:
 
 
 @rule("SequenceErase", constants=(1,), carries=(0,))
-def _sequence_erase(node: Node) -> list[Value]:
+def _sequence_erase(node: OnnxNode) -> list[Value]:
     results = list(_sequence(node, 0))
     del results[int(node.scalar(1, -1))]
     return results
 
 
 @rule("SequenceAt", constants=(1,), carries=(0,))
-def _sequence_at(node: Node) -> Value:
+def _sequence_at(node: OnnxNode) -> Value:
     return _sequence(node, 0)[int(node.scalar(1))]
 
 
 @rule("SequenceLength")
-def _sequence_length(node: Node) -> np.ndarray[Any, Any]:
+def _sequence_length(node: OnnxNode) -> np.ndarray[Any, Any]:
     return np.array(len(_sequence(node, 0)), np.int64)
 
 
 @rule("ConcatFromSequence", "axis new_axis", carries=(0,))
-def _concat_from_sequence(node: Node) -> Tensor:
+def _concat_from_sequence(node: OnnxNode) -> Tensor:
     tensors = [node.as_tensor(part) for part in _sequence(node, 0)]
     axis = node.attribute("axis")
     return tg.stack(tensors, axis) if node.attribute("new_axis", 0) else tg.concat(tensors, axis)
 
 
 @rule("SplitToSequence", "axis keepdims", constants=(1,), carries=(0,))
-def _split_to_sequence(node: Node) -> list[Tensor]:
+def _split_to_sequence(node: OnnxNode) -> list[Tensor]:
     x, axis = node.tensor(0), node.attribute("axis", 0)
     extent = x.shape[axis]
     if not node.has(1):
@@ -194,15 +199,15 @@ def _chunks(extent: int, size: int) -> list[int]:
 
 
 @rule("Optional", "type", carries=(0,))
-def _optional(node: Node) -> Value:
+def _optional(node: OnnxNode) -> Value:
     return node.inputs[0] if node.inputs else None
 
 
 @rule("OptionalHasElement")
-def _optional_has_element(node: Node) -> np.ndarray[Any, Any]:
+def _optional_has_element(node: OnnxNode) -> np.ndarray[Any, Any]:
     return np.array(bool(node.inputs) and node.inputs[0] is not None)
 
 
 @rule("OptionalGetElement", carries=(0,))
-def _optional_get_element(node: Node) -> Value:
+def _optional_get_element(node: OnnxNode) -> Value:
     return node.value(0)

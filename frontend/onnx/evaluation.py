@@ -15,7 +15,7 @@ from onnx import AttributeProto, helper
 from tensorgrad.errors import ShapeError, TensorgradError
 from tensorgrad.onnx.checking import ELEMENT_ATTRIBUTES, domain_of, graphs_of, label, rule_of
 from tensorgrad.onnx.elements import NumpyArray, array_of, constant_of, element_named
-from tensorgrad.onnx.table import Node, Setting, Value
+from tensorgrad.onnx.table import OnnxNode, Setting, Value
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
@@ -122,7 +122,7 @@ class Evaluation:
     def outputs(self, graph: Graph, values: Mapping[str, Value]) -> list[Any]:
         """Returns the outputs of a graph as tensors (or lists of them)."""
         results = self._run(graph, {**self._held(graph), **values})
-        node = Node("output", "", [], {}, [], self._setting, self._nothing)
+        node = OnnxNode("output", "", [], {}, [], self._setting, self._nothing)
         return [
             [node.as_tensor(part) for part in result] if isinstance(result, list) else node.as_tensor(result)
             for result in results
@@ -138,7 +138,7 @@ class Evaluation:
             known = rule_of(proto)
             assert known is not None
             inputs = [values[name] if name else None for name in proto.input]
-            node = Node(
+            node = OnnxNode(
                 proto.op_type,
                 proto.name or next((name for name in proto.output if name), ""),
                 inputs,

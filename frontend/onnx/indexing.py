@@ -10,7 +10,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
-from tensorgrad.onnx.table import Node, Role, rule
+from tensorgrad.onnx.table import OnnxNode, Role, rule
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
@@ -27,7 +27,7 @@ def _counted(indices: Tensor, extent: int) -> Tensor:
 
 
 @rule("Gather", "axis", roles={0: Role.TABLE}, carries=(0,))
-def _gather(node: Node) -> Any:
+def _gather(node: OnnxNode) -> Any:
     table, indices, axis = node.value(0), node.value(1), node.attribute("axis", 0)
     if isinstance(table, np.ndarray) and isinstance(indices, np.ndarray):
         return np.take(table, indices, axis)
@@ -39,7 +39,7 @@ def _gather(node: Node) -> Any:
 
 
 @rule("GatherElements", "axis", carries=(0,))
-def _gather_elements(node: Node) -> Tensor:
+def _gather_elements(node: OnnxNode) -> Tensor:
     return tg.gather(node.tensor(0), node.attribute("axis", 0), node.tensor(1))
 
 
@@ -55,7 +55,7 @@ def _rows(extents: tuple[int, ...], indices: Tensor) -> Tensor:
 
 
 @rule("GatherND", "batch_dims", carries=(0,))
-def _gather_nd(node: Node) -> Tensor:
+def _gather_nd(node: OnnxNode) -> Tensor:
     x, indices, batch = node.tensor(0), node.tensor(1), node.attribute("batch_dims", 0)
     depth = indices.shape[-1]
     indexed, rest = x.shape[batch : batch + depth], x.shape[batch + depth :]
@@ -72,7 +72,7 @@ def _gather_nd(node: Node) -> Tensor:
     return tg.reshape(found, (*indices.shape[:-1], *rest))
 
 
-def combined(old: Tensor, indices: Tensor, updates: Tensor, how: str, node: Node) -> Tensor:
+def combined(old: Tensor, indices: Tensor, updates: Tensor, how: str, node: OnnxNode) -> Tensor:
     """Returns `old`, `[rows, width]`, with the rows at `indices` updated by `updates`, `[count, width]`.
 
     Additions are in ascending order. Without a reduction the last of duplicate indices wins. Products and extremes
@@ -102,7 +102,7 @@ def _most(x: Tensor) -> float:
 
 
 @rule("ScatterND", "reduction=none|add|mul|max|min")
-def _scatter_nd(node: Node) -> Tensor:
+def _scatter_nd(node: OnnxNode) -> Tensor:
     x, indices, updates = node.tensor(0), node.tensor(1), node.tensor(2)
     depth = indices.shape[-1]
     indexed, rest = x.shape[:depth], x.shape[depth:]
@@ -114,7 +114,7 @@ def _scatter_nd(node: Node) -> Tensor:
 
 
 @rule("ScatterElements Scatter", "axis reduction=none|add|mul|max|min")
-def _scatter_elements(node: Node) -> Tensor:
+def _scatter_elements(node: OnnxNode) -> Tensor:
     x, indices, updates = node.tensor(0), node.tensor(1), node.tensor(2)
     axis = node.attribute("axis", 0) % x.ndim
     how = node.attribute("reduction", "none")
@@ -137,7 +137,7 @@ def _positions(extents: tuple[int, ...], axis: int) -> Tensor:
 
 
 @rule("OneHot", "axis", constants=(1,))
-def _one_hot(node: Node) -> Tensor:
+def _one_hot(node: OnnxNode) -> Tensor:
     indices, values = node.tensor(0), node.tensor(2)
     depth, axis = int(node.scalar(1)), node.attribute("axis", -1)
     if indices.dtype.kind == "f" or indices.dtype.itemsize < 4:
@@ -147,7 +147,7 @@ def _one_hot(node: Node) -> Tensor:
 
 
 @rule("Compress", "axis", constants=(1,))
-def _compress(node: Node) -> Tensor:
+def _compress(node: OnnxNode) -> Tensor:
     x, axis = node.tensor(0), node.attribute("axis")
     places = np.flatnonzero(node.constant(1)).astype(np.int32)
     if axis is None:
@@ -156,19 +156,19 @@ def _compress(node: Node) -> Tensor:
 
 
 @rule("NonZero", constants=(0,))
-def _non_zero(node: Node) -> np.ndarray[Any, Any]:
+def _non_zero(node: OnnxNode) -> np.ndarray[Any, Any]:
     return np.array(np.nonzero(np.atleast_1d(node.constant(0))), np.int64)
 
 
 @rule("ArrayFeatureExtractor", domain="ai.onnx.ml")
-def _array_feature_extractor(node: Node) -> Tensor:
+def _array_feature_extractor(node: OnnxNode) -> Tensor:
     x, at = node.tensor(0), tg.reshape(node.tensor(1), (-1,))
     taken = tg.take(x, at, -1)
     return tg.reshape(taken, (1, -1)) if x.ndim == 1 else taken
 
 
 @rule("TensorScatter", "axis mode=linear|circular")
-def _tensor_scatter(node: Node) -> Tensor:
+def _tensor_scatter(node: OnnxNode) -> Tensor:
     """Returns a cache with consecutive positions replaced, starting at an index per batch element."""
     cache, update = node.tensor(0), node.tensor(1)
     axis = node.attribute("axis", -2) % cache.ndim
@@ -185,7 +185,7 @@ def _tensor_scatter(node: Node) -> Tensor:
 
 
 @rule("MaxUnpool", "kernel_shape pads strides", constants=(2,))
-def _max_unpool(node: Node) -> Tensor:
+def _max_unpool(node: OnnxNode) -> Tensor:
     x, indices = node.tensor(0), node.tensor(1)
     window = list(node.attribute("kernel_shape"))
     stride = list(node.attribute("strides", [1] * len(window)))

@@ -9,23 +9,23 @@ from onnx import TensorProto, helper
 
 import tensorgrad as tg
 from tensorgrad.onnx.elements import NumpyArray, constant_of
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.tensor import Tensor
 
 
 @rule("Constant", "value value_float value_floats value_int value_ints")
-def _constant(node: Node) -> NumpyArray:
+def _constant(node: OnnxNode) -> NumpyArray:
     return constant_of(node.attributes)
 
 
 @rule("ConstantOfShape", "value", constants=(0,))
-def _constant_of_shape(node: Node) -> Tensor:
+def _constant_of_shape(node: OnnxNode) -> Tensor:
     value = np.asarray(node.attribute("value", np.zeros(1, np.float32)))
     return tg.broadcast_to(node.as_tensor(value.reshape(())), node.integers(0))
 
 
 @rule("Range", "stash_type", constants=(0, 1, 2))
-def _range(node: Node) -> NumpyArray:
+def _range(node: OnnxNode) -> NumpyArray:
     start, limit, delta = (node.constant(i).reshape(-1)[0] for i in range(3))
     if start.dtype.kind in "iu":
         count = len(range(int(start), int(limit), int(delta)))
@@ -34,7 +34,7 @@ def _range(node: Node) -> NumpyArray:
     return (start + np.arange(count) * delta).astype(start.dtype)
 
 
-def _window(node: Node, coefficients: tuple[float, float, float]) -> Tensor:
+def _window(node: OnnxNode, coefficients: tuple[float, float, float]) -> Tensor:
     size = int(node.scalar(0))
     steps = size if node.attribute("periodic", 1) else size - 1
     angle = 2 * np.pi * np.arange(size) / steps
@@ -44,22 +44,22 @@ def _window(node: Node, coefficients: tuple[float, float, float]) -> Tensor:
 
 
 @rule("HannWindow", "output_datatype periodic", constants=(0,))
-def _hann_window(node: Node) -> Tensor:
+def _hann_window(node: OnnxNode) -> Tensor:
     return _window(node, (0.5, 0.5, 0.0))
 
 
 @rule("HammingWindow", "output_datatype periodic", constants=(0,))
-def _hamming_window(node: Node) -> Tensor:
+def _hamming_window(node: OnnxNode) -> Tensor:
     return _window(node, (25 / 46, 21 / 46, 0.0))
 
 
 @rule("BlackmanWindow", "output_datatype periodic", constants=(0,))
-def _blackman_window(node: Node) -> Tensor:
+def _blackman_window(node: OnnxNode) -> Tensor:
     return _window(node, (0.42, 0.5, 0.08))
 
 
 @rule("MelWeightMatrix", "output_datatype", constants=(0, 1, 2, 3, 4))
-def _mel_weight_matrix(node: Node) -> NumpyArray:
+def _mel_weight_matrix(node: OnnxNode) -> NumpyArray:
     bands, length, rate, low, high = (node.scalar(i) for i in range(5))
     bins = length // 2 + 1
     mel = [2595.0 * math.log10(1.0 + edge / 700.0) for edge in (low, high)]

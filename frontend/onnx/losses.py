@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.tensor import Tensor
 
 
-def _likelihood(node: Node, scores: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+def _likelihood(node: OnnxNode, scores: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
     """Returns the weighted negative log-likelihood of the targets, with the node's reduction; ignored ones count 0."""
     ignored = node.attribute("ignore_index")
     valid = tg.full(target.shape, True, "bool") if ignored is None else tg.not_equal(target, ignored)
@@ -26,11 +26,11 @@ def _likelihood(node: Node, scores: Tensor, target: Tensor, weight: Tensor | Non
 
 
 @rule("NegativeLogLikelihoodLoss", "ignore_index reduction=none|sum|mean")
-def _negative_log_likelihood(node: Node) -> Tensor:
+def _negative_log_likelihood(node: OnnxNode) -> Tensor:
     return _likelihood(node, node.tensor(0), node.tensor(1), node.optional(2))
 
 
 @rule("SoftmaxCrossEntropyLoss", "ignore_index reduction=none|sum|mean")
-def _softmax_cross_entropy(node: Node) -> Any:
+def _softmax_cross_entropy(node: OnnxNode) -> Any:
     logarithms = tg.log_softmax(node.tensor(0), 1)
     return _likelihood(node, logarithms, node.tensor(1), node.optional(2)), logarithms

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, Role, rule
+from tensorgrad.onnx.table import OnnxNode, Role, rule
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Tensor
 
@@ -28,7 +28,7 @@ _BATCH = {**_DATA_AND_SCALE, 3: Role.STATISTIC, 4: Role.STATISTIC}
 
 
 @rule("BatchNormalization", "epsilon momentum training_mode spatial is_test=1", roles=_BATCH)
-def _batch_normalization(node: Node) -> Any:
+def _batch_normalization(node: OnnxNode) -> Any:
     if node.version < 7 and not node.attribute("is_test", 0):
         node.refuse("before version 7, only with is_test = 1")
     if node.version < 14 and any(node.wants(i) for i in range(1, 5)):
@@ -52,14 +52,14 @@ def _batch_normalization(node: Node) -> Any:
 
 
 @rule("InstanceNormalization", "epsilon", roles=_DATA_AND_SCALE)
-def _instance_normalization(node: Node) -> Tensor:
+def _instance_normalization(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     scale, bias = (_channelwise(node.tensor(i), x.ndim) for i in (1, 2))
     return _standardized(x, tuple(range(2, x.ndim)), node.attribute("epsilon", 1e-5)) * scale + bias
 
 
 @rule("GroupNormalization", "epsilon num_groups stash_type", roles=_DATA_AND_SCALE)
-def _group_normalization(node: Node) -> Tensor:
+def _group_normalization(node: OnnxNode) -> Tensor:
     x, scale, bias = node.tensor(0), node.tensor(1), node.tensor(2)
     groups = node.attribute("num_groups")
     grouped = tg.reshape(x, (x.shape[0], groups, -1))
@@ -69,13 +69,13 @@ def _group_normalization(node: Node) -> Tensor:
     return normal * _channelwise(scale, x.ndim) + _channelwise(bias, x.ndim)
 
 
-def _stashed(node: Node, x: Tensor) -> Tensor:
+def _stashed(node: OnnxNode, x: Tensor) -> Tensor:
     """Returns a tensor in the dtype in which statistics are computed: f32 for f16."""
     return tg.cast(x, NAMES["f32"]) if x.dtype == NAMES["f16"] and node.attribute("stash_type", 1) == 1 else x
 
 
 @rule("LayerNormalization", "axis epsilon stash_type=1", roles=_DATA_AND_SCALE)
-def _layer_normalization(node: Node) -> Any:
+def _layer_normalization(node: OnnxNode) -> Any:
     given = node.tensor(0)
     x = _stashed(node, given)
     axes = tuple(range(node.attribute("axis", -1) % x.ndim, x.ndim))
@@ -87,7 +87,7 @@ def _layer_normalization(node: Node) -> Any:
 
 
 @rule("RMSNormalization", "axis epsilon stash_type=1", roles=_DATA_AND_SCALE)
-def _rms_normalization(node: Node) -> Tensor:
+def _rms_normalization(node: OnnxNode) -> Tensor:
     given = node.tensor(0)
     x = _stashed(node, given)
     axes = tuple(range(node.attribute("axis", -1) % x.ndim, x.ndim))
@@ -96,7 +96,7 @@ def _rms_normalization(node: Node) -> Tensor:
 
 
 @rule("LpNormalization", "axis p=1|2")
-def _lp_normalization(node: Node) -> Tensor:
+def _lp_normalization(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     size = tg.norm(x, node.attribute("p", 2), node.attribute("axis", -1), keepdims=True)
     empty = tg.equal(size, 0)
@@ -104,7 +104,7 @@ def _lp_normalization(node: Node) -> Tensor:
 
 
 @rule("MeanVarianceNormalization", "axes")
-def _mean_variance_normalization(node: Node) -> Tensor:
+def _mean_variance_normalization(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     axes = list(node.attribute("axes", (0, 2, 3)))
     centred = x - tg.mean(x, axes, keepdims=True)
@@ -112,7 +112,7 @@ def _mean_variance_normalization(node: Node) -> Tensor:
 
 
 @rule("LRN", "alpha beta bias size")
-def _local_response_normalization(node: Node) -> Tensor:
+def _local_response_normalization(node: OnnxNode) -> Tensor:
     x, size = node.tensor(0), node.attribute("size")
     squares = tg.square(x)
     pairs = [(0, 0)] * x.ndim

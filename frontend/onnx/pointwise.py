@@ -10,7 +10,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.onnx.elements import element_name, numpy_dtype
-from tensorgrad.onnx.table import Node, Role, Roles, rule
+from tensorgrad.onnx.table import OnnxNode, Role, Roles, rule
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.tensor import Array, Tensor
 
@@ -76,7 +76,7 @@ _ALIGNMENT = "axis broadcast"
 """The attributes of ops on two operands before version 7."""
 
 
-def aligned(node: Node) -> tuple[Tensor, Tensor]:
+def aligned(node: OnnxNode) -> tuple[Tensor, Tensor]:
     """Returns the two operands of an op, the second so that it broadcasts as NumPy does.
 
     Before version 7 shapes had to be equal, or with `broadcast` the second had to be a contiguous part of the first's,
@@ -118,7 +118,7 @@ for _name, _variadic in _VARIADIC.items():
 
 
 @rule("Mean")
-def _mean(node: Node) -> Tensor:
+def _mean(node: OnnxNode) -> Tensor:
     return reduce(tg.add, node.tensors) * (1.0 / len(node.inputs))
 
 
@@ -132,19 +132,19 @@ def truncated_quotient(x: Tensor, y: Tensor) -> Tensor:
 
 
 @rule("Div", _ALIGNMENT, is_arithmetic=True)
-def _div(node: Node) -> Tensor:
+def _div(node: OnnxNode) -> Tensor:
     x, y = aligned(node)
     return tg.divide(x, y) if is_float(x.dtype) else truncated_quotient(x, y)
 
 
 @rule("Mod", "fmod")
-def _mod(node: Node) -> Tensor:
+def _mod(node: OnnxNode) -> Tensor:
     x, y = node.tensor(0), node.tensor(1)
     return tg.fmod(x, y) if node.attribute("fmod", 0) else tg.remainder(x, y)
 
 
 @rule("Pow", _ALIGNMENT)
-def _pow(node: Node) -> Tensor:
+def _pow(node: OnnxNode) -> Tensor:
     base, exponent = aligned(node)
     if is_float(base.dtype):
         if isinstance(exponent, Array) and exponent.size == 1 and exponent.ndim <= base.ndim:
@@ -173,13 +173,13 @@ def _whole_power(base: Tensor, exponent: Tensor) -> Tensor:
 
 
 @rule("BitShift", "direction=LEFT|RIGHT")
-def _bit_shift(node: Node) -> Tensor:
+def _bit_shift(node: OnnxNode) -> Tensor:
     left = node.attribute("direction") == "LEFT"
     return (tg.bitwise_left_shift if left else tg.bitwise_right_shift)(node.tensor(0), node.tensor(1))
 
 
 @rule("IsInf", "detect_negative detect_positive")
-def _is_inf(node: Node) -> Tensor:
+def _is_inf(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     result = tg.isinf(x)
     if not node.attribute("detect_negative", 1):
@@ -190,12 +190,12 @@ def _is_inf(node: Node) -> Tensor:
 
 
 @rule("Where", carries=(1, 2))
-def _where(node: Node) -> Tensor:
+def _where(node: OnnxNode) -> Tensor:
     return tg.where(node.tensor(0), node.tensor(1), node.tensor(2))
 
 
 @rule("Clip", "min max", carries=(0,))
-def _clip(node: Node) -> Tensor:
+def _clip(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     low = node.optional(1) if node.has(1) else node.attribute("min")
     high = node.optional(2) if node.has(2) else node.attribute("max")
@@ -203,12 +203,12 @@ def _clip(node: Node) -> Tensor:
 
 
 @rule("Cast", "to saturate round_mode", carries=(0,))
-def _cast(node: Node) -> Tensor:
+def _cast(node: OnnxNode) -> Tensor:
     return tg.cast(node.tensor(0), node.dtype(node.attribute("to")))
 
 
 @rule("BitCast", "to")
-def _bit_cast(node: Node) -> Tensor:
+def _bit_cast(node: OnnxNode) -> Tensor:
     attribute = node.attribute("to")
     if numpy_dtype(attribute).itemsize == 8:
         node.refuse(f"reads the bits of 64, and {element_name(attribute)} has 32 of them here")
@@ -218,17 +218,17 @@ def _bit_cast(node: Node) -> Tensor:
 
 
 @rule("CastLike", "saturate round_mode", carries=(0,))
-def _cast_like(node: Node) -> Tensor:
+def _cast_like(node: OnnxNode) -> Tensor:
     return tg.cast(node.tensor(0), node.tensor(1).dtype)
 
 
 @rule("Identity", carries=(0,))
-def _identity(node: Node) -> Any:
+def _identity(node: OnnxNode) -> Any:
     return node.inputs[0]
 
 
 @rule("Dropout", "ratio is_test=1 seed", constants=(1, 2), carries=(0,))
-def _dropout(node: Node) -> Any:
+def _dropout(node: OnnxNode) -> Any:
     x = node.tensor(0)
     if node.version < 7 and not node.attribute("is_test", 0):
         node.refuse("before version 7, only with is_test = 1")
@@ -239,6 +239,6 @@ def _dropout(node: Node) -> Any:
 
 
 @rule("Binarizer", "threshold", domain="ai.onnx.ml")
-def _binarizer(node: Node) -> Tensor:
+def _binarizer(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     return tg.cast(tg.greater(x, node.attribute("threshold", 0.0)), x.dtype)

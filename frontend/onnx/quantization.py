@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 import tensorgrad as tg
 from tensorgrad.onnx.contractions import shifted
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.dtypes import NAMES, DType
 from tensorgrad.tracing.tensor import Tensor
 
@@ -27,7 +27,7 @@ def quantized(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType) -> Te
     return tg.cast(tg.clip(level, float(limits.min), float(limits.max)), dtype)
 
 
-def _along(x: Tensor, part: Tensor, node: Node) -> Tensor:
+def _along(x: Tensor, part: Tensor, node: OnnxNode) -> Tensor:
     """Returns a scale or zero point broadcast to `x`'s shape: per tensor, per axis or per block."""
     if part.size == 1:
         return tg.reshape(part, ())
@@ -39,7 +39,7 @@ def _along(x: Tensor, part: Tensor, node: Node) -> Tensor:
 
 
 @rule("QuantizeLinear", "axis block_size output_dtype precision=0|1 saturate")
-def _quantize_linear(node: Node) -> Tensor:
+def _quantize_linear(node: OnnxNode) -> Tensor:
     x = tg.cast(node.tensor(0), NAMES["f32"])
     zero = _along(x, node.tensor(2), node) if node.has(2) else None
     asked = node.attribute("output_dtype", 0) or TensorProto.UINT8
@@ -48,7 +48,7 @@ def _quantize_linear(node: Node) -> Tensor:
 
 
 @rule("DequantizeLinear", "axis block_size output_dtype", carries=(0,))
-def _dequantize_linear(node: Node) -> Tensor:
+def _dequantize_linear(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     scale = _along(x, node.tensor(1), node)
     zero = _along(x, node.tensor(2), node) if node.has(2) else None
@@ -58,7 +58,7 @@ def _dequantize_linear(node: Node) -> Tensor:
 
 
 @rule("DynamicQuantizeLinear")
-def _dynamic_quantize_linear(node: Node) -> Any:
+def _dynamic_quantize_linear(node: OnnxNode) -> Any:
     x = node.tensor(0)
     least, largest = tg.minimum(tg.min(x), 0.0), tg.maximum(tg.max(x), 0.0)
     scale = (largest - least) / 255.0
@@ -67,7 +67,7 @@ def _dynamic_quantize_linear(node: Node) -> Any:
 
 
 @rule("QLinearMatMul")
-def _qlinear_matmul(node: Node) -> Tensor:
+def _qlinear_matmul(node: OnnxNode) -> Tensor:
     x = shifted(node.tensor(0), node.tensor(2), -2)
     y = shifted(node.tensor(3), node.tensor(5), -1)
     scale = node.tensor(1) * node.tensor(4)

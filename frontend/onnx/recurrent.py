@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorgrad as tg
 from tensorgrad.onnx.activations import ACTIVATIONS, PARAMETERS
-from tensorgrad.onnx.table import Node, Role, rule
+from tensorgrad.onnx.table import OnnxNode, Role, rule
 from tensorgrad.tracing.tensor import Tensor
 
 _ATTRIBUTES = (
@@ -19,7 +19,7 @@ Cell = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
 """A step: from the input of a step and the state to the next state, whose first part is the output."""
 
 
-def _activations(node: Node, direction: int, defaults: Sequence[str]) -> list[Callable[[Tensor], Tensor]]:
+def _activations(node: OnnxNode, direction: int, defaults: Sequence[str]) -> list[Callable[[Tensor], Tensor]]:
     """Returns the activation functions of a direction, with their inputs clamped to `clip`."""
     names = list(node.attribute("activations", list(defaults) * _directions(node)))
     alphas, betas = list(node.attribute("activation_alpha", [])), list(node.attribute("activation_beta", []))
@@ -37,11 +37,13 @@ def _activations(node: Node, direction: int, defaults: Sequence[str]) -> list[Ca
     return callables[direction * size : (direction + 1) * size]
 
 
-def _directions(node: Node) -> int:
+def _directions(node: OnnxNode) -> int:
     return 2 if node.attribute("direction", "forward") == "bidirectional" else 1
 
 
-def _layer(node: Node, gates: int, states: int, cell: Callable[[Node, int, Tensor, Tensor, Tensor], Cell]) -> Any:
+def _layer(
+    node: OnnxNode, gates: int, states: int, cell: Callable[[OnnxNode, int, Tensor, Tensor, Tensor], Cell]
+) -> Any:
     """Runs a cell over the steps, in each direction.
 
     The product of all steps' inputs with the weights is one contraction; only the recurrence remains in a step.
@@ -70,7 +72,7 @@ def _layer(node: Node, gates: int, states: int, cell: Callable[[Node, int, Tenso
     return (y, *last)
 
 
-def _initial(node: Node, position: int, direction: int, extents: tuple[int, int], x: Tensor, layout: int) -> Tensor:
+def _initial(node: OnnxNode, position: int, direction: int, extents: tuple[int, int], x: Tensor, layout: int) -> Tensor:
     if not node.has(position):
         return tg.zeros(extents, x.dtype)
     given = node.tensor(position)
@@ -78,7 +80,7 @@ def _initial(node: Node, position: int, direction: int, extents: tuple[int, int]
 
 
 def _scanned(
-    node: Node, step: Cell, given: Tensor, state: tuple[Tensor, ...], backwards: bool
+    node: OnnxNode, step: Cell, given: Tensor, state: tuple[Tensor, ...], backwards: bool
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Runs all steps; past the end of a shorter sequence the state is kept, and the output is 0."""
     inside = None
@@ -101,8 +103,8 @@ _WEIGHTS = {1: Role.WEIGHT, 2: Role.WEIGHT, 3: Role.WEIGHT}
 
 
 @rule("RNN", _ATTRIBUTES, roles=_WEIGHTS)
-def _rnn(node: Node) -> Any:
-    def cell(node: Node, direction: int, r: Tensor, wb: Tensor, rb: Tensor) -> Cell:
+def _rnn(node: OnnxNode) -> Any:
+    def cell(node: OnnxNode, direction: int, r: Tensor, wb: Tensor, rb: Tensor) -> Cell:
         (f,) = _activations(node, direction, ["Tanh"])
         weights, bias = tg.transpose(r), wb + rb
         return lambda x, state: (f(x + tg.matmul(state[0], weights) + bias),)
@@ -111,8 +113,8 @@ def _rnn(node: Node) -> Any:
 
 
 @rule("GRU", f"{_ATTRIBUTES} linear_before_reset", roles=_WEIGHTS)
-def _gru(node: Node) -> Any:
-    def cell(node: Node, direction: int, r: Tensor, wb: Tensor, rb: Tensor) -> Cell:
+def _gru(node: OnnxNode) -> Any:
+    def cell(node: OnnxNode, direction: int, r: Tensor, wb: Tensor, rb: Tensor) -> Cell:
         f, g = _activations(node, direction, ["Sigmoid", "Tanh"])
         size = r.shape[-1]
         gates, last = tg.transpose(r[: 2 * size]), tg.transpose(r[2 * size :])
@@ -135,8 +137,8 @@ def _gru(node: Node) -> Any:
 
 
 @rule("LSTM", f"{_ATTRIBUTES} input_forget", roles={**_WEIGHTS, 7: Role.WEIGHT})
-def _lstm(node: Node) -> Any:
-    def cell(node: Node, direction: int, r: Tensor, wb: Tensor, rb: Tensor) -> Cell:
+def _lstm(node: OnnxNode) -> Any:
+    def cell(node: OnnxNode, direction: int, r: Tensor, wb: Tensor, rb: Tensor) -> Cell:
         f, g, h = _activations(node, direction, ["Sigmoid", "Tanh", "Tanh"])
         size, weights, bias = r.shape[-1], tg.transpose(r), wb + rb
         peep = node.tensor(7)[direction] if node.has(7) else None

@@ -10,7 +10,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.onnx.pointwise import truncated_quotient
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.dtypes import is_float
 from tensorgrad.tracing.tensor import Tensor
 
@@ -66,7 +66,7 @@ def _log_sum_exp(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 def _enter(name: str, function: Callable[[Tensor, Any, bool], Tensor]) -> None:
-    def reduced(node: Node) -> Tensor:
+    def reduced(node: OnnxNode) -> Tensor:
         x, axes = node.tensor(0), node.axes(1)
         if not axes and node.attribute("noop_with_empty_axes", 0):
             axes = []
@@ -81,7 +81,7 @@ for _name, _function in _REDUCTIONS.items():
     _enter(_name, _function)
 
 
-def _position(node: Node, function: Callable[..., Tensor]) -> Tensor:
+def _position(node: OnnxNode, function: Callable[..., Tensor]) -> Tensor:
     x, axis = node.tensor(0), node.attribute("axis", 0)
     keepdims = bool(node.attribute("keepdims", 1))
     if not node.attribute("select_last_index", 0):
@@ -90,16 +90,16 @@ def _position(node: Node, function: Callable[..., Tensor]) -> Tensor:
 
 
 @rule("ArgMax", "axis keepdims select_last_index")
-def _argmax(node: Node) -> Tensor:
+def _argmax(node: OnnxNode) -> Tensor:
     return _position(node, tg.argmax)
 
 
 @rule("ArgMin", "axis keepdims select_last_index")
-def _argmin(node: Node) -> Tensor:
+def _argmin(node: OnnxNode) -> Tensor:
     return _position(node, tg.argmin)
 
 
-def _running(node: Node, function: Callable[..., Tensor], empty: int) -> Tensor:
+def _running(node: OnnxNode, function: Callable[..., Tensor], empty: int) -> Tensor:
     x, axis = node.tensor(0), node.scalar(1)
     if node.attribute("reverse", 0):
         x = tg.flip(x, axis)
@@ -112,16 +112,16 @@ def _running(node: Node, function: Callable[..., Tensor], empty: int) -> Tensor:
 
 
 @rule("CumSum", "exclusive reverse", constants=(1,))
-def _cumsum(node: Node) -> Tensor:
+def _cumsum(node: OnnxNode) -> Tensor:
     return _running(node, tg.cumsum, 0)
 
 
 @rule("CumProd", "exclusive reverse", constants=(1,))
-def _cumprod(node: Node) -> Tensor:
+def _cumprod(node: OnnxNode) -> Tensor:
     return _running(node, tg.cumprod, 1)
 
 
 @rule("TopK", "axis k largest sorted", constants=(1,))
-def _top_k(node: Node) -> Any:
+def _top_k(node: OnnxNode) -> Any:
     k = node.scalar(1) if node.has(1) else node.attribute("k")
     return tg.top_k(node.tensor(0), int(k), node.attribute("axis", -1), bool(node.attribute("largest", 1)))

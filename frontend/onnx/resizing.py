@@ -13,7 +13,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.onnx.elements import NumpyArray
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import OnnxNode, rule
 from tensorgrad.ops.sampling import taken
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -42,7 +42,7 @@ class _Axis:
     constants=(1, 2, 3),
     carries=(0,),
 )
-def _resize(node: Node) -> Tensor:
+def _resize(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     default = "half_pixel" if node.version >= 11 else "asymmetric"
     axes = [int(axis) % x.ndim for axis in node.attribute("axes", range(x.ndim))]
@@ -61,7 +61,7 @@ def _resize(node: Node) -> Tensor:
 
 
 @rule("Upsample", "height_scale mode=nearest|linear|bilinear scales width_scale", constants=(1,), carries=(0,))
-def _upsample(node: Node) -> Tensor:
+def _upsample(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     if node.has(1):
         scales = node.constant(1).reshape(-1)
@@ -73,7 +73,7 @@ def _upsample(node: Node) -> Tensor:
     return _along_all(node, x, [(axis, one) for axis, one in chosen if one.wanted != one.extent], "asymmetric")
 
 
-def _along_all(node: Node, x: Tensor, axes: Sequence[tuple[int, _Axis]], transformation: str) -> Tensor:
+def _along_all(node: OnnxNode, x: Tensor, axes: Sequence[tuple[int, _Axis]], transformation: str) -> Tensor:
     """Returns `x` resized along axes; integers are interpolated as f32, and rounded to the nearest in range."""
     is_rounded = bool(axes) and node.attribute("mode", "nearest") != "nearest" and not is_float(x.dtype)
     found = tg.cast(x, NAMES["f32"]) if is_rounded else x
@@ -83,7 +83,7 @@ def _along_all(node: Node, x: Tensor, axes: Sequence[tuple[int, _Axis]], transfo
 
 
 def _chosen(
-    node: Node, extents: Sequence[int], scales: NumpyArray, sizes: list[int] | None, roi: NumpyArray
+    node: OnnxNode, extents: Sequence[int], scales: NumpyArray, sizes: list[int] | None, roi: NumpyArray
 ) -> list[_Axis]:
     count = len(extents)
     parts = [(float(roi[i]), float(roi[i + count])) if roi.size else (0.0, 1.0) for i in range(count)]
@@ -146,7 +146,7 @@ def _cubic(a: float) -> Callable[[NumpyArray], NumpyArray]:
 
 
 def _taps(
-    node: Node, one: _Axis, origins: NumpyArray, reach: int, kernel: Callable[[NumpyArray], NumpyArray]
+    node: OnnxNode, one: _Axis, origins: NumpyArray, reach: int, kernel: Callable[[NumpyArray], NumpyArray]
 ) -> tuple[NumpyArray, NumpyArray]:
     """Returns the indices of the input elements of each output element, `[new, taps]`, and their weights."""
     base = np.ceil(origins) - 1
@@ -163,7 +163,7 @@ def _taps(
     return np.clip(places, 0, one.extent - 1), weights
 
 
-def _along(node: Node, x: Tensor, axis: int, one: _Axis, transformation: str) -> Tensor:
+def _along(node: OnnxNode, x: Tensor, axis: int, one: _Axis, transformation: str) -> Tensor:
     origins = _origins(one, transformation)
     mode = node.attribute("mode", "nearest")
     if mode == "nearest":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, Role, rule
+from tensorgrad.onnx.table import OnnxNode, Role, rule
 from tensorgrad.onnx.windows import listed, pairs
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -116,7 +116,7 @@ def _reflected(at: Tensor, low: float, high: float) -> Tensor:
     "GridSample",
     "align_corners mode=linear|bilinear|nearest|cubic|bicubic padding_mode=zeros|border|reflection",
 )
-def _grid_sample(node: Node) -> Tensor:
+def _grid_sample(node: OnnxNode) -> Tensor:
     x, grid = node.tensor(0), node.tensor(1)
     corners, padding = node.attribute("align_corners", 0), node.attribute("padding_mode", "zeros")
     mode = node.attribute("mode", "linear").removeprefix("bi")
@@ -147,7 +147,7 @@ def _grid_sample(node: Node) -> Tensor:
 
 
 @rule("DeformConv", "dilations group kernel_shape offset_group pads strides", roles={1: Role.WEIGHT, 3: Role.WEIGHT})
-def _deformable_convolution(node: Node) -> Tensor:
+def _deformable_convolution(node: OnnxNode) -> Tensor:
     """Samples the elements of every window at their offsets, and contracts them with the weights."""
     x, w, offset = node.tensor(0), node.tensor(1), node.tensor(2)
     count, window, out = x.ndim - 2, w.shape[2:], offset.shape[2:]
@@ -177,7 +177,7 @@ def _deformable_convolution(node: Node) -> Tensor:
     "coordinate_transformation_mode=half_pixel|output_half_pixel mode=avg|max output_height output_width "
     "sampling_ratio spatial_scale",
 )
-def _roi_align(node: Node) -> Tensor:
+def _roi_align(node: OnnxNode) -> Tensor:
     x, regions, images = node.tensor(0), node.tensor(1), node.tensor(2)
     samples = node.attribute("sampling_ratio", 0)
     if samples <= 0:

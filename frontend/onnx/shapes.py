@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Tensor
 
@@ -19,18 +19,18 @@ def _shape_of(value: Any) -> tuple[int, ...]:
 
 
 @rule("Shape", "start end")
-def _shape(node: Node) -> np.ndarray[Any, Any]:
+def _shape(node: OnnxNode) -> np.ndarray[Any, Any]:
     extents = _shape_of(node.value(0))
     return np.array(extents[slice(node.attribute("start", 0), node.attribute("end"))], np.int64)
 
 
 @rule("Size")
-def _size(node: Node) -> np.ndarray[Any, Any]:
+def _size(node: OnnxNode) -> np.ndarray[Any, Any]:
     return np.array(math.prod(_shape_of(node.value(0))), np.int64)
 
 
 @rule("Reshape", "allowzero shape", constants=(1,), carries=(0,))
-def _reshape(node: Node) -> Tensor:
+def _reshape(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     wanted = node.integers(1) if node.has(1) else list(node.attribute("shape", []))
     if not node.attribute("allowzero", 0):
@@ -39,31 +39,31 @@ def _reshape(node: Node) -> Tensor:
 
 
 @rule("Flatten", "axis", carries=(0,))
-def _flatten(node: Node) -> Tensor:
+def _flatten(node: OnnxNode) -> Tensor:
     x, axis = node.tensor(0), node.attribute("axis", 1)
     axis = axis + x.ndim if axis < 0 else axis
     return tg.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
 @rule("Transpose", "perm", carries=(0,))
-def _transpose(node: Node) -> Tensor:
+def _transpose(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     order = node.attribute("perm")
     return tg.transpose(x) if order is None or not x.ndim else tg.transpose(x, list(order))
 
 
 @rule("Squeeze", "axes", constants=(1,), carries=(0,))
-def _squeeze(node: Node) -> Tensor:
+def _squeeze(node: OnnxNode) -> Tensor:
     return tg.squeeze(node.tensor(0), node.axes(1))
 
 
 @rule("Unsqueeze", "axes", constants=(1,), carries=(0,))
-def _unsqueeze(node: Node) -> Tensor:
+def _unsqueeze(node: OnnxNode) -> Tensor:
     return tg.expand_dims(node.tensor(0), node.axes(1))
 
 
 @rule("Expand", constants=(1,), carries=(0,))
-def _expand(node: Node) -> Tensor:
+def _expand(node: OnnxNode) -> Tensor:
     x, wanted = node.tensor(0), tuple(node.integers(1))
     rank = max(len(wanted), x.ndim)
     padded = (1,) * (rank - len(wanted)) + wanted
@@ -72,7 +72,7 @@ def _expand(node: Node) -> Tensor:
 
 
 @rule("Tile", constants=(1, 2), carries=(0,))
-def _tile(node: Node) -> Tensor:
+def _tile(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     if node.has(2):  # version 1: a number of tiles along one axis
         counts = [1] * x.ndim
@@ -82,11 +82,11 @@ def _tile(node: Node) -> Tensor:
 
 
 @rule("Concat", "axis", carries=(-1,))
-def _concat(node: Node) -> Tensor:
+def _concat(node: OnnxNode) -> Tensor:
     return tg.concat(node.tensors, node.attribute("axis", 1))
 
 
-def split_sizes(node: Node, extent: int, sizes: Sequence[int] | None, count: int) -> list[int]:
+def split_sizes(node: OnnxNode, extent: int, sizes: Sequence[int] | None, count: int) -> list[int]:
     """Returns the extents of the parts of an axis."""
     if sizes is not None:
         if sum(sizes) != extent:
@@ -97,7 +97,7 @@ def split_sizes(node: Node, extent: int, sizes: Sequence[int] | None, count: int
 
 
 @rule("Split", "axis split num_outputs", constants=(1,), carries=(0,))
-def _split(node: Node) -> Any:
+def _split(node: OnnxNode) -> Any:
     x, axis = node.tensor(0), node.attribute("axis", 0)
     sizes = split_sizes(node, x.shape[axis], node.axes(1, "split"), node.attribute("num_outputs", len(node.outputs)))
     return tuple(parts(x, axis, sizes))
@@ -110,7 +110,7 @@ def parts(x: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
 
 
 @rule("Slice", "starts ends axes", constants=(1, 2, 3, 4), carries=(0,))
-def _slice(node: Node) -> Tensor:
+def _slice(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     starts, ends = node.axes(1, "starts"), node.axes(2, "ends")
     assert starts is not None and ends is not None
@@ -134,7 +134,7 @@ def _bounds(start: int, end: int, step: int, extent: int) -> slice:
 
 
 @rule("Pad", "mode=constant|edge|reflect|wrap pads paddings value", constants=(1, 3), carries=(0,))
-def _pad(node: Node) -> Tensor:
+def _pad(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     widths = node.integers(1) if node.has(1) else list(node.attribute("pads", node.attribute("paddings", [])))
     axes = node.integers(3) if node.has(3) else list(range(x.ndim))
@@ -151,7 +151,7 @@ def _pad(node: Node) -> Tensor:
 
 
 @rule("DepthToSpace", "blocksize mode=DCR|CRD", carries=(0,))
-def _depth_to_space(node: Node) -> Tensor:
+def _depth_to_space(node: OnnxNode) -> Tensor:
     x, size = node.tensor(0), node.attribute("blocksize")
     n, c, h, w = x.shape
     if node.attribute("mode", "DCR") == "DCR":
@@ -162,7 +162,7 @@ def _depth_to_space(node: Node) -> Tensor:
 
 
 @rule("SpaceToDepth", "blocksize mode=DCR|CRD", carries=(0,))
-def _space_to_depth(node: Node) -> Tensor:
+def _space_to_depth(node: OnnxNode) -> Tensor:
     x, size = node.tensor(0), node.attribute("blocksize")
     n, c, h, w = x.shape
     apart = tg.reshape(x, (n, c, h // size, size, w // size, size))
@@ -171,13 +171,13 @@ def _space_to_depth(node: Node) -> Tensor:
 
 
 @rule("Trilu", "upper", constants=(1,), carries=(0,))
-def _trilu(node: Node) -> Tensor:
+def _trilu(node: OnnxNode) -> Tensor:
     x, k = node.tensor(0), int(node.scalar(1, 0))
     return tg.triu(x, k) if node.attribute("upper", 1) else tg.tril(x, k)
 
 
 @rule("CenterCropPad", "axes", constants=(1,), carries=(0,))
-def _center_crop_pad(node: Node) -> Tensor:
+def _center_crop_pad(node: OnnxNode) -> Tensor:
     x, wanted = node.tensor(0), node.integers(1)
     axes = node.attribute("axes", range(x.ndim))
     for axis, extent in zip(axes, wanted, strict=True):
@@ -193,7 +193,7 @@ def _center_crop_pad(node: Node) -> Tensor:
 
 
 @rule("ReverseSequence", "batch_axis time_axis", carries=(0,))
-def _reverse_sequence(node: Node) -> Tensor:
+def _reverse_sequence(node: OnnxNode) -> Tensor:
     x, lengths = node.tensor(0), node.tensor(1)
     batch, time = node.attribute("batch_axis", 1), node.attribute("time_axis", 0)
     rows = tg.moveaxis(x, (batch, time), (0, 1))
@@ -205,7 +205,7 @@ def _reverse_sequence(node: Node) -> Tensor:
 
 
 @rule("EyeLike", "k dtype")
-def _eye_like(node: Node) -> Tensor:
+def _eye_like(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     element = node.attribute("dtype")
     dtype = x.dtype if element is None else node.dtype(element)

@@ -6,7 +6,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.onnx.elements import NumpyArray
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.tensor import Array, Tensor
 
 
@@ -35,7 +35,7 @@ def transform(x: Tensor, length: int, outputs: int, inverse: bool = False) -> Te
 
 
 @rule("DFT", "axis inverse onesided", constants=(1, 2))
-def _dft(node: Node) -> Tensor:
+def _dft(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     axis = int(node.scalar(2, -2)) if node.version >= 20 else node.attribute("axis", 1)
     axis = axis % x.ndim
@@ -57,7 +57,7 @@ def _mirrored(half: Tensor, length: int) -> Tensor:
 
 
 @rule("STFT", "onesided", constants=(1, 3))
-def _stft(node: Node) -> Tensor:
+def _stft(node: OnnxNode) -> Tensor:
     x, step = node.tensor(0), int(node.scalar(1))
     window = node.optional(2)
     length = int(node.scalar(3)) if node.has(3) else window.shape[0] if window is not None else x.shape[1]

@@ -51,7 +51,7 @@ class Rule:
         is_arithmetic: Whether it is arithmetic by which a weight may be computed from other arrays of the file.
     """
 
-    function: Callable[[Node], Any]
+    function: Callable[[OnnxNode], Any]
     attributes: Mapping[str, tuple[str, ...] | None]
     constants: tuple[int, ...] = ()
     roles: Roles = field(default_factory=dict[int, Role])
@@ -83,7 +83,7 @@ def rule(
     carries: tuple[int, ...] = (),
     is_arithmetic: bool = False,
     domain: str = "",
-) -> Callable[[Callable[[Node], Any]], Callable[[Node], Any]]:
+) -> Callable[[Callable[[OnnxNode], Any]], Callable[[OnnxNode], Any]]:
     """Registers a function in the table.
 
     Args:
@@ -100,7 +100,7 @@ def rule(
         name, _, values = entry.partition("=")
         known[name] = tuple(values.split("|")) if values else None
 
-    def enter(function: Callable[[Node], Any]) -> Callable[[Node], Any]:
+    def enter(function: Callable[[OnnxNode], Any]) -> Callable[[OnnxNode], Any]:
         for name in names.split():
             assert (domain, name) not in RULES, name
             RULES[domain, name] = Rule(function, known, constants, roles or {}, carries, is_arithmetic)
@@ -118,7 +118,7 @@ class Setting:
 
 
 @dataclass
-class Node:
+class OnnxNode:
     """One node while it is traced.
 
     Attributes:

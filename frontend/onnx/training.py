@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import Node, rule
+from tensorgrad.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.tensor import Tensor
 
 _DOMAIN = "ai.onnx.preview.training"
 
 
-def _groups(node: Node, kinds: int) -> list[tuple[Tensor, ...]]:
+def _groups(node: OnnxNode, kinds: int) -> list[tuple[Tensor, ...]]:
     """Returns for each parameter: itself, its gradient, and its states."""
     tensors = [node.tensor(i) for i in range(2, len(node.inputs))]
     count = len(tensors) // kinds
@@ -24,7 +24,7 @@ def _in_order(updates: list[tuple[Tensor, ...]]) -> Any:
 
 
 @rule("Adagrad", "decay_factor epsilon norm_coefficient", domain=_DOMAIN)
-def _adagrad(node: Node) -> Any:
+def _adagrad(node: OnnxNode) -> Any:
     rate, step = node.tensor(0), tg.cast(node.tensor(1), "f32")
     rate = rate / (1.0 + step * node.attribute("decay_factor", 0.0))
     updates: list[tuple[Tensor, ...]] = []
@@ -36,7 +36,7 @@ def _adagrad(node: Node) -> Any:
 
 
 @rule("Adam", "alpha beta epsilon norm_coefficient norm_coefficient_post", domain=_DOMAIN)
-def _adam(node: Node) -> Any:
+def _adam(node: OnnxNode) -> Any:
     rate, step = node.tensor(0), tg.cast(node.tensor(1), "f32")
     alpha, beta = node.attribute("alpha", 0.9), node.attribute("beta", 0.999)
     corrected = rate * tg.sqrt(1.0 - tg.power(tg.full((), beta), step)) / (1.0 - tg.power(tg.full((), alpha), step))
@@ -52,7 +52,7 @@ def _adam(node: Node) -> Any:
 
 
 @rule("Momentum", "alpha beta mode=standard|nesterov norm_coefficient", domain=_DOMAIN)
-def _momentum(node: Node) -> Any:
+def _momentum(node: OnnxNode) -> Any:
     rate, step = node.tensor(0), node.tensor(1)
     alpha = node.attribute("alpha")
     beta = tg.where(tg.greater(step, 0), node.attribute("beta"), 1.0)

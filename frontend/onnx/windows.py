@@ -12,7 +12,7 @@ import tensorgrad as tg
 from tensorgrad.dialects.tg.convolution import spread
 from tensorgrad.onnx.contractions import shifted
 from tensorgrad.onnx.quantization import quantized
-from tensorgrad.onnx.table import Node, Role, rule
+from tensorgrad.onnx.table import OnnxNode, Role, rule
 from tensorgrad.ops.pooling import Pool
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -20,7 +20,7 @@ from tensorgrad.tracing.tensor import Array, Tensor
 _WINDOW = "auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID dilations kernel_shape pads strides"
 
 
-def listed(node: Node, name: str, count: int, default: int = 1) -> list[int]:
+def listed(node: OnnxNode, name: str, count: int, default: int = 1) -> list[int]:
     """Returns an attribute of integers; by default `count` times `default`."""
     return [int(number) for number in node.attribute(name, None) or [default] * count]
 
@@ -31,7 +31,7 @@ def pairs(pads: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(pads[:half], pads[half:], strict=True))
 
 
-def paddings(node: Node, extents: Sequence[int], window: Sequence[int]) -> list[tuple[int, int]]:
+def paddings(node: OnnxNode, extents: Sequence[int], window: Sequence[int]) -> list[tuple[int, int]]:
     """Returns the padding before and after each spatial axis of these extents."""
     count, how = len(window), node.attribute("auto_pad", "NOTSET")
     if how == "NOTSET":
@@ -52,7 +52,7 @@ def _halves(total: int, more_behind: bool) -> tuple[int, int]:
 # Convolutions
 
 
-def _convolution(node: Node, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+def _convolution(node: OnnxNode, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
     count = x.ndim - 2
     return tg.conv(
         x,
@@ -69,19 +69,19 @@ _CONVOLUTION = {0: Role.TABLE, 1: Role.WEIGHT, 2: Role.WEIGHT}
 
 
 @rule("Conv", f"{_WINDOW} group", roles=_CONVOLUTION)
-def _conv(node: Node) -> Tensor:
+def _conv(node: OnnxNode) -> Tensor:
     return _convolution(node, node.tensor(0), node.tensor(1), node.optional(2))
 
 
 @rule("ConvInteger", f"{_WINDOW} group")
-def _conv_integer(node: Node) -> Tensor:
+def _conv_integer(node: OnnxNode) -> Tensor:
     return _convolution(
         node, shifted(node.tensor(0), node.optional(2)), shifted(node.tensor(1), node.optional(3), 0), None
     )
 
 
 @rule("ConvTranspose", f"{_WINDOW} group output_padding output_shape", roles=_CONVOLUTION)
-def _conv_transpose(node: Node) -> Tensor:
+def _conv_transpose(node: OnnxNode) -> Tensor:
     x, w = node.tensor(0), node.tensor(1)
     count = x.ndim - 2
     steps, holes = listed(node, "strides", count), listed(node, "dilations", count)
@@ -101,7 +101,7 @@ def _conv_transpose(node: Node) -> Tensor:
 # Pooling
 
 
-def _pool(node: Node, x: Tensor) -> Pool:
+def _pool(node: OnnxNode, x: Tensor) -> Pool:
     window = listed(node, "kernel_shape", x.ndim - 2)
     count = len(window)
     pads = paddings(node, x.shape[2:], window)
@@ -116,7 +116,7 @@ def _reduced(x: Tensor, pool: Pool) -> tuple[int, ...]:
 
 
 @rule("MaxPool", f"{_WINDOW} ceil_mode storage_order")
-def _max_pool(node: Node) -> Any:
+def _max_pool(node: OnnxNode) -> Any:
     x = node.tensor(0)
     pool = _pool(node, x)
     lowest = -math.inf if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)
@@ -138,7 +138,7 @@ def _max_pool(node: Node) -> Any:
 
 
 @rule("AveragePool", f"{_WINDOW} ceil_mode count_include_pad")
-def _average_pool(node: Node) -> Tensor:
+def _average_pool(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     pool = _pool(node, x)
     total = tg.sum(pool.windows(x, 0.0), _reduced(x, pool))
@@ -147,7 +147,7 @@ def _average_pool(node: Node) -> Tensor:
 
 
 @rule("LpPool", f"{_WINDOW} ceil_mode p")
-def _lp_pool(node: Node) -> Tensor:
+def _lp_pool(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     pool = _pool(node, x)
     return tg.norm(pool.windows(x, 0.0), node.attribute("p", 2), _reduced(x, pool))
@@ -158,17 +158,17 @@ def _spatial(x: Tensor) -> tuple[int, ...]:
 
 
 @rule("GlobalAveragePool")
-def _global_average_pool(node: Node) -> Tensor:
+def _global_average_pool(node: OnnxNode) -> Tensor:
     return tg.global_avg_pool(node.tensor(0), keepdims=True)
 
 
 @rule("GlobalMaxPool")
-def _global_max_pool(node: Node) -> Tensor:
+def _global_max_pool(node: OnnxNode) -> Tensor:
     return tg.global_max_pool(node.tensor(0), keepdims=True)
 
 
 @rule("GlobalLpPool", "p")
-def _global_lp_pool(node: Node) -> Tensor:
+def _global_lp_pool(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
     return tg.norm(x, node.attribute("p", 2), _spatial(x), keepdims=True)
 
@@ -177,7 +177,7 @@ def _global_lp_pool(node: Node) -> Tensor:
 
 
 @rule("Col2Im", "dilations pads strides", constants=(1, 2))
-def _col2im(node: Node) -> Tensor:
+def _col2im(node: OnnxNode) -> Tensor:
     columns, image, block = node.tensor(0), node.integers(1), node.integers(2)
     count = len(image)
     steps, holes = listed(node, "strides", count), listed(node, "dilations", count)
@@ -186,7 +186,7 @@ def _col2im(node: Node) -> Tensor:
 
 
 @rule("QLinearConv", f"{_WINDOW} group")
-def _qlinear_conv(node: Node) -> Tensor:
+def _qlinear_conv(node: OnnxNode) -> Tensor:
     x = shifted(node.tensor(0), node.tensor(2))
     w = shifted(node.tensor(3), node.tensor(5), 0)
     total = _convolution(node, x, w, node.optional(8))
@@ -196,7 +196,7 @@ def _qlinear_conv(node: Node) -> Tensor:
 
 
 @rule("CausalConvWithState", "activation=none|silu|swish", roles=_CONVOLUTION)
-def _causal_convolution(node: Node) -> Any:
+def _causal_convolution(node: OnnxNode) -> Any:
     """Convolves each channel, prefixed by the previous part's last elements; this part's are the new state."""
     x, w = node.tensor(0), node.tensor(1)
     batch, channels, _ = x.shape

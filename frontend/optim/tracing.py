@@ -17,7 +17,7 @@ from tensorgrad.errors import OptionError
 from tensorgrad.ops.elementwise.arithmetic import where
 from tensorgrad.ops.promotion import cast
 from tensorgrad.optim.scalars import ATOM, HostScalar, Hyper, Scalars
-from tensorgrad.optim.transforms import Optimizer, Stage
+from tensorgrad.optim.transforms import ChainStage, Optimizer
 from tensorgrad.passes.tensors.updates import Update, mark
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_location
@@ -59,7 +59,7 @@ def add_updates(
             module.body.block.add_op(update.function)
 
 
-def _versions(stage: Stage, parameters: Mapping[str, Spec]) -> list[tuple[Update, list[str]]]:
+def _versions(stage: ChainStage, parameters: Mapping[str, Spec]) -> list[tuple[Update, list[str]]]:
     """Returns the update functions of a stage, each with the parameters that it updates."""
     exact: dict[Hashable, tuple[Update, list[str]]] = {}
     found: dict[Hashable, tuple[Update, list[str]]] = {}
@@ -81,7 +81,7 @@ def _computed(parameter: Spec) -> Attribute:
     return f32 if element == f16 else element
 
 
-def _traced(stage: Stage, shape: tuple[int, ...], element: Attribute, table: Mapping[str, str | float]) -> FuncOp:
+def _traced(stage: ChainStage, shape: tuple[int, ...], element: Attribute, table: Mapping[str, str | float]) -> FuncOp:
     """Returns the update function for parameters of a shape."""
     with tracing(stage.label) as trace:
         gradient, parameter = (new_argument(trace, tensor(shape, element)) for _ in range(2))

@@ -70,7 +70,7 @@ class Transformation:
 
 
 @dataclass(frozen=True)
-class Stage:
+class ChainStage:
     """A link or an optimizer in a chain, to be traced.
 
     Attributes:
@@ -186,7 +186,7 @@ class Optimizer:
             for link, number in zip(self.links, numbers, strict=True)
         ]
 
-    def stages(self, shapes: Mapping[str, tuple[int, ...]], host: str = "") -> list[Stage]:
+    def stages(self, shapes: Mapping[str, tuple[int, ...]], host: str = "") -> list[ChainStage]:
         """Returns the stages that gradients of parameters pass through, in order.
 
         Args:
@@ -197,7 +197,7 @@ class Optimizer:
             OptionError: A pattern matches no parameter.
         """
         paths = list(shapes)
-        stages: list[Stage] = []
+        stages: list[ChainStage] = []
         for number, (link, label) in enumerate(self.labeled(), 1):
             table: dict[str, str | float] = {
                 name: f"{host}link{number}_{name}" if value or name in ALWAYS else 0.0
@@ -208,19 +208,19 @@ class Optimizer:
                 table[first] = _scaled(f"{table[first]}", link.schedule.text)
             what = "decay" if DECAY in link.settings else "only"
             concerned = paths if link.only is None else chosen(link.name, link.only, paths, what)
-            stages.append(Stage(label, link.init, link.update, dict.fromkeys(concerned, table), link.batched))
+            stages.append(ChainStage(label, link.init, link.update, dict.fromkeys(concerned, table), link.batched))
         if self.clip_norm is not None:
             clip = clip_by_global_norm(self.clip_norm)
             tables = {path: {"max_norm": f"{host}clip_norm"} for path in paths}
-            stages.append(Stage("clip_norm", clip.init, clip.update, tables))
+            stages.append(ChainStage("clip_norm", clip.init, clip.update, tables))
         return stages + self._own_stages(shapes, paths, host)
 
-    def _own_stages(self, shapes: Mapping[str, tuple[int, ...]], paths: Sequence[str], host: str) -> list[Stage]:
+    def _own_stages(self, shapes: Mapping[str, tuple[int, ...]], paths: Sequence[str], host: str) -> list[ChainStage]:
         taken = self._taken(shapes)
         every = self._tables(paths, host)
         tables = {path: every[path] for path in taken}
-        inner = [Stage(self.label, one.init, one.update, tables, one.batched) for one in self.inner]
-        last = Stage(self.label, self.init, self.update, tables, bool(inner), is_last=True)
+        inner = [ChainStage(self.label, one.init, one.update, tables, one.batched) for one in self.inner]
+        last = ChainStage(self.label, self.init, self.update, tables, bool(inner), is_last=True)
         if self.others is None:
             return [*inner, last]
         rest = {path: shape for path, shape in shapes.items() if path not in taken}
@@ -229,7 +229,7 @@ class Optimizer:
         return [
             *inner,
             last,
-            Stage(update.label, update.init, update.update, {path: others[path] for path in rest}, is_last=True),
+            ChainStage(update.label, update.init, update.update, {path: others[path] for path in rest}, is_last=True),
         ]
 
     def _taken(self, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:

@@ -26,7 +26,7 @@ from tensorgrad.passes.codegen.wgsl import emit_wgsl
 from tensorgrad.passes.pipelines import Phase, start_of
 from tensorgrad.passes.running import PACKAGE, apply_pass
 from tensorgrad.report.difference import difference
-from tensorgrad.report.facts import Facts, KernelCode, Level, PassRun, Run
+from tensorgrad.report.facts import Facts, KernelCode, Level, PassRun, PlannedStep
 from tensorgrad.report.flow import Flow, flow_of, flow_of_program
 from tensorgrad.report.locations import Sources, printed
 from tensorgrad.runtime.profile import Profile, costs_of
@@ -193,7 +193,9 @@ def _symbol(op: Operation) -> str | None:
     return name.data if isinstance(name, StringAttr) else None
 
 
-def runs_of(program: Program, flow: Flow, kernels: Sequence[KernelCode], profile: Profile | None) -> tuple[Run, ...]:
+def runs_of(
+    program: Program, flow: Flow, kernels: Sequence[KernelCode], profile: Profile | None
+) -> tuple[PlannedStep, ...]:
     """Returns the dispatches and copies of a program.
 
     Args:
@@ -203,14 +205,14 @@ def runs_of(program: Program, flow: Flow, kernels: Sequence[KernelCode], profile
         profile: What its dispatches take, where that was measured.
     """
     seconds = iter([dispatch.seconds for dispatch in profile.dispatches] if profile else [])
-    found: list[Run] = []
+    found: list[PlannedStep] = []
     for (step, counts), use, cost in zip(runs(program.plan), flow.uses, costs_of(program), strict=True):
         kernel, label, places, groups, taken = -1, "", use.places, (), None
         if isinstance(step, Dispatch):
             kernel, label, groups, taken = step.kernel, step.label, step.workgroups, next(seconds, None)
             places = places or kernels[kernel].places
         found.append(
-            Run(
+            PlannedStep(
                 kernel,
                 label,
                 places,

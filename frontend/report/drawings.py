@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from tensorgrad.report.facts import Facts
-from tensorgrad.report.graph import Layout, graph_of, laid_out
+from tensorgrad.report.graph import GraphLayout, graph_of, laid_out
 
 Spec: TypeAlias = dict[str, Any]
 
@@ -171,7 +171,7 @@ def _named(facts: Facts, number: int) -> str:
     return f"{value.name}: {value.type}, {value.bytes} bytes"
 
 
-def _focus(layout: Layout) -> list[Spec]:
+def _focus(layout: GraphLayout) -> list[Spec]:
     """Returns the signals of the initial view: the whole picture if it is legible, else its top."""
     xs = [x * ACROSS for points in (layout.places, *layout.bends) for x, _ in points] or [0.0]
     ys = [y * DOWN for _, y in layout.places] or [0.0]

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
-Place: TypeAlias = tuple[int, int]
+SourceLine: TypeAlias = tuple[int, int]
 """A line of the user's program: the index of its file, and the line number, from 1."""
 
-NOWHERE: Place = (-1, 0)
+NOWHERE: SourceLine = (-1, 0)
 """The location of ops that come from no line."""
 
 
@@ -40,7 +40,7 @@ class Level:
     name: str
     title: str
     text: str
-    places: tuple[Place, ...]
+    places: tuple[SourceLine, ...]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedStep:
     """A dispatch or copy of a step.
 
     Attributes:
@@ -134,7 +134,7 @@ class Run:
 
     kernel: int
     label: str
-    places: tuple[Place, ...]
+    places: tuple[SourceLine, ...]
     workgroups: tuple[int, ...]
     times: int
     reads: tuple[int, ...] = ()
@@ -161,8 +161,8 @@ class KernelCode:
     name: str
     language: str
     code: str
-    places: tuple[Place, ...]
-    lines: tuple[tuple[Place, ...], ...] = ()
+    places: tuple[SourceLine, ...]
+    lines: tuple[tuple[SourceLine, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Facts:
     levels: tuple[Level, ...] = ()
     passes: tuple[PassRun, ...] = ()
     kernels: tuple[KernelCode, ...] = ()
-    runs: tuple[Run, ...] = ()
+    runs: tuple[PlannedStep, ...] = ()
     values: tuple[Value, ...] = ()
     arenas: Mapping[str, int] = field(default_factory=dict[str, int])
     step_seconds: float | None = None

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import ArenaOp, KernelOp, ViewOp, buffer_bytes, element_of, shape_of
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
-from tensorgrad.report.facts import Branch, Place, Value
+from tensorgrad.report.facts import Branch, SourceLine, Value
 from tensorgrad.report.locations import Sources
 from tensorgrad.runtime.program import Collective, Copy, Program, Wait, runs
 
@@ -30,7 +30,7 @@ class Use:
 
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-    places: tuple[Place, ...] = ()
+    places: tuple[SourceLine, ...] = ()
     branch: Branch | None = None
 
     def with_other(self, other: Use) -> Use:

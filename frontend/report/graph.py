@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorgrad.report.facts import Facts, Run
+from tensorgrad.report.facts import Facts, PlannedStep
 
 NEAR = 2
 """The most layers that an edge may span to influence the placement of nodes."""
@@ -17,7 +17,7 @@ ENDS = ("input", "output")
 
 
 @dataclass(frozen=True)
-class Node:
+class GraphNode:
     """A dispatch, or an input or output of the step.
 
     Attributes:
@@ -49,7 +49,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Layout:
+class GraphLayout:
     """The positions of everything, in units of one layer downwards and one node to the right.
 
     Attributes:
@@ -61,18 +61,19 @@ class Layout:
     bends: tuple[tuple[tuple[float, float], ...], ...]
 
 
-def graph_of(facts: Facts) -> tuple[list[Node], list[Edge]]:
+def graph_of(facts: Facts) -> tuple[list[GraphNode], list[Edge]]:
     """Returns the nodes and edges of a step; persistent buffers, such as parameters, are not drawn."""
-    nodes: list[Node] = []
+    nodes: list[GraphNode] = []
     for number, run in enumerate(facts.runs):
         if run.kernel < 0:
-            nodes.append(Node(number, "copy", "", "copy"))
+            nodes.append(GraphNode(number, "copy", "", "copy"))
         else:
-            nodes.append(Node(number, facts.kernels[run.kernel].name, run.label, "dispatch"))
+            nodes.append(GraphNode(number, facts.kernels[run.kernel].name, run.label, "dispatch"))
     edges: list[Edge] = []
     ends = {number: len(nodes) + place for place, number in enumerate(_ends(facts))}
     nodes += [
-        Node(-1, facts.values[number].name, facts.values[number].type, facts.values[number].role) for number in ends
+        GraphNode(-1, facts.values[number].name, facts.values[number].type, facts.values[number].role)
+        for number in ends
     ]
     writers = {number: [node] for number, node in ends.items() if facts.values[number].role == "input"}
     for place, run in enumerate(facts.runs):
@@ -89,7 +90,7 @@ def graph_of(facts: Facts) -> tuple[list[Node], list[Edge]]:
     return nodes, [edge for edge in dict.fromkeys(edges) if edge.source != edge.target]
 
 
-def _excludes(facts: Facts, run: Run, node: int) -> bool:
+def _excludes(facts: Facts, run: PlannedStep, node: int) -> bool:
     """Returns whether a dispatch and that of a node are in mutually exclusive branches."""
     return run.branch is not None and node < len(facts.runs) and run.branch.excludes(facts.runs[node].branch)
 
@@ -99,7 +100,7 @@ def _ends(facts: Facts) -> list[int]:
     return [number for number, value in enumerate(facts.values) if value.role in ENDS and number in used]
 
 
-def laid_out(count: int, edges: Sequence[Edge]) -> Layout:
+def laid_out(count: int, edges: Sequence[Edge]) -> GraphLayout:
     """Returns a layout of nodes and edges: in layers, with few crossings (Sugiyama, Tagawa, Toda, 1981).
 
     Values that the forward pass saves for the backward pass cross many layers. Such edges don't influence the placement
@@ -115,7 +116,7 @@ def laid_out(count: int, edges: Sequence[Edge]) -> Layout:
     from igraph import Graph
 
     if not count:
-        return Layout((), ())
+        return GraphLayout((), ())
     layers = _layers(count, edges)
     near = [edge for edge in edges if layers[edge.target] - layers[edge.source] <= NEAR]
     graph = Graph(count, [(edge.source, edge.target) for edge in near], directed=True)
@@ -127,7 +128,7 @@ def laid_out(count: int, edges: Sequence[Edge]) -> Layout:
     for edge in edges:
         if edge not in routes:
             routes[edge] = _beside(places[edge.source], places[edge.target])
-    return Layout(
+    return GraphLayout(
         tuple(places),
         tuple((places[edge.source], *routes[edge], places[edge.target]) for edge in edges),
     )

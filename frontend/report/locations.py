@@ -14,7 +14,7 @@ from xdsl.printer import Printer
 
 from tensorgrad.dialects.locations import line_in
 from tensorgrad.passes.labels import label_of, working_folder
-from tensorgrad.report.facts import NOWHERE, Place, SourceFile
+from tensorgrad.report.facts import NOWHERE, SourceFile, SourceLine
 
 _LOCATION = re.compile(r' loc\((?:unknown|(?:"(?:[^"\\]|\\.)*"\()*"((?:[^"\\]|\\.)*)":(\d+):\d+)\)+')
 
@@ -34,17 +34,17 @@ class Sources:
         self._here = working_folder()
         self._folders = [Path.cwd()] if folder is None else [folder.resolve(), Path.cwd()]
 
-    def place(self, file: str, line: int) -> Place:
+    def place(self, file: str, line: int) -> SourceLine:
         """Returns a line's location."""
         if line < 1:
             return NOWHERE
         return self._numbers.setdefault(file, len(self._numbers)), line
 
-    def places(self, root: Operation) -> tuple[Place, ...]:
+    def places(self, root: Operation) -> tuple[SourceLine, ...]:
         """Returns the source lines of an op and its nested ops, in order."""
         return tuple(sorted(self.places_of(root.walk())))
 
-    def places_of(self, ops: Iterable[Operation]) -> tuple[Place, ...]:
+    def places_of(self, ops: Iterable[Operation]) -> tuple[SourceLine, ...]:
         """Returns the source lines of ops, without duplicates."""
         lines = (line for op in ops if (line := line_in(op.location)) is not None)
         found = dict.fromkeys(self.place(line.filename.data, line.line.data) for line in lines)
@@ -80,7 +80,7 @@ class Sources:
         return label_of(FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0)), self._here)
 
 
-def printed(module: ModuleOp, sources: Sources) -> tuple[str, tuple[Place, ...]]:
+def printed(module: ModuleOp, sources: Sources) -> tuple[str, tuple[SourceLine, ...]]:
     """Returns a module as text, and the source location of each line.
 
     The location of an op with a region is printed after the region; here its first line gets it too.
@@ -88,7 +88,7 @@ def printed(module: ModuleOp, sources: Sources) -> tuple[str, tuple[Place, ...]]
     stream = StringIO()
     Printer(stream=stream, print_debuginfo=True).print_op(module)
     lines: list[str] = []
-    places: list[Place] = []
+    places: list[SourceLine] = []
     begun: list[tuple[int, int]] = []
     for raw in stream.getvalue().splitlines():
         place = NOWHERE

@@ -11,7 +11,7 @@ from typing import Any
 
 from tensorgrad.errors import OptionError
 from tensorgrad.report.compare import Comparison, compared
-from tensorgrad.report.facts import Facts, Place
+from tensorgrad.report.facts import Facts, SourceLine
 from tensorgrad.report.text import summary_of
 
 NEEDED = "a page needs the packages igraph and vl-convert-python: pip install igraph vl-convert-python"
@@ -81,7 +81,7 @@ def _marked(facts: Facts, marked: Any) -> dict[str, Any]:
     return results
 
 
-def _flat(places: tuple[Place, ...]) -> list[int]:
+def _flat(places: tuple[SourceLine, ...]) -> list[int]:
     return [number for place in places for number in place]
 
 

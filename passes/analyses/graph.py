@@ -17,7 +17,7 @@ from tensorgrad.dialects.signature import Role, arguments_of
 from tensorgrad.passes.analyses.storage import writes_in_place
 
 
-class Node(Protocol):
+class KernelNode(Protocol):
     """A node of the graph: a kernel, as an op or as `Parts`."""
 
     @property
@@ -36,7 +36,7 @@ class Node(Protocol):
         ...
 
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=KernelNode)
 
 
 def has_calls(function: FuncOp) -> bool:

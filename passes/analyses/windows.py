@@ -31,7 +31,7 @@ from tensorgrad.passes.analyses.guards import ULT
 
 
 @dataclass(frozen=True)
-class Place:
+class OperandPosition:
     """The position of an operand, as a linear form over loops.
 
     Attributes:
@@ -47,7 +47,7 @@ class Place:
         return self.linear.terms.get(AffineDimExpr(loop), 0)
 
 
-def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, Place] | None:
+def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, OperandPosition] | None:
     """Returns the positions of the operands that a value of a contraction's body is computed from.
 
     Args:
@@ -58,7 +58,7 @@ def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, Place] |
         The position of each operand; `None` if one is not linear.
     """
     needed, extents = needed_for([value]), loop_extents(stage)
-    found: dict[BlockArgument, Place] = {}
+    found: dict[BlockArgument, OperandPosition] = {}
     for argument, buffer, m in zip(stage.body.block.args, stage.inputs, maps_of(stage), strict=False):
         if argument not in needed or is_shape_only(buffer):
             continue
@@ -75,16 +75,16 @@ def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, Place] |
     return found
 
 
-def plain_place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> Place | None:
+def plain_place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> OperandPosition | None:
     """Returns the position of a buffer's accesses by an index map over loops with these extents, if it is linear."""
     return _in_line(buffer, m.results, extents, None)
 
 
 def _in_line(
     buffer: SSAValue, results: Sequence[AffineExpr], extents: Sequence[int], guard: SSAValue | None
-) -> Place | None:
+) -> OperandPosition | None:
     linear = affine.linear_position(results, shape_of(buffer), extents)
-    return Place(linear, guard) if all(isinstance(atom, AffineDimExpr) for atom in linear.terms) else None
+    return OperandPosition(linear, guard) if all(isinstance(atom, AffineDimExpr) for atom in linear.terms) else None
 
 
 def _guards(argument: BlockArgument, value: SSAValue, needed: set[SSAValue]) -> set[SSAValue] | None:
@@ -169,7 +169,7 @@ def _remainder(atom: AffineExpr, bounds: Mapping[int, Sequence[affine.Linear]]) 
     return None
 
 
-def run_along(places: Collection[Place], loops: Sequence[int], extents: Sequence[int]) -> int:
+def run_along(places: Collection[OperandPosition], loops: Sequence[int], extents: Sequence[int]) -> int:
     """Returns the number of neighbours along an axis that are contiguous in memory, in all operands.
 
     Args:

@@ -47,7 +47,9 @@ class BoxedParts:
         for stage in stages:
             self._run_box(stage, box)
         loaded = {load.memref for stage in stages for load in stage.loads()}
-        places = {value: _Place(value, span, value in loaded) for value, span in spans.items() if is_window(value)}
+        places = {
+            value: _BoundWindow(value, span, value in loaded) for value, span in spans.items() if is_window(value)
+        }
         outputs = [self._placed(value, places, moved) for value in whole.outputs]
         is_first = self._boxes.is_first(box)
         before = [] if is_first else [places[value].view(self._window) for value in whole.outputs]
@@ -70,7 +72,9 @@ class BoxedParts:
         fold_guards(stage.body, loop_numbers(extents))
         erase_unused(stage)
 
-    def _placed(self, value: SSAValue, places: Mapping[SSAValue, _Place], moved: dict[SSAValue, SSAValue]) -> SSAValue:
+    def _placed(
+        self, value: SSAValue, places: Mapping[SSAValue, _BoundWindow], moved: dict[SSAValue, SSAValue]
+    ) -> SSAValue:
         """Returns the buffer that the part accesses instead of `value`: a local, a window, or `value` itself."""
         if value not in moved:
             place = places.get(value)
@@ -80,7 +84,7 @@ class BoxedParts:
     def _move(
         self,
         stage: Stage,
-        places: Mapping[SSAValue, _Place],
+        places: Mapping[SSAValue, _BoundWindow],
         moved: dict[SSAValue, SSAValue],
         table: SSAValue | None,
         before: Sequence[SSAValue],
@@ -106,7 +110,7 @@ class BoxedParts:
                 load.operands = [window, place.position(load, load)]
 
 
-class _Place:
+class _BoundWindow:
     """The window of a buffer that a part binds.
 
     A window of whole rows that is not loaded from at computed indices keeps the buffer's rank. Any other is flat.
@@ -182,7 +186,9 @@ def _fold_on(stage: Stage, grid: Sequence[int], before: Sequence[SSAValue]) -> S
     return Stage(reads, outputs, tuple(grid), (), body, stage.location)
 
 
-def _restrict(stage: Stage, load: memref.LoadOp, place: _Place, window: SSAValue, before: Sequence[SSAValue]) -> None:
+def _restrict(
+    stage: Stage, load: memref.LoadOp, place: _BoundWindow, window: SSAValue, before: Sequence[SSAValue]
+) -> None:
     """Restricts a stage to the grid points, or terms of a sum, whose load from the table falls in the part's window.
 
     All others keep the result of the earlier parts. The first part also handles those whose load a condition skips

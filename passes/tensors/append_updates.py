@@ -32,7 +32,7 @@ from tensorgrad.passes.tensors.packing import (
     sum_of_squares_by_axes,
     unstacked,
 )
-from tensorgrad.passes.tensors.update_plans import Pair, Plan, pairs_of, plans_of
+from tensorgrad.passes.tensors.update_plans import Pair, UpdatePlan, pairs_of, plans_of
 from tensorgrad.passes.tensors.updates import Update, drop_updates
 
 SumOfSquares: TypeAlias = Callable[[TensorBuilder, SSAValue, Attribute], SSAValue]
@@ -86,7 +86,7 @@ class AppendUpdatesPass(LevelPass):
         drop_updates(op)
 
 
-def _rows_of(plan: Plan, rows: Rows, where: str) -> Rows:
+def _rows_of(plan: UpdatePlan, rows: Rows, where: str) -> Rows:
     """Returns the rows of a plan's parameters.
 
     Raises:
@@ -103,7 +103,7 @@ def _rows_of(plan: Plan, rows: Rows, where: str) -> Rows:
     return own
 
 
-def _append(function: FuncOp, plan: Plan, where: str, rows: Rows, add_up: SumOfSquares) -> None:
+def _append(function: FuncOp, plan: UpdatePlan, where: str, rows: Rows, add_up: SumOfSquares) -> None:
     """Replaces gradients of a function with the updates of one optimizer."""
     pairs = [pair for pair in pairs_of(function, where) if pair.name in plan.computed]
     block, slots = function.body.block, arguments_of(function)
@@ -150,7 +150,7 @@ class _Writing:
     """Appends updates of parameters to a function."""
 
     builder: TensorBuilder
-    plan: Plan
+    plan: UpdatePlan
     states: Mapping[tuple[str, str], SSAValue]
     scalars: Mapping[str, SSAValue]
     rows: Rows

@@ -18,7 +18,7 @@ from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.packing import packed
-from tensorgrad.passes.tensors.update_plans import Pair, Plan, pairs_of, plans_of
+from tensorgrad.passes.tensors.update_plans import Pair, UpdatePlan, pairs_of, plans_of
 
 ROWS = "tg.rows"
 """The attribute of a function that lists the parameters of each chunk of each row, by name."""
@@ -85,7 +85,7 @@ def chosen_rows(function: FuncOp, where: str) -> Rows:
     return [[[name.data for name in chunk] for chunk in row] for row in attribute]
 
 
-def _bring_together(function: FuncOp, plan: Plan, where: str) -> None:
+def _bring_together(function: FuncOp, plan: UpdatePlan, where: str) -> None:
     """Reorders the parameters among the arguments: those updated alike are consecutive, those not in the plan last."""
     names = [slot.name for slot in arguments_of(function) if slot.role == Role.PARAMETER]
     by_name = {pair.name: pair for pair in _pairs(function, plan, where)}
@@ -99,7 +99,7 @@ def _bring_together(function: FuncOp, plan: Plan, where: str) -> None:
     order_parameters(function, sorted(names, key=rank))
 
 
-def _rows_of(function: FuncOp, plan: Plan, where: str, limit: int) -> list[list[list[str]]]:
+def _rows_of(function: FuncOp, plan: UpdatePlan, where: str, limit: int) -> list[list[list[str]]]:
     """Divides the parameters of a plan, in their order among the arguments, into rows and chunks."""
     places = {slot.name: place for place, slot in enumerate(arguments_of(function))}
     pairs = sorted(_pairs(function, plan, where), key=lambda pair: places[pair.name])
@@ -108,5 +108,5 @@ def _rows_of(function: FuncOp, plan: Plan, where: str, limit: int) -> list[list[
     return [[[member.item.name for member in chunk.members] for chunk in row.chunks] for row in rows]
 
 
-def _pairs(function: FuncOp, plan: Plan, where: str) -> list[Pair]:
+def _pairs(function: FuncOp, plan: UpdatePlan, where: str) -> list[Pair]:
     return [pair for pair in pairs_of(function, where) if pair.name in plan.computed]

@@ -50,7 +50,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Plan:
+class UpdatePlan:
     """Which update functions each parameter of one optimizer goes through.
 
     Attributes:
@@ -62,7 +62,7 @@ class Plan:
     computed: Mapping[str, Tensor]
 
     @classmethod
-    def of(cls, function: FuncOp, updates: Sequence[Update], where: str) -> Plan:
+    def of(cls, function: FuncOp, updates: Sequence[Update], where: str) -> UpdatePlan:
         by_stage: dict[int, dict[str, Update]] = {}
         for update in sorted(updates, key=lambda one: one.stage):
             by_stage.setdefault(update.stage, {}).update(dict.fromkeys(update.parameters, update))
@@ -119,7 +119,7 @@ class Plan:
         return tuple(map(id, path)), shape, pair.name if alone else None, pair.stored
 
 
-def plans_of(module: ModuleOp, function: FuncOp, where: str) -> list[Plan]:
+def plans_of(module: ModuleOp, function: FuncOp, where: str) -> list[UpdatePlan]:
     """Returns the plan of each optimizer whose update functions a module has.
 
     Args:
@@ -135,7 +135,8 @@ def plans_of(module: ModuleOp, function: FuncOp, where: str) -> list[Plan]:
         raise DiagnosticException(f"{where}: the module has no update functions; run trace-optimizer first")
     optimizers = sorted({update.optimizer for update in updates})
     plans = [
-        Plan.of(function, [update for update in updates if update.optimizer == number], where) for number in optimizers
+        UpdatePlan.of(function, [update for update in updates if update.optimizer == number], where)
+        for number in optimizers
     ]
     counts = Counter(name for plan in plans for name in plan.computed)
     twice = [name for name, count in counts.items() if count > 1]

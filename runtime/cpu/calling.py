@@ -70,7 +70,7 @@ class CallOutputs(Outputs):
         return view
 
 
-class Places:
+class CallBuffers:
     """Copies inputs to where a step reads them, or lets it read them in place, and allocates outputs.
 
     Args:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.runtime.backend import OutputHandle, OutputRing, Outputs, Source
-from tensorgrad.runtime.cpu.calling import Places
+from tensorgrad.runtime.cpu.calling import CallBuffers
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
 from tensorgrad.runtime.cpu.exchanges import Exchanges
 from tensorgrad.runtime.cpu.pool import Turn
-from tensorgrad.runtime.cpu.stepping import STEP, Layout, instructions, native_kernels, native_runtime, table
+from tensorgrad.runtime.cpu.stepping import STEP, FrameLayout, instructions, native_kernels, native_runtime, table
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Collective, Dispatch, Leaf, Program, Step, runs
@@ -30,7 +30,7 @@ class Frame:
     """The working memory of a step's instructions: buffer addresses and scratch slots.
 
     Attributes:
-        words: The slots, as `Layout` describes them.
+        words: The slots, as `FrameLayout` describes them.
         address: The address of the words.
         outputs: The output buffers whose addresses they hold.
     """
@@ -65,7 +65,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         self._kernels = [self._code.address(kernel.caller) for kernel in kernels]
         faults = {number: kernel.fault for number, kernel in enumerate(kernels)}
         self._faults = {number: self._code.words(name, 2) for number, name in faults.items() if name is not None}
-        self._layout = Layout.of(program)
+        self._layout = FrameLayout.of(program)
         self._exchanges = Exchanges()
         self._is_shared = any(isinstance(step, Collective) for step, _ in runs(program.plan))
         self._plan = self.table(program.plan)
@@ -167,11 +167,11 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             inputs: The names of all inputs, in the order in which they are passed.
             outputs: The names of the requested outputs, in order.
         """
-        layout = Layout.of(self.program, least_borrowed=0)
+        layout = FrameLayout.of(self.program, least_borrowed=0)
         plan = table(instructions(self.program.plan, layout, self._kernels, self._exchanges))
         slots = {tensor.name: slot for slot, tensor in layout.inputs.items()}
         views = [(self._input_views[name], slots.get(name)) for name in inputs]
-        places = Places(self.program, self.device, layout.size, plan, self._buffers, views, outputs)
+        places = CallBuffers(self.program, self.device, layout.size, plan, self._buffers, views, outputs)
 
         def call(given: Sequence[Source]) -> Outputs:
             places.fill(given)

@@ -138,7 +138,7 @@ def _caller_text(symbol: str, count: int) -> str:
 
 
 @dataclass(frozen=True)
-class Layout:
+class FrameLayout:
     """The layout of a program's frame.
 
     Attributes:
@@ -154,7 +154,7 @@ class Layout:
     size: int
 
     @staticmethod
-    def of(program: Program, least_borrowed: int = LEAST_BORROWED) -> Layout:
+    def of(program: Program, least_borrowed: int = LEAST_BORROWED) -> FrameLayout:
         """Returns the layout of a program's frame.
 
         Args:
@@ -167,7 +167,7 @@ class Layout:
         inputs = dict(enumerate(borrowed_inputs(program, least_borrowed), len(program.buffers)))
         indices = len(program.buffers) + len(inputs)
         start = indices + _depth(program.plan)
-        return Layout(inputs, indices, start, start + max(arguments, exchanged, 2))
+        return FrameLayout(inputs, indices, start, start + max(arguments, exchanged, 2))
 
     def base(self, buffer: int, offset: int) -> tuple[int, int]:
         """Returns the base slot for a position in a buffer, and the byte offset from its address."""
@@ -208,7 +208,7 @@ def _depth(steps: Sequence[Step]) -> int:
 
 
 def instructions(
-    steps: Sequence[Step], layout: Layout, kernels: Sequence[int], exchange: Exchanges, depth: int = 0
+    steps: Sequence[Step], layout: FrameLayout, kernels: Sequence[int], exchange: Exchanges, depth: int = 0
 ) -> Iterator[Instruction]:
     """Yields the instructions for steps of a plan.
 
@@ -241,7 +241,7 @@ def instructions(
             yield from _dispatch(step, layout, kernels[step.kernel])
 
 
-def _dispatch(step: Dispatch, layout: Layout, kernel: int) -> Iterator[Instruction]:
+def _dispatch(step: Dispatch, layout: FrameLayout, kernel: int) -> Iterator[Instruction]:
     work: list[Instruction] = []
     for slot, binding in enumerate(step.bindings, layout.arguments):
         work.append((Opcode.ADDRESS, slot, *layout.base(binding.buffer, binding.offset)))

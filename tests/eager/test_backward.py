@@ -10,7 +10,7 @@ import pytest
 
 import tensorgrad as tg
 from tensorgrad.driver.handles.eager_devices import new_eager_device
-from tensorgrad.eager.tape import Node
+from tensorgrad.eager.tape import TapeNode
 from tensorgrad.runtime.cpu import CpuDevice
 
 DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")
@@ -447,7 +447,7 @@ def test_no_graph_hangs_on_a_logged_loss() -> None:
     middle = x * 2
     assert middle.live is not None
     node = middle.live.edge[0]
-    assert isinstance(node, Node)
+    assert isinstance(node, TapeNode)
     loss = (middle * middle).sum()
     del middle
     loss.backward()

@@ -15,7 +15,7 @@ import torch
 import tensorgrad as tg
 import tensorgrad.array_api as xp
 from tensorgrad.driver.handles.eager_devices import eager_device_named
-from tensorgrad.eager.tape import Node
+from tensorgrad.eager.tape import TapeNode
 
 DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")
 PAIRS = [*itertools.permutations(DEVICES, 2)]
@@ -250,7 +250,7 @@ def nodes() -> int:
     """Returns the number of ops on tapes, after computing all recorded ops."""
     for place in DEVICES:
         eager_device_named(place).synchronize()
-    return sum(isinstance(one, Node) for one in gc.get_objects())
+    return sum(isinstance(one, TapeNode) for one in gc.get_objects())
 
 
 @pytest.mark.in_turns(3)

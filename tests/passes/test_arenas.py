@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorgrad.passes.buffers.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
+from tensorgrad.passes.buffers.plan_memory.arenas import ArenaLayout, Range, by_lifetime, least_bytes, side_by_side
 
 STEPS = 12
 ALIGNMENTS = st.sampled_from((1, 4, 16, 256))
@@ -21,7 +21,7 @@ def ranges(draw: st.DrawFn) -> Range:
     return Range(draw(SIZES), first, last)
 
 
-def check_places(layout: Layout, sizes: list[int], alignment: int, limit: int) -> None:
+def check_places(layout: ArenaLayout, sizes: list[int], alignment: int, limit: int) -> None:
     """Checks that every range is aligned and inside its arena, and that arenas stay within the limit."""
     assert len(layout.places) == len(sizes)
     for (arena, start), size in zip(layout.places, sizes, strict=True):

@@ -411,7 +411,7 @@ def test_a_plan_is_a_table() -> None:
         Repeat(3, (Dispatch(1, (binding, moving), (7, 1, 1), "inner", indirect=(2, 4)),)),
         Collective("all_gather", "sum", 0, 2, "f32", (Exchange(0, 4, 3, 1, 8, 6),), "gathered"),
     )
-    frame = stepping.Layout({}, indices=3, arguments=5, size=7)
+    frame = stepping.FrameLayout({}, indices=3, arguments=5, size=7)
     assert stepping.table(stepping.instructions(steps, frame, [100, 200], lambda step: (300, 5))).tolist() == [
         [stepping.Opcode.ADDRESS, 5, 0, 4],
         [stepping.Opcode.ADDRESS, 6, 1, 8],

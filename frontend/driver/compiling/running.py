@@ -83,12 +83,12 @@ def run_passes(
         NumericsError: `after` found that a pass changed a value.
     """
     context = Context()
-    for number, one in enumerate(passes[first:], first):
+    for number, pass_ in enumerate(passes[first:], first):
         run_pass(module, passes, number, phases, context, source)
         if after is not None:
             with phases.measure("verify"):
                 try:
-                    after(one, module)
+                    after(pass_, module)
                 except NumericsError as error:
                     raise with_reproducer(error, passes, number, source) from error
     if verify:

@@ -147,7 +147,11 @@ def _climb(bench: _Bench, search: Search, deadline: float) -> bool:
     """Hill-climbs from the best schedule; returns whether all its neighbors have been tried."""
     while True:
         start = search.best
-        around = [one for one in neighbours(start, bench.kernel, bench.device.target) if one not in search.tried]
+        around = [
+            neighbour
+            for neighbour in neighbours(start, bench.kernel, bench.device.target)
+            if neighbour not in search.tried
+        ]
         for other in around:
             if perf_counter() > deadline:
                 return False
@@ -223,8 +227,8 @@ class _Bench:
         """Returns a program of the kernel alone, on its own buffers, and one more dispatch to wait for."""
         module = _alone(self.kernel, schedule)
         target = self.device.target
-        for one in scheduled_passes(target):
-            one.apply(Context(), module)
+        for scheduled_pass in scheduled_passes(target):
+            scheduled_pass.apply(Context(), module)
         return build_program(module, self.device.target)
 
 

@@ -139,10 +139,10 @@ class Compiled(Held):
         """
         measured = None if profile is None else profile.of(self._executable)
         other = None if beside is None else beside.report().facts
-        found = CompilationReport(facts_of(self._compilation, self.device, measured), other)
+        compilation_report = CompilationReport(facts_of(self._compilation, self.device, measured), other)
         if path is not None:
-            found.save(path)
-        return found
+            compilation_report.save(path)
+        return compilation_report
 
 
 class Specialization(Compiled):

@@ -17,7 +17,7 @@ from tensorgrad.driver.compiling.recipe import Recipe
 from tensorgrad.driver.compiling.running import Phases
 from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.device_loss import SNAPSHOT_EVERY
-from tensorgrad.eager.blocks import NAME, Run
+from tensorgrad.eager.blocks import NAME, RunBlock
 from tensorgrad.eager.devices import EagerDevice, NumpyDevice, RecordingDevice
 from tensorgrad.errors import ArgumentError, DTypeError, OptionError, TraceError
 from tensorgrad.passes.pipelines import forward_passes
@@ -57,12 +57,14 @@ def eager_device_on(device: ProgramDevice | None) -> EagerDevice:
 
 def _cached(name: str, device: ProgramDevice | None) -> EagerDevice:
     key = name, None if device is None else device.info
-    found = _eager_devices.get(key)
-    if found is None:
+    result = _eager_devices.get(key)
+    if result is None:
         is_native = device is not None and device.target.native
-        found = NumpyDevice() if device is None else new_eager_device(name, device, INTERPRETED + 1 if is_native else 1)
-        _eager_devices[key] = found
-    return found
+        result = (
+            NumpyDevice() if device is None else new_eager_device(name, device, INTERPRETED + 1 if is_native else 1)
+        )
+        _eager_devices[key] = result
+    return result
 
 
 _eager_devices: dict[tuple[str, object], EagerDevice] = {}
@@ -78,7 +80,7 @@ def new_eager_device(name: str, device: ProgramDevice, compiled_at: int) -> Reco
         compiled_at: How many times a block must occur before it is compiled.
     """
 
-    def load(module: ModuleOp) -> Run:
+    def load(module: ModuleOp) -> RunBlock:
         recipe = Recipe(NAME, module, lambda _, target: forward_passes(target), device, snapshot_every=SNAPSHOT_EVERY)
         executable = compile_recipe(recipe, Phases()).executable
         function = find_function(module, None)

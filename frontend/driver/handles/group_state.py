@@ -12,7 +12,7 @@ from tensorgrad.dialects.functions import find_function
 from tensorgrad.driver.compiling.compilation import Compilation
 from tensorgrad.driver.stepping.distribution import Distribution
 from tensorgrad.passes.tensors.accumulate_gradients import PREFIX
-from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Layout
+from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Placement
 from tensorgrad.passes.tensors.updates import state_shapes
 from tensorgrad.runtime.backend import ArraySlot, Executable, check_inputs
 from tensorgrad.runtime.group.group import Group
@@ -37,7 +37,7 @@ class GroupState:
     group: Group
     executable: Executable
     persistent: Mapping[str, ArraySlot]
-    layouts: Mapping[str, Layout]
+    layouts: Mapping[str, Placement]
     for_file: bool = False
 
     @classmethod
@@ -101,7 +101,7 @@ class GroupState:
         first = np.ascontiguousarray(np.moveaxis(value, layout.axis, 0))
         return np.ascontiguousarray(np.moveaxis(self.group.all_gather(first, label=name), 0, layout.axis))
 
-    def _part(self, layout: Layout, value: np.ndarray) -> np.ndarray:
+    def _part(self, layout: Placement, value: np.ndarray) -> np.ndarray:
         if layout.partial:
             return value if self.group.rank == 0 else np.zeros_like(value)
         if layout.axis is None:
@@ -109,9 +109,9 @@ class GroupState:
         return np.split(value, self.group.size, layout.axis)[self.group.rank]
 
 
-def _layout(name: str, own: tuple[int, ...], whole: tuple[int, ...]) -> Layout:
+def _layout(name: str, own: tuple[int, ...], whole: tuple[int, ...]) -> Placement:
     """Returns the layout of a state, from its shape in one process and as a whole."""
     if name.startswith(f"{PREFIX}/"):
         return PARTIAL
     cut = [axis for axis, (part, extent) in enumerate(zip(own, whole, strict=True)) if part != extent]
-    return Layout(cut[0]) if cut else WHOLE
+    return Placement(cut[0]) if cut else WHOLE

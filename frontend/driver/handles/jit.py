@@ -134,11 +134,11 @@ class Jitted(Specializations[Key], Generic[Result]):
         if found is not None:
             self._differentiated.move_to_end(key)
             return found.again(tensors)
-        made = Computation(self._name, lambda *new: self._applied(bound, rebuild(new)), tensors)
-        self._differentiated[key] = made
+        computation = Computation(self._name, lambda *new: self._applied(bound, rebuild(new)), tensors)
+        self._differentiated[key] = computation
         if len(self._differentiated) > MOST_SPECIALIZATIONS:
             self._differentiated.popitem(last=False)
-        return made(tensors)
+        return computation(tensors)
 
     def _applied(self, bound: inspect.BoundArguments, given: Mapping[str, Any]) -> Any:
         """Returns the function's result for the arguments that are not static."""
@@ -197,7 +197,7 @@ class Jitted(Specializations[Key], Generic[Result]):
             made, (positions, _) = trace_call(self._name, program, [specs], slots)
             order, rebuild = trees.flatten(positions)
             outputs = unique([Slot(path or "output", Role.OUTPUT) for path in trees.paths(positions)])
-            updates = [Slot(name, Role.UPDATE) for one in donations for name in one.updates]
+            updates = [Slot(name, Role.UPDATE) for donation in donations for name in donation.updates]
             made.properties["res_attrs"] = slots_attribute([*outputs, *updates])
         warn_of_pairs(made, self._name, stacklevel=4)
         module = checked_module(made)

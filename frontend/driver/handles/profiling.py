@@ -81,7 +81,7 @@ class StepProfile:
         return f"StepProfile({self._title}: {len(self._steps)} steps)"
 
     def __str__(self) -> str:
-        return "\n\n".join([self._title, *(_table(self._of(one)) for one in self._executables())])
+        return "\n\n".join([self._title, *(_table(self._of(executable)) for executable in self._executables())])
 
     @property
     def steps(self) -> int:
@@ -91,7 +91,7 @@ class StepProfile:
     @property
     def dispatches(self) -> tuple[DispatchTime, ...]:
         """The time of each dispatch of a step, in order; with `accumulate`, of each of its programs."""
-        return tuple(row for one in self._executables() for row in self._of(one).dispatches)
+        return tuple(row for executable in self._executables() for row in self._of(executable).dispatches)
 
     def of(self, executable: Executable) -> Profile:
         """Returns the profile of one program's steps.

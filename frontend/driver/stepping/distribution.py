@@ -207,12 +207,12 @@ def checked_distribution(
             raise OptionError(f"{where}: replicated: there is no input {name!r}; the inputs are {', '.join(inputs)}")
     if group is None or group.size == 1:
         return None
-    found = Distribution(group, OPTIMIZER if shard else None, (*names, *(("key",) if key else ())), inputs)
-    for name in found.cut:
+    distribution = Distribution(group, OPTIMIZER if shard else None, (*names, *(("key",) if key else ())), inputs)
+    for name in distribution.cut:
         if inputs[name].shape[0] % group.size:
             raise OptionError(
                 f"{where}: input {name!r} of shape {inputs[name].shape} is the batch of all {group.size} processes, "
                 f"but {inputs[name].shape[0]} examples are not divisible by {group.size}; "
                 "an input that every process has whole is named in `replicated`"
             )
-    return found
+    return distribution

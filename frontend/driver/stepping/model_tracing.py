@@ -87,11 +87,11 @@ def nested_specs(inputs: Mapping[str, Any]) -> tuple[dict[str, Spec], Nesting]:
 def takes_key(function: Callable[..., Any]) -> bool:
     """Returns whether a function has a required argument called `key`."""
     try:
-        found = inspect.signature(function).parameters.get("key")
+        parameter = inspect.signature(function).parameters.get("key")
     except (TypeError, ValueError):
         return False
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return found is not None and found.kind in by_name and found.default is inspect.Parameter.empty
+    return parameter is not None and parameter.kind in by_name and parameter.default is inspect.Parameter.empty
 
 
 def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: str) -> None:
@@ -144,7 +144,7 @@ def trace_model(
         origin, binding = bound._binding.origin, bound._binding.values
         frozen = {path: binding[id(parameters[path])] for path in parameters if path in untrained}
         states = {path: State(value, path, what, assigning, "parameter") for path, value in frozen.items()}
-        states |= {path: State(one, path, what, assigning) for path, one in zip(buffers, values, strict=True)}
+        states |= {path: State(value, path, what, assigning) for path, value in zip(buffers, values, strict=True)}
         bound = bind(origin, {**binding, **{id(declared[path]): state for path, state in states.items()}})
         result = function(argument_of(bound), **dict(zip(specs, tensors, strict=True)))
         where = f"{user_line()}: {what} must leave the model's parameters as they are"
@@ -159,7 +159,7 @@ def trace_model(
     # The same tree with specifications in place of parameters.
     _, rebuild = trees.flatten(model)
     like = rebuild([Spec(parameter.shape, parameter.dtype) for parameter in parameters.values()])
-    kept = [Spec(one.shape, one.dtype) for one in buffers.values()]
+    kept = [Spec(buffer.shape, buffer.dtype) for buffer in buffers.values()]
     slots = [Slot(path, Role.PARAMETER) for path in parameters] + [Slot(path, Role.STATE) for path in buffers]
     slots += [Slot(name, Role.INPUT) for name in specs]
     updated: list[str] = []

@@ -20,7 +20,7 @@ class Range:
 
 
 @dataclass
-class Layout:
+class ArenaLayout:
     """The arena and offset of each range, and the sizes of the arenas."""
 
     places: list[tuple[int, int]]
@@ -32,9 +32,9 @@ def aligned(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment
 
 
-def side_by_side(sizes: Sequence[int], alignment: int, limit: int) -> Layout:
+def side_by_side(sizes: Sequence[int], alignment: int, limit: int) -> ArenaLayout:
     """Places ranges one after another, each in the last arena if that stays within `limit` bytes, else in a new one."""
-    layout = Layout([])
+    layout = ArenaLayout([])
     for size in sizes:
         start = aligned(layout.sizes[-1], alignment) if layout.sizes else 0
         if not layout.sizes or start + size > limit:
@@ -45,12 +45,12 @@ def side_by_side(sizes: Sequence[int], alignment: int, limit: int) -> Layout:
     return layout
 
 
-def by_lifetime(ranges: Sequence[Range], alignment: int, limit: int) -> Layout:
+def by_lifetime(ranges: Sequence[Range], alignment: int, limit: int) -> ArenaLayout:
     """Lets ranges overlap where their lifetimes are disjoint: largest first, each at the lowest free offset.
 
     Greedy by size: Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020.
     """
-    layout = Layout([(0, 0)] * len(ranges))
+    layout = ArenaLayout([(0, 0)] * len(ranges))
     placed: list[int] = []
     # Small ranges fit into the gaps between large ones; placed first, they would scatter these.
     for number in sorted(range(len(ranges)), key=lambda i: (-ranges[i].size, ranges[i].first)):

@@ -60,7 +60,7 @@ class Root:
 
 
 @dataclass(frozen=True)
-class Place:
+class ValueLocation:
     """The location of a value: `offset` bytes into a root, plus a distance that depends on the iterations of loops.
 
     Attributes:
@@ -72,12 +72,12 @@ class Place:
     offset: int = 0
     terms: tuple[tuple[Loop, AffineExpr, int], ...] = ()
 
-    def row(self, loop: Loop, position: AffineExpr, stride: int) -> Place:
+    def row(self, loop: Loop, position: AffineExpr, stride: int) -> ValueLocation:
         """Returns the slice at a position that depends on a loop's iteration index."""
         return replace(self, terms=(*self.terms, (loop, position, stride)))
 
 
-Env: TypeAlias = dict[SSAValue, Place]
+Env: TypeAlias = dict[SSAValue, ValueLocation]
 
 
 @dataclass
@@ -85,7 +85,7 @@ class KernelItem:
     """A kernel and the places of its operands."""
 
     kernel: KernelOp
-    places: list[Place]
+    places: list[ValueLocation]
 
 
 @dataclass
@@ -101,7 +101,7 @@ class BranchItem:
     """A conditional and the bodies of its two branches."""
 
     op: ChooseOp
-    predicate: Place
+    predicate: ValueLocation
     branches: tuple[list[Item], list[Item]]
 
 
@@ -127,7 +127,7 @@ class ControlTree:
         self.in_place: set[Root] = set()
         env: Env = {}
         for argument in function.body.block.args:
-            env[argument] = Place(Root(_size(argument), function.location, argument=argument))
+            env[argument] = ValueLocation(Root(_size(argument), function.location, argument=argument))
         self.arguments = {argument: place.root for argument, place in env.items()}
         self.items = self._function(function, env, ())
 
@@ -140,7 +140,7 @@ class ControlTree:
                 self._place_carried(op, op.count, env, loops)
         for op in ops:
             if isinstance(op, memref.AllocOp) and op.memref not in env:
-                env[op.memref] = Place(self._root(_size(op.memref), op.location, loops))
+                env[op.memref] = ValueLocation(self._root(_size(op.memref), op.location, loops))
         items: list[Item] = []
         for op in ops:
             if isinstance(op, RunOp):
@@ -171,11 +171,11 @@ class ControlTree:
         in_place = _updates_in_place(function)
         for init, last, before, after in zip(op.init, op.last, old, new, strict=True):
             if in_place.get(after) is before:
-                env[init] = env[last] = Place(self._root(_size(init), op.location, loops))
+                env[init] = env[last] = ValueLocation(self._root(_size(init), op.location, loops))
                 continue
             stride = aligned(_size(init), self.alignment)
             root = self._root(2 * stride, op.location, loops)
-            env[init], env[last] = Place(root), Place(root, stride * (count % 2))
+            env[init], env[last] = ValueLocation(root), ValueLocation(root, stride * (count % 2))
 
     def _run(self, op: RunOp, env: Env, loops: tuple[Loop, ...]) -> list[Item]:
         function = self._callee(op.function, op.expected())
@@ -193,7 +193,7 @@ class ControlTree:
         position = iteration * -1 + (op.count - 1) if op.reverse is not None else iteration
         old, new = _carried(op, function)
         rows, stacks = _sliced(op, function)
-        inner = dict[SSAValue, Place]()
+        inner = dict[SSAValue, ValueLocation]()
         for value, argument in zip((*op.consts, *op.constants), _whole(op, function), strict=True):
             inner[argument] = env[value]
         for value, argument in (*zip(op.over, rows, strict=True), *zip(op.stacks, stacks, strict=True)):
@@ -231,7 +231,7 @@ class ControlTree:
         order = KernelGraph.of(function).order()
         for op in function.body.block.ops:
             if isinstance(op, memref.AllocOp):
-                env[op.memref] = Place(self._root(_size(op.memref), op.location, loops))
+                env[op.memref] = ValueLocation(self._root(_size(op.memref), op.location, loops))
         steps, starts = steps_of(order), starts_of(order)
         items: list[Item] = []
         highest = -1

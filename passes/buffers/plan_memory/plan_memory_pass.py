@@ -45,8 +45,16 @@ from tensorgrad.passes.analyses.storage import (
     writes_in_place,
 )
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.buffers.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
-from tensorgrad.passes.buffers.plan_memory.control import BranchItem, ControlTree, Item, KernelItem, Loop, Place, Root
+from tensorgrad.passes.buffers.plan_memory.arenas import ArenaLayout, Range, by_lifetime, least_bytes, side_by_side
+from tensorgrad.passes.buffers.plan_memory.control import (
+    BranchItem,
+    ControlTree,
+    Item,
+    KernelItem,
+    Loop,
+    Root,
+    ValueLocation,
+)
 from tensorgrad.passes.buffers.plan_memory.explain import explain
 from tensorgrad.passes.functions import return_of, set_signature
 from tensorgrad.passes.levels import KERNELS, LevelPass
@@ -89,7 +97,7 @@ class PlanMemoryPass(LevelPass):
             if has_calls(function) and not is_private(function):
                 _ControlPlan(op, function, self.target).run()
             elif not has_calls(function) and not is_private(function):
-                _Plan(function, self.target).run()
+                _FunctionPlan(function, self.target).run()
         for function in functions:
             if is_private(function):
                 function.detach()
@@ -98,7 +106,7 @@ class PlanMemoryPass(LevelPass):
                 explain(function)
 
 
-class _Plan:
+class _FunctionPlan:
     """Plans one function."""
 
     def __init__(self, function: FuncOp, target: Target):
@@ -353,7 +361,7 @@ class _Plan:
             result[value] = self._view(value, arenas[arena], offset, anchor).result
         return result
 
-    def _make_arenas(self, label: str, role: Role, layout: Layout, anchor: Operation) -> list[ArenaOp]:
+    def _make_arenas(self, label: str, role: Role, layout: ArenaLayout, anchor: Operation) -> list[ArenaOp]:
         arenas: list[ArenaOp] = []
         for number, size in enumerate(layout.sizes):
             name = label if len(layout.sizes) == 1 else f"{label}{number}"
@@ -372,7 +380,7 @@ class _Plan:
         return view
 
 
-class _ControlPlan(_Plan):
+class _ControlPlan(_FunctionPlan):
     """Plans one function that runs others in loops and branches."""
 
     def __init__(self, module: ModuleOp, function: FuncOp, target: Target):
@@ -381,7 +389,7 @@ class _ControlPlan(_Plan):
         self.starts: dict[Root, tuple[SSAValue, int]] = {}
         self.views: dict[tuple[Root, int, Attribute], SSAValue] = {}
         self.numbers: dict[Root, int] = {}
-        self.rows: dict[tuple[Place, Attribute], SSAValue] = {}
+        self.rows: dict[tuple[ValueLocation, Attribute], SSAValue] = {}
         anchor = self.block.first_op
         assert anchor is not None
         self.anchor: Operation = anchor
@@ -463,7 +471,7 @@ class _ControlPlan(_Plan):
         if 4 * words * most > self.target.max_buffer_size:
             what = f"the table of a loop's {most} iterations"
             raise too_large(what, 4 * words * most, longest.op.location, self.target)
-        arena = self._make_arenas("counters", Role.COUNTER, Layout([], [4 * words * most]), self.anchor)[0]
+        arena = self._make_arenas("counters", Role.COUNTER, ArenaLayout([], [4 * words * most]), self.anchor)[0]
         return self._new_view(arena.result, 0, buffer_type([words * most], i32), self.function.location)
 
     def _number(self, root: Root) -> IntegerAttr[IntegerType]:
@@ -509,7 +517,7 @@ class _ControlPlan(_Plan):
         row.location = loop.op.location
         loop.op.body.block.add_op(row)
 
-    def _buffer(self, place: Place, kind: Attribute, location: LocationAttr) -> SSAValue:
+    def _buffer(self, place: ValueLocation, kind: Attribute, location: LocationAttr) -> SSAValue:
         """Returns a view of a place, or a row of a view if the place moves with a loop."""
         arena, start = self.starts[place.root]
         if not place.terms:
@@ -523,7 +531,7 @@ class _ControlPlan(_Plan):
             element = cast(Buffer, kind).get_element_type()
             width = element_bytes(element)
             whole = buffer_type([place.root.size // width], element)
-            view = self._buffer(Place(place.root), whole, location)
+            view = self._buffer(ValueLocation(place.root), whole, location)
             at: AffineExpr = AffineConstantExpr(place.offset // width)
             for number, (_, position, stride) in enumerate(place.terms):
                 moved = position.replace_dims_and_symbols([AffineDimExpr(number)], [])

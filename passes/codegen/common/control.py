@@ -42,7 +42,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Placed:
+class BufferLocation:
     """The location of a buffer in a dispatch: one of its bindings, and a first element.
 
     Attributes:
@@ -65,7 +65,7 @@ class Moves:
         self._numbers: dict[int, Value] = {}
         self._known: dict[tuple[AffineMap, tuple[int, ...]], SSAValue] = {}
 
-    def of(self, placed: Placed) -> SSAValue | None:
+    def of(self, placed: BufferLocation) -> SSAValue | None:
         """Returns the offset of a buffer in elements, `None` if loops don't move it."""
         if placed.moved is None:
             return None
@@ -107,7 +107,7 @@ class Starts:
 
 def write_choice(
     kinds: Sequence[Attribute],
-    placed: Sequence[Placed],
+    placed: Sequence[BufferLocation],
     wanted: Sequence[bool],
     groups: Sequence[Sequence[tuple[int, int, int]]],
 ) -> Block:

@@ -25,7 +25,7 @@ from tensorgrad.passes.analyses.graph import steps_of
 from tensorgrad.passes.analyses.identity import kernel_structure, teams_of
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED, FLOPS, bytes_moved, flops
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.codegen.common.control import Condition, Moves, Placed, Starts, view_of, write_choice
+from tensorgrad.passes.codegen.common.control import BufferLocation, Condition, Moves, Starts, view_of, write_choice
 from tensorgrad.passes.codegen.common.kernel_code import Binding, Code
 from tensorgrad.passes.codegen.common.placing import Placing
 from tensorgrad.passes.scalars import Value
@@ -88,11 +88,11 @@ class WrittenOnce:
     kernel: KernelOp
     schedule: Schedule
     count: int
-    placed: tuple[Placed, ...]
+    placed: tuple[BufferLocation, ...]
     in_place: frozenset[int]
 
     @classmethod
-    def of(cls, kernels: Sequence[KernelOp], placed: Sequence[Placed]) -> WrittenOnce:
+    def of(cls, kernels: Sequence[KernelOp], placed: Sequence[BufferLocation]) -> WrittenOnce:
         """Returns the code unit for a team."""
         schedule = cast(ScheduleAttr, kernels[0].schedule).data
         sharing = kernels if isinstance(schedule, GroupSchedule) else ()
@@ -287,7 +287,7 @@ class FunctionLowering(ABC):
                 f"{len(conditions)} branches inside of each other at {line_of(op.location)} need {len(views)} bindings"
             )
         placed = [
-            Placed(views.index(view), 0, None if row is None else (row[0], tuple(map(views.index, row[1]))))
+            BufferLocation(views.index(view), 0, None if row is None else (row[0], tuple(map(views.index, row[1]))))
             for view, row in zip(whole, rows, strict=True)
         ]
         groups = [[one.groups for one in found] for found in dispatches]

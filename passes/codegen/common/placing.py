@@ -25,7 +25,7 @@ from tensorgrad.dialects.buf_control import RowOp
 from tensorgrad.dialects.signature import ROLE, Role, Slot
 from tensorgrad.dialects.tg.base import dense
 from tensorgrad.passes.analyses.storage import PEAK_BYTES, bindings_of, chunk_bytes
-from tensorgrad.passes.codegen.common.control import MOST_COUNTERS, Entry, Placed, Row, counter_of, view_of
+from tensorgrad.passes.codegen.common.control import MOST_COUNTERS, BufferLocation, Entry, Row, counter_of, view_of
 from tensorgrad.runtime.target import Target
 
 STARTS = "starts"
@@ -38,7 +38,7 @@ Place = tuple[SSAValue, int]
 
 
 @dataclass
-class Layout:
+class BindingLayout:
     """A dispatch's bindings, and the locations of its kernels' operands in them.
 
     Attributes:
@@ -49,7 +49,7 @@ class Layout:
 
     teams: list[Team]
     views: list[SSAValue]
-    placed: list[list[Placed]] = field(default_factory=list[list[Placed]])
+    placed: list[list[BufferLocation]] = field(default_factory=list[list[BufferLocation]])
 
 
 class Placing:
@@ -107,7 +107,7 @@ class Placing:
             raise DiagnosticException(f"{len(counters)} loops inside of each other; devices take {MOST_COUNTERS}")
         return rows, counters
 
-    def layout(self, teams: list[Team]) -> Layout:
+    def layout(self, teams: list[Team]) -> BindingLayout:
         """Returns the bindings of a dispatch; may exceed the limit.
 
         Teams whose buffers no table can locate are split into single kernels.
@@ -124,11 +124,11 @@ class Placing:
         places = self._within_bindings(kernels[0], places, limit)
         views = [*dict.fromkeys(places[operand][0] for operand in operands), *counters]
         placed = iter(
-            Placed(views.index(view), start, None if row is None else (row[0], tuple(map(views.index, row[1]))))
+            BufferLocation(views.index(view), start, None if row is None else (row[0], tuple(map(views.index, row[1]))))
             for (view, start), row in zip((places[operand] for operand in operands), rows, strict=True)
         )
         singles = [[kernel] for kernel in kernels]
-        return Layout(singles, views, [[next(placed) for _ in kernel.operands] for kernel in kernels])
+        return BindingLayout(singles, views, [[next(placed) for _ in kernel.operands] for kernel in kernels])
 
     def _aligned(self, view: SSAValue) -> Place:
         """Returns a bindable view and the position of `view` in it: itself if aligned, else one that starts earlier."""
@@ -149,7 +149,7 @@ class Placing:
 
     # Whole arenas, with a table
 
-    def _by_table(self, teams: list[Team], places: dict[SSAValue, Place]) -> Layout | None:
+    def _by_table(self, teams: list[Team], places: dict[SSAValue, Place]) -> BindingLayout | None:
         """Binds arenas as a whole where teams or a lack of bindings require it; `None` if neither does, or it fails."""
         teams, wanted = self._settled(teams, places)
         arenas = self._arenas_to_bind(places, wanted)
@@ -159,17 +159,17 @@ class Placing:
         columns: list[int] = []
         views = [spans[arena] if (arena := _arena(view)) in spans else view for view, _ in places.values()]
         views = list(dict.fromkeys(views))
-        placed: list[list[Placed]] = []
+        placed: list[list[BufferLocation]] = []
         table = len(views)
         for team in teams:
             found: dict[tuple[int, ...], int] = {}
             base = len(columns)
-            entries: list[Placed | tuple[int, tuple[int, ...]]] = []
+            entries: list[BufferLocation | tuple[int, tuple[int, ...]]] = []
             for member_operands in zip(*(kernel.operands for kernel in team), strict=True):
                 view, start = places[member_operands[0]]
                 span = spans.get(_arena(view))
                 if span is None:
-                    entries.append(Placed(views.index(view), start))
+                    entries.append(BufferLocation(views.index(view), start))
                     continue
                 starts = tuple(_start_within(span, *places[operand]) for operand in member_operands)
                 found.setdefault(starts, len(found))
@@ -178,12 +178,12 @@ class Placing:
             placed.append(
                 [
                     entry
-                    if isinstance(entry, Placed)
-                    else Placed(entry[0], 0, None, Entry(table, base + found[entry[1]], len(found)))
+                    if isinstance(entry, BufferLocation)
+                    else BufferLocation(entry[0], 0, None, Entry(table, base + found[entry[1]], len(found)))
                     for entry in entries
                 ]
             )
-        return Layout(teams, [*views, self._table(tuple(columns))], placed)
+        return BindingLayout(teams, [*views, self._table(tuple(columns))], placed)
 
     def _settled(self, teams: list[Team], places: dict[SSAValue, Place]) -> tuple[list[Team], set[SSAValue]]:
         """Returns the teams, split where a table can't serve them; and the arenas that need the table."""

@@ -18,7 +18,7 @@ from tensorgrad.dialects.cpu import BELOW
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import axes_of_values, needed_for
 from tensorgrad.passes.analyses.factors import Strides, lies_along_steps, strides_of
-from tensorgrad.passes.analyses.windows import Place, places_of, run_along
+from tensorgrad.passes.analyses.windows import OperandPosition, places_of, run_along
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op
 from tensorgrad.passes.codegen.common.stage_loops import Loops, strided
@@ -77,7 +77,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Layout:
+class FactorLayout:
     """The memory layout of a factor.
 
     Attributes:
@@ -88,7 +88,7 @@ class Layout:
         moving: The operands that vary among neighbours.
     """
 
-    places: Mapping[BlockArgument, Place]
+    places: Mapping[BlockArgument, OperandPosition]
     run: int
     along_steps: bool
     strides: Strides | None = None
@@ -102,7 +102,7 @@ class Layout:
         row: Sequence[int],
         column: Sequence[int],
         skips: bool = False,
-    ) -> Layout:
+    ) -> FactorLayout:
         """Returns the memory layout of a contraction's factor.
 
         Args:
@@ -116,17 +116,17 @@ class Layout:
         rank, extents = len(grid), loop_extents(stage)
         strides = None if skips else strides_of(stage, value, grid, row, column)
         if strides is not None:
-            return Layout({}, 1, lies_along_steps(stage, value, rank), strides)
+            return FactorLayout({}, 1, lies_along_steps(stage, value, rank), strides)
         places = places_of(stage, value) or {}
         side = row if axes_of_values(stage, row, column)[value] == frozenset(("row",)) else column
         own = range(rank, len(extents))
         across, along = (run_along(places.values(), loops, [extents[i] for i in loops]) for loops in (side, own))
         along = 1 if skips else along
         if max(across, along) < LEAST_RUN:
-            return Layout({}, 1, lies_along_steps(stage, value, rank))
+            return FactorLayout({}, 1, lies_along_steps(stage, value, rank))
         axis = own if along > across else side
         moving = frozenset(one for one, place in places.items() if any(place.stride(loop) for loop in axis))
-        return Layout(places, max(across, along), along > across, moving=moving)
+        return FactorLayout(places, max(across, along), along > across, moving=moving)
 
     @property
     def in_vectors(self) -> bool:
@@ -142,7 +142,7 @@ class Layout:
 class Factor:
     """A factor to pack, at a row (or column) of the tile and an iteration of a range of the reduction."""
 
-    def __init__(self, tile: Tile, value: SSAValue, layout: Layout, start: Value, is_row: bool):
+    def __init__(self, tile: Tile, value: SSAValue, layout: FactorLayout, start: Value, is_row: bool):
         self.tile, self.factor, self.layout, self.start, self.is_row = tile, value, layout, start, is_row
         self.first, self.axis = (tile.first[not is_row], tile.axes[not is_row])
         self.along_steps, self.in_vectors, self.in_lines = layout.along_steps, layout.in_vectors, layout.in_lines

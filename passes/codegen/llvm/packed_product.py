@@ -17,12 +17,12 @@ from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
 from tensorgrad.passes.analyses.factors import factors_of, result_stride, step_conditions
 from tensorgrad.passes.analyses.kinds import contraction_of
-from tensorgrad.passes.analyses.windows import Place, plain_place, run_along
+from tensorgrad.passes.analyses.windows import OperandPosition, plain_place, run_along
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_BLOCKS, block_widths
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op
 from tensorgrad.passes.codegen.common.stage_loops import Loops
-from tensorgrad.passes.codegen.llvm.factors import Axis, Layout, Tile
+from tensorgrad.passes.codegen.llvm.factors import Axis, FactorLayout, Tile
 from tensorgrad.passes.codegen.llvm.loops import new_array
 from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Columns, Lines, Panels
 from tensorgrad.passes.scalars import Value
@@ -79,7 +79,7 @@ class Product:
         self.conditions = step_conditions(stage, factors, (*schedule.row, *schedule.column))
         skips = bool(self.conditions)
         self.layouts = {
-            value: Layout.of(stage, value, grid, schedule.row, schedule.column, skips)
+            value: FactorLayout.of(stage, value, grid, schedule.row, schedule.column, skips)
             for value in (factors.row, factors.column)
         }
         columns = self.extents[2]
@@ -173,7 +173,7 @@ class Product:
         If columns are one loop, no run is needed to see that. Within a run, an index may exceed its loop if neighbours
         are contiguous.
         """
-        column, places = self.schedule.column, list[Place | None]()
+        column, places = self.schedule.column, list[OperandPosition | None]()
         if not self.axes[1].is_looked_up:
             return 1
         extents = [extent + (self.extents[2] if i in column else 0) for i, extent in enumerate(self.kernel.extents)]

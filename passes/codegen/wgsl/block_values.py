@@ -19,7 +19,7 @@ ROW: Axes = frozenset(("row",))
 
 
 @dataclass(frozen=True)
-class Place:
+class BlockPosition:
     """A position in a block: a row and a column, -1 for any.
 
     Attributes:
@@ -33,14 +33,14 @@ class Place:
     spread: bool = False
 
 
-def places_of(tile: Tile, needs: Axes) -> Iterator[Place]:
+def places_of(tile: Tile, needs: Axes) -> Iterator[BlockPosition]:
     """Yields the positions at which a value that depends on `needs` is computed."""
     if needs == ROW and tile.broadcast:
-        yield from (Place(i, spread=True) for i in range(-(-tile.rows // tile.lanes)))
+        yield from (BlockPosition(i, spread=True) for i in range(-(-tile.rows // tile.lanes)))
         return
     rows = range(tile.rows) if "row" in needs else [-1]
     columns = range(tile.columns) if "column" in needs else [-1]
-    yield from (Place(i, j) for i in rows for j in columns)
+    yield from (BlockPosition(i, j) for i in rows for j in columns)
 
 
 class BlockValues:
@@ -57,14 +57,14 @@ class BlockValues:
         self.code = code
         self.tile = tile
         self.axes = axes
-        self.known: dict[Place, dict[SSAValue, SSAValue]] = {}
+        self.known: dict[BlockPosition, dict[SSAValue, SSAValue]] = {}
 
-    def at(self, place: Place, value: SSAValue) -> SSAValue:
+    def at(self, place: BlockPosition, value: SSAValue) -> SSAValue:
         """Returns a value of the body at a position; a value from outside the body is unchanged."""
         if value not in self.axes:
             return value
         needs = self.axes[value]
-        mine = Place(
+        mine = BlockPosition(
             place.row if "row" in needs else -1,
             place.column if "column" in needs else -1,
             place.spread and "row" in needs,
@@ -72,10 +72,12 @@ class BlockValues:
         found = self.known.setdefault(mine, {})
         if value not in found and self.tile.broadcast and not mine.spread:
             lanes = self.tile.lanes
-            found[value] = self._broadcast(self.known[Place(place.row // lanes, spread=True)][value], place.row % lanes)
+            found[value] = self._broadcast(
+                self.known[BlockPosition(place.row // lanes, spread=True)][value], place.row % lanes
+            )
         return found[value]
 
-    def compute(self, op: Operation, loops: Callable[[Place], Loops]) -> None:
+    def compute(self, op: Operation, loops: Callable[[BlockPosition], Loops]) -> None:
         """Computes an op of the body at every position where it differs."""
         used = {operand for inner in op.walk() for operand in inner.operands if operand in self.axes}
         for place in places_of(self.tile, self.axes[op.results[0]]):

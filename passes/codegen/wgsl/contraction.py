@@ -25,7 +25,7 @@ from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.reductions import reductions_of
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op, stage_values, store_outputs
 from tensorgrad.passes.codegen.common.stage_loops import Loops, place_of, strided
-from tensorgrad.passes.codegen.wgsl.block_values import BlockValues, Place, places_of
+from tensorgrad.passes.codegen.wgsl.block_values import BlockPosition, BlockValues, places_of
 from tensorgrad.passes.codegen.wgsl.vectors import are_vector
 from tensorgrad.passes.scalars import Value
 
@@ -107,10 +107,10 @@ class OutputBlock:
                 loaded = self._loaded(code, found)
                 for step in range(self.tile.steps):
 
-                    def load(value: SSAValue, place: Place, step: int = step) -> Value:
+                    def load(value: SSAValue, place: BlockPosition, step: int = step) -> Value:
                         return kept[value, place] if (value, place) in kept else loaded[value, place][step]
 
-                    def loops(place: Place, step: int = step) -> Loops:
+                    def loops(place: BlockPosition, step: int = step) -> Loops:
                         return _with_own(self._grid(place), self.own, self.tile, found, step)
 
                     held = self._folded(code, held, load, loops)
@@ -128,13 +128,13 @@ class OutputBlock:
             if not is_shape_only(operand):
                 yield number, self.stage.body.block.args[number]
 
-    def _kept(self, given: Sequence[SSAValue] = ()) -> dict[tuple[SSAValue, Place], Value]:
+    def _kept(self, given: Sequence[SSAValue] = ()) -> dict[tuple[SSAValue, BlockPosition], Value]:
         """Returns the operands that are invariant in the reduction, such as statistics of rows, or scales of columns.
 
         They are loaded once, before the loops; except for those that only `given` values are computed from.
         """
         needed = needed_for([self.reduction.value], given)
-        kept: dict[tuple[SSAValue, Place], Value] = {}
+        kept: dict[tuple[SSAValue, BlockPosition], Value] = {}
         for number, argument in self._arguments():
             if argument in needed and self._is_kept(number):
                 for place in places_of(self.tile, self.axes[argument]):
@@ -144,9 +144,9 @@ class OutputBlock:
     def _is_kept(self, number: int) -> bool:
         return not any(loop >= len(self.grid) for loop in used_dims(maps_of(self.stage)[number]))
 
-    def _loaded(self, code: Code, found: Sequence[Value]) -> dict[tuple[SSAValue, Place], list[Value]]:
+    def _loaded(self, code: Code, found: Sequence[Value]) -> dict[tuple[SSAValue, BlockPosition], list[Value]]:
         """Returns what the unrolled steps read of each operand at each position; all loads precede all uses."""
-        loaded: dict[tuple[SSAValue, Place], list[Value]] = {}
+        loaded: dict[tuple[SSAValue, BlockPosition], list[Value]] = {}
         for number, argument in self._arguments():
             if not self._is_kept(number):
                 for place in places_of(self.tile, self.axes[argument]):
@@ -176,7 +176,7 @@ class OutputBlock:
             values.append(code.element(binding.memory, here))
         return values
 
-    def _grid(self, place: Place) -> Loops:
+    def _grid(self, place: BlockPosition) -> Loops:
         """Returns the grid's loops at a position in the block."""
         rows = self.lane_rows if place.spread else self.rows
         return self.loops(rows[max(place.row, 0)], self.columns[max(place.column, 0)])
@@ -189,8 +189,8 @@ class OutputBlock:
         self,
         code: Code,
         held: Sequence[Value],
-        load: Callable[[SSAValue, Place], Value],
-        loops: Callable[[Place], Loops],
+        load: Callable[[SSAValue, BlockPosition], Value],
+        loops: Callable[[BlockPosition], Loops],
         given: Sequence[SSAValue] = (),
     ) -> list[Value]:
         """Returns the accumulators after one more step of the reduction.
@@ -205,7 +205,7 @@ class OutputBlock:
         values = self._values(code, load, loops, given)
         kind, columns = type(self.reduction.combine), len(self.columns)
         return [
-            code.apply(kind, held[i * columns + j], code.value(values.at(Place(i, j), self.reduction.value)))
+            code.apply(kind, held[i * columns + j], code.value(values.at(BlockPosition(i, j), self.reduction.value)))
             for i in range(len(self.rows))
             for j in range(columns)
         ]
@@ -283,7 +283,7 @@ class OutputBlock:
         k: Value,
         first: Value,
         shared: Mapping[SSAValue, SSAValue],
-        kept: Mapping[tuple[SSAValue, Place], Value],
+        kept: Mapping[tuple[SSAValue, BlockPosition], Value],
         held: Sequence[Value],
     ) -> Sequence[Value]:
         position = first + k
@@ -291,10 +291,10 @@ class OutputBlock:
         lane = code.add(wgsl.LocalIdOp(0))
         numbers = {argument: number for number, argument in self._arguments()}
 
-        def loops(place: Place) -> Loops:
+        def loops(place: BlockPosition) -> Loops:
             return strided(self._grid(place), position, list(self.own))
 
-        def load(value: SSAValue, place: Place) -> Value:
+        def load(value: SSAValue, place: BlockPosition) -> Value:
             if (value, place) in kept:
                 return kept[value, place]
             if value not in shared:
@@ -308,8 +308,8 @@ class OutputBlock:
     def _values(
         self,
         code: Code,
-        load: Callable[[SSAValue, Place], Value],
-        loops: Callable[[Place], Loops],
+        load: Callable[[SSAValue, BlockPosition], Value],
+        loops: Callable[[BlockPosition], Loops],
         given: Sequence[SSAValue],
     ) -> BlockValues:
         """Computes the body over the block; values that vary by one side only, once per row or column."""

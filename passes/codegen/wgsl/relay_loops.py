@@ -101,11 +101,11 @@ class RelayLoopsPass(TargetedPass):
             if plan is not None:
                 _Relays(kernel, plan).write()
 
-    def _plan(self, kernel: wgsl.KernelOp) -> Plan | None:
+    def _plan(self, kernel: wgsl.KernelOp) -> RelayPlan | None:
         if self.relays:
             loops = dict(_all_shared(kernel.body.block, self.inner))
             fits = loops and self.relays <= _room(kernel, self.target)
-            return Plan(self.relays, loops, kernel_iterations(kernel)) if fits else None
+            return RelayPlan(self.relays, loops, kernel_iterations(kernel)) if fits else None
         limit = self.target.max_loop_iterations
         return None if limit is None else plan_relays(kernel, self.target, limit)
 
@@ -114,7 +114,7 @@ class RelayLoopsPass(TargetedPass):
 
 
 @dataclass(frozen=True)
-class Plan:
+class RelayPlan:
     """How a kernel's loops are relayed.
 
     Attributes:
@@ -128,7 +128,7 @@ class Plan:
     iterations: int
 
 
-def plan_relays(kernel: wgsl.KernelOp, target: Target, limit: int) -> Plan | None:
+def plan_relays(kernel: wgsl.KernelOp, target: Target, limit: int) -> RelayPlan | None:
     """Returns the fewest relays, a power of two, that keep a kernel below a limit; `None` if it needs none.
 
     Raises:
@@ -143,7 +143,7 @@ def plan_relays(kernel: wgsl.KernelOp, target: Target, limit: int) -> Plan | Non
         found = _planned(kernel.body.block, relays, loops, updated)
         if found <= limit:
             _check_memory(kernel, loops, target)
-            return Plan(relays, loops, found)
+            return RelayPlan(relays, loops, found)
         relays *= 2
     raise _too_long(kernel, target, f"up to {needed} iterations, more than {most} can run together")
 
@@ -279,7 +279,7 @@ _PLACES = (wgsl.LocalIdOp, wgsl.LocalIndexOp, wgsl.GlobalIdOp)
 class _Relays:
     """Rewrites a kernel according to a plan."""
 
-    def __init__(self, kernel: wgsl.KernelOp, plan: Plan):
+    def __init__(self, kernel: wgsl.KernelOp, plan: RelayPlan):
         self.kernel, self.plan = kernel, plan
         self.updated = _updated(kernel)
         self.size = math.prod(kernel.workgroup_size.get_values())

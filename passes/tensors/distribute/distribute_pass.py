@@ -18,7 +18,7 @@ from tensorgrad.dialects.tg.traits import is_elementwise
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.accumulate_gradients import PREFIX
-from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Distribution, Layout, Placed
+from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Distribution, Placed, Placement
 from tensorgrad.passes.tensors.distribute.walk import Known, distribute
 
 OPTIMIZER = "optimizer"
@@ -72,12 +72,12 @@ class DistributePass(LevelPass):
             raise DiagnosticException(f"{self.name}: shard must be '{OPTIMIZER}' or empty, got {self.shard!r}")
         function = find_function(op, self.function)
         block, slots = block_of(function), arguments_of(function)
-        layouts: dict[SSAValue, Layout] = {
+        layouts: dict[SSAValue, Placement] = {
             value: self._layout(slot, value, function) for slot, value in zip(slots, block.args, strict=True)
         }
         self._run(function, slots, layouts)
 
-    def _layout(self, slot: Slot, value: SSAValue, function: FuncOp) -> Layout:
+    def _layout(self, slot: Slot, value: SSAValue, function: FuncOp) -> Placement:
         """Returns the layout of an argument."""
         shape = shape_of(value)
         if slot.role == Role.INPUT and shape and slot.name not in self.replicated:
@@ -86,15 +86,15 @@ class DistributePass(LevelPass):
                     f"{self.name}: input {slot.name!r} of @{function.sym_name.data} is {type_of(value)}: its first "
                     f"axis, of extent {shape[0]}, is not divisible by {self.size}"
                 )
-            return Layout(0)
+            return Placement(0)
         if slot.role == Role.STATE and slot.name.startswith(f"{PREFIX}/"):
             return PARTIAL
         if slot.role == Role.STATE and self.shard == OPTIMIZER and _is_of_optimizer(slot, function):
             axis = next((axis for axis, extent in enumerate(shape) if extent and extent % self.size == 0), None)
-            return WHOLE if axis is None else Layout(axis)
+            return WHOLE if axis is None else Placement(axis)
         return WHOLE
 
-    def _run(self, function: FuncOp, slots: Sequence[Slot], layouts: Mapping[SSAValue, Layout]) -> None:
+    def _run(self, function: FuncOp, slots: Sequence[Slot], layouts: Mapping[SSAValue, Placement]) -> None:
         block, last = block_of(function), return_of(function)
         states = {
             value: layout
@@ -131,7 +131,7 @@ def _is_of_optimizer(slot: Slot, function: FuncOp) -> bool:
     return any(argument.role == Role.PARAMETER and argument.name == name for argument in arguments_of(function))
 
 
-def _wanted(states: Mapping[SSAValue, Layout], block: Block) -> dict[SSAValue, int]:
+def _wanted(states: Mapping[SSAValue, Placement], block: Block) -> dict[SSAValue, int]:
     """Returns, for each value that elementwise ops combine with sharded state, the axis of that state's sharding."""
     results = {value: layout.axis for value, layout in states.items() if layout.axis is not None}
     pending = list(results)

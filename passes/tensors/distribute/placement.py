@@ -13,7 +13,7 @@ from tensorgrad.dialects.tg.shape import BroadcastOp
 
 
 @dataclass(frozen=True)
-class Layout:
+class Placement:
     """How the processes hold a tensor: replicated (by default), sharded along an axis, or as a partial sum.
 
     Attributes:
@@ -27,12 +27,12 @@ class Layout:
     partial: bool = False
     blocks: int = 1
 
-    def along(self, axis: int) -> Layout:
+    def along(self, axis: int) -> Placement:
         """Returns the same layout with another axis as the sharded one."""
         return replace(self, axis=axis)
 
 
-WHOLE, PARTIAL = Layout(), Layout(partial=True)
+WHOLE, PARTIAL = Placement(), Placement(partial=True)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Placed:
     """A tensor of the whole program as this process holds it."""
 
     value: SSAValue
-    layout: Layout = WHOLE
+    layout: Placement = WHOLE
 
     @property
     def axis(self) -> int | None:
@@ -78,13 +78,13 @@ class Distribution:
         """Returns the same group with another insertion point."""
         return replace(self, builder=builder)
 
-    def can_cut(self, shape: Sequence[int], layout: Layout) -> bool:
+    def can_cut(self, shape: Sequence[int], layout: Placement) -> bool:
         """Returns whether a shape of the whole program can be sharded into equal parts by a layout with an axis."""
         assert layout.axis is not None
         extent = shape[layout.axis]
         return extent > 0 and extent % (layout.blocks * self.size) == 0
 
-    def local(self, kind: Tensor, layout: Layout) -> Tensor:
+    def local(self, kind: Tensor, layout: Placement) -> Tensor:
         """Returns the type of what one process holds of a tensor of the whole program."""
         shape = list(kind.get_shape())
         if layout.axis is not None:
@@ -107,7 +107,7 @@ class Distribution:
         blocks, axis = self._in_blocks(one.value, one.layout)
         return Placed(self.builder.reshape(self.builder.all_gather(blocks, axis, self.size), self.shape(one)))
 
-    def cut(self, one: Placed, layout: Layout) -> Placed:
+    def cut(self, one: Placed, layout: Placement) -> Placed:
         """Shards a tensor by a layout, which must give equal parts."""
         if one.layout == layout:
             return one
@@ -118,7 +118,7 @@ class Distribution:
         scattered = self.builder.reduce_scatter(blocks, axis, self.size)
         return Placed(self.builder.reshape(scattered, kind.get_shape()), layout)
 
-    def _in_blocks(self, value: SSAValue, layout: Layout) -> tuple[SSAValue, int]:
+    def _in_blocks(self, value: SSAValue, layout: Placement) -> tuple[SSAValue, int]:
         """Returns a value with an axis of blocks in front of the sharded axis, and the new index of the latter."""
         assert layout.axis is not None
         if layout.blocks == 1:
@@ -127,7 +127,7 @@ class Distribution:
         extents = (*shape[: layout.axis], layout.blocks, shape[layout.axis] // layout.blocks)
         return self.builder.reshape(value, (*extents, *shape[layout.axis + 1 :])), layout.axis + 1
 
-    def _part(self, value: SSAValue, layout: Layout) -> SSAValue:
+    def _part(self, value: SSAValue, layout: Placement) -> SSAValue:
         """Returns this process's shard of a replicated value; constants and broadcasts are emitted at its shape."""
         kind, axis = self.local(type_of(value), layout), layout.axis
         number = splat_value(value)
@@ -160,7 +160,7 @@ class Distribution:
             return Placed(self.builder.scale(value, 1 / self.size), PARTIAL)
         return Placed(value if self.rank == 0 else self.builder.full_like(value, 0), PARTIAL)
 
-    def as_layout(self, one: Placed, layout: Layout) -> Placed:
+    def as_layout(self, one: Placed, layout: Placement) -> Placed:
         """Converts a tensor to a layout."""
         if layout.partial:
             return self.summand(one)
@@ -176,4 +176,4 @@ class Distribution:
         if not one.is_partial:
             return one
         axis = self.wanted.get(original)
-        return self.whole(one) if axis is None else self.cut(one, Layout(axis))
+        return self.whole(one) if axis is None else self.cut(one, Placement(axis))

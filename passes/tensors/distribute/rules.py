@@ -17,7 +17,7 @@ from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value, ints, is_
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.contract import free_axes
 from tensorgrad.dialects.tg.elementwise import arithmetic
-from tensorgrad.passes.tensors.distribute.placement import PARTIAL, Distribution, Layout, Placed
+from tensorgrad.passes.tensors.distribute.placement import PARTIAL, Distribution, Placed, Placement
 
 OpT = TypeVar("OpT", bound=TensorOp)
 Operands: TypeAlias = Sequence[Placed]
@@ -84,7 +84,7 @@ def _pads(op: TensorOp, operands: Operands) -> bool:
 
 @linear(arithmetic.MulOp)
 def _products(op: TensorOp, operands: Operands) -> bool:
-    return sorted((operand.layout for operand in operands), key=lambda one: one.partial) == [Layout(), PARTIAL]
+    return sorted((operand.layout for operand in operands), key=lambda one: one.partial) == [Placement(), PARTIAL]
 
 
 @linear(arithmetic.DivOp)
@@ -114,7 +114,7 @@ def elementwise(d: Distribution, op: TensorOp, operands: Operands) -> Placed | N
     return Placed(emit(d, op, _values([d.cut(operand, layout) for operand in operands])), layout)
 
 
-def _of_first(operands: Operands) -> Layout:
+def _of_first(operands: Operands) -> Placement:
     """Returns the layout of the first operand that is sharded."""
     return next(operand.layout for operand in operands if operand.axis is not None)
 
@@ -131,11 +131,11 @@ def _reshape(d: Distribution, op: shape.ReshapeOp, operands: Operands) -> Placed
     (x,) = operands
     assert x.axis is not None
     before = size_of(shape_of(op.operand)[: x.axis]) * x.layout.blocks
-    layouts: list[Layout] = []
+    layouts: list[Placement] = []
     for axis, extent in enumerate(op.shape):
         blocks, rest = divmod(before, max(size_of(op.shape[:axis]), 1))
         if not rest and blocks and extent % blocks == 0:
-            layouts.append(Layout(axis, blocks=blocks))
+            layouts.append(Placement(axis, blocks=blocks))
     for layout in sorted(layouts, key=lambda one: one.blocks):
         if d.can_cut(op.shape, layout):
             return Placed(d.builder.reshape(x.value, d.local(op.type, layout).get_shape()), layout)
@@ -257,7 +257,7 @@ def _conv(d: Distribution, op: convolution.ConvOp, operands: Operands) -> Placed
         return Placed(emit(d, op, [left.value, d.whole(right).value]), left.layout)
     if right.axis == 1 or (left.axis == 1 and left.layout.blocks % groups == 0):
         blocks = right.layout.blocks if right.axis == 1 else left.layout.blocks // groups
-        features = Layout(1, blocks=blocks * groups), Layout(1, blocks=blocks)
+        features = Placement(1, blocks=blocks * groups), Placement(1, blocks=blocks)
         values = [d.cut(operand, layout).value for operand, layout in zip(operands, features, strict=True)]
         return Placed(emit(d, op, values), PARTIAL)
     if right.axis == 0 and right.layout.blocks % groups == 0:

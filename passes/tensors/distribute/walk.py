@@ -18,7 +18,7 @@ from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
 from tensorgrad.dialects.tg.collective import CollectiveOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dialects.tg.traits import is_elementwise
-from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Distribution, Layout, Placed
+from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Distribution, Placed, Placement
 from tensorgrad.passes.tensors.distribute.rules import LINEAR, RULES, elementwise, emit
 
 Known = dict[SSAValue, Placed]
@@ -117,8 +117,8 @@ def _zero_as_sum(one: Placed) -> Placed:
 
 
 def _body(
-    d: Distribution, block: Block, layouts: Sequence[Layout], wanted: Sequence[Layout] | None = None
-) -> tuple[Block, list[Layout]]:
+    d: Distribution, block: Block, layouts: Sequence[Placement], wanted: Sequence[Placement] | None = None
+) -> tuple[Block, list[Placement]]:
     """Returns a region's block as this process runs it, and the layouts of the values that it returns.
 
     Args:
@@ -173,7 +173,7 @@ def _attention(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> tuple
     whole = Attention.read(op.composite)
     if whole.groups % d.size or any(shape_of(value)[:1] != (whole.groups,) for value in op.operands):
         return [d.whole(operand) for operand in operands], op.composite
-    return [d.cut(operand, Layout(0)) for operand in operands], replace(
+    return [d.cut(operand, Placement(0)) for operand in operands], replace(
         whole, groups=whole.groups // d.size
     ).attribute()
 
@@ -217,7 +217,7 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
     return _inserted(d, op, scan, [*carried, *moved])
 
 
-def _found_layouts(d: Distribution, block: Block, layouts: Sequence[Layout]) -> list[Layout]:
+def _found_layouts(d: Distribution, block: Block, layouts: Sequence[Placement]) -> list[Placement]:
     """Returns the layouts in which a block computes the values that it returns, without reducing partial sums."""
     made = Block(
         arg_types=[d.local(cast(Tensor, a.type), layout) for a, layout in zip(block.args, layouts, strict=True)]
@@ -244,7 +244,7 @@ def _cond(d: Distribution, op: CondOp, operands: Sequence[Placed]) -> list[Place
     return _inserted(d, op, CondOp.of(predicate.value, [one.value for one in inputs], then, otherwise), agreed)
 
 
-def _agreed(one: Layout, other: Layout, result: SSAValue) -> Layout:
+def _agreed(one: Placement, other: Placement, result: SSAValue) -> Placement:
     """Returns the layout of a result from the layouts that the two branches return it in, see `_cond`."""
     if one == other:
         return one
@@ -253,7 +253,7 @@ def _agreed(one: Layout, other: Layout, result: SSAValue) -> Layout:
     return found if WHOLE in (one, other) and is_divided else WHOLE
 
 
-def _inserted(d: Distribution, op: Operation, made: Operation, layouts: Sequence[Layout]) -> list[Placed]:
+def _inserted(d: Distribution, op: Operation, made: Operation, layouts: Sequence[Placement]) -> list[Placed]:
     made.location = op.location
     made.attributes.update(op.attributes)
     d.builder.insert(made)

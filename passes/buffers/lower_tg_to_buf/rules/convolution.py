@@ -40,7 +40,7 @@ MOST_PRODUCTS = 2
 """The most products to store, in elements of the image."""
 
 
-class Place:
+class StridedPosition:
     """A position on an axis of `extent` elements with `step - 1` holes between them, as a linear combination of loops.
 
     Attributes:
@@ -106,7 +106,7 @@ def _tabulated(loop: AffineExpr, values: Sequence[int]) -> AffineExpr:
     return result
 
 
-def _inside(b: StageBody, places: Sequence[Place]) -> Value | None:
+def _inside(b: StageBody, places: Sequence[StridedPosition]) -> Value | None:
     """Emits whether every place has an element; returns `None` if they always have."""
     condition: Value | None = None
     for place in places:
@@ -168,7 +168,7 @@ def _folded(op: convolution.ConvOp, products: View) -> KernelSpec:
     extents = (*op.shape, *sizes)
     loops = affine.dims(len(extents))
     places = [
-        Place(position * s + tap * r - a, extent, extents, d)
+        StridedPosition(position * s + tap * r - a, extent, extents, d)
         for position, tap, s, a, d, r, extent in zip(
             loops[2:rank], loops[rank:], stride, low, lhs_dilation, rhs_dilation, shape_of(op.lhs)[2:], strict=True
         )
@@ -207,11 +207,11 @@ def _direct(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
     phases, (image, output), blocks = loops[:n], loops[n : n + 2], loops[n + 2 : 2 * n + 2]
     channel, *taps = loops[2 * n + 2 :]
     places = [
-        Place(_tabulated(phase, axis.start) + block * axis.advance + tap * axis.step, extent, extents)
+        StridedPosition(_tabulated(phase, axis.start) + block * axis.advance + tap * axis.step, extent, extents)
         for axis, phase, block, tap, extent in zip(axes, phases, blocks, taps, shape_of(op.lhs)[2:], strict=True)
     ]
     window = [
-        Place(_tabulated(phase, axis.first) + tap * axis.spacing, axis.size, extents)
+        StridedPosition(_tabulated(phase, axis.first) + tap * axis.spacing, axis.size, extents)
         for axis, phase, tap in zip(axes, phases, taps, strict=True)
     ]
     uneven = [place for axis, place in zip(axes, window, strict=True) if min(axis.taps) < max(axis.taps)]
@@ -258,13 +258,13 @@ def _fold(op: convolution.FoldOp, operands: Sequence[Lowered]) -> KernelSpec:
     extents = (*op.shape, *reduced)
     loops = affine.dims(len(extents))
     results = [*loops[:rank], *loops[rank:]]
-    places: list[Place] = []
+    places: list[StridedPosition] = []
     for i, (axis, size, s) in enumerate(zip(axes, sizes, stride, strict=True)):
         if apart[i]:
             results[axis] = (loops[axis] // s) % counts[axis]
             results[rank + i] = (loops[axis] % s) % size
         else:
-            place = Place(loops[axis] - loops[rank + i] * dilation[i], counts[axis], extents, s)
+            place = StridedPosition(loops[axis] - loops[rank + i] * dilation[i], counts[axis], extents, s)
             places.append(place)
             results[axis] = place.expression()
     element = element_of(op.results[0])
