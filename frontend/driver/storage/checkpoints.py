@@ -38,12 +38,15 @@ class Persistent(Protocol):
     @property
     def persistent(self) -> Mapping[str, Slot]:
         """The parameters and state, by name."""
+        ...
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
         """Returns the current values of these parameters and state, or of all."""
+        ...
 
     def write(self, values: Mapping[str, Any]) -> None:
         """Sets parameters and state by name; checks everything before writing anything."""
+        ...
 
 
 class Loaded(NamedTuple):
