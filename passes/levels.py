@@ -91,12 +91,14 @@ class Effect:
         changes_gradients: Whether gradients become other values, such as means.
         adds_updates: Whether it adds updates, which replace gradients.
         rounds: Whether it rounds values to fewer bits.
+        distributes: Whether it turns a step on a whole batch into the step of one process.
     """
 
     differentiated: int | None = None
     changes_gradients: bool = False
     adds_updates: bool = False
     rounds: bool = False
+    distributes: bool = False
 
 
 class LevelPass(TargetedPass):

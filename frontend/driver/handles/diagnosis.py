@@ -19,11 +19,11 @@ from tensorgrad.driver.handles.batch_sizes import StepPrograms
 from tensorgrad.driver.handles.compiled import Results
 from tensorgrad.driver.handles.model_check import ModelCheck
 from tensorgrad.driver.handles.training_state import TrainingState
-from tensorgrad.driver.stepping.distribution import DISTRIBUTING
 from tensorgrad.driver.stepping.step_programs import StepProgram
 from tensorgrad.driver.stepping.step_source import Source
 from tensorgrad.errors import DivergenceError
 from tensorgrad.nn.module import first_path
+from tensorgrad.passes.levels import effect_of
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
 from tensorgrad.runtime.counting import completed
 from tensorgrad.tracing import trees
@@ -133,7 +133,7 @@ class Diagnosis:
             # The step of a group is the step of one process on the whole batch.
             recipe = compilation.recipe
             passes = passes_on_tensors(recipe, compilation.choice)
-            on_whole_batch = [step for step in passes if not isinstance(step, DISTRIBUTING)]
+            on_whole_batch = [pass_ for pass_ in passes if not effect_of(pass_).distributes]
             self._references[compilation] = ReferenceStep(recipe.traced, on_whole_batch)
         return self._references[compilation]
 

@@ -28,9 +28,6 @@ from tensorgrad.tracing.location import user_line
 
 _log = logging.getLogger("tensorgrad.group")
 
-DISTRIBUTING = (DistributePass, BucketCollectivesPass)
-"""The passes that turn the step on a whole batch into the step of one process."""
-
 
 @dataclass(frozen=True)
 class Distribution:

@@ -16,7 +16,7 @@ from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.build import TensorBuilder, shape_of, type_of
 from tensorgrad.dialects.tg.traits import is_elementwise
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
-from tensorgrad.passes.levels import TENSORS, LevelPass
+from tensorgrad.passes.levels import TENSORS, Effect, LevelPass
 from tensorgrad.passes.tensors.accumulate_gradients import PREFIX
 from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Distribution, Placed, Placement
 from tensorgrad.passes.tensors.distribute.walk import Known, distribute
@@ -62,6 +62,10 @@ class DistributePass(LevelPass):
     shard: str | None = None
     replicated: tuple[str, ...] = ()
     function: str | None = None
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(distributes=True)
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         if self.size < 1 or not 0 <= self.rank < self.size:
