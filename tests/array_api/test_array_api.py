@@ -520,6 +520,7 @@ def test_as_numpy(name: str) -> None:
         agree(case(xp, ours), case(np, np.asarray), name, 2e-6)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", SHARED)
 def test_in_a_trace(name: str) -> None:
     """The same values, and a derivative if floats become floats."""

@@ -59,6 +59,7 @@ def repeated(count: int) -> Any:
     return pytest.warns(DeviceLostWarning, match=f"snapshot {count} steps were repeated, and none is lost")
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("lost_at", [0, 1, 7, STEPS])
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_steps_go_on_with_the_same_bits(lost_at: int, accumulate: int) -> None:

@@ -96,6 +96,7 @@ def test_a_step_takes_and_moves_fewer_bytes(build: Any, peak: float, moved: floa
     assert scaled["bytes_moved"] <= 0.82 * f16["bytes_moved"]
 
 
+@pytest.mark.nightly
 def test_gradients_are_those_of_f32_but_for_roundings() -> None:
     """Within the rounding of activations; units at 0 and ties of maxima may change sides."""
     expected = gradients(of_images(), images())

@@ -73,6 +73,7 @@ def test_a_rank_that_raises_ends_all() -> None:
     assert "[1] ValueError: a mistake of rank 1\n" in done.stderr and "MPI_ABORT" not in done.stderr
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(("way", "number"), [("killed", signal.SIGKILL), ("crashing", signal.SIGSEGV)])
 def test_a_rank_that_is_killed_is_noticed(way: str, number: signal.Signals) -> None:
     done = launched("-n", 3, SCRIPT, way)

@@ -101,7 +101,8 @@ def test_a_killed_fit_goes_on_with_other_processes_at_its_sample(tmp_path: Path,
     np.testing.assert_allclose(killed["losses"], whole["losses"], rtol=1e-6)
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(10, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("count", [3, 10])
 def test_a_killed_run_ends_with_the_bits_of_another(tmp_path: Path, count: int) -> None:
     run(tmp_path / "whole", [])
     said = run(tmp_path / "killed", killed_at(count))

@@ -50,7 +50,7 @@ def close(found: Any, expected: Any) -> bool:
     return np.allclose(np.asarray(found), np.asarray(expected), rtol=2e-5, atol=5e-6)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("form", FORMS)
 def test_steps_and_inference_are_those_of_pytorch(form: str, device: tg.DeviceName) -> None:

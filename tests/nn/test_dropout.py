@@ -79,6 +79,7 @@ def test_a_loss_without_the_key_is_refused(name: str) -> None:
     assert len({float(keyed.step(x=X)) for _ in range(3)}) == 3  # a mask for each step
 
 
+@pytest.mark.in_turns(3)
 @by_model
 def test_an_attached_function_says_that_it_is_for_inference(name: str) -> None:
     model, argument = MODELS[name][0](), MODELS[name][1]

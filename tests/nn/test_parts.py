@@ -44,6 +44,7 @@ def alone(part: str, values: dict[str, np.ndarray], optimizer: Any, device: tg.D
     return training
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_each_part_takes_the_step_that_it_would_take_alone(device: tg.DeviceName) -> None:
     training = both(device=device)
@@ -181,6 +182,7 @@ def test_parameters_that_are_not_trained_may_be_assigned(device: tg.DeviceName) 
         compiled(loss=lambda model, x, y: model.layers[0].weight.assign(0.0))
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_by_path(device: tg.DeviceName) -> None:
     def noisy(model: Any, x: Any, y: Any, key: Any) -> Any:

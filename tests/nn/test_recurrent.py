@@ -44,6 +44,7 @@ def pair(name: str, options: dict[str, Any]) -> tuple[Any, Any, dict[str, np.nda
     return layer, reference, nn.from_torch(layer, reference.state_dict())
 
 
+@pytest.mark.in_turns(3)
 @by_layer
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "plain")
 @pytest.mark.parametrize("given", [False, True], ids=["zeros", "state"])

@@ -92,6 +92,7 @@ def test_every_form_is_found(form: Form) -> None:
     assert parameters(parameters_of(call), form.found) == form.found
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("form", forms(5, 9), ids=lambda form: form.name)
 def test_nothing_changes_on_tensors(form: Form) -> None:
     """The body of a call computes what it replaces; derivatives agree up to rounding, in f64."""
@@ -271,7 +272,7 @@ ON_TARGETS = {
 }
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(9)
 @pytest.mark.parametrize("pair", ON_TARGETS)
 def test_device(device: WebGPUDevice, pair: str) -> None:
     name, target = ON_TARGETS[pair]
@@ -279,6 +280,7 @@ def test_device(device: WebGPUDevice, pair: str) -> None:
     assert_close(*device_results(device, form, target), 2e-5)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("form", discarding(33, 37)[:-1], ids=lambda form: form.name)
 def test_discarded_rows_on_the_device(device: WebGPUDevice, form: Form) -> None:
     found, _ = device_results(device, form, SOFTWARE)

@@ -121,7 +121,7 @@ def lowered(name: str, target: Target) -> tuple[ModuleOp, list[NumpyArray], Name
     return module, expected, names, inputs
 
 
-@pytest.mark.in_turns(6)
+@pytest.mark.in_turns(18)
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_is_divided_for_a_device(device: WebGPUDevice, name: str) -> None:
     function, inputs, kernels = CASES[name]

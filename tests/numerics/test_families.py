@@ -44,7 +44,7 @@ def programs(cases: Sequence[Case]) -> dict[str, list[Case]]:
 
 ONE_OF_EACH = programs(spread(CASES, len(CASES)))
 VALUES = {"native code": programs(spread(CASES, 2)), "a device": programs(spread(CASES, 2, 1))}
-GRADIENTS = {"native code": programs(spread(SMOOTH, 6, 2)), "a device": programs(spread(SMOOTH, 6, 5))}
+GRADIENTS = {"native code": programs(spread(SMOOTH, 12, 2)), "a device": programs(spread(SMOOTH, 12, 7))}
 
 
 def joined(functions: Sequence[Callable[..., Sequence[Tensor]]], counts: Sequence[int]) -> Callable[..., list[Tensor]]:

@@ -35,7 +35,7 @@ def check(function: Callable[..., Any], device: WebGPUDevice, x: np.ndarray[Any,
         np.testing.assert_allclose(result, wanted, rtol=3e-5, atol=3e-5)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("first", MOVES)
 def test_every_pair_of_moves(first: str, device: WebGPUDevice) -> None:
     def function(x: Tensor) -> Any:
@@ -48,6 +48,7 @@ def test_every_pair_of_moves(first: str, device: WebGPUDevice) -> None:
     check(function, device)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("end", [end for end in ENDS if end != "all"])
 def test_every_element(end: str, device: WebGPUDevice) -> None:
     def function(x: Tensor) -> Any:

@@ -110,7 +110,7 @@ def test_every_case_that_stays_half_is_run() -> None:
     assert {case.id for case in CASES if has_single(case) and not stays_half(case)} == NOT_HALF
 
 
-@pytest.mark.parametrize("case", by_turns(HALVES, 16, 3))
+@pytest.mark.parametrize("case", by_turns(HALVES, 32, 3))
 def test_value(device: WebGPUDevice, case: Case) -> None:
     inputs = halved(case)
     module = traced(case.function, inputs)

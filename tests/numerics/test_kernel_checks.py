@@ -157,6 +157,7 @@ HARMLESS = {("sort", "wgpu", "edge", "contraction0")}
 """A bound that another condition makes superfluous at this size."""
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("bug", ["sign", "index", "edge"])
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -412,6 +413,7 @@ def check_workload(name: str, device: Any) -> None:
     Compiled.of(recipe.traced.clone(), device, passes_to_kernels(recipe, choice)).check(batch)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", QUICK)
 def test_nothing_is_said_of_small_workloads(name: str, device: str) -> None:

@@ -176,6 +176,7 @@ def attention_gradients(q: Any, k: Any, v: Any) -> Any:
     return tg.grad(lambda q, k, v: tg.sum(tg.nn.scaled_dot_product_attention(q, k, v) ** 2), argnums=(0, 1, 2))(q, k, v)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(("bindings", "size", "kernels"), [(4, 1 << 27, 3), (4, 1 << 15, 0), (8, 1 << 15, 3)])
 def test_attention_is_composed_where_its_kernels_do_not_fit(
     device: WebGPUDevice, bindings: int, size: int, kernels: int

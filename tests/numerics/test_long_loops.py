@@ -93,7 +93,7 @@ FORMS: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
 }
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("form", FORMS)
 def test_loops_run_to_their_end(device: WebGPUDevice, form: str) -> None:
     function, inputs = FORMS[form]
@@ -161,7 +161,7 @@ SHORT: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
 
 @pytest.mark.parametrize("inner", [False, True], ids=["outer", "inner"])
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
-@pytest.mark.in_turns(12)
+@pytest.mark.in_turns(24)
 @pytest.mark.parametrize("form", SHORT)
 def test_sharing_loops_changes_no_bit(
     device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch, target: Target, form: str, inner: bool

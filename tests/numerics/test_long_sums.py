@@ -68,7 +68,7 @@ def error_of(function: Callable[..., Any], inputs: list[np.ndarray], terms: floa
     return float(np.max(np.abs(found / (terms * float(TENTH)) - 1)))
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("kind", SUMS)
 @pytest.mark.parametrize("device", DEVICES)
 def test_sums_of_tenths(kind: str, device: tg.DeviceName) -> None:

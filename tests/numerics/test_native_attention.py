@@ -108,7 +108,7 @@ def test_discarded_rows(form: Form) -> None:
     assert_as_zeros(results, 33, 37, 2e-5)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(9)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["padded-causal", "grouped", "added"])
 def test_two_kernels_of_the_derivative(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 def test_matrix_products_of_any_size_and_layout(device: WebGPUDevice, target: Target, layout: str) -> None:

@@ -82,6 +82,7 @@ def outcome(program: Path, *arguments: str, given: str = "", folder: Path) -> tu
     )
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_command_ends_as_its_script(name: str, folders: tuple[Path, Path], tmp_path: Path) -> None:
     scripts, clients = folders

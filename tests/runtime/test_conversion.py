@@ -56,6 +56,7 @@ class Elsewhere(WithArray):
 HOLDERS = [lambda x: x, WithArray, WithDLPack, tg.array, np.ndarray.tolist, lambda x: [tg.array(row) for row in x]]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("hold", HOLDERS)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_whatever_holds_numbers(hold, device):

@@ -91,6 +91,7 @@ def kept_by_the_library() -> dict[str, int]:
     return {name: entry["count"] for name, entry in report.items()}
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.usefixtures("encoder")
 def test_steps_leave_nothing_behind(device: WebGPUDevice) -> None:
     executable = started(device)
