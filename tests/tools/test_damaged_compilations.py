@@ -176,7 +176,7 @@ def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("archetype", "field", "value", "message"),
     [
-        ("packed", "rows", 16, "a block in registers must divide the tile"),
+        ("packed", "rows", 11, "a block in registers must divide the tile"),
         ("packed", "row", [7], "rows and columns must be distinct loops of the grid"),
         ("loops", "blocks", 1, r"the schedule has \[1, 1, 1\] tasks"),
     ],
