@@ -14,30 +14,13 @@ from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of, shape_of
-from tensorgrad.dialects.schedule import (
-    AttentionSchedule,
-    ContractionSchedule,
-    GroupSchedule,
-    LoopsSchedule,
-    PackedSchedule,
-    ThreadSchedule,
-    TilesSchedule,
-)
+from tensorgrad.dialects.schedule import Schedule
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.machine import MOST_OPS, VECTOR, CpuModel
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.runtime.target import Target
 
-S = TypeVar(
-    "S",
-    ThreadSchedule,
-    GroupSchedule,
-    ContractionSchedule,
-    AttentionSchedule,
-    LoopsSchedule,
-    PackedSchedule,
-    TilesSchedule,
-)
+S = TypeVar("S", bound=Schedule)
 
 
 class Archetype(ABC, Generic[S]):

@@ -131,6 +131,14 @@ class FunctionLowering(ABC):
         self.placing = Placing(function, target)
         self.branches = 0
 
+    @classmethod
+    def run_all(cls, ctx: Context, module: ModuleOp, target: Target) -> None:
+        """Lowers all functions of a module; equal kernels of several functions are written once."""
+        written = WrittenKernels(ctx)
+        for function in list(module.ops):
+            if isinstance(function, FuncOp) and function.body.blocks:
+                cls(module, function, target, written).run()
+
     def run(self) -> None:
         """Lowers the function in place."""
         self._lower_block(self.function.body.block, ())

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IndexType, ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -20,7 +19,7 @@ from tensorgrad.passes.codegen.common.control import Moves
 from tensorgrad.passes.codegen.common.frame import Frame
 from tensorgrad.passes.codegen.common.hoisting import hoist_invariants
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenKernels, WrittenOnce, flat
+from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenOnce, flat
 from tensorgrad.passes.codegen.llvm.interchange import interchange_folds
 from tensorgrad.passes.codegen.llvm.loops import write_loops
 from tensorgrad.passes.codegen.llvm.packed import write_packed
@@ -49,10 +48,7 @@ class LowerBufToCpuPass(LevelPass):
     target: Target = CPU
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        written = WrittenKernels(ctx)
-        for function in list(op.ops):
-            if isinstance(function, FuncOp) and function.body.blocks:
-                _Lowering(op, function, self.target, written).run()
+        _Lowering.run_all(ctx, op, self.target)
 
 
 class _Lowering(FunctionLowering):

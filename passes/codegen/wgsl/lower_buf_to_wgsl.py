@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import (
     i16,
     i64,
 )
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -56,7 +55,7 @@ from tensorgrad.passes.codegen.common.control import Moves, view_of
 from tensorgrad.passes.codegen.common.frame import Arrays, Frame
 from tensorgrad.passes.codegen.common.hoisting import carry_addresses, hoist_invariants
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenKernels, WrittenOnce, flat, named
+from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenOnce, flat, named
 from tensorgrad.passes.codegen.wgsl.attention import write_attention
 from tensorgrad.passes.codegen.wgsl.binding_chunks import divide_bindings
 from tensorgrad.passes.codegen.wgsl.contraction import vector_operands, write_contraction
@@ -90,10 +89,7 @@ class LowerBufToWgslPass(LevelPass):
     target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        written = WrittenKernels(ctx)
-        for function in list(op.ops):
-            if isinstance(function, FuncOp) and function.body.blocks:
-                _Lowering(op, function, self.target, written).run()
+        _Lowering.run_all(ctx, op, self.target)
 
 
 class _Lowering(FunctionLowering):
