@@ -77,7 +77,7 @@ class _Memory:
         """Returns the segments of a range, clipped to it."""
         arena = self._arenas.get(place.arena, [])
         first, last = _touched(arena, place.start, place.end)
-        return [_cut(one, place.start, place.end) for one in arena[first:last]]
+        return [_cut(segment, place.start, place.end) for segment in arena[first:last]]
 
     def contents(self, place: Storage) -> Contents:
         """Returns the contents of a range."""
@@ -87,25 +87,25 @@ class _Memory:
         """Replaces a range's contents by these segments."""
         arena = self._arenas.setdefault(place.arena, [])
         first, last = _touched(arena, place.start, place.end)
-        rest = [_cut(one, 0, place.start) for one in arena[first:last] if one.start < place.start]
+        rest = [_cut(segment, 0, place.start) for segment in arena[first:last] if segment.start < place.start]
         rest += segments
-        rest += [_cut(one, place.end, one.end) for one in arena[first:last] if one.end > place.end]
+        rest += [_cut(segment, place.end, segment.end) for segment in arena[first:last] if segment.end > place.end]
         arena[first:last] = rest
 
 
 def _touched(segments: Sequence[_Segment], start: int, end: int) -> tuple[int, int]:
     """Returns the index range of the segments that overlap a byte range."""
-    first = bisect_right(segments, start, key=lambda one: one.end)
-    return first, max(first, bisect_left(segments, end, key=lambda one: one.start))
+    first = bisect_right(segments, start, key=lambda segment: segment.end)
+    return first, max(first, bisect_left(segments, end, key=lambda segment: segment.start))
 
 
-def _relative(one: _Segment, place: Storage) -> tuple[int, int, int, int]:
-    return one.start - place.start, one.end - place.start, one.symbol, one.offset
+def _relative(segment: _Segment, place: Storage) -> tuple[int, int, int, int]:
+    return segment.start - place.start, segment.end - place.start, segment.symbol, segment.offset
 
 
-def _cut(one: _Segment, start: int, end: int) -> _Segment:
-    first, last = max(one.start, start), min(one.end, end)
-    return _Segment(first, last, one.symbol, one.offset + first - one.start, one.writer)
+def _cut(segment: _Segment, start: int, end: int) -> _Segment:
+    first, last = max(segment.start, start), min(segment.end, end)
+    return _Segment(first, last, segment.symbol, segment.offset + first - segment.start, segment.writer)
 
 
 class _Symbols:
@@ -214,17 +214,18 @@ class _Execution:
         if isinstance(run.op, memref.CopyOp):
             source, target = run.operands
             moved = target.start - source.start
-            found = self.memory.segments(source)
+            sources = self.memory.segments(source)
             self.memory.write(
-                target, [_Segment(s.start + moved, s.end + moved, s.symbol, s.offset, s.writer) for s in found]
+                target,
+                [_Segment(s.start + moved, s.end + moved, s.symbol, s.offset, s.writer) for s in sources],
             )
             return
         _check_overlaps(run, run.op)
         code = self._symbols.code(run.op)
         parts = [self._parts(place) for place in run.reads]
-        found = tuple(tuple(map(self.memory.segments, places)) for places in parts)
+        segments_of_parts = tuple(tuple(map(self.memory.segments, places)) for places in parts)
         reads = tuple(tuple(map(self.memory.contents, places)) for places in parts)
-        self.steps.append(_Step(run, code, reads, found))
+        self.steps.append(_Step(run, code, reads, segments_of_parts))
         for number, place in enumerate(run.writes):
             symbol = self._symbols.number((code, number, reads))
             for part in without_rows([place], self._rows):
@@ -238,13 +239,13 @@ class _Execution:
             NumericsError: One kernel of the dispatch writes what another one uses.
         """
         first = self._beside[0].op if self._beside else None
-        if not _is_beside(run.op, first) or any(one.op is run.op for one in self._beside):
+        if not _is_beside(run.op, first) or any(other.op is run.op for other in self._beside):
             self._beside = []
         for other in self._beside:
             for writer, user in ((run, other), (other, run)):
                 written = [part for place in writer.writes for part in self._parts(place)]
                 used = [part for place in user.operands for part in self._parts(place)]
-                if any(one.overlaps(part) for one in written for part in used):
+                if any(place.overlaps(part) for place in written for part in used):
                     raise NumericsError(f"{_named(writer)} writes what {_named(user)} uses in the same dispatch")
         self._beside.append(run)
 
@@ -306,18 +307,18 @@ def _compare(first: _Execution, second: _Execution) -> None:
             raise NumericsError(_wrong_read(step, first.steps))
     if first.predicates != second.predicates:
         raise NumericsError("the predicate of a branch is overwritten before it is read")
-    expected, found = first.results(), second.results()
+    expected, actual = first.results(), second.results()
     for key, contents in expected.items():
-        if found.get(key) != contents:
+        if actual.get(key) != contents:
             raise NumericsError(f"{key} ends with a different value than without a memory plan")
 
 
 def _wrong_read(step: _Step, before: Sequence[_Step]) -> str:
     """Returns an error message that names the operand whose value was overwritten before the kernel reads it."""
-    candidates = [one for one in before if one.code == step.code]
+    candidates = [earlier for earlier in before if earlier.code == step.code]
     if not candidates:
         return f"{_named(step.run)} is not in the function without a memory plan"
-    nearest = max(candidates, key=lambda one: sum(map(tuple.__eq__, one.reads, step.reads)))
+    nearest = max(candidates, key=lambda earlier: sum(map(tuple.__eq__, earlier.reads, step.reads)))
     number = next(i for i, (one, other) in enumerate(zip(nearest.reads, step.reads, strict=True)) if one != other)
     known = {symbol for contents in nearest.reads[number] for _, _, symbol, _ in contents}
     strange = [one.writer for part in step.found[number] for one in part if one.symbol not in known]

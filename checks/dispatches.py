@@ -196,9 +196,9 @@ class PlannedSteps:
         if next(self._counts, None) != 0:
             raise ExecutionError(f"the dispatch {choice.label!r} is not that of a branch")
         rows: list[tuple[Dispatch, bool]] = []
-        for block, wanted in zip(op.branches, (True, False), strict=True):
-            inside = self._match(block, steps, (*conditions, (op.predicate, wanted)), depth)
-            rows += [(step, wanted) for step in inside]
+        for block, outcome in zip(op.branches, (True, False), strict=True):
+            inside = self._match(block, steps, (*conditions, (op.predicate, outcome)), depth)
+            rows += [(step, outcome) for step in inside]
         self._work[id(choice)] = _Choice(conditions, op.predicate, tuple(rows))
         return choice
 
@@ -243,11 +243,11 @@ class PlannedSteps:
         def holds(predicate: SSAValue) -> bool:
             return bool(self._place(predicate, times).array(self.memory).reshape(-1)[0])
 
-        around = all(holds(predicate) == wanted for predicate, wanted in choice.conditions)
+        around = all(holds(predicate) == outcome for predicate, outcome in choice.conditions)
         chosen = holds(choice.predicate)
-        for step, wanted in choice.dispatches:
+        for step, outcome in choice.dispatches:
             if step.indirect is not None:
-                self._words(*step.indirect)[...] = step.workgroups if around and chosen == wanted else 0
+                self._words(*step.indirect)[...] = step.workgroups if around and chosen == outcome else 0
 
     def _run(self, op: buf.KernelOp, times: tuple[int, ...]) -> KernelRun:
         if op not in self._prepared:

@@ -129,7 +129,7 @@ class Inspector:
     @without_collector()
     def __init__(self, step: ReferenceStep, where: str | None):
         self._step, self._places = step, None if where is None else OpSelection(step, where)
-        self._look: Callable[[Inspected], object] = lambda one: None
+        self._look: Callable[[Inspected], object] = lambda value: None
         self._executor = TensorExecutor(step.module, observe=self._observe)
 
     def run(
@@ -150,9 +150,9 @@ class Inspector:
         """
         self._look = look
         executor = self._executor
-        found = executor.call(self._step.values(executor.arguments, inputs, persistent, settings))
+        values = executor.call(self._step.values(executor.arguments, inputs, persistent, settings))
         return {
-            slot.name: value for slot, value in zip(executor.results, found, strict=True) if slot.role == Role.OUTPUT
+            slot.name: value for slot, value in zip(executor.results, values, strict=True) if slot.role == Role.OUTPUT
         }
 
     def _observe(self, op: TensorOp | RegionOp, function: Callable[..., Any]) -> Callable[..., Any]:

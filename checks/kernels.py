@@ -74,10 +74,10 @@ class _Checks:
             ran = steps.run(step, times)
             stepwise.run(step, times)
             ranges = _writable(step)
-            found = stepwise.read(ranges)
+            actual = stepwise.read(ranges)
             expected = [steps.memory[buffer][start : start + size] for buffer, start, size in ranges]
-            if any(not np.array_equal(one, other) for one, other in zip(found, expected, strict=True)):
-                self._compare(step, times, ran, ranges, found)
+            if any(not np.array_equal(one, other) for one, other in zip(actual, expected, strict=True)):
+                self._compare(step, times, ran, ranges, actual)
                 places = ((buffer, start) for buffer, start, _ in ranges)
                 stepwise.write((*place, data) for place, data in zip(places, expected, strict=True))
 
@@ -85,7 +85,7 @@ class _Checks:
         """Returns the ranges written by a collective that has finished by this step."""
         if isinstance(step, Collective):
             return step.writes if step.request is None else []
-        begun = (one for one, _ in runs(self._program.plan) if isinstance(one, Collective))
+        begun = (step_ for step_, _ in runs(self._program.plan) if isinstance(step_, Collective))
         return next(one.writes for one in begun if one.request == step.request)
 
     def _compare(
@@ -94,7 +94,7 @@ class _Checks:
         times: tuple[int, ...],
         ran: Sequence[KernelRun],
         ranges: Sequence[Range],
-        found: Sequence[NumpyArray],
+        actual: Sequence[NumpyArray],
     ) -> None:
         """Compares the contents of ranges with what a step leaves there in numpy.
 
@@ -102,7 +102,7 @@ class _Checks:
             NumericsError: They differ.
         """
         memory = {buffer: self._steps.memory[buffer].copy() for buffer, _, _ in ranges}
-        for (buffer, start, size), data in zip(ranges, found, strict=True):
+        for (buffer, start, size), data in zip(ranges, actual, strict=True):
             memory[buffer][start : start + size] = data
         others = {buffer: data != self._steps.memory[buffer] for buffer, data in memory.items()}
         for run in ran:
@@ -136,7 +136,9 @@ def _writable(step: Dispatch | Copy) -> list[Range]:
     """Returns the ranges that a step may write to."""
     if isinstance(step, Copy):
         return [(step.destination, step.destination_offset, step.size)]
-    return [(one.buffer, one.offset, one.size) for one in step.bindings if one.access == "read_write"]
+    return [
+        (binding.buffer, binding.offset, binding.size) for binding in step.bindings if binding.access == "read_write"
+    ]
 
 
 @dataclass(frozen=True)
@@ -167,11 +169,11 @@ class _Fault:
         )
 
 
-def _fault(run: KernelRun, number: int, found: NumpyArray) -> _Fault | None:
+def _fault(run: KernelRun, number: int, actual: NumpyArray) -> _Fault | None:
     """Returns the elements of a result that are out of tolerance, if any; non-finite numpy values are not compared."""
-    value, found = run.read(number, run.after[number]), run.read(number, found)
+    value, actual = run.read(number, run.after[number]), run.read(number, actual)
     bounds: NumpyArray | float = 0.0
-    distance = _distance(found, value)
+    distance = _distance(actual, value)
     off = np.ones(value.shape, np.bool_)
     for bounds in _bounds(run, number, value):
         off = np.isfinite(value) & ~(distance <= bounds) & ~np.isnan(bounds)
@@ -182,7 +184,7 @@ def _fault(run: KernelRun, number: int, found: NumpyArray) -> _Fault | None:
     share = np.where(np.isnan(share), np.inf, share)
     worst = tuple(map(int, np.unravel_index(int(share.argmax()), value.shape)))
     allowed = float(np.broadcast_to(bounds, value.shape)[worst])
-    return _Fault(int(off.sum()), value.size, worst, found[worst], value[worst], allowed)
+    return _Fault(int(off.sum()), value.size, worst, actual[worst], value[worst], allowed)
 
 
 def _bounds(run: KernelRun, number: int, value: NumpyArray) -> Iterator[NumpyArray | float]:

@@ -238,9 +238,9 @@ class NonfiniteSearch:
     """
 
     def __init__(self, module: ModuleOp, function: str | None = None):
-        found = function_of(module, function)
-        self.arguments, self.results = arguments_of(found), results_of(found)
-        self._block = block = found.body.block
+        function_ = function_of(module, function)
+        self.arguments, self.results = arguments_of(function_), results_of(function_)
+        self._block = block = function_.body.block
         self._events: list[_Event] = []
         self._made: dict[int, _Made] = {}
         """Non-finite arrays by `id`, including arrays that were freed, whose id another array may have now."""
@@ -287,21 +287,25 @@ class NonfiniteSearch:
         self._checked = frozenset(place for place, slot in enumerate(self.results) if is_checked(slot))
         try:
             with np.errstate(divide="call", over="call", invalid="call", under="ignore", call=flags.raised):
-                found = self._compiled.run(*values)
+                results = self._compiled.run(*values)
         except _Found as end:
             if flags.is_missing and not flags.is_thorough:
                 return None
             return self._origin_of(dict.fromkeys(end.places, (end.event, NAN)), values)
         with np.errstate(all="ignore"):
-            reached = {place: found[place] for place in sorted(self._checked) if bad_of(found[place])}
-            made = {place: known for place, value in reached.items() if (known := self._known(value)) is not None}
-            flags.is_missing |= len(made) < len(reached)
+            reached = {place: results[place] for place in sorted(self._checked) if bad_of(results[place])}
+            flags_of_places = {
+                place: known for place, value in reached.items() if (known := self._known(value)) is not None
+            }
+            flags.is_missing |= len(flags_of_places) < len(reached)
             if not reached or (flags.is_missing and not flags.is_thorough):
                 return None
-            if not made:
+            if not flags_of_places:
                 place, value = next(iter(reached.items()))
                 return Origin(None, (), Content.of(value), None, None, (place,))
-            return self._origin_of({place: (known.source, known.bad) for place, known in made.items()}, values)
+            return self._origin_of(
+                {place: (known.source, known.bad) for place, known in flags_of_places.items()}, values
+            )
 
     def _observe(self, op: AnyOp, function: Callable[..., Any]) -> Callable[..., Any]:
         floats = [isinstance(cast(Tensor, result.type).get_element_type(), AnyFloat) for result in op.results]
@@ -394,8 +398,8 @@ class NonfiniteSearch:
 
     def _known(self, array: NumpyArray) -> _Made | None:
         """Returns the record of a non-finite array; None for finite arrays, and if there is no record."""
-        found = self._made.get(id(array))
-        return found if found is not None and found.array() is array else None
+        known = self._made.get(id(array))
+        return known if known is not None and known.array() is array else None
 
     def _sources(self, operands: Sequence[NumpyArray], unknown: frozenset[int]) -> _Sources:
         """Returns the sources of non-finite operands.
@@ -485,8 +489,8 @@ class NonfiniteSearch:
         for event in self._events:
             if event is source or source in event.arguments or not tainted.isdisjoint(event.parents):
                 tainted.add(event)
-        for place, found in made.items():
-            if found == source or found in tainted:
+        for place, source_of_place in made.items():
+            if source_of_place == source or source_of_place in tainted:
                 yield place
 
 
@@ -497,7 +501,7 @@ def _event(
     if given & INFINITY and bad & ~given & NAN and op.has_trait(Elementwise):
         # Infinities at indices other than the NaNs' are unrelated.
         nans, floats = np.isnan(result), [operand for operand in operands if operand.dtype.kind == "f"]
-        if not any(np.isinf(np.broadcast_to(one, result.shape))[nans].any() for one in floats):
+        if not any(np.isinf(np.broadcast_to(operand, result.shape))[nans].any() for operand in floats):
             given &= ~INFINITY
     contents = (tuple(map(Content.of, operands)), Content.of(result)) if bad & ~given else None
     return _Event(op, [*sources.events, *inside], sources.arguments, bad, given, sources.constant, contents)

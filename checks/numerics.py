@@ -106,7 +106,7 @@ class Samples:
             return random.integers(-1, 3, shape, dtype=dtype)
         drawn = random.normal(scale=0.5, size=shape).astype(dtype)
         for axis in range(len(shape) if len(shape) > 1 else 0):
-            row = tuple(slice(None) if one == axis else slice(1) for one in range(len(shape)))
+            row = tuple(slice(None) if other == axis else slice(1) for other in range(len(shape)))
             drawn[row] = -np.abs(drawn[row])
         return np.asarray(np.abs(drawn) if role == Role.STATE else drawn)
 
@@ -167,15 +167,15 @@ class NumericsVerifier:
         self._expected: dict[str, Expected] = {}
         self._add(module, self._results(module))
 
-    def check(self, one: ModulePass, module: ModuleOp) -> None:
+    def check(self, pass_: ModulePass, module: ModuleOp) -> None:
         """Runs a module after a pass.
 
         Raises:
             NumericsError: A result has changed or is missing, or a gradient is wrong.
             NoAdapterError: There is no adapter for kernels of `wgsl`.
         """
-        self._applied.append(one.name)
-        target = getattr(one, "target", None)
+        self._applied.append(pass_.name)
+        target = getattr(pass_, "target", None)
         if isinstance(target, Target) and not self._is_program:  # passes on kernels have one only if they need it
             self._target = target
         level = level_of(module)
@@ -183,45 +183,45 @@ class NumericsVerifier:
         if level is Level.PLANNED:
             self._planned = module.clone()
         if self._unplanned is not None and level is Level.PLANNED:
-            with _blamed_on(one):
+            with _blamed_on(pass_):
                 certify_plan(self._unplanned, module, self._function)
         self._unplanned = _without_plan(module)
-        with _blamed_on(one):
+        with _blamed_on(pass_):
             if level in (Level.BUF, Level.PLANNED):
                 check_dispatches(module, self._function)
             check_races(module)
-        effect = effect_of(one)
+        effect = effect_of(pass_)
         if effect.changes_gradients:
             self._expected = {key: value for key, value in self._expected.items() if not key.startswith("gradient/")}
         if effect.rounds:
             self._expected = {key: _rounded(expected) for key, expected in self._expected.items()}
-        with _blamed_on(one):
-            found = self._results(module)
+        with _blamed_on(pass_):
+            actual = self._results(module)
         if effect.adds_updates:
-            self._check_formulas(one, module)
+            self._check_formulas(pass_, module)
         self._formulas = _formulas(module)
-        updated = any(key.startswith("update/") for key in found)
+        updated = any(key.startswith("update/") for key in actual)
         for key, expected in list(self._expected.items()):
-            if key in found:
-                self._compare(one, module, key, expected, found[key])
+            if key in actual:
+                self._compare(pass_, module, key, expected, actual[key])
             elif updated and key.startswith("gradient/"):
                 del self._expected[key]  # updates replace it
             else:
-                raise NumericsError(f"{one.name} loses the result {key}")
+                raise NumericsError(f"{pass_.name} loses the result {key}")
         if effect.differentiated is not None:
-            gradients = [key for key in found if key not in self._expected]
-            self._check_gradients(one, module, effect.differentiated, gradients)
-        self._add(module, {key: value for key, value in found.items() if key not in self._expected})
+            gradients = [key for key in actual if key not in self._expected]
+            self._check_gradients(pass_, module, effect.differentiated, gradients)
+        self._add(module, {key: value for key, value in actual.items() if key not in self._expected})
 
-    def _check_formulas(self, one: ModulePass, module: ModuleOp) -> None:
+    def _check_formulas(self, pass_: ModulePass, module: ModuleOp) -> None:
         """Checks that a pass has added no formula of a scalar: updates have no earlier results to compare with.
 
         Raises:
             NumericsError: A scalar has a formula that no scalar had before.
         """
-        made = sorted(_formulas(module) - self._formulas)
-        if made:
-            raise NumericsError(f"{one.name} makes a scalar of {made[0]!r}, which no function had before it")
+        new = sorted(_formulas(module) - self._formulas)
+        if new:
+            raise NumericsError(f"{pass_.name} makes a scalar of {new[0]!r}, which no function had before it")
 
     def check_kernels(self, module: ModuleOp) -> None:
         """Compares each kernel on the device with `buf`; does nothing without a memory plan.
@@ -245,14 +245,14 @@ class NumericsVerifier:
         inputs, scalars = self._given(executable)
         check_kernels(steps, executable, inputs, scalars, described(device))
 
-    def _compare(self, one: ModulePass, module: ModuleOp, key: str, expected: Expected, found: NumpyArray) -> None:
+    def _compare(self, pass_: ModulePass, module: ModuleOp, key: str, expected: Expected, actual: NumpyArray) -> None:
         """Compares a result with the expected one; if kernels of a device compute it, names the first that is wrong.
 
         Raises:
             NumericsError: They differ.
         """
         try:
-            _compare(one.name, key, expected, found, strict=level_of(module) is not Level.WGSL)
+            _compare(pass_.name, key, expected, actual, strict=level_of(module) is not Level.WGSL)
         except NumericsError as error:
             try:
                 self.check_kernels(module)
@@ -327,10 +327,10 @@ class NumericsVerifier:
         """Returns the module after the remaining passes, and its program."""
         copy = module.clone()
         left = scheduled_passes(self._target)
-        while any(one.name in self._applied for one in left):  # earlier passes that were skipped stay skipped
+        while any(pass_.name in self._applied for pass_ in left):  # earlier passes that were skipped stay skipped
             left.pop(0)
-        for one in left:
-            one.apply(Context(), copy)
+        for pass_ in left:
+            pass_.apply(Context(), copy)
         return copy, build_program(copy, self._target, self._function)
 
     def _given(self, executable: ProgramExecutable[Any, Any]) -> tuple[dict[str, NumpyArray], dict[str, float]]:
@@ -341,18 +341,18 @@ class NumericsVerifier:
         inputs = {name: values[name] for name in executable.program_inputs}
         return inputs, self._samples.settings(executable.scalar_names)
 
-    def _check_gradients(self, one: ModulePass, module: ModuleOp, result: int, gradients: Sequence[str]) -> None:
+    def _check_gradients(self, pass_: ModulePass, module: ModuleOp, result: int, gradients: Sequence[str]) -> None:
         """Compares newly added gradients of a result with central differences in f64."""
         if any(isinstance(op, CallOp) and op.derivative for op in module.walk()):
             return  # custom derivatives are declared to differ
         wide, stopped = widened_module(module), _Stopped()
         executor = TensorExecutor(wide, find_function(wide, self._function).sym_name.data, stopped.observe)
         values, loss = self._values(executor), _key(executor.results[result])
-        found = executor.run(values)
+        actual = executor.run(values)
         for key in gradients:
             name = key.partition("/")[2]
             direction = np.random.default_rng(zlib.crc32(key.encode())).normal(size=values[name].shape)
-            expected = float(np.sum(found[key] * direction))
+            expected = float(np.sum(actual[key] * direction))
             slopes: list[float] = []
             for step in STEPS:
                 above, below = (
@@ -360,10 +360,10 @@ class NumericsVerifier:
                     for by in (step, -step)
                 )
                 slopes.append((above - below) / (2 * step))
-            scale = max(abs(expected), abs(float(found[loss])), *map(abs, slopes))
+            scale = max(abs(expected), abs(float(actual[loss])), *map(abs, slopes))
             if all(abs(slope - expected) > SLOPE * scale for slope in slopes):
                 raise NumericsError(
-                    f"{one.name}: the derivative of {loss} by {name!r} is {expected:.6g} in a random direction, a "
+                    f"{pass_.name}: the derivative of {loss} by {name!r} is {expected:.6g} in a random direction, a "
                     f"central difference in f64 {slopes[-1]:.6g}"
                 )
 
@@ -436,29 +436,29 @@ def _formulas(module: ModuleOp) -> frozenset[str]:
 
 
 @contextmanager
-def _blamed_on(one: ModulePass) -> Iterator[None]:
+def _blamed_on(pass_: ModulePass) -> Iterator[None]:
     """Has a fault that is found without comparing values name the pass."""
     try:
         yield
     except NumericsError as error:
-        raise NumericsError(f"{one.name}: {error}") from error
+        raise NumericsError(f"{pass_.name}: {error}") from error
     except ExecutionError as error:
-        raise NumericsError(f"{one.name} leaves what can't be run: {error}") from error
+        raise NumericsError(f"{pass_.name} leaves what can't be run: {error}") from error
 
 
-def _equal(one: NumpyArray, other: NumpyArray) -> NumpyArray:
+def _equal(first: NumpyArray, other: NumpyArray) -> NumpyArray:
     """Returns where two arrays have equal elements; NaN equals NaN."""
-    return (one == other) | ((one != one) & (other != other))
+    return (first == other) | ((first != first) & (other != other))
 
 
-def _compare(where: str, key: str, expected: Expected, found: NumpyArray, strict: bool) -> None:
+def _compare(where: str, key: str, expected: Expected, actual: NumpyArray, strict: bool) -> None:
     """Compares a result with the expected one.
 
     Args:
         where: The name of the pass.
         key: The role and name of the result.
         expected: What it was before the pass.
-        found: What it is now.
+        actual: What it is now.
         strict: Whether elements that are not finite must stay what they are. WGSL lets implementations assume that no
             value is infinite or NaN (section 15.7).
 
@@ -466,16 +466,16 @@ def _compare(where: str, key: str, expected: Expected, found: NumpyArray, strict
         NumericsError: They differ.
     """
     value = expected.value
-    if found.shape != value.shape:
-        raise NumericsError(f"{where} changes the shape of {key} from {value.shape} to {found.shape}")
-    off = expected.nonfinite & ~_equal(value, found) if strict else np.zeros(value.shape, np.bool_)
+    if actual.shape != value.shape:
+        raise NumericsError(f"{where} changes the shape of {key} from {value.shape} to {actual.shape}")
+    off = expected.nonfinite & ~_equal(value, actual) if strict else np.zeros(value.shape, np.bool_)
     if not np.isnan(expected.slack):
         with np.errstate(invalid="ignore"):
-            near = np.abs(found.astype(np.float64) - value.astype(np.float64)) <= expected.slack
+            near = np.abs(actual.astype(np.float64) - value.astype(np.float64)) <= expected.slack
         off |= np.isfinite(value) & ~near
     if off.any():
         first = tuple(map(int, np.argwhere(off)[0]))
         raise NumericsError(
             f"{where} changes {key}, which is computed at {expected.line}: {int(off.sum())} of {value.size} elements, "
-            f"the first at {list(first)}, is {found[first]} and was {value[first]}; {expected.slack:.3g} is allowed"
+            f"the first at {list(first)}, is {actual[first]} and was {value[first]}; {expected.slack:.3g} is allowed"
         )

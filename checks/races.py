@@ -110,7 +110,7 @@ class _Workgroup:
     def __init__(self, kernel: wgsl.KernelOp, number: int, contents: Contents):
         self._kernel = kernel
         self._contents: dict[SSAValue, Array] = {
-            kernel.body.block.args[binding]: found for binding, found in contents.items()
+            kernel.body.block.args[binding]: known for binding, known in contents.items()
         }
         self._place = (number, WORKGROUPS - 1, WORKGROUPS - 1)
         size = tuple(cast("Sequence[int]", kernel.workgroup_size.get_values()))
@@ -150,9 +150,13 @@ class _Workgroup:
         operands = [self._values.get(operand) for operand in op.operands]
         known = op.name in RULES and all(map(_is_integer, [*op.operands, *op.results]))
         if known and all(operand is not None for operand in operands):
-            found = evaluate(op, [operand for operand in operands if operand is not None])
+            results = evaluate(op, [operand for operand in operands if operand is not None])
             self._values.update(
-                zip(op.results, (np.broadcast_to(one, self._lanes.shape) for one in found), strict=True)
+                zip(
+                    op.results,
+                    (np.broadcast_to(lane_values, self._lanes.shape) for lane_values in results),
+                    strict=True,
+                )
             )
 
     # Position in the grid
@@ -190,8 +194,8 @@ class _Workgroup:
         regions = [region for region in (op.true_region, op.false_region) if region.blocks]
         blocks = [self._block(region.block, where) for region, where in zip(regions, taken, strict=False)]
         for number, result in enumerate(op.results):
-            one, other = (values[number] for values in blocks)
-            self._values[result] = None if condition is None else _chosen(condition, one, other)
+            then, other = (values[number] for values in blocks)
+            self._values[result] = None if condition is None else _chosen(condition, then, other)
 
     def _for(self, op: scf.ForOp, active: Array) -> None:
         bounds = [self._values.get(value) for value in (op.lb, op.ub, op.step)]
@@ -318,13 +322,13 @@ def check_races(module: ModuleOp) -> None:
 
 def dispatches_of(module: ModuleOp) -> dict[str, list[Contents]]:
     """Returns the distinct binding contents with which each kernel is dispatched, by the kernel's name."""
-    found: dict[str, dict[bytes, Contents]] = {}
+    contents_by_name: dict[str, dict[bytes, Contents]] = {}
     for op in module.walk():
         if isinstance(op, DispatchOp):
             contents = _contents(op)
-            key = b"".join(bytes([binding]) + one.tobytes() for binding, one in contents.items())
-            found.setdefault(op.kernel.root_reference.data, {})[key] = contents
-    return {name: list(one.values()) for name, one in found.items()}
+            key = b"".join(bytes([binding]) + array.tobytes() for binding, array in contents.items())
+            contents_by_name.setdefault(op.kernel.root_reference.data, {})[key] = contents
+    return {name: list(by_key.values()) for name, by_key in contents_by_name.items()}
 
 
 def check_kernel(kernel: wgsl.KernelOp, contents: Contents) -> None:
@@ -387,13 +391,13 @@ def _linear(value: SSAValue) -> tuple[int, int] | None:
     return first[0] + sign * second[0], first[1] + sign * second[1]
 
 
-def _chosen(condition: Array, one: Value, other: Value) -> Value:
-    return None if one is None or other is None else np.where(condition, one, other)
+def _chosen(condition: Array, then: Value, other: Value) -> Value:
+    return None if then is None or other is None else np.where(condition, then, other)
 
 
 def _extrapolated(history: Sequence[Value], number: int) -> Value:
     """Returns a carried value at a later iteration, if it grew by the same amount in each of the leading ones."""
-    known = [one for one in history if one is not None]
+    known = [value for value in history if value is not None]
     if len(known) < len(history):
         return None
     steps = np.diff(np.stack(known), axis=0)

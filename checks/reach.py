@@ -27,7 +27,7 @@ def results_with(nan: SSAValue) -> frozenset[int]:
     Args:
         nan: The value, in the function's block or in the body of a call in it.
     """
-    found: set[int] = set()
+    results: set[int] = set()
     pending: list[tuple[SSAValue, Range]] = [(nan, None)]
     seen = set(pending)
     uses = _Uses()
@@ -35,12 +35,12 @@ def results_with(nan: SSAValue) -> frozenset[int]:
         value, where = pending.pop()
         for use in uses.of(value, where):
             if isinstance(use.operation, func.ReturnOp):
-                found.add(use.index)
+                results.add(use.index)
             after = _after(use, where)
             if after is not None and after not in seen:
                 seen.add(after)
                 pending.append(after)
-    return frozenset(found)
+    return frozenset(results)
 
 
 class _Uses:

@@ -46,8 +46,8 @@ class ReferenceStep:
         self._scalars: ScalarInputs | None = None
         phase: Phase = "forward"
         context = Context()
-        for number, one in enumerate(pipelines.until(pipelines.Phase.TENSORS, passes)):
-            if effect_of(one).differentiated is not None:
+        for number, pass_ in enumerate(pipelines.until(pipelines.Phase.TENSORS, passes)):
+            if effect_of(pass_).differentiated is not None:
                 phase = "backward"
             elif phase != "forward":
                 phase = "update"
@@ -81,6 +81,6 @@ class ReferenceStep:
             formulas = [ArraySlot(slot.name, (), "f32", slot.formula) for slot in arguments if slot.role == Role.SCALAR]
             self._scalars = ScalarInputs(formulas)
         scalars = self._scalars
-        found = scalars.evaluate({name: settings[name] for name in scalars.names})
-        known: dict[Role, Mapping[str, NumpyArray]] = {Role.INPUT: inputs, Role.SCALAR: found}
+        evaluated = scalars.evaluate({name: settings[name] for name in scalars.names})
+        known: dict[Role, Mapping[str, NumpyArray]] = {Role.INPUT: inputs, Role.SCALAR: evaluated}
         return [known.get(slot.role, persistent)[slot.name] for slot in arguments]

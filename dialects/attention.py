@@ -166,8 +166,8 @@ class Attention:
         given = [q, k, v, *[scores] * (self.biases + self.masks)]
         if part == FORWARD:
             return [*given, (*rows, self.values), rows]
-        found = {QUERIES: [q], KEYS: [k, v], BACKWARD: [q, k, v]}[part]
-        return [*given, (*rows, self.values), rows, rows, *found]
+        widths = {QUERIES: [q], KEYS: [k, v], BACKWARD: [q, k, v]}[part]
+        return [*given, (*rows, self.values), rows, rows, *widths]
 
     def spaces(self, part: str) -> list[tuple[int, ...]]:
         """Returns, for each operand and result of a part, the loop (group, query, key, feature) of each axis."""
@@ -228,7 +228,7 @@ class AttentionOp(IRDLOperation):
             properties={
                 "part": StringAttr(part),
                 "parameters": attention.attribute(),
-                "maps": ArrayAttr([AffineMapAttr(one) for one in maps]),
+                "maps": ArrayAttr([AffineMapAttr(map_) for map_ in maps]),
             },
         )
 
@@ -249,19 +249,19 @@ class AttentionOp(IRDLOperation):
         attention, part = self.attention, self.part.data
         results = RESULTS[part]
         # A derivative also takes the cotangent of the result and two statistics of each row.
-        wanted = attention.operands + (0 if part == FORWARD else 3)
+        count = attention.operands + (0 if part == FORWARD else 3)
         least = 1 if part == FORWARD else results
-        if len(self.inputs) != wanted or not least <= len(self.outputs) <= results:
-            raise VerifyException(f"{part} takes {wanted} inputs and {results} outputs")
+        if len(self.inputs) != count or not least <= len(self.outputs) <= results:
+            raise VerifyException(f"{part} takes {count} inputs and {results} outputs")
         if len(self.maps) != len(self.operands):
             raise VerifyException(
                 f"expected one map for each of the {len(self.operands)} operands, got {len(self.maps)}"
             )
-        for operand, one in zip(self.operands, self.maps, strict=True):
+        for operand, map_ in zip(self.operands, self.maps, strict=True):
             rank = len(cast("MemRefType[Attribute]", operand.type).get_shape())
-            if one.data.num_dims != 4 or one.data.num_symbols or len(one.data.results) != rank:
+            if map_.data.num_dims != 4 or map_.data.num_symbols or len(map_.data.results) != rank:
                 raise VerifyException(
-                    f"{one} is not a map from (group, query, key, feature) to an element of {operand.type}"
+                    f"{map_} is not a map from (group, query, key, feature) to an element of {operand.type}"
                 )
 
     @property
@@ -272,4 +272,4 @@ class AttentionOp(IRDLOperation):
 
     def affine_maps(self) -> tuple[AffineMap, ...]:
         """Returns the maps, inputs first."""
-        return tuple(one.data for one in self.maps)
+        return tuple(map_.data for map_ in self.maps)

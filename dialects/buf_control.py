@@ -105,7 +105,7 @@ class RunOp(IRDLOperation):
             properties["length"] = IntegerAttr(length, i64)
         if reverse:
             properties["reverse"] = UnitAttr()
-        return cls.create(operands=[one for group in groups for one in group], properties=properties)
+        return cls.create(operands=[value for group in groups for value in group], properties=properties)
 
     @property
     def function(self) -> str:
@@ -180,7 +180,7 @@ class ChooseOp(IRDLOperation):
     def of(cls, functions: tuple[str, str], groups: Sequence[Sequence[SSAValue]]) -> ChooseOp:
         """Returns a choice; `groups` lists the predicate, `consts`, the constants of each function, and `outs`."""
         return cls.create(
-            operands=[one for group in groups for one in group],
+            operands=[value for group in groups for value in group],
             properties={
                 "then": SymbolRefAttr(functions[0]),
                 "otherwise": SymbolRefAttr(functions[1]),

@@ -159,11 +159,12 @@ class CollectiveOp(IRDLOperation):
         if len(self.sources) != len(self.outputs):
             raise VerifyException(f"{len(self.sources)} inputs need as many results, got {len(self.outputs)}")
         for source, result in zip(self.sources, self.outputs, strict=True):
-            given, made = (cast("MemRefType[Attribute]", one.type) for one in (source, result))
-            counts = [math.prod(one.get_shape()) for one in (given, made)]
+            operand_type, result_type = (cast("MemRefType[Attribute]", value.type) for value in (source, result))
+            counts = [math.prod(type_.get_shape()) for type_ in (operand_type, result_type)]
             counts[0] *= self.size if self.kind.data == ALL_GATHER else 1
             counts[1] *= self.size if self.kind.data == REDUCE_SCATTER else 1
-            if given.element_type != made.element_type or counts[0] != counts[1]:
+            if operand_type.element_type != result_type.element_type or counts[0] != counts[1]:
                 raise VerifyException(
-                    f"{self.kind.data} over a group of {self.size} processes cannot return {made} for {given}"
+                    f"{self.kind.data} over a group of {self.size} processes cannot return {result_type} for "
+                    f"{operand_type}"
                 )

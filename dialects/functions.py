@@ -19,8 +19,8 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
     if name is None and len(public) == 1:
         return public[0]
     if name is None or name not in names:
-        wanted = "exactly one function" if name is None else f"a function @{name}"
-        raise DiagnosticException(f"expected {wanted}, the module has {', '.join(names) or 'none'}")
+        expected = "exactly one function" if name is None else f"a function @{name}"
+        raise DiagnosticException(f"expected {expected}, the module has {', '.join(names) or 'none'}")
     return functions[names.index(name)]
 
 

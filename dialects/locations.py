@@ -27,11 +27,11 @@ def line_of(location: Attribute) -> str:
 
 def calls_in(location: Attribute) -> tuple[str, ...]:
     """Returns the calls of modules in a location, outermost first."""
-    found: list[str] = []
+    calls: list[str] = []
     while isinstance(location, NameLoc):
-        found.append(location.desc.data)
+        calls.append(location.desc.data)
         location = location.location
-    return tuple(reversed(found))
+    return tuple(reversed(calls))
 
 
 def within_calls(line: LocationAttr, calls: Sequence[str]) -> LocationAttr:

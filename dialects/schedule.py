@@ -184,7 +184,7 @@ class ContractionSchedule(Tile, _Dispatched):
             VerifyException: There are too few workgroups; says how many it takes.
         """
         needed = self.groups_over(grid)
-        if any(there < wanted for there, wanted in zip(self.groups, needed, strict=True)):
+        if any(there < needed_groups for there, needed_groups in zip(self.groups, needed, strict=True)):
             raise VerifyException(f"the schedule has {list(self.groups)} workgroups, its tile needs {list(needed)}")
 
 
@@ -461,9 +461,9 @@ def _is_integer(value: object, least: int) -> bool:
 @lru_cache
 def _defaults(kind: Any) -> dict[str, object]:
     """Returns the fields of a schedule type with their defaults, in the order of the printed form."""
-    found = {field.name: field.default for field in fields(kind)}
-    first = [name for name in (*EXTENTS, *LOOPS) if name in found]
-    return {name: found[name] for name in (*first, *(one for one in found if one not in first))}
+    defaults = {field.name: field.default for field in fields(kind)}
+    first = [name for name in (*EXTENTS, *LOOPS) if name in defaults]
+    return {name: defaults[name] for name in (*first, *(name for name in defaults if name not in first))}
 
 
 @irdl_attr_definition

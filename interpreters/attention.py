@@ -31,23 +31,25 @@ def run_attention(stage: AttentionOp, arrays: Mapping[SSAValue, Array]) -> None:
     maps, shapes, spaces = stage.affine_maps(), attention.shapes(part), attention.spaces(part)
     operands: list[Array] = []
     count, dtype = len(stage.inputs), scalar_dtype(stage.computed_in)
-    for operand, one, shape, space in zip(stage.inputs, maps, shapes, spaces, strict=False):
+    for operand, map_, shape, space in zip(stage.inputs, maps, shapes, spaces, strict=False):
         extents = [1] * LOOPS
         for loop, extent in zip(space, shape, strict=True):
             extents[loop] = extent
-        values = read(gather(arrays[operand], one, tuple((0, extent) for extent in extents), what), element_of(operand))
+        values = read(
+            gather(arrays[operand], map_, tuple((0, extent) for extent in extents), what), element_of(operand)
+        )
         values = values.astype(dtype) if values.dtype.kind == "f" else values
         operands.append(np.broadcast_to(values, extents).reshape(shape))
     results = [np.empty(shape, dtype) for shape in shapes[count:]]
     for group in range(attention.groups):
-        found = _of_group(attention, part, [operand[group] for operand in operands])
-        for result, value in zip(results, found, strict=True):
+        results_of_group = _of_group(attention, part, [operand[group] for operand in operands])
+        for result, value in zip(results, results_of_group, strict=True):
             result[group] = value
-    for output, one, space, result in zip(stage.outputs, maps[count:], spaces[count:], results, strict=False):
+    for output, map_, space, result in zip(stage.outputs, maps[count:], spaces[count:], results, strict=False):
         extents = [1] * LOOPS
         for loop, extent in zip(space, result.shape, strict=True):
             extents[loop] = extent
-        scatter(arrays[output], one, extents, result.reshape(extents), what)
+        scatter(arrays[output], map_, extents, result.reshape(extents), what)
 
 
 def _of_group(attention: Attention, part: str, operands: list[Array]) -> tuple[Array, ...]:

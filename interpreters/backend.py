@@ -100,13 +100,13 @@ class NumpyExecutable:
         known: dict[Role, Mapping[str, NumpyArray]] = {
             Role.PARAMETER: self._values,
             Role.STATE: self._values,
-            Role.INPUT: {name: ordered(one) for name, one in check_inputs(self.program_inputs, inputs).items()},
+            Role.INPUT: {name: ordered(value) for name, value in check_inputs(self.program_inputs, inputs).items()},
             Role.SCALAR: self._scalars.evaluate(scalars),
         }
-        given: list[NumpyArray] = []
+        operands: list[NumpyArray] = []
         for role, names in self._given:
-            given += map(known[role].__getitem__, names)
-        values = self._executor.call(given, row_major=True)
+            operands += map(known[role].__getitem__, names)
+        values = self._executor.call(operands, row_major=True)
         for place in self._unordered:
             values[place] = ordered(values[place])
         updates = {name: values[place] for name, place in self._updates.items()}

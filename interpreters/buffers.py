@@ -48,9 +48,9 @@ def rows_of(block: Block) -> Rows:
     views = [op for op in block.ops if isinstance(op, buf.ViewOp)]
     plain = [Storage.of(view.result) for view in views if buf.ROW not in view.attributes]
     places = [Storage.of(view.result) for view in views if buf.ROW in view.attributes]
-    found = {row: [place for place in plain if place.overlaps(row)] for row in places}
+    parts = {row: [place for place in plain if place.overlaps(row)] for row in places}
     packs = [op for op in block.ops if isinstance(op, buf.PackOp)]
-    return found | {Storage.of(op.result): [Storage.of(part) for part in op.parts] for op in packs}
+    return parts | {Storage.of(op.result): [Storage.of(part) for part in op.parts] for op in packs}
 
 
 def without_rows(places: Iterable[Storage], rows: Rows) -> list[Storage]:
@@ -173,8 +173,8 @@ class _Liveness:
     def sharing(self, value: Storage) -> list[Storage]:
         """Returns the other buffers that overlap this one."""
         ranges, values = self._ranges[value.arena], self._by_arena[value.arena]
-        found = np.flatnonzero((ranges[:, 0] < value.end) & (ranges[:, 1] > value.start))
-        return [values[index] for index in found if values[index] != value]
+        indices = np.flatnonzero((ranges[:, 0] < value.end) & (ranges[:, 1] > value.start))
+        return [values[index] for index in indices if values[index] != value]
 
     def hygiene(self, index: int, run: BoundRun) -> _Hygiene:
         """Returns the buffers that a step poisons, so that reads of undefined contents show up."""
@@ -211,9 +211,9 @@ class _Liveness:
 def slots_of(function: FuncOp) -> dict[SSAValue, Slot]:
     """Returns the slots of a function's named buffers: its arguments or, after `plan-memory`, views of its arenas."""
     block = function.body.block
-    found = dict[SSAValue, Slot](zip(block.args, arguments_of(function), strict=True))
+    slots = dict[SSAValue, Slot](zip(block.args, arguments_of(function), strict=True))
     views = (op for op in block.ops if isinstance(op, buf.ViewOp) and NAME in op.attributes)
-    return found | {view.result: read_slot(view.attributes) for view in views}
+    return slots | {view.result: read_slot(view.attributes) for view in views}
 
 
 class BufferExecutor:
@@ -289,7 +289,7 @@ class BufferExecutor:
         results: dict[str, SSAValue] = {}
         for value, slot in self._slots.items():
             place = self._storage[value]
-            updated = slot.role in UPDATED and (place in written or any(place.is_part(one) for one in written))
+            updated = slot.role in UPDATED and (place in written or any(place.is_part(part) for part in written))
             if updated or slot.role in DESTINATIONS:
                 key = f"{Role.UPDATE if updated else slot.role}/{slot.name}"
                 if key in results:
@@ -368,8 +368,8 @@ class BufferExecutor:
     def _run(self, values: Mapping[str, Array], runs: list[BoundRun], hygiene: list[_Hygiene]) -> _Memory:
         memory = self._filled(values)
         with np.errstate(all="ignore"):
-            for run, one in zip(runs, hygiene, strict=True):
-                self._step(run, one, memory)
+            for run, kernel_hygiene in zip(runs, hygiene, strict=True):
+                self._step(run, kernel_hygiene, memory)
         return memory
 
     def _run_once(self, values: Mapping[str, Array], answers: list[bool]) -> None:

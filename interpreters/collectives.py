@@ -48,8 +48,8 @@ def _run(op: CollectiveOp) -> Callable[[Group, NumpyArray], NumpyArray]:
 
             def along(group: Group, x: NumpyArray) -> NumpyArray:
                 rows = np.ascontiguousarray(np.moveaxis(x, axis, 0))
-                found = group.all_gather(rows) if gathers else group.reduce_scatter(rows)
-                return np.ascontiguousarray(np.moveaxis(found, 0, axis))
+                moved = group.all_gather(rows) if gathers else group.reduce_scatter(rows)
+                return np.ascontiguousarray(np.moveaxis(moved, 0, axis))
 
             return along
         case _:
@@ -83,8 +83,8 @@ def run_collective(stage: buffers.CollectiveOp, arrays: Mapping[SSAValue, NumpyA
     kind = stage.kind.data
     step = Collective(kind, stage.combiner, stage.rank_of_root, stage.size, _NAMES[dtype], parts, kind)
     exchange(group, step, sources, received)
-    for result, one in zip(results, received, strict=True):
-        result[...] = one.view(result.dtype).reshape(result.shape)
+    for result, array in zip(results, received, strict=True):
+        result[...] = array.view(result.dtype).reshape(result.shape)
 
 
 _NAMES = {np.dtype(dtype): name for name, dtype in HOST_DTYPES.items()}

@@ -170,16 +170,16 @@ class _Text:
         return "\n".join([*lines, f" return [{self._listed(returned)}]", ""])
 
     def _line(self, step: _Step) -> str:
-        given = self._listed(step.operands)
+        arguments = self._listed(step.operands)
         if step.overwritten is not None:
             function = cast(Any, step.op).function
             # A positional `out` makes calls on small arrays a quarter faster; NumPy deprecates it for these two.
             keyword = "out=" if function in (np.maximum, np.minimum) else ""
-            given = f"{given}, {keyword}{self._name(step.overwritten)}"
+            arguments = f"{arguments}, {keyword}{self._name(step.overwritten)}"
         else:
             function = _prepared(step.op) if isinstance(step.op, TensorOp) else _meaning(step.op, step.bodies)
             function = function if self._observe is None else self._observe(step.op, function)
-        call = f"{self._function(function)}({given})"
+        call = f"{self._function(function)}({arguments})"
         results = self._listed(step.op.results) + ("" if isinstance(step.op, TensorOp) else ",")
         line = f"{results} = {call}" if step.op.results else call
         # Constants are kept for the next run.
@@ -251,7 +251,7 @@ def _overwriting(
     """
     shared = {operand for step in steps if not _is_new(step.op) for operand in step.operands}
     ordered = {*arguments, *(value for value, array in constants.items() if _is_row_major(array))}
-    found: list[_Step] = []
+    rewritten: list[_Step] = []
     for step in steps:
         op = step.op
         if _keeps_order(op) or (_follows_order(op) and all(operand in ordered for operand in step.operands)):
@@ -267,8 +267,8 @@ def _overwriting(
                 and value not in shared
             ]
             step = replace(step, overwritten=free[0]) if free else step
-        found.append(step)
-    return found, ordered
+        rewritten.append(step)
+    return rewritten, ordered
 
 
 def _is_row_major(array: NumpyArray) -> bool:
@@ -336,9 +336,9 @@ def _scan(op: ScanOp, body: CompiledBlock) -> Several:
         consts, carry, xs = values[:first], values[first:second], values[second:]
         stacks = [np.empty(shape, dtype) for shape, dtype in stacks_of]
         for position in order:
-            found = body.run(*consts, *carry, *(x[position, ...] for x in xs))
-            carry = found[:carries]
-            for stack, row in zip(stacks, found[carries:], strict=True):
+            results = body.run(*consts, *carry, *(x[position, ...] for x in xs))
+            carry = results[:carries]
+            for stack, row in zip(stacks, results[carries:], strict=True):
                 stack[position] = row
         return [*carry, *stacks]
 

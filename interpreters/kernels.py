@@ -32,9 +32,9 @@ class KernelExecutor:
 
     def call(self, values: Sequence[NumpyArray], row_major: bool = False) -> list[NumpyArray]:
         """Returns the results for these arguments, in order; arguments may have any memory layout."""
-        found = self._kernels.run(dict(zip(self._names, values, strict=True)))
+        results = self._kernels.run(dict(zip(self._names, values, strict=True)))
         names = [f"{slot.role}/{slot.name}" for slot in self.results]
-        return [np.asarray(found[name]).astype(dtype) for name, dtype in zip(names, self._dtypes, strict=True)]
+        return [np.asarray(results[name]).astype(dtype) for name, dtype in zip(names, self._dtypes, strict=True)]
 
     def peak_bytes(self) -> int:
         """Returns the peak live bytes in the order of kernels: arguments, results, constants and temporaries."""

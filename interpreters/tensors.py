@@ -59,9 +59,9 @@ class TensorExecutor:
         """
         if len(values) != len(self.arguments):
             raise ProgramError(f"the function takes {len(self.arguments)} arguments, got {len(values)}")
-        given = values if row_major else list(map(ordered, values))
+        arrays = values if row_major else list(map(ordered, values))
         with np.errstate(all="ignore"):
-            results = list(self._compiled.run(*given))
+            results = list(self._compiled.run(*arrays))
         for place in self._copied:
             results[place] = np.array(results[place])
         return results
@@ -72,8 +72,10 @@ class TensorExecutor:
         After `widen-integers` tensors have other dtypes, with the same values.
         """
         kinds = [numpy_dtype(argument.type) for argument in self.function.body.block.args]
-        given = [values[slot.name].astype(dtype, copy=False) for slot, dtype in zip(self.arguments, kinds, strict=True)]
-        results = zip(self.results, self.call(given), strict=True)
+        arrays = [
+            values[slot.name].astype(dtype, copy=False) for slot, dtype in zip(self.arguments, kinds, strict=True)
+        ]
+        results = zip(self.results, self.call(arrays), strict=True)
         return {f"{slot.role}/{slot.name}": _as_named(slot, value) for slot, value in results}
 
     def peak_bytes(self) -> int:

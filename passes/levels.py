@@ -70,8 +70,8 @@ class TargetedPass(ModulePass, ABC):
         """
         options = dict(spec.normalize_parameter_names().parameters)
         target = options.pop("target", None)
-        made = super().from_spec(ArgSpec(spec.name, options))
-        return made if target is None else replace(made, target=target_of(cls.name, target))
+        pass_ = super().from_spec(ArgSpec(spec.name, options))
+        return pass_ if target is None else replace(pass_, target=target_of(cls.name, target))
 
     def spec(self, *, include_default: bool = False) -> ArgSpec:
         """Returns the specification of the pass, which `from_spec` reads."""
@@ -131,9 +131,9 @@ class LevelPass(TargetedPass):
         """Rewrites a module of one of the pass's levels in place."""
 
 
-def effect_of(one: ModulePass) -> Effect:
+def effect_of(pass_: ModulePass) -> Effect:
     """Returns how a pass changes the values of results; a pass that does not declare it keeps them."""
-    return one.effect if isinstance(one, LevelPass) else Effect()
+    return pass_.effect if isinstance(pass_, LevelPass) else Effect()
 
 
 def target_of(name: str, option: Sequence[object]) -> Target:

@@ -273,8 +273,8 @@ class TrainingPipeline(Pipeline):
         function = _text(cls.name, "function", options["function"]) if "function" in options else None
         if chosen == "none":
             return cls(None, function, target, precision)
-        given: dict[str, ParameterListType] = {"optimizer": (chosen,), **options}
-        return cls(read_pass(ArgSpec("trace-optimizer", given), available), function, target, precision)
+        settings: dict[str, ParameterListType] = {"optimizer": (chosen,), **options}
+        return cls(read_pass(ArgSpec("trace-optimizer", settings), available), function, target, precision)
 
     def expand(self) -> tuple[ModulePass, ...]:
         return tuple(training_passes(self.function, self.optimizer, self.target, self.precision))
@@ -320,10 +320,10 @@ def _precision(pipeline: str, options: dict[str, ParameterListType]) -> LowerPre
         if scale is not None:
             raise ValueError(f"{pipeline}: loss-scale needs precision=f16")
         return None
-    given: dict[str, ParameterListType] = {"element": (element,)}
+    settings: dict[str, ParameterListType] = {"element": (element,)}
     if scale is not None:
-        given["scale"] = scale
-    return cast("LowerPrecisionPass", read_pass(ArgSpec("lower-precision", given), PASSES))
+        settings["scale"] = scale
+    return cast("LowerPrecisionPass", read_pass(ArgSpec("lower-precision", settings), PASSES))
 
 
 def _text(pipeline: str, option: str, values: ParameterListType) -> str:
@@ -370,19 +370,19 @@ def option_names(kind: type[ModulePass]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name != "_")
 
 
-def check_options(name: str, given: Iterable[str], *allowed: Iterable[str]) -> None:
+def check_options(name: str, names: Iterable[str], *allowed: Iterable[str]) -> None:
     """Checks that options exist.
 
     Args:
         name: The pass or pipeline, for the message.
-        given: The names of the options, with underscores.
+        names: The names of the options, with underscores.
         allowed: The names of the options that exist.
 
     Raises:
         ValueError: An option does not exist; the message suggests the closest one and lists all.
     """
     known = [option.replace("_", "-") for options in allowed for option in options]
-    for option in given:
+    for option in names:
         written = option.replace("_", "-")
         if written not in known:
             close = get_close_matches(written, known, n=1)

@@ -67,9 +67,9 @@ def apply_pass(
         _log.debug("%s: %d ops became %d in %.1f ms", _short(pass_), before, _ops(module), milliseconds)
 
 
-def _short(one: ModulePass) -> ArgSpec:
+def _short(pass_: ModulePass) -> ArgSpec:
     """Returns the specification of a pass with its target's name in place of the target's properties."""
-    spec, target = one.spec(), getattr(one, "target", None)
+    spec, target = pass_.spec(), getattr(pass_, "target", None)
     if "target" in spec.parameters and isinstance(target, Target):
         return ArgSpec(spec.name, {**spec.parameters, "target": (target.name,)})
     return spec
@@ -79,10 +79,10 @@ def _ops(module: ModuleOp) -> int:
     return sum(1 for _ in module.walk())
 
 
-def with_pass_name(one: ModulePass, error: Exception) -> str:
+def with_pass_name(pass_: ModulePass, error: Exception) -> str:
     """Returns an error's message, prefixed with the pass's name unless it already is."""
     message = str(error)
-    return message if message.startswith(one.name) else f"{one.name}: {message}"
+    return message if message.startswith(pass_.name) else f"{pass_.name}: {message}"
 
 
 def _crash_message(
@@ -151,9 +151,9 @@ def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int
     return Path(file.name)
 
 
-def _quoted(one: ModulePass) -> str:
+def _quoted(pass_: ModulePass) -> str:
     """Returns a pass's specification quoted for a shell; options may contain quotes, such as a device's target."""
-    spec = one.spec()
+    spec = pass_.spec()
     escaped = {
         name: tuple(_escaped(value) if isinstance(value, str) else value for value in values)
         for name, values in spec.parameters.items()

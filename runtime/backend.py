@@ -512,7 +512,7 @@ class ScalarInputs:
             return [(slot, self._formulas.get(name)) for name, slot in self._slots.items()]
         results = self._affected.get(changed)
         if results is None:  # usually the same ones change in every step
-            names = dict.fromkeys(one for name in changed for one in self._used_by[name])
+            names = dict.fromkeys(dependent for name in changed for dependent in self._used_by[name])
             results = self._affected[changed] = [(self._slots[name], self._formulas.get(name)) for name in names]
         return results
 
@@ -571,10 +571,10 @@ def _check_array(slot: Slot, value: Any, where: str) -> np.ndarray:
     array = to_numpy(value, where)
     if array.shape != slot.shape:
         raise InputError(f"{where} has shape {array.shape}, expected {slot.shape}")
-    wanted = DTYPES[slot.dtype]
-    if array.dtype.kind not in ACCEPTED_KINDS[wanted.kind]:
+    expected = DTYPES[slot.dtype]
+    if array.dtype.kind not in ACCEPTED_KINDS[expected.kind]:
         raise InputError(f"{where} is {array.dtype}, which does not convert to {slot.dtype}")
-    return converted(array, wanted, slot.dtype, where)
+    return converted(array, expected, slot.dtype, where)
 
 
 ACCEPTED_KINDS = {"f": "fiub", "i": "iub", "u": "iub", "b": "b"}

@@ -34,17 +34,17 @@ def to_numpy(value: Any, what: str) -> np.ndarray:
         raise InputError(f"{what} is not an array: {error}") from error
 
 
-def _exact(value: Any, found: np.ndarray) -> np.ndarray:
+def _exact(value: Any, array: np.ndarray) -> np.ndarray:
     """Returns a list's integers exactly, where NumPy converted them to floats because some need uint64.
 
     Raises:
         OverflowError: Some are negative too.
     """
-    is_list = isinstance(value, list | tuple) and found.dtype == np.float64 and found.size
-    if not is_list or not np.abs(found).max() >= 2.0**63:
-        return found
-    given = np.array(value, object)
-    return given.astype(np.uint64) if all(isinstance(one, int) for one in given.flat) else found
+    is_list = isinstance(value, list | tuple) and array.dtype == np.float64 and array.size
+    if not is_list or not np.abs(array).max() >= 2.0**63:
+        return array
+    objects = np.array(value, object)
+    return objects.astype(np.uint64) if all(isinstance(element, int) for element in objects.flat) else array
 
 
 def converted(array: np.ndarray, dtype: np.dtype[Any], name: str, what: str) -> np.ndarray:

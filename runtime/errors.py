@@ -33,10 +33,10 @@ def user_frame(skipped: int = 0) -> FrameType | None:
     frame: FrameType | None = sys._getframe(1 + skipped)
     while frame is not None:
         file = frame.f_code.co_filename
-        found = _is_users.get(file)
-        if found is None:
-            found = _of_user(frame, file)
-        if found:
+        is_users = _is_users.get(file)
+        if is_users is None:
+            is_users = _of_user(frame, file)
+        if is_users:
             return frame
         frame = frame.f_back
     return None

@@ -127,11 +127,11 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         if share is not None:
             if share.device is not self.device:
                 raise ProgramError("parameters can be shared on one device only")
-            found = persistent_in(self.program, share.program)
+            persistent = persistent_in(self.program, share.program)
             if in_turn:
                 others = temporary_in(self.program, share.program)
-                found |= {index: other for index, other in others.items() if index not in unshared}
-            shared = {index: share._buffers[other] for index, other in found.items()}
+                persistent |= {index: other for index, other in others.items() if index not in unshared}
+            shared = {index: share._buffers[other] for index, other in persistent.items()}
         self.shared_bytes = sum(self.program.buffers[index].size for index in shared)
         return {
             index: shared[index] if index in shared else self._new_buffer(index)
@@ -154,8 +154,8 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         """
         arrays = check_inputs(self.program_inputs, inputs)
         numbers = self._scalars.evaluate(scalars)
-        given, self._given = self._given, {}
-        kept = {name for name in constant if given.get(name) is inputs[name]} if constant else constant
+        pending, self._given = self._given, {}
+        kept = {name for name in constant if pending.get(name) is inputs[name]} if constant else constant
         for name, array in arrays.items():
             if name not in kept:
                 self._write_input(name, array)

@@ -99,7 +99,9 @@ def _compiled(text: str) -> tuple[frozenset[str], Evaluator]:
     body = _Translation(text, names).of(ast.parse(text, mode="eval").body)
     arguments = ast.arguments(posonlyargs=[], args=[ast.arg(VALUES)], kwonlyargs=[], kw_defaults=[], defaults=[])
     whole = ast.fix_missing_locations(ast.Expression(ast.Lambda(arguments, body)))
-    code = next(one for one in compile(whole, f"<{text}>", "eval").co_consts if isinstance(one, CodeType))
+    code = next(
+        constant for constant in compile(whole, f"<{text}>", "eval").co_consts if isinstance(constant, CodeType)
+    )
     return frozenset(names), cast("Evaluator", FunctionType(code, REACHABLE))
 
 

@@ -108,8 +108,8 @@ class Loaded:
             ArgumentError: There are any.
         """
         if positional:
-            made = self._host.made
-            names = ", ".join(f"{name}=..." for name in self._executable.program_inputs if name not in made)
+            recorded = self._host.made
+            names = ", ".join(f"{name}=..." for name in self._executable.program_inputs if name not in recorded)
             raise ArgumentError(f"{what} takes its inputs by name: {names or 'there are none'}")
 
     def _results(self, outputs: Mapping[str, OutputHandle]) -> Any:
@@ -149,9 +149,9 @@ class LoadedTraining(Loaded):
     def __init__(self, saved: Saved, executable: Executable, device: str, others: Executable | None = None):
         super().__init__(saved, executable, device)
         self._others = others
-        self._counts = [one.runs for one in (executable, others) if one is not None]
+        self._counts = [runner.runs for runner in (executable, others) if runner is not None]
         self._start = self._host.step_count * self.accumulate + self._host.accumulated
-        self._names = {one: one.scalar_names for one in (executable, others) if one is not None}
+        self._names = {runner: runner.scalar_names for runner in (executable, others) if runner is not None}
         missing = set[str]().union(*self._names.values()) - {*PLACE, *self._host.settings}
         if missing:
             raise ProgramError(f"program {self.program.name!r} has no value for {', '.join(sorted(missing))}")

@@ -17,10 +17,10 @@ def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
         columns: The column names.
         rows: The cells; rows beyond `MOST_ROWS` are omitted, and the table says how many.
     """
-    found = list(rows)
-    lines = [_row("th", columns), *(_row("td", row) for row in found[:MOST_ROWS])]
-    if len(found) > MOST_ROWS:
-        lines.append(_row("td", [f"{len(found) - MOST_ROWS} more"]))
+    pairs = list(rows)
+    lines = [_row("th", columns), *(_row("td", row) for row in pairs[:MOST_ROWS])]
+    if len(pairs) > MOST_ROWS:
+        lines.append(_row("td", [f"{len(pairs) - MOST_ROWS} more"]))
     return f"<details><summary><code>{escape(title)}</code></summary><table>{''.join(lines)}</table></details>"
 
 

@@ -329,13 +329,13 @@ def touched(step: Leaf, counts: Sequence[int]) -> Touched:
             source = (step.source, step.source_offset, step.size, False)
             return [source, (step.destination, step.destination_offset, step.size, True)]
         case Collective():
-            return [*((*one, False) for one in step.reads), *((*one, True) for one in step.writes)]
+            return [*((*range_, False) for range_ in step.reads), *((*range_, True) for range_ in step.writes)]
         case Dispatch():
-            found: Touched = []
+            ranges: Touched = []
             for binding in step.bindings:
                 moved = sum(stride * (count - 1) for stride, count in zip(binding.strides, counts, strict=False))
-                found.append((binding.buffer, binding.offset, binding.size + moved, binding.access != "read"))
-            return found if step.indirect is None else [*found, (*step.indirect, WORD, True)]
+                ranges.append((binding.buffer, binding.offset, binding.size + moved, binding.access != "read"))
+            return ranges if step.indirect is None else [*ranges, (*step.indirect, WORD, True)]
 
 
 def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Leaf, tuple[int, ...]]]:

@@ -24,5 +24,5 @@ def printable(text: str, lines: bool = False) -> str:
     return (_IN_LINES if lines else _ALL).sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")

@@ -59,8 +59,8 @@ class Cost:
 
 def costs_of(program: Program) -> list[Cost]:
     """Returns the cost of each dispatch and copy of a plan, in order; zeros if the program does not record it."""
-    given, count = program.statistics.get(DISPATCH_COSTS), len(list(runs(program.plan)))
-    rows = cast("list[Any]", given) if isinstance(given, list) else []
+    costs, count = program.statistics.get(DISPATCH_COSTS), len(list(runs(program.plan)))
+    rows = cast("list[Any]", costs) if isinstance(costs, list) else []
     if len(rows) != count or not all(map(_is_cost, rows)):
         return [Cost(0, 0)] * count
     return [Cost(moved, computed) for moved, computed in rows]
@@ -79,7 +79,7 @@ def busiest(program: Program) -> str:
     ]
     if not work:
         return ""
-    _, most = max(work, key=lambda one: one[0])
+    _, most = max(work, key=lambda pair: pair[0])
     return named(program, most)
 
 

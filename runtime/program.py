@@ -190,8 +190,10 @@ class Program:
             for axis, extent in zip("xyz", kernel.workgroup_size, strict=True):
                 _within(target, f"max_compute_workgroup_size_{axis}", extent, where)
             _within(target, "max_compute_workgroup_storage_size", kernel.workgroup_storage, where)
-        shaders = [one for one in self.kernels if one.language == "wgsl"]
-        features = [check_features(one.code, f"kernel {one.entry!r} of {self.name!r}", target) for one in shaders]
+        shaders = [kernel for kernel in self.kernels if kernel.language == "wgsl"]
+        features = [
+            check_features(shader.code, f"kernel {shader.entry!r} of {self.name!r}", target) for shader in shaders
+        ]
         for step, _ in runs(self.plan):
             if isinstance(step, Dispatch):
                 _check_dispatch_fits(step, f"dispatch {step.label!r}", target)
@@ -347,14 +349,14 @@ def _commands(steps: Sequence[Step]) -> int:
 def _check_dispatch(step: Dispatch, where: str, program: Program, counts: tuple[int, ...]) -> None:
     _require(step.kernel < len(program.kernels), f"{where}: no kernel {step.kernel}")
     for index, binding in enumerate(step.bindings):
-        here, buffer, moved = f"{where}, binding {index}", binding.buffer, 0
+        location, buffer, moved = f"{where}, binding {index}", binding.buffer, 0
         if strides := binding.strides:
-            _require(len(strides) == len(counts), f"{here} moves in {len(strides)} of {len(counts)} loops")
-            _require(binding.access == "read", f"{here} moves and is written")
+            _require(len(strides) == len(counts), f"{location} moves in {len(strides)} of {len(counts)} loops")
+            _require(binding.access == "read", f"{location} moves and is written")
             moved = sum(stride * (count - 1) for stride, count in zip(strides, counts, strict=True))
-        _check_range(here, buffer, binding.offset, binding.size + moved, program.buffers)
+        _check_range(location, buffer, binding.offset, binding.size + moved, program.buffers)
         if program.buffers[buffer].role == ProgramRole.CONSTANT and binding.access != "read":
-            raise ProgramError(f"{here} writes constant {program.buffers[buffer].name!r}")
+            raise ProgramError(f"{location} writes constant {program.buffers[buffer].name!r}")
     _check_aliasing(step.bindings, where, program.buffers)
     if step.indirect is not None:
         buffer, offset = step.indirect
@@ -388,9 +390,9 @@ def _check_copy(step: Copy, where: str, buffers: Sequence[Buffer]) -> None:
 def _check_collective(step: Collective, where: str, buffers: Sequence[Buffer]) -> None:
     _require(step.root < step.size, f"{where}: rank {step.root} of {step.size}")
     _require(len(step.parts) > 0, f"{where} is empty")
-    given, made = COLLECTIVES[step.kind]
+    inputs, outputs = COLLECTIVES[step.kind]
     for part in step.parts:
-        equal = part.count * (step.size if given else 1) == part.result_count * (step.size if made else 1)
+        equal = part.count * (step.size if inputs else 1) == part.result_count * (step.size if outputs else 1)
         _require(equal, f"{where}: {part.count} elements become {part.result_count} in a group of {step.size}")
         for buffer, offset, size in (*step.reads, *step.writes):
             _check_range(where, buffer, offset, size, buffers)

@@ -229,10 +229,10 @@ class Features:
     def of(code: str) -> Features:
         """Returns the features that a kernel's text uses."""
         named: list[str] = []
-        found = DIRECTIVE.match(code)
-        while found is not None:
-            named += found[1].split(",")
-            found = DIRECTIVE.match(code, found.end())
+        match = DIRECTIVE.match(code)
+        while match is not None:
+            named += match[1].split(",")
+            match = DIRECTIVE.match(code, match.end())
         enabled = frozenset(name.strip() for name in named if name.strip())
         return Features(enabled, SUBGROUPS.search(code) is not None, INT64.search(code) is not None)
 

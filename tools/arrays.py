@@ -35,9 +35,9 @@ def named_arrays(path: str | None) -> dict[str, np.ndarray]:
     if path is None:
         return {}
     with _reading(f"{path} is not an .npz file of numbers"), Path(path).open("rb") as file:
-        found = np.load(file, allow_pickle=False)
-        if isinstance(found, np.lib.npyio.NpzFile):
-            return {name: found[name] for name in found.files}
+        loaded = np.load(file, allow_pickle=False)
+        if isinstance(loaded, np.lib.npyio.NpzFile):
+            return {name: loaded[name] for name in loaded.files}
     raise InputError(f"{path} holds one array without a name; expected an .npz file, whose arrays have names")
 
 

@@ -28,9 +28,9 @@ class Devices:
     def run(self, console: Console) -> None:
         """Prints the list."""
         targets, missing = _targets()
-        found = [{**asdict(device), "target": _fields(targets.get(device.device))} for device in devices()]
+        described = [{**asdict(device), "target": _fields(targets.get(device.device))} for device in devices()]
         if self.json:
-            print_json(console, {"devices": found, "missing": missing})
+            print_json(console, {"devices": described, "missing": missing})
             return
         table = Table()
         for name in ("device", "name", "type", "by", "driver", "can"):
@@ -46,21 +46,21 @@ class Devices:
 
 def _targets() -> tuple[dict[str, Target], dict[str, str]]:
     """Returns the capabilities of the first device of each kind, and why others are missing."""
-    found: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     missing: dict[str, str] = {}
     try:
-        found["cpu"] = CpuDevice().target
+        targets["cpu"] = CpuDevice().target
     except DeviceError as error:
         missing["cpu"] = str(error)
     try:
         from tensorgrad.runtime.webgpu import WebGPUDevice
 
-        found["wgpu"] = WebGPUDevice().target
+        targets["wgpu"] = WebGPUDevice().target
     except ImportError as error:
         missing["wgpu"] = f"device 'wgpu' needs the package wgpu: pip install wgpu ({error})"
     except DeviceError as error:
         missing["wgpu"] = str(error)
-    return found, missing
+    return targets, missing
 
 
 def _fields(target: Target | None) -> dict[str, Any] | None:

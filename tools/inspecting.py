@@ -148,10 +148,10 @@ def _needs(program: Program) -> dict[str, Any]:
     return {name: value for name, value in needed.items() if value and value > (defaults[name] or 0)}
 
 
-def _summary(found: dict[str, Any]) -> list[str]:
-    dispatches = sum(one["dispatches"] for one in found["kernels"])
-    parts = [f"{dispatches} dispatches of {len(found['kernels'])} kernels", f"{size(found['bytes'])} of buffers"]
-    return parts + ([f"step {found['step_count']}"] if found["kind"] == "step" else [])
+def _summary(facts: dict[str, Any]) -> list[str]:
+    dispatches = sum(kernel["dispatches"] for kernel in facts["kernels"])
+    parts = [f"{dispatches} dispatches of {len(facts['kernels'])} kernels", f"{size(facts['bytes'])} of buffers"]
+    return parts + ([f"step {facts['step_count']}"] if facts["kind"] == "step" else [])
 
 
 def _type(slot: TensorSlot) -> str:

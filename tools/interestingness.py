@@ -106,10 +106,10 @@ def reason(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     line = next((line for line in lines if line.startswith(PREFIX)), lines[-1] if lines else "")
     parts, start = list[str](), 0
-    for found in _VARIES.finditer(line):
-        if not found[1]:
-            parts.append(line[start : found.start()])
-            start = found.end()
+    for match in _VARIES.finditer(line):
+        if not match[1]:
+            parts.append(line[start : match.start()])
+            start = match.end()
     return ".*".join(re.escape(part) for part in (*parts, line[start:])).removesuffix(".*")
 
 

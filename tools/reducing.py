@@ -64,7 +64,7 @@ class Reduce:
         status = Console(stderr=True).status(f"checking {name}")
         with status, Checker(command, name, self.timeout) as checker:
             self._look(checker, text, pattern)
-            found = Reduction(
+            reduced = Reduction(
                 text,
                 language,
                 checker.fails,
@@ -73,7 +73,7 @@ class Reduce:
                 self.path,
             ).run()
         line = shlex.join(command.on(Path(self.out or self.path).name))
-        self._write(console, found, line)
+        self._write(console, reduced, line)
 
     def _look(self, checker: Checker, text: str, pattern: re.Pattern[str] | None) -> None:
         """Runs the command on the original file, and determines the failure to look for.
@@ -91,18 +91,18 @@ class Reduce:
                 last = (first.stderr.strip().splitlines() or ["nothing"])[-1]
                 raise ProgramError(f"{self.path}: the check fails, but not with {self.match!r}; it prints {last}")
 
-    def _write(self, console: Console, found: Reduced, line: str) -> None:
-        module = f"// {line}\n{found.text}"
+    def _write(self, console: Console, reduced: Reduced, line: str) -> None:
+        module = f"// {line}\n{reduced.text}"
         if self.out is not None:
             Path(self.out).write_text(module, encoding="utf-8")
         if self.json:
-            facts = {"before_ops": found.before_ops, "after_ops": found.after_ops, "tried": found.tried}
-            print_json(console, {**facts, "seconds": found.seconds, "check": line, "module": module})
+            facts = {"before_ops": reduced.before_ops, "after_ops": reduced.after_ops, "tried": reduced.tried}
+            print_json(console, {**facts, "seconds": reduced.seconds, "check": line, "module": module})
         elif self.out is None:
             console.out(module, end="", highlight=False)
         else:
-            how = "" if found.finished else "; stopped by --seconds"
-            ops = f"{found.before_ops} ops became {found.after_ops}"
+            how = "" if reduced.finished else "; stopped by --seconds"
+            ops = f"{reduced.before_ops} ops became {reduced.after_ops}"
             console.print(plain(f"wrote {self.out}: {ops}{how}"), soft_wrap=True)
 
 

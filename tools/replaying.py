@@ -78,11 +78,11 @@ class Replay:
             self._values(console, training, arrays)
 
     def _blame(self, console: Console, training: Training[Any], arrays: Mapping[str, np.ndarray]) -> None:
-        found = training.blame(**arrays)
+        blame = training.blame(**arrays)
         if self.json:
-            print_json(console, {**_place(training), "blame": None if found is None else _plain(asdict(found))})
+            print_json(console, {**_place(training), "blame": None if blame is None else _plain(asdict(blame))})
         else:
-            what = "every value that it gives is finite" if found is None else str(found)
+            what = "every value that it gives is finite" if blame is None else str(blame)
             console.print(plain(f"{_title(training)}: {what}"), soft_wrap=True)
 
     def _values(self, console: Console, training: Training[Any], arrays: Mapping[str, np.ndarray]) -> None:

@@ -103,8 +103,8 @@ def set_attributes(function: FuncOp, name: str, entries: Sequence[Attribute]) ->
 
 def attributes_of(function: FuncOp, name: str) -> list[Attribute]:
     """Returns the attributes of a function's arguments or results, if it has any."""
-    found = function.properties.get(name)
-    return list(cast("ArrayAttr[Attribute]", found).data) if isinstance(found, ArrayAttr) else []
+    attributes = function.properties.get(name)
+    return list(cast("ArrayAttr[Attribute]", attributes).data) if isinstance(attributes, ArrayAttr) else []
 
 
 def set_type(function: FuncOp) -> None:
@@ -112,7 +112,7 @@ def set_type(function: FuncOp) -> None:
     block = function.body.block
     ends = cast(ReturnOp, block.last_op)
     function.properties["function_type"] = FunctionType.from_lists(
-        [one.type for one in block.args], [operand.type for operand in ends.operands]
+        [argument.type for argument in block.args], [operand.type for operand in ends.operands]
     )
 
 
@@ -212,7 +212,8 @@ def last_operand(op: Operation, old: SSAValue) -> SSAValue | None:
 def argument(op: Operation, old: SSAValue) -> SSAValue | None:
     """Returns the first argument of the same type of the op's block."""
     block = op.parent_block()
-    return None if block is None else next((one for one in block.args if one.type == old.type and one != old), None)
+    others = () if block is None else (other for other in block.args if other.type == old.type and other != old)
+    return next(iter(others), None)
 
 
 def new_argument(op: Operation, old: SSAValue) -> SSAValue | None:

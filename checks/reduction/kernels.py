@@ -33,9 +33,9 @@ def write_through(module: ModuleOp) -> list[Change]:
         if not is_present(op) or len(op.outputs) != 1:
             return
         (output,) = op.outputs
-        for one in op.inputs:
-            if one.type == output.type and isinstance(one.owner, memref.AllocOp | memref.AllocaOp):
-                one.replace_all_uses_with(output)
+        for value in op.inputs:
+            if value.type == output.type and isinstance(value.owner, memref.AllocOp | memref.AllocaOp):
+                value.replace_all_uses_with(output)
                 erase(op)
                 return
 

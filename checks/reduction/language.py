@@ -41,7 +41,7 @@ class Candidate:
     size: tuple[int, int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        extents = sum(int(one) for shape in _SHAPE.findall(self.text) for one in shape.split("x") if one)
+        extents = sum(int(extent) for shape in _SHAPE.findall(self.text) for extent in shape.split("x") if extent)
         object.__setattr__(self, "size", (self.ops, len(self.text), extents))
 
     @property
@@ -100,14 +100,16 @@ class Language:
 
 def with_smaller_extents(text: str) -> Iterator[str]:
     """Yields a module's text with one number reduced wherever it is an extent or in a list of numbers."""
-    extents = {int(one) for shape in _SHAPE.findall(text) for one in shape.split("x") if one}
+    extents = {int(number) for shape in _SHAPE.findall(text) for number in shape.split("x") if number}
     for extent in sorted(extents, reverse=True):
-        for smaller in (one for one in dict.fromkeys((1, 2, 3, extent // 2)) if 0 < one < extent):
+        for smaller in (
+            smaller_extent for smaller_extent in dict.fromkeys((1, 2, 3, extent // 2)) if 0 < smaller_extent < extent
+        ):
             yield _replaced(text, extent, smaller, (_SHAPE, _NUMBERS))
 
 
 def _replaced(text: str, old: int, new: int, where: Sequence[re.Pattern[str]]) -> str:
     number = re.compile(rf"(?<!\d){old}(?!\d)")
     for pattern in where:
-        text = pattern.sub(lambda found: number.sub(str(new), found[0]), text)
+        text = pattern.sub(lambda match: number.sub(str(new), match[0]), text)
     return text

@@ -143,8 +143,8 @@ class CallOp(IRDLOperation):
             numpy_dtype(value.type)
         inputs, outputs = list(self.operand_types), list(self.result_types)
         check_region("body", self.body.block, inputs)
-        given = [value.type for value in returned(self.body.block)]
-        require(given == outputs, f"the body returns {listed(given)}, the results are {listed(outputs)}")
+        types = [value.type for value in returned(self.body.block)]
+        require(types == outputs, f"the body returns {listed(types)}, the results are {listed(outputs)}")
         require(len(self.derivative) in (0, 2), "a derivative must have two regions, forward and backward")
         require(
             bool(self.derivative) == (self.wrt is not None),
@@ -165,21 +165,21 @@ class CallOp(IRDLOperation):
     def _verify_derivative(self, inputs: list[Attribute], outputs: list[Attribute]) -> None:
         forward, backward = (region.block for region in self.derivative)
         check_region("forward", forward, inputs)
-        given = [value.type for value in returned(forward)]
+        types = [value.type for value in returned(forward)]
         require(
-            given[: len(outputs)] == outputs,
-            f"forward returns {listed(given)}, which must begin with the results {listed(outputs)}",
+            types[: len(outputs)] == outputs,
+            f"forward returns {listed(types)}, which must begin with the results {listed(outputs)}",
         )
         floats = [kind for kind in outputs if is_float(cast(Tensor, kind).get_element_type())]
-        check_region("backward", backward, [*given[len(outputs) :], *floats])
+        check_region("backward", backward, [*types[len(outputs) :], *floats])
         wrt = self.differentiable
         require(
             list(wrt) == sorted(set(wrt)) and all(0 <= position < len(inputs) for position in wrt),
             f"wrt {list(wrt)} must be increasing positions of operands",
         )
-        found, wanted = [value.type for value in returned(backward)], [inputs[position] for position in wrt]
-        require(found == wanted, f"backward returns {listed(found)}, the operands in wrt are {listed(wanted)}")
-        for kind in wanted:
+        types, expected = [value.type for value in returned(backward)], [inputs[position] for position in wrt]
+        require(types == expected, f"backward returns {listed(types)}, the operands in wrt are {listed(expected)}")
+        for kind in expected:
             require(is_float(cast(Tensor, kind).get_element_type()), f"wrt has {kind}: only floats have derivatives")
 
     def print(self, printer: Printer) -> None:
@@ -251,10 +251,10 @@ def returned(block: Block) -> tuple[SSAValue, ...]:
     return tuple(last.values)
 
 
-def check_region(what: str, block: Block, wanted: Sequence[Attribute]) -> None:
-    """Requires that a region takes arguments of the types `wanted` and ends in `tg.return`."""
+def check_region(what: str, block: Block, expected: Sequence[Attribute]) -> None:
+    """Requires that a region takes arguments of the types `expected` and ends in `tg.return`."""
     types = [argument.type for argument in block.args]
-    require(types == list(wanted), f"{what} takes {listed(types)}, expected {listed(wanted)}")
+    require(types == list(expected), f"{what} takes {listed(types)}, expected {listed(expected)}")
     returned(block)
 
 

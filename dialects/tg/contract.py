@@ -97,12 +97,12 @@ class DotGeneralOp(TensorOp):
         return lambda lhs, rhs: multiply(left(lhs) if left else lhs, right(rhs) if right else rhs).reshape(shape)
 
 
-def _arranged(shape: Sequence[int], order: Sequence[int], wanted: Sequence[int]) -> UnaryEvaluate | None:
+def _arranged(shape: Sequence[int], order: Sequence[int], target: Sequence[int]) -> UnaryEvaluate | None:
     """Returns a function that transposes and reshapes an operand, or `None` if it has that layout already."""
     moved = list(order) != list(range(len(shape)))
-    if [shape[axis] for axis in order] == list(wanted):
+    if [shape[axis] for axis in order] == list(target):
         return (lambda x: x.transpose(order)) if moved else None
-    return (lambda x: x.transpose(order).reshape(wanted)) if moved else (lambda x: x.reshape(wanted))
+    return (lambda x: x.transpose(order).reshape(target)) if moved else (lambda x: x.reshape(target))
 
 
 OPS = (DotGeneralOp,)

@@ -73,11 +73,11 @@ class ScanOp(IRDLOperation):
         properties: dict[str, Attribute] = {"length": integer(length), **_segments(consts, init, xs)}
         if reverse:
             properties["reverse"] = UnitAttr()
-        given = [cast(Tensor, value.type) for value in returned(body)]
-        stacks = [stacked(kind, length) for kind in given[len(init) :]]
+        types = [cast(Tensor, value.type) for value in returned(body)]
+        stacks = [stacked(kind, length) for kind in types[len(init) :]]
         return cls.create(
             operands=[*consts, *init, *xs],
-            result_types=[*given[: len(init)], *stacks],
+            result_types=[*types[: len(init)], *stacks],
             properties=properties,
             regions=[Region(body)],
         )
@@ -137,14 +137,14 @@ class ScanOp(IRDLOperation):
             slices.append(tensor(shape[1:], kind.get_element_type()))
         carried = [value.type for value in self.init]
         check_region("body", self.body.block, [*(value.type for value in self.consts), *carried, *slices])
-        given = [value.type for value in returned(self.body.block)]
+        types = [value.type for value in returned(self.body.block)]
         require(
-            given[: len(carried)] == carried,
-            f"the body returns {listed(given)}, which must begin with what it carries, {listed(carried)}",
+            types[: len(carried)] == carried,
+            f"the body returns {listed(types)}, which must begin with what it carries, {listed(carried)}",
         )
-        wanted = [*carried, *(stacked(cast(Tensor, kind), length) for kind in given[len(carried) :])]
-        found = list(self.result_types)
-        require(found == wanted, f"the results are {listed(found)}, expected {listed(wanted)}")
+        expected = [*carried, *(stacked(cast(Tensor, kind), length) for kind in types[len(carried) :])]
+        types = list(self.result_types)
+        require(types == expected, f"the results are {listed(types)}, expected {listed(expected)}")
 
     def print(self, printer: Printer) -> None:
         for keyword, operands in (("", self.consts), ("carry ", self.init), ("over ", self.xs)):
@@ -170,7 +170,7 @@ class ScanOp(IRDLOperation):
         if parser.parse_optional_keyword("reverse"):
             properties["reverse"] = UnitAttr()
         attributes, types, results = _parse_signature(parser)
-        operands = parser.resolve_operands([one for group in groups for one in group], types, start)
+        operands = parser.resolve_operands([operand for group in groups for operand in group], types, start)
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [len(group) for group in groups])
         return cls.create(
             operands=operands,
@@ -240,8 +240,8 @@ class CondOp(IRDLOperation):
         inputs, outputs = [value.type for value in self.inputs], list(self.result_types)
         for what, block in zip(("the first branch", "the second branch"), self.branches, strict=True):
             check_region(what, block, inputs)
-            given = [value.type for value in returned(block)]
-            require(given == outputs, f"{what} returns {listed(given)}, the results are {listed(outputs)}")
+            types = [value.type for value in returned(block)]
+            require(types == outputs, f"{what} returns {listed(types)}, the results are {listed(outputs)}")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

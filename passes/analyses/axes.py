@@ -74,25 +74,25 @@ def one_sided_values(stage: GenericOp, row: Collection[int], column: Collection[
     rank = iterators_of(stage).index(IteratorType.REDUCTION)
     loops, axes = loops_of_operands(stage), axes_of_values(stage, row, column)
     waiting = [operand for op in stage.body.block.ops if isinstance(op, YieldOp) for operand in op.operands]
-    found, seen = set[SSAValue](), set[SSAValue]()
+    one_sided, seen = set[SSAValue](), set[SSAValue]()
     while waiting:
         value = waiting.pop()
         if value in seen or value not in loops:
             continue
         seen.add(value)
         if len(axes[value]) == 1 and max(loops[value]) >= rank and value.type not in (i1, IndexType()):
-            found.add(value)
+            one_sided.add(value)
         elif isinstance(value.owner, Operation):
             waiting += [operand for op in value.owner.walk() for operand in op.operands]
-    return [value for value in loops if value in found]
+    return [value for value in loops if value in one_sided]
 
 
-def needed_for(values: Iterable[SSAValue], given: Collection[SSAValue] = ()) -> set[SSAValue]:
+def needed_for(values: Iterable[SSAValue], known: Collection[SSAValue] = ()) -> set[SSAValue]:
     """Returns the backward slice of some values of a body, these included.
 
     Args:
         values: The roots.
-        given: Values that are available already, and need not be computed; what only they need is excluded.
+        known: Values that are available already, and need not be computed; what only they need is excluded.
     """
     waiting, results = list(values), set[SSAValue]()
     while waiting:
@@ -100,7 +100,7 @@ def needed_for(values: Iterable[SSAValue], given: Collection[SSAValue] = ()) -> 
         if value in results:
             continue
         results.add(value)
-        if isinstance(value.owner, Operation) and value not in given:
+        if isinstance(value.owner, Operation) and value not in known:
             waiting += [operand for op in value.owner.walk() for operand in op.operands]
     return results
 

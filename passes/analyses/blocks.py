@@ -11,4 +11,4 @@ def rounded_up(extent: int, block: int) -> int:
 def evenest(extent: int, most: int) -> int:
     """Returns the largest block in [2/3 `most`, `most`] that leaves the smallest padding at the end."""
     least = max(most * 2 // 3, 1)
-    return min(extent, min(range(least, most + 1), key=lambda one: (rounded_up(extent, one), -one)))
+    return min(extent, min(range(least, most + 1), key=lambda block: (rounded_up(extent, block), -block)))

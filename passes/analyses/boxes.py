@@ -135,13 +135,13 @@ class Boxes:
         parts, axis = self._parts_along(box)
         if parts <= LEAST_PARTS:
             return axis, False
-        halves = [(one, _start_of(box, one, -(-_extent(box[one]) // 2))) for one in _long(box)]
-        further = min(((2 * self._parts_along(half)[0], one) for one, half in halves), default=(math.inf, None))
+        halves = [(axis, _start_of(box, axis, -(-_extent(box[axis]) // 2))) for axis in _long(box)]
+        further = min(((2 * self._parts_along(half)[0], axis) for axis, half in halves), default=(math.inf, None))
         if further[0] < parts:
             return further[1], True
         if axis is not None:
             return axis, False
-        return min(((self._needed(half), one) for one, half in halves), default=(0, None))[1], True
+        return min(((self._needed(half), axis) for axis, half in halves), default=(0, None))[1], True
 
     def _parts_along(self, box: Box) -> tuple[float, int | None]:
         """Returns the approximate number of parts if a single loop is divided, and that loop."""
@@ -186,15 +186,15 @@ class Boxes:
         A buffer that is only read and fits one binding is needed whole or not at all; one that a loop moves is needed
         whole.
         """
-        found: dict[Hashable, Span] = {}
+        spans_by_key: dict[Hashable, Span] = {}
         values: dict[SSAValue, Hashable] = {}
 
         def touch(value: SSAValue, low: int, high: int) -> None:
             key = values.setdefault(value, _key(value))
             last = max(math.prod(shape_of(value)) - 1, 0)
             low, high = min(max(low, 0), last), min(high, last) + 1
-            known = found.get(key, (low, high))
-            found[key] = min(known[0], low), max(known[1], high)
+            known = spans_by_key.get(key, (low, high))
+            spans_by_key[key] = min(known[0], low), max(known[1], high)
 
         for number, stage in enumerate(self._parts.stages):
             divided = self.grid + self.own
@@ -208,7 +208,7 @@ class Boxes:
             ranges = Ranges(_indices(loops), self._numbers[number])
             self._touch_loads(stage.body, ranges, touch, box)
             self.ranges += ranges.computed
-        return {value: found[key] for value, key in values.items()}
+        return {value: spans_by_key[key] for value, key in values.items()}
 
     @cached_property
     def _positions(self) -> list[list[tuple[SSAValue, AffineExpr]]]:
@@ -236,7 +236,7 @@ class Boxes:
             elif isinstance(op, memref.LoadOp) and op.memref in self._windows:
                 low, high = _loaded(op, ranges)
                 if op is self.table:
-                    low, high = (min(max(one, box[-1][0]), box[-1][1] - 1) for one in (low, high))
+                    low, high = (min(max(bound, box[-1][0]), box[-1][1] - 1) for bound in (low, high))
                 touch(op.memref, low, high)
 
     # What can be divided besides the grid
@@ -246,9 +246,9 @@ class Boxes:
         """Whether all results are views that overlap nothing else that the kernel accesses."""
         views = [value.owner for value in (*self._parts.inputs, *self._parts.outputs)]
         written = [value.owner for value in self._parts.outputs]
-        return all(isinstance(one, ViewOp) for one in written) and not any(
-            isinstance(other, ViewOp) and one is not other and overlaps(cast(ViewOp, one), other)
-            for one in written
+        return all(isinstance(value, ViewOp) for value in written) and not any(
+            isinstance(other, ViewOp) and value is not other and overlaps(cast(ViewOp, value), other)
+            for value in written
             for other in views
         )
 
@@ -263,12 +263,12 @@ class Boxes:
             if load.memref in self._windows:
                 loads.setdefault(load.memref, []).append(load)
         read = {value for value, _ in stage.reads}
-        found = [ops[0] for value, ops in loads.items() if len(ops) == 1 and value not in read]
+        tables = [ops[0] for value, ops in loads.items() if len(ops) == 1 and value not in read]
         keys = [_key(value) for value in self._parts.inputs]
-        found = [load for load in found if keys.count(_key(load.memref)) == 1]
-        found = [load for load in found if carrier_of(load, stage.body) is not None]
+        tables = [load for load in tables if keys.count(_key(load.memref)) == 1]
+        tables = [load for load in tables if carrier_of(load, stage.body) is not None]
         ranges = Ranges(_indices([(0, 0)] * len(stage.extents)))
-        return max(found, key=lambda load: _extent(_loaded(load, ranges)), default=None)
+        return max(tables, key=lambda load: _extent(_loaded(load, ranges)), default=None)
 
 
 def is_window(value: SSAValue) -> bool:
@@ -276,10 +276,10 @@ def is_window(value: SSAValue) -> bool:
     return isinstance(value.owner, ViewOp)
 
 
-def overlaps(one: ViewOp, other: ViewOp) -> bool:
+def overlaps(view: ViewOp, other: ViewOp) -> bool:
     """Returns whether two views overlap in memory."""
-    apart = one.start + one.size <= other.start or other.start + other.size <= one.start
-    return one.arena is other.arena and not apart
+    apart = view.start + view.size <= other.start or other.start + other.size <= view.start
+    return view.arena is other.arena and not apart
 
 
 def carrier_of(load: memref.LoadOp, body: Block) -> Block | None:

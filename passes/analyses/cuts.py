@@ -45,14 +45,14 @@ def cuts_of(
         One cut for each loop that gives windows of a large buffer, and of every buffer that the kernel writes; none if
         there is no large buffer.
     """
-    wanted = list(dict.fromkeys(buffers))
-    large = [value for value in wanted if bindings_of(_bytes(value), target) > 1]
+    remaining = list(dict.fromkeys(buffers))
+    large = [value for value in remaining if bindings_of(_bytes(value), target) > 1]
     if not large:
         return []
     stages = accesses()
-    written = {value for stage in stages for value, _ in stage.writes if value in wanted}
+    written = {value for stage in stages for value, _ in stage.writes if value in remaining}
     loaded = {value for stage in stages for value in stage.loads}
-    maps: dict[SSAValue, list[AffineMap]] = {value: [] for value in wanted if value not in loaded}
+    maps: dict[SSAValue, list[AffineMap]] = {value: [] for value in remaining if value not in loaded}
     for stage in stages:
         for value, index in (*stage.reads, *stage.writes):
             if value in maps:
@@ -60,9 +60,7 @@ def cuts_of(
     results: list[Cut] = []
     for axis, extent in enumerate(grid):
         rows = {
-            value: place
-            for value, found in maps.items()
-            if (place := _row_axis(value, found, axis, extent)) is not None
+            value: place for value, map_ in maps.items() if (place := _row_axis(value, map_, axis, extent)) is not None
         }
         step = _step([_row_bytes(value, rows[value]) for value in large if value in rows], target)
         if 0 < step < extent and written <= rows.keys():
@@ -106,9 +104,9 @@ def _row_axis(value: SSAValue, maps: Sequence[AffineMap], loop: int, extent: int
     axis = next((axis for axis, size in enumerate(shape) if size > 1), None)
     if axis is None or not maps or shape[axis] != extent:
         return None
-    for one in maps:
-        others = (*one.results[:axis], *one.results[axis + 1 :])
-        if one.results[axis] != AffineDimExpr(loop) or any(loop in other.used_dims() for other in others):
+    for map_ in maps:
+        others = (*map_.results[:axis], *map_.results[axis + 1 :])
+        if map_.results[axis] != AffineDimExpr(loop) or any(loop in other.used_dims() for other in others):
             return None
     return axis
 

@@ -61,7 +61,11 @@ def step_conditions(stage: GenericOp, factors: Factors, sides: Collection[int]) 
     """
     loops = loops_of_operands(stage)
     masks = [_conjuncts(mask) if (mask := _mask(factor)) else [] for factor in (factors.row, factors.column)]
-    return [one for one in masks[0] if one in masks[1] and one in loops and not loops[one] & set(sides)]
+    return [
+        condition
+        for condition in masks[0]
+        if condition in masks[1] and condition in loops and not loops[condition] & set(sides)
+    ]
 
 
 def _mask(value: SSAValue) -> SSAValue | None:
@@ -127,7 +131,7 @@ def strides_of(
     own = loop_extents(stage)[len(grid) :]
     bases = (*extents, math.prod(own))
     steps = affine.delinearized(AffineDimExpr(len(extents)), own)
-    loops = (*expressions, *(affine.linear(one, bases).expression() for one in steps))
+    loops = (*expressions, *(affine.linear(step, bases).expression() for step in steps))
     place = _place_in(stage.inputs[value.index], maps_of(stage)[value.index], loops, bases)
     if place is None:
         return None

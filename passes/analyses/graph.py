@@ -220,9 +220,9 @@ class KernelGraph(Generic[N]):
         self._order[number], self._number[new] = new, number
         self._note(new)
         self._bit[new], self._reach[new] = bits, reach
-        for kernel, found in self._reach.items():
-            if found & bits:
-                self._reach[kernel] = found | bits | reach
+        for kernel, reached in self._reach.items():
+            if reached & bits:
+                self._reach[kernel] = reached | bits | reach
 
     def reads_anew(self, kernel: N, before: Sequence[SSAValue]) -> None:
         """Records that a kernel that read `before` now reads other buffers, whose writers precede it already."""
@@ -294,7 +294,7 @@ def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) ->
 
 def _with_parts(values: Iterable[SSAValue]) -> list[SSAValue]:
     """Returns buffers, with each row followed by the buffers in it."""
-    return [one for value in values for one in ((value,) if not _is_row(value) else (value, *parts_of(value)))]
+    return [part for value in values for part in ((value,) if not _is_row(value) else (value, *parts_of(value)))]
 
 
 def _is_row(value: SSAValue) -> bool:
@@ -315,8 +315,14 @@ def users(buffer: SSAValue) -> list[KernelOp]:
 
 def starts_of(order: Sequence[KernelOp]) -> dict[KernelOp, KernelOp]:
     """Returns, for each kernel that waits for a collective, the one that starts it and begins to write its results."""
-    starts = {one.outputs[0]: one for one in order if one.collective is not None and one.collective.is_start}
-    return {one: starts[one.inputs[-1]] for one in order if one.collective is not None and one.collective.is_wait}
+    starts = {
+        kernel.outputs[0]: kernel for kernel in order if kernel.collective is not None and kernel.collective.is_start
+    }
+    return {
+        kernel: starts[kernel.inputs[-1]]
+        for kernel in order
+        if kernel.collective is not None and kernel.collective.is_wait
+    }
 
 
 def steps_of(order: Sequence[KernelOp]) -> dict[KernelOp, int]:

@@ -434,11 +434,11 @@ def _dissolved(op: scf.IfOp, holds: bool) -> Operation | None:
     for inner in region.blocks:
         last = inner.last_op
         values = () if last is None else list(last.operands)
-        for one in list(inner.ops):
-            if one is not last:
-                one.detach()
-                block.insert_op_before(one, op)
-                first = first or one
+        for inner_op in list(inner.ops):
+            if inner_op is not last:
+                inner_op.detach()
+                block.insert_op_before(inner_op, op)
+                first = first or inner_op
     for old, new in zip(op.results, values, strict=True):
         old.replace_all_uses_with(new)
     op.detach()

@@ -28,7 +28,7 @@ def most_bytes(
     order: Sequence[KernelOp], sizes: Mapping[SSAValue, int], readers: Mapping[SSAValue, set[KernelOp]]
 ) -> int:
     """Returns the peak of live bytes when kernels run in the given order."""
-    left = {value: len(found) for value, found in readers.items()}
+    left = {value: len(kernels) for value, kernels in readers.items()}
     now = most = 0
     for kernel in order:
         now += sum(sizes.get(value, 0) for value in kernel.outputs)

@@ -215,7 +215,7 @@ class Parts:
 
 
 def _nesting(block: Block) -> int:
-    inner = [one for op in block.ops for region in op.regions for one in region.blocks]
+    inner = [inner_block for op in block.ops for region in op.regions for inner_block in region.blocks]
     return 1 + max(map(_nesting, inner)) if inner else 0
 
 
@@ -303,7 +303,7 @@ def new_local(grid: Sequence[int], element: Attribute, location: LocationAttr) -
 
 def shape_only(block: Block, maps: Sequence[AffineMap], extents: Sequence[int]) -> list[tuple[SSAValue, AffineMap]]:
     """Returns a shape-only local that determines the extent of each loop that no operand indexes directly."""
-    plain = {r.position for one in maps for r in one.results if isinstance(r, AffineDimExpr)}
+    plain = {r.position for map_ in maps for r in map_.results if isinstance(r, AffineDimExpr)}
     results: list[tuple[SSAValue, AffineMap]] = []
     for loop, extent in enumerate(extents):
         if loop not in plain:
@@ -336,14 +336,14 @@ def fold_of(stage: Stage) -> Block:
     for number, value in enumerate(last.operands):
         combine = value.owner
         assert isinstance(combine, Operation)
-        made = type(combine).create(
+        combined = type(combine).create(
             operands=[block.args[count + number], block.args[number]],
             result_types=[kinds[number]],
             properties=dict(combine.properties),
         )
-        made.location = combine.location
-        block.add_op(made)
-        results.append(made.results[0])
+        combined.location = combine.location
+        block.add_op(combined)
+        results.append(combined.results[0])
     end = YieldOp(*results)
     end.location = last.location
     block.add_op(end)

@@ -141,8 +141,10 @@ def accesses_of(kernel: KernelOp) -> list[Accesses]:
 
     inside = map(_accesses, kernel.stages)
     return [
-        Accesses(outside(one.reads), outside(one.writes), [operands.get(value, value) for value in one.loads])
-        for one in inside
+        Accesses(
+            outside(accesses.reads), outside(accesses.writes), [operands.get(value, value) for value in accesses.loads]
+        )
+        for accesses in inside
     ]
 
 
@@ -231,12 +233,12 @@ def _shared_arenas(
     limit, alignment = target.max_storage_buffer_binding_size, target.min_storage_buffer_offset_alignment
     whole = {
         label
-        for label, found in members.items()
-        if sum(buffer_bytes(cast(Buffer, v.type)) + alignment for v in found) <= limit
-        and len({element_of(v) for v in found}) == 1
+        for label, values in members.items()
+        if sum(buffer_bytes(cast(Buffer, v.type)) + alignment for v in values) <= limit
+        and len({element_of(v) for v in values}) == 1
     }
     labels = {value: kept[slot.name] for value, slot in values if slot.role == Role.UPDATE and slot.name in kept}
-    labels |= {value: label for label, found in members.items() for value in found}
+    labels |= {value: label for label, values in members.items() for value in values}
     return {value: label for value, label in labels.items() if label in whole}
 
 
@@ -244,8 +246,8 @@ def _packed_arenas(function: FuncOp, target: Target, arenas: Mapping[SSAValue, s
     """Returns the arena of each row, and of each packed allocation if all of them fit one binding."""
     rows = [op for op in function.body.block.ops if isinstance(op, PackOp)]
     results: dict[SSAValue, str] = {row.result: arenas[row.parts[0]] for row in rows if row.parts[0] in arenas}
-    made = [row for row in rows if isinstance(row.parts[0].owner, memref.AllocOp)]
-    size = sum(buffer_bytes(row.result.type) + PACK_ALIGNMENT for row in made)
-    if size <= target.max_storage_buffer_binding_size and len({element_of(row.result) for row in made}) == 1:
-        results.update({value: PACKED for row in made for value in (row.result, *row.parts)})
+    packed = [row for row in rows if isinstance(row.parts[0].owner, memref.AllocOp)]
+    size = sum(buffer_bytes(row.result.type) + PACK_ALIGNMENT for row in packed)
+    if size <= target.max_storage_buffer_binding_size and len({element_of(row.result) for row in packed}) == 1:
+        results.update({value: PACKED for row in packed for value in (row.result, *row.parts)})
     return results

@@ -50,8 +50,8 @@ def bytes_moved(kernel: KernelOp) -> int:
     elements: dict[SSAValue, int] = {}
     for operand, argument in zip(kernel.operands, kernel.body.block.args, strict=True):
         total = math.prod(shape_of(operand))
-        found = min(total, sum(touched.get(argument, {}).values()) + loaded.get(argument, 0))
-        elements[operand] = min(total, elements.get(operand, 0) + found)
+        moved = min(total, sum(touched.get(argument, {}).values()) + loaded.get(argument, 0))
+        elements[operand] = min(total, elements.get(operand, 0) + moved)
     return sum(count * element_bytes(element_of(operand)) for operand, count in elements.items())
 
 

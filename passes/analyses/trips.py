@@ -43,14 +43,14 @@ def iterations(block: Block) -> int:
 
 def total(block: Block, count: Callable[[Operation], int]) -> int:
     """Returns the sum of the counts of a block's ops with regions; of exclusive ones, only the largest counts."""
-    found, largest_of_exclusive = 0, 0
+    iterations, largest_of_exclusive = 0, 0
     for op in block.ops:
         if op.regions and EXCLUSIVE in op.attributes:
-            found += masked_iterations(op)
+            iterations += masked_iterations(op)
             largest_of_exclusive = max(largest_of_exclusive, count(op))
         elif op.regions:
-            found += count(op)
-    return found + largest_of_exclusive
+            iterations += count(op)
+    return iterations + largest_of_exclusive
 
 
 def _iterations_of(op: Operation) -> int:
@@ -62,15 +62,15 @@ def _iterations_of(op: Operation) -> int:
 
 def masked_iterations(op: Operation) -> int:
     """Returns the iterations of an op that is masked: one for each loop."""
-    inside = sum(masked_iterations(one) for region in op.regions for block in region.blocks for one in block.ops)
+    inside = sum(masked_iterations(inner) for region in op.regions for block in region.blocks for inner in block.ops)
     return inside + isinstance(op, scf.ForOp)
 
 
 def most_trips(loop: scf.ForOp) -> int:
     """Returns a loop's maximum trip count: from its attribute, or from the ranges of its bounds."""
-    given = loop.attributes.get(MOST_TRIPS)
-    if isinstance(given, IntegerAttr):
-        return given.value.data
+    bound = loop.attributes.get(MOST_TRIPS)
+    if isinstance(bound, IntegerAttr):
+        return bound.value.data
     low, step = constant(loop.lb) or 0, max(constant(loop.step) or 1, 1)
     return max(-(-(largest(loop.ub) - low) // step), 0)
 
@@ -78,8 +78,8 @@ def most_trips(loop: scf.ForOp) -> int:
 def constant(value: SSAValue) -> int | None:
     """Returns the value of a constant, `None` for any other value."""
     owner = value.owner
-    found = owner.value if isinstance(owner, arith.ConstantOp) else None
-    return found.value.data if isinstance(found, IntegerAttr) else None
+    number = owner.value if isinstance(owner, arith.ConstantOp) else None
+    return number.value.data if isinstance(number, IntegerAttr) else None
 
 
 def largest(value: SSAValue) -> int:
@@ -91,8 +91,8 @@ def largest(value: SSAValue) -> int:
             return max(largest(loop.ub) - 1, 0)
         return LARGEST_INDEX
     rule = LARGEST.get(type(owner))
-    found = None if rule is None else rule(owner)
-    return LARGEST_INDEX if found is None or not 0 <= found <= LARGEST_INDEX else found
+    bound = None if rule is None else rule(owner)
+    return LARGEST_INDEX if bound is None or not 0 <= bound <= LARGEST_INDEX else bound
 
 
 def _of_both(combine: Callable[[int, int], int]) -> Callable[[Operation], int]:
@@ -164,4 +164,6 @@ def has_uniform_bounds(loop: scf.ForOp) -> bool:
 
 def holds(op: Operation, *kinds: type[Operation]) -> bool:
     """Returns whether an op has a nested op of the given kinds."""
-    return any(isinstance(one, kinds) for region in op.regions for block in region.blocks for one in operations(block))
+    return any(
+        isinstance(inner, kinds) for region in op.regions for block in region.blocks for inner in operations(block)
+    )

@@ -58,7 +58,7 @@ def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, OperandP
         The position of each operand; `None` if one is not linear.
     """
     needed, extents = needed_for([value]), loop_extents(stage)
-    found: dict[BlockArgument, OperandPosition] = {}
+    positions: dict[BlockArgument, OperandPosition] = {}
     for argument, buffer, m in zip(stage.body.block.args, stage.inputs, maps_of(stage), strict=False):
         if argument not in needed or is_shape_only(buffer):
             continue
@@ -71,8 +71,8 @@ def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, OperandP
         place = _in_line(buffer, results, extents, guard)
         if place is None:
             return None
-        found[argument] = place
-    return found
+        positions[argument] = place
+    return positions
 
 
 def plain_place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> OperandPosition | None:
@@ -96,10 +96,10 @@ def _guards(argument: BlockArgument, value: SSAValue, needed: set[SSAValue]) -> 
     guards: set[SSAValue] = set()
     waiting: list[SSAValue] = [argument]
     while waiting:
-        one = waiting.pop()
-        if one is value:
+        guard = waiting.pop()
+        if guard is value:
             return set()
-        for use in one.uses:
+        for use in guard.uses:
             op = use.operation
             if op.regions or op.parent is not argument.owner:
                 return None
@@ -107,7 +107,7 @@ def _guards(argument: BlockArgument, value: SSAValue, needed: set[SSAValue]) -> 
                 guards.add(op.cond)
             else:
                 waiting += [result for result in op.results if result in needed]
-    depends_on_data = any(isinstance(one, BlockArgument) for one in needed_for(guards))
+    depends_on_data = any(isinstance(value, BlockArgument) for value in needed_for(guards))
     return guards if len(guards) == 1 and not depends_on_data else None
 
 
@@ -151,10 +151,10 @@ def _index(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
 
 def _unwrapped(result: affine.Linear, bounds: Mapping[int, Sequence[affine.Linear]]) -> affine.Linear:
     """Returns an index with `x mod n` replaced by an index that is congruent to `x` and known to be below `n`."""
-    found = affine.Linear(constant=result.constant)
+    unwrapped = affine.Linear(constant=result.constant)
     for atom, factor in result.terms.items():
-        found = found.plus(_remainder(atom, bounds) or affine.Linear({atom: 1}), factor)
-    return found
+        unwrapped = unwrapped.plus(_remainder(atom, bounds) or affine.Linear({atom: 1}), factor)
+    return unwrapped
 
 
 def _remainder(atom: AffineExpr, bounds: Mapping[int, Sequence[affine.Linear]]) -> affine.Linear | None:

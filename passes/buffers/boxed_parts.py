@@ -42,7 +42,9 @@ class BoxedParts:
         grid = tuple(end - start for start, end in box[:rank])
         location = whole.location or UnknownLoc()
         spans = self._boxes.spans(box)
-        moved: dict[SSAValue, SSAValue] = {one: new_local(grid, element_of(one), location) for one in whole.locals}
+        moved: dict[SSAValue, SSAValue] = {
+            local: new_local(grid, element_of(local), location) for local in whole.locals
+        }
         stages = [stage.copy() for stage in whole.stages]
         for stage in stages:
             self._run_box(stage, box)
@@ -264,5 +266,5 @@ def _load_where(load: memref.LoadOp, condition: SSAValue) -> None:
     for block, op in ((then, load), (otherwise, zero)):
         end = scf.YieldOp(op.results[0])
         block.add_ops([op, end])
-        for one in (op, end):
-            one.location = if_op.location
+        for boundary in (op, end):
+            boundary.location = if_op.location

@@ -101,11 +101,11 @@ class BufToUpstreamPass(LevelPass):
     levels = PLANNED_OR_NOT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        for one in op.walk():
-            _check(one)
-        for one in list(op.ops):
-            if isinstance(one, FuncOp) and one.body.blocks:
-                _Function(op, one).run()
+        for inner in op.walk():
+            _check(inner)
+        for inner in list(op.ops):
+            if isinstance(inner, FuncOp) and inner.body.blocks:
+                _Function(op, inner).run()
 
 
 def _check(op: Operation) -> None:
@@ -188,9 +188,9 @@ class _Function:
         name = f"{self.function.sym_name.data}_constant{self.globals}"
         self.globals += 1
         dense = DenseIntOrFPElementsAttr(TensorType(cast(Any, kind.get_element_type()), kind.get_shape()), data)
-        made = memref.GlobalOp.get(StringAttr(name), kind, dense, constant=UnitAttr())
-        made.location = self.function.location
-        self.module.body.block.insert_op_before(made, self.function)
+        constant = memref.GlobalOp.get(StringAttr(name), kind, dense, constant=UnitAttr())
+        constant.location = self.function.location
+        self.module.body.block.insert_op_before(constant, self.function)
         return self._insert(memref.GetGlobalOp(name, kind), before)
 
     def _constant_arguments(self) -> None:

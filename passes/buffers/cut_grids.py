@@ -62,9 +62,9 @@ class CutGridsPass(LevelPass):
         if self.target.native:
             return
         ops = list(operations(op.body.block))
-        numbers = (one.attributes.get(VALUE) for one in ops if isinstance(one, ViewOp))
+        numbers = (view.attributes.get(VALUE) for view in ops if isinstance(view, ViewOp))
         cutting = _Cutting(self.target, max((_number(number) for number in numbers), default=-1) + 1)
-        kernels = [one for one in ops if isinstance(one, KernelOp)]
+        kernels = [kernel for kernel in ops if isinstance(kernel, KernelOp)]
         for _, team in groupby(kernels, lambda one: (one.parent, one.dispatch_number)):
             _unshare(list(team), self.target)
         for kernel in kernels:
@@ -167,15 +167,15 @@ class _Cutting:
         whole = take_apart(copy)
         copy.erase()
         boxes = Boxes(whole, self._target, limit)
-        found = boxes.divided()
-        if found is not None:
+        divided = boxes.divided()
+        if divided is not None:
             for view in (value.owner for value in whole.outputs):
                 if isinstance(view, ViewOp):
                     self._number_value(view)
             parts = BoxedParts(whole, boxes, self._view)
-            self._replace(kernel, (parts.part(box) for box in found))
+            self._replace(kernel, (parts.part(box) for box in divided))
         erase_stages(whole)
-        return found is not None
+        return divided is not None
 
     def _replace(self, kernel: KernelOp, parts: Iterable[Parts]) -> None:
         """Replaces a kernel with parts, in order, each with its own schedule."""
@@ -220,11 +220,11 @@ class _Cutting:
         """Returns another view of the same value, of the given shape, that starts at element `first`."""
         self._number_value(view)
         element = element_of(view.result)
-        made = ViewOp.of(view.arena, view.start + first * element_bytes(element), buffer_type(shape, element))
-        made.location = view.location
-        made.attributes[VALUE] = view.attributes[VALUE]
-        cast(Block, view.parent).insert_op_after(made, view)
-        return made.result
+        view_of_part = ViewOp.of(view.arena, view.start + first * element_bytes(element), buffer_type(shape, element))
+        view_of_part.location = view.location
+        view_of_part.attributes[VALUE] = view.attributes[VALUE]
+        cast(Block, view.parent).insert_op_after(view_of_part, view)
+        return view_of_part.result
 
     def _number_value(self, view: ViewOp) -> None:
         """Numbers the value of a view, so that other views can refer to it."""

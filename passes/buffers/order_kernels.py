@@ -42,7 +42,7 @@ def _order(function: FuncOp) -> None:
     before = graph.order()
     sizes = allocated(function)
     readers = readers_of(sizes)
-    after = _greedy(graph, before, sizes, {value: len(found) for value, found in readers.items()})
+    after = _greedy(graph, before, sizes, {value: len(kernels) for value, kernels in readers.items()})
     if most_bytes(after, sizes, readers) >= most_bytes(before, sizes, readers):
         return
     last = return_of(function)
@@ -64,9 +64,9 @@ def _greedy(
     left = dict(readers)
 
     def growth(kernel: KernelOp) -> tuple[int, int]:
-        made = sum(sizes.get(value, 0) for value in kernel.outputs if left.get(value))
+        new = sum(sizes.get(value, 0) for value in kernel.outputs if left.get(value))
         freed = sum(sizes[value] for value in dict.fromkeys(kernel.inputs) if value in sizes and left[value] == 1)
-        return made - freed, place[kernel]
+        return new - freed, place[kernel]
 
     result: list[KernelOp] = []
     while ready:

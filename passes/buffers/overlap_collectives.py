@@ -85,7 +85,7 @@ def _overlap(function: FuncOp, most: int | None) -> None:
     graph = KernelGraph.of(function)
     order = graph.order()
     places = {kernel: place for place, kernel in enumerate(order)}
-    events: list[tuple[float, KernelOp]] = [(places[one], one) for one in order if not _is_at_once(one)]
+    events: list[tuple[float, KernelOp]] = [(places[kernel], kernel) for kernel in order if not _is_at_once(kernel)]
     computing = [place for place, kernel in enumerate(order) if kernel.collective is None]
     for message in _messages(graph, order, most):
         if any(message.start < place < message.wait for place in computing):
@@ -109,7 +109,7 @@ def _is_at_once(kernel: KernelOp) -> bool:
 def _messages(graph: KernelGraph[KernelOp], order: Sequence[KernelOp], most: int | None) -> list[_Message]:
     """Returns the messages, ordered by their start."""
     alone = sorted(_alone(graph, order), key=lambda message: message.start)
-    found: list[_Message] = []
+    messages: list[_Message] = []
     open_by_kind: dict[object, _Message] = {}
     for message in alone:
         op = message.kernels[0].collective
@@ -119,8 +119,8 @@ def _messages(graph: KernelGraph[KernelOp], order: Sequence[KernelOp], most: int
             into.take(message)
         else:
             open_by_kind[op.alike] = message
-            found.append(message)
-    return sorted(found, key=lambda message: message.start)
+            messages.append(message)
+    return sorted(messages, key=lambda message: message.start)
 
 
 def _alone(graph: KernelGraph[KernelOp], order: Sequence[KernelOp]) -> list[_Message]:
@@ -133,8 +133,8 @@ def _alone(graph: KernelGraph[KernelOp], order: Sequence[KernelOp]) -> list[_Mes
     first, last = _ends_of_dispatches(order)
     results: list[_Message] = []
     for kernel in filter(_is_at_once, order):
-        start = max((last[one] + 0.25 for one in before[kernel]), default=-0.5)
-        if any(one.collective is not None for one in before[kernel]):
+        start = max((last[previous] + 0.25 for previous in before[kernel]), default=-0.5)
+        if any(previous.collective is not None for previous in before[kernel]):
             start = places[kernel]  # the latest position at which the collectives that it depends on are over
         wait = min((first[successor] - 0.25 for successor in graph.successors(kernel)), default=len(order) - 0.25)
         size = sum(buffer_bytes(cast(Buffer, value.type)) for value in kernel.operands)
@@ -150,7 +150,7 @@ def _ends_of_dispatches(order: Sequence[KernelOp]) -> tuple[Mapping[KernelOp, in
     for place, kernel in enumerate(order):
         first.setdefault(steps[kernel], place)
         last[steps[kernel]] = place
-    return {one: first[steps[one]] for one in order}, {one: last[steps[one]] for one in order}
+    return {kernel: first[steps[kernel]] for kernel in order}, {kernel: last[steps[kernel]] for kernel in order}
 
 
 def _as_one(kernels: Sequence[KernelOp]) -> KernelOp:

@@ -107,9 +107,9 @@ class _Sharing:
         number = 0
         for kernels in dispatches:
             if len(kernels) > 1:
-                found = self._agreed(kernels)
-                assert found is not None
-                for kernel, schedule in zip(kernels, found, strict=True):
+                agreed = self._agreed(kernels)
+                assert agreed is not None
+                for kernel, schedule in zip(kernels, agreed, strict=True):
                     kernel.properties["schedule"] = ScheduleAttr(schedule)
                     kernel.properties["dispatch"] = IntegerAttr(number, i64)
                 number += 1
@@ -179,22 +179,22 @@ class _Sharing:
         """Returns whether a ready kernel may join the dispatch of `kernels`."""
         if len(kernels) == MOST_SHARING or kernel not in self.schedules or kernels[0] not in self.schedules:
             return False
-        mine, others = self.structures[kernel], {self.structures[one] for one in kernels}
+        mine, others = self.structures[kernel], {self.structures[other] for other in kernels}
         if any(frozenset((mine, other)) in self.apart for other in others):
             return False
-        if sum(self.code[one] for one in {mine, *others}) > MOST_SHARED_OPS:
+        if sum(self.code[member] for member in {mine, *others}) > MOST_SHARED_OPS:
             return False
         together = [*kernels, kernel]
-        kinds = {type(self.schedules[one]) for one in together}
-        if len(kinds) > 1 and max(_bytes(one) for one in together) > BUSY_BYTES:
+        kinds = {type(self.schedules[member]) for member in together}
+        if len(kinds) > 1 and max(_bytes(member) for member in together) > BUSY_BYTES:
             return False
-        new = sum(self.sizes.get(value, 0) for one in together for value in one.outputs)
+        new = sum(self.sizes.get(value, 0) for member in together for value in member.outputs)
         if new + sum(self.sizes[value] for value in live) > self.live_limit:
             return False
         schedules = self._agreed(together)
         if schedules is None or workgroup_bytes(schedules, together) > self.target.max_compute_workgroup_storage_size:
             return False
-        return self.bindings.fit([value for one in together for value in one.operands])
+        return self.bindings.fit([value for member in together for value in member.operands])
 
     def _agreed(self, kernels: Sequence[KernelOp]) -> list[Schedule] | None:
         return agreed([self.schedules[kernel] for kernel in kernels], [math.prod(kernel.extents) for kernel in kernels])

@@ -97,9 +97,9 @@ class _Splitting:
             copy.operands[number] = ViewOp.of(arena, 0, cast(Buffer, value.type)).result
         whole = take_apart(copy)
         copy.erase()
-        found = Boxes(whole, target, self.bindings.limit).divided()
+        divided = Boxes(whole, target, self.bindings.limit).divided()
         erase_stages(whole)
-        return found is not None
+        return divided is not None
 
     def _parts_fit(self, parts: Parts) -> bool:
         buffers = [*parts.inputs, *parts.outputs]
@@ -179,8 +179,8 @@ class _Splitting:
 def _touched(parts: Parts, stages: Sequence[Stage]) -> list[SSAValue]:
     """Returns the buffers that `stages` would bind: the kernel's operands, and locals that other stages access."""
     rest = [stage for stage in parts.stages if stage not in stages]
-    found = dict.fromkeys(b for stage in stages for b in (*stage.buffers(), *(w for w, _ in stage.writes)))
-    return [value for value in found if value not in parts.locals or _touches(rest, value)]
+    touched = dict.fromkeys(b for stage in stages for b in (*stage.buffers(), *(w for w, _ in stage.writes)))
+    return [value for value in touched if value not in parts.locals or _touches(rest, value)]
 
 
 def _touches(stages: Sequence[Stage], value: SSAValue) -> bool:

@@ -264,10 +264,10 @@ class _Builder:
         element = element_of(kernel.inputs[0])
         moved = 0
         parts: list[Exchange] = []
-        for given, output in zip(kernel.inputs, last.outputs, strict=True):
-            source, result = self._whole(given), self._whole(output)
+        for input_, output in zip(kernel.inputs, last.outputs, strict=True):
+            source, result = self._whole(input_), self._whole(output)
             places = (self.arena_index[source.arena], source.start), (self.arena_index[result.arena], result.start)
-            counts = math.prod(shape_of(given)), math.prod(shape_of(output))
+            counts = math.prod(shape_of(input_)), math.prod(shape_of(output))
             parts.append(Exchange(*places[0], counts[0], *places[1], counts[1]))
             moved += source.size + result.size
         self.bytes_moved += moved
@@ -314,7 +314,7 @@ DTYPES: dict[Attribute, str] = {
 def _wait_for(start: KernelOp) -> KernelOp:
     """Returns the kernel that waits for an exchange to complete."""
     users = (use.operation for use in start.outputs[0].uses if use.operation is not start)
-    result = next((one for one in users if isinstance(one, KernelOp)), None)
+    result = next((user for user in users if isinstance(user, KernelOp)), None)
     if result is None:
         raise DiagnosticException(f"the exchange that starts at {line_of(start.location)} is never waited for")
     return result

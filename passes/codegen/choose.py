@@ -42,8 +42,8 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
     Raises:
         DiagnosticException: No archetype of the target supports such a kernel, or the target can't run it.
     """
-    for one in NATIVE_ARCHETYPES if target.native else ARCHETYPES:
-        result = one.default(kernel, target)
+    for archetype in NATIVE_ARCHETYPES if target.native else ARCHETYPES:
+        result = archetype.default(kernel, target)
         if result is not None:
             return result
     raise DiagnosticException(
@@ -58,7 +58,7 @@ def neighbours(schedule: Schedule, kernel: KernelOp, target: Target) -> list[Sch
     workgroup per grid point are alternatives where both are possible.
     """
     mine = BY_SCHEDULE[type(schedule)]
-    others = [one.plainest(kernel, target) for one in LOOPED if mine in LOOPED and one is not mine]
+    others = [archetype.plainest(kernel, target) for archetype in LOOPED if mine in LOOPED and archetype is not mine]
     return [*mine.neighbours(schedule, kernel, target), *(other for other in others if other is not None)]
 
 

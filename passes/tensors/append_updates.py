@@ -93,10 +93,10 @@ def _rows_of(plan: UpdatePlan, rows: Rows, where: str) -> Rows:
         DiagnosticException: They don't name each of its parameters once.
     """
     own = [row for row in rows if any(name in plan.computed for chunk in row for name in chunk)]
-    found = Counter(name for row in own for chunk in row for name in chunk)
-    wanted = Counter(name for name, type_ in plan.computed.items() if 0 not in type_.get_shape())
-    if own and found != wanted:
-        wrong = min((found - wanted) + (wanted - found))
+    counts = Counter(name for row in own for chunk in row for name in chunk)
+    expected = Counter(name for name, type_ in plan.computed.items() if 0 not in type_.get_shape())
+    if own and counts != expected:
+        wrong = min((counts - expected) + (expected - counts))
         raise DiagnosticException(
             f"{where}: {ROWS} must name each parameter of an optimizer exactly once, but not {wrong!r}"
         )
@@ -182,7 +182,7 @@ class _Writing:
             pairs = [replace(unit.pairs[0], gradient=unit.gradient) for unit in before]
         if late:
             first, *others = _segments(late)
-            norm, units = self._in_rows(pairs, any(one.needs_norm for one in first[0].values()))
+            norm, units = self._in_rows(pairs, any(update.needs_norm for update in first[0].values()))
             units = self._through_all((self._through(unit, norm, first) for unit in units), others)
         for _ in units:
             pass
@@ -194,10 +194,10 @@ class _Writing:
         """Returns units after several segments; all but the first start with a stage that needs the norm."""
         for segment in segments:
             norm = None
-            if any(one.needs_norm for one in segment[0].values()):
-                found = list(units)
-                norm = self._norm([self.add_up(self.builder, unit.gradient, self.wide) for unit in found])
-                units = iter(found)
+            if any(update.needs_norm for update in segment[0].values()):
+                updated = list(units)
+                norm = self._norm([self.add_up(self.builder, unit.gradient, self.wide) for unit in updated])
+                units = iter(updated)
             units = iter([self._through(unit, norm, segment) for unit in units])
         return units
 
@@ -211,9 +211,13 @@ class _Writing:
         members = {pair.name: pair.member(self.plan.alike(pair)) for pair in pairs}
         rows = laid_out([[[members[name] for name in chunk] for chunk in row] for row in self.rows])
         gradients = [self._gradients(row) for row in rows]
-        made = list(zip(rows, gradients, strict=True))
-        squares = [row_of_squares(b, one, row.columns, self.wide) for row, one in made] if normed else []
-        units = (self._unit(chunk, gradient) for row, gradient in made for chunk in row.chunks)
+        rows_and_gradients = list(zip(rows, gradients, strict=True))
+        squares = (
+            [row_of_squares(b, gradient, row.columns, self.wide) for row, gradient in rows_and_gradients]
+            if normed
+            else []
+        )
+        units = (self._unit(chunk, gradient) for row, gradient in rows_and_gradients for chunk in row.chunks)
         return self._norm(squares), units
 
     def _gradients(self, row: Row[Pair]) -> SSAValue:
@@ -259,20 +263,20 @@ class _Writing:
 
     def _updated(self, unit: _Unit, update: Update, norm: SSAValue | None) -> _Unit:
         b, computed = self.builder, unit.pairs[0].computed
-        given = {(Role.GRADIENT, "gradient"): unit.gradient, (Role.PARAMETER, "parameter"): unit.parameter}
-        given |= {(Role.STATE, kind): unit.states[kind] for kind in update.states}
+        values = {(Role.GRADIENT, "gradient"): unit.gradient, (Role.PARAMETER, "parameter"): unit.parameter}
+        values |= {(Role.STATE, kind): unit.states[kind] for kind in update.states}
         by_batch = update.is_batched and not update.is_elementwise and len(unit.pairs) > 1
         if by_batch:
             extents = shape_of(unit.pairs[0].parameter)
-            given = {key: stacked(b, value, unit.offsets, extents) for key, value in given.items()}
+            values = {key: stacked(b, value, unit.offsets, extents) for key, value in values.items()}
         scalars = [slot.name for slot in update.slots if slot.role == Role.SCALAR]
-        given |= {(Role.SCALAR, name): b.cast(self.scalars[name], computed) for name in scalars}
+        values |= {(Role.SCALAR, name): b.cast(self.scalars[name], computed) for name in scalars}
         if update.needs_norm and norm is not None:
-            given[NORM] = b.cast(norm, computed)
+            values[NORM] = b.cast(norm, computed)
         if by_batch:
-            value, *states = (unstacked(b, one, unit.offsets) for one in update.batched(b, given))
+            value, *states = (unstacked(b, row, unit.offsets) for row in update.batched(b, values))
         else:
-            value, *states = update.applied(b, given)
+            value, *states = update.applied(b, values)
         for kind, state in zip(update.states, states, strict=True):
             self._put(unit, kind, state)
         if not update.is_last:
@@ -292,7 +296,7 @@ def _segments(stages: Sequence[Mapping[str, Update]]) -> list[list[Mapping[str, 
     """Returns the stages up to the first that needs the norm, and then each such stage with its successors."""
     results: list[list[Mapping[str, Update]]] = []
     for stage in stages:
-        if not results or any(one.needs_norm for one in stage.values()):
+        if not results or any(update.needs_norm for update in stage.values()):
             results.append([])
         results[-1].append(stage)
     return results

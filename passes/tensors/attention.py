@@ -111,7 +111,7 @@ def _backward(attention: Attention, kinds: Sequence[Attribute], location: Locati
     """Returns the derivative: from operands, both results and their cotangents to those of all operands but masks."""
     block = Block(arg_types=[*kinds, *kinds[-2:]])
     b = TensorBuilder(block, location=location)
-    given = list(block.args[: attention.operands])
+    operands = list(block.args[: attention.operands])
     result, total, by_result, by_total = block.args[attention.operands :]
     delta = b.sub(b.sum(b.mul(by_result, result), [2]), by_total)
     if attention.may_be_empty:
@@ -119,10 +119,10 @@ def _backward(attention: Attention, kinds: Sequence[Attribute], location: Locati
         zero = b.full_like(total, 0)
         empty = b.compare("eq", total, b.full_like(total, -math.inf))
         delta, total = b.select(empty, zero, delta), b.select(empty, zero, total)
-    inner = Block(arg_types=[value.type for value in (*given, by_result, total, delta)])
+    inner = Block(arg_types=[value.type for value in (*operands, by_result, total, delta)])
     call = CallOp.of(
         BACKWARD_NAME,
-        [*given, by_result, total, delta],
+        [*operands, by_result, total, delta],
         _backward_body(attention, inner, location),
         composite=attention.attribute(),
     )
@@ -131,7 +131,7 @@ def _backward(attention: Attention, kinds: Sequence[Attribute], location: Locati
     pieces = list(call.results)
     if attention.biases:
         # Cotangents of the scores' shape are computed outside the call: there they are erased if unused.
-        _, by_scores = _score_cotangents(b, attention, [*given, by_result, total, delta])
+        _, by_scores = _score_cotangents(b, attention, [*operands, by_result, total, delta])
         pieces += [by_scores] * attention.biases
     _end(block, pieces, location)
     return block

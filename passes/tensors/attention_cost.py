@@ -75,10 +75,10 @@ def tiled_cycles(attention: Attention, model: AttentionModel = NATIVE_ATTENTION)
     share = 1.0
     if attention.skips:
         share = min(0.5 + model.skipped_tile / 2 / attention.keys, 1.0)
-    found = model.tiled_products * _product(attention, model) + model.tiled_score
+    cycles = model.tiled_products * _product(attention, model) + model.tiled_score
     if not joins_cotangents(attention):
-        found *= model.apart
-    return share * found
+        cycles *= model.apart
+    return share * cycles
 
 
 def composed_cycles(attention: Attention, model: AttentionModel = NATIVE_ATTENTION) -> float:

@@ -89,8 +89,8 @@ def _batch(block: Block, known: dict[SSAValue, SSAValue], count: int, builder: T
         if not isinstance(op, TensorOp):
             continue
         operands = [(known.get(operand, operand), operand in known) for operand in op.operands]
-        found = _pointwise if op.has_trait(Elementwise) else RULES[type(op)]
-        known[op.results[0]] = found(builder, op, count, operands)
+        rule = _pointwise if op.has_trait(Elementwise) else RULES[type(op)]
+        known[op.results[0]] = rule(builder, op, count, operands)
 
 
 def _call(op: CallOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder) -> None:

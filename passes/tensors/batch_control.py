@@ -47,7 +47,7 @@ def batch_scan(op: ScanOp, known: dict[SSAValue, SSAValue], count: int, builder:
         results.append(everywhere(tail, value, count) if moved[-1] and value not in inside else new)
     set_returned(body, results)
     _erase_replaced(body, inside)
-    operands = [_operand(builder, op, known, position, one, count) for position, one in enumerate(has)]
+    operands = [_operand(builder, op, known, position, is_batched, count) for position, is_batched in enumerate(has)]
     split = first + carries
     new_op = ScanOp.of(
         operands[:first], operands[first:split], operands[split:], op.count, op.reverse is not None, body
@@ -82,8 +82,8 @@ def _batched(
     The original arguments and ops remain, without relevant uses, until `_erase_replaced`.
     """
     known: dict[SSAValue, SSAValue] = {}
-    for argument, one in zip(list(body.args), has, strict=True):
-        if one:
+    for argument, is_batched in zip(list(body.args), has, strict=True):
+        if is_batched:
             kind = tensor((count, *shape_of(argument)), element_of(argument))
             known[argument] = body.insert_arg(kind, len(body.args))
     values = returned(body)
@@ -124,10 +124,10 @@ def batch_cond(op: CondOp, known: dict[SSAValue, SSAValue], count: int, builder:
         set_returned(body, [inside[v] if v in inside else everywhere(tail, v, count) for v in values])
         _erase_replaced(body, inside)
         blocks.append(body)
-    made = CondOp.of(op.predicate, [known.get(operand, operand) for operand in op.inputs], *blocks)
-    made.location = op.location
-    builder.insert(made)
-    known.update(zip(op.results, made.results, strict=True))
+    batched = CondOp.of(op.predicate, [known.get(operand, operand) for operand in op.inputs], *blocks)
+    batched.location = op.location
+    builder.insert(batched)
+    known.update(zip(op.results, batched.results, strict=True))
 
 
 def _select(op: CondOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder, batch: Batch) -> None:

@@ -59,13 +59,13 @@ class BucketCollectivesPass(LevelPass):
             raise DiagnosticException(f"{self.name}: bucket-bytes must be at least 1, got {self.bucket_bytes}")
         function = find_function(op, self.function)
         ops = list(block_of(function).ops)
-        if any(isinstance(one, ScanOp | CondOp) for one in function.walk()):
+        if any(isinstance(inner, ScanOp | CondOp) for inner in function.walk()):
             return
-        size = max((one.size for one in ops if isinstance(one, CollectiveOp)), default=0)
+        size = max((collective.size for collective in ops if isinstance(collective, CollectiveOp)), default=0)
         limit = self.bucket_bytes or bucket_bytes(size)
-        for one in ops:
-            if _is_sum(one):
-                _split_row(one, limit)
+        for member in ops:
+            if _is_sum(member):
+                _split_row(member, limit)
         if size:
             _Rounds(function, limit).run()
 
@@ -97,7 +97,7 @@ def _split_row(op: AllReduceOp, limit: int) -> None:
     row = op.operand.owner
     if not isinstance(row, PackOp) or _bytes(op.operand) <= limit:
         return
-    starts = {0} | {int_list(one.properties, "start")[0] for one in _slices(op)}
+    starts = {0} | {int_list(slice_.properties, "start")[0] for slice_ in _slices(op)}
     runs: list[list[tuple[SSAValue, int]]] = []
     size = 0
     for part, offset in zip(row.parts, int_list(row.properties, "offsets"), strict=True):
@@ -152,11 +152,13 @@ class _Rounds:
         self.ready: dict[Operation, int] = {}
         number: dict[Operation, int] = {}
         for place, op in enumerate(self.block.ops):
-            made = [one for one in (value.owner for value in op.operands) if isinstance(one, Operation)]
-            number[op] = max((number[one] + isinstance(one, CollectiveOp) for one in made), default=0)
+            producers = [owner for owner in (value.owner for value in op.operands) if isinstance(owner, Operation)]
+            number[op] = max(
+                (number[producer] + isinstance(producer, CollectiveOp) for producer in producers), default=0
+            )
             # Elementwise ops, views and packs fuse into their operands' kernels: they, and collectives, are ready then.
             is_along = is_elementwise(op) or is_view(op) or is_leaf(op) or isinstance(op, CollectiveOp | PackOp)
-            self.ready[op] = max((self.ready[one] for one in made), default=0) if is_along else place
+            self.ready[op] = max((self.ready[producer] for producer in producers), default=0) if is_along else place
             if op is self.last:
                 continue
             while len(self.rounds) <= number[op]:
@@ -197,7 +199,7 @@ class _Rounds:
         for op in sums:
             kind = element_of(op.operand), op.size
             bucket = open_by_kind.get(kind)
-            if bucket is None or sum(_bytes(one.operand) for one in [*bucket, op]) > self.limit:
+            if bucket is None or sum(_bytes(member.operand) for member in [*bucket, op]) > self.limit:
                 bucket = open_by_kind[kind] = []
                 results.append(bucket)
             bucket.append(op)

@@ -289,13 +289,13 @@ def _is_constant(value: SSAValue) -> bool:
     return isinstance(value.owner, TensorOp) and not value.owner.operands
 
 
-def _copied_before(value: SSAValue, op: Operation, made: list[Operation]) -> SSAValue:
+def _copied_before(value: SSAValue, op: Operation, copies: list[Operation]) -> SSAValue:
     source = value.owner
     assert isinstance(source, TensorOp) and op.parent is not None
     clone = source.clone()
     clone.location = source.location
     op.parent.insert_op_before(clone, op)
-    made.append(clone)
+    copies.append(clone)
     return clone.results[0]
 
 
@@ -305,8 +305,8 @@ def _decide(op: CondOp) -> list[Operation]:
     assert value is not None and parent is not None
     block = op.branches[0 if bool(value) else 1]
     inners = [inner for inner in block.ops if not isinstance(inner, ReturnOp)]
-    found = moved(block, list(op.inputs), returned(block), TensorBuilder(parent, before=op))
-    for old, new in zip(op.results, found, strict=True):
+    results = moved(block, list(op.inputs), returned(block), TensorBuilder(parent, before=op))
+    for old, new in zip(op.results, results, strict=True):
         old.replace_all_uses_with(new)
     op.detach()
     op.erase()

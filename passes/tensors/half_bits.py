@@ -49,8 +49,8 @@ def half_of_bits(b: TensorBuilder, x: SSAValue) -> SSAValue:
     normal = b.binary(AddOp, moved, b.full_like(moved, BIAS))
     number = b.cast(size, f32)
     small = b.emit(BitcastOp, [b.binary(MulOp, number, b.full_like(number, SMALLEST))], to=ui32)
-    found = b.select(_below(b, size, FIRST_NORMAL), small, normal)
-    bits = b.binary(OrOp, sign, b.select(_below(b, size, INFINITY), found, _or(b, moved, 0xFF << 23)))
+    value = b.select(_below(b, size, FIRST_NORMAL), small, normal)
+    bits = b.binary(OrOp, sign, b.select(_below(b, size, INFINITY), value, _or(b, moved, 0xFF << 23)))
     return b.cast(b.emit(BitcastOp, [bits], to=f32), f16)
 
 

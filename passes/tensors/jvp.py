@@ -56,10 +56,10 @@ class JvpPass(LevelPass):
         for position, direction in zip(wrt, directions, strict=True):
             direction.location = primals[position].location
         builder = TensorBuilder(block, before=returned, location=returned.location)
-        found = tangents(block, values, [primals[position] for position in wrt], directions, builder)
+        tangents_ = tangents(block, values, [primals[position] for position in wrt], directions, builder)
         builder.location = returned.location
         moving = [i for i, value in enumerate(values) if is_float(element_of(value))]
-        appended = [builder.full_like(values[i], 0) if (one := found[i]) is None else one for i in moving]
+        appended = [builder.full_like(values[i], 0) if (one := tangents_[i]) is None else one for i in moving]
         set_returned(function, [*values, *appended])
         set_signature(
             function,

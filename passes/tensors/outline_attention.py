@@ -79,9 +79,9 @@ def outline_attention(block: Block, target: Target | None = None, fewest_scores:
             for region in op.regions:
                 for inner in region.blocks:
                     outline_attention(inner, target, fewest_scores)
-        found = _found(op) if isinstance(op, DotGeneralOp) else None
-        if found is not None and pays(found.attention, target, fewest_scores):
-            _replace(found)
+        match = _found(op) if isinstance(op, DotGeneralOp) else None
+        if match is not None and pays(match.attention, target, fewest_scores):
+            _replace(match)
             changed = True
     if changed:
         erase_dead(block)
@@ -127,8 +127,8 @@ class _Mask:
             for op in self.path:
                 array = op.evaluate(array)
             return _causal_array(array != self.negated)
-        found = _behind_views(_causal_comparison(self.value, self.negated), self.path)
-        return found[2] if found is not None and found[:2] == (rank - 2, rank - 1) else None
+        comparison = _behind_views(_causal_comparison(self.value, self.negated), self.path)
+        return comparison[2] if comparison is not None and comparison[:2] == (rank - 2, rank - 1) else None
 
     def emit(self, b: TensorBuilder) -> SSAValue:
         """Emits the mask in the shape of the scores, true where a score is allowed; returns it."""
@@ -170,22 +170,22 @@ class _Found:
     scores: _Scores
 
 
-def _replace(found: _Found) -> None:
+def _replace(match: _Found) -> None:
     """Replaces the product with the values with a call."""
-    a, first, last = found.attention, found.first, found.last
+    a, first, last = match.attention, match.first, match.last
     b = TensorBuilder(cast(Block, last.parent), before=last, location=last.location)
     lb, rb, lc, rc = (int_list(first.properties, name) for name in first.PROPERTIES)
     right = first.operands[1]
     q = _moved(
-        b, found.query, [*lb, *free_axes(len(shape_of(found.query)), lb, lc), *lc], (a.groups, a.queries, a.features)
+        b, match.query, [*lb, *free_axes(len(shape_of(match.query)), lb, lc), *lc], (a.groups, a.queries, a.features)
     )
     k = _moved(b, right, [*rb, *free_axes(len(shape_of(right)), rb, rc), *rc], (a.groups, a.keys, a.features))
     _, batch, _, axes = (int_list(last.properties, name) for name in last.PROPERTIES)
     value = last.operands[1]
     free = free_axes(len(shape_of(value)), batch, axes)
     v = _moved(b, value, [*batch, *axes, *free], (a.groups, a.keys, a.values))
-    masks = [mask.emit(b) for mask in found.scores.masks]
-    scores = [b.reshape(one, (a.groups, a.queries, a.keys)) for one in (*found.scores.biases, *masks)]
+    masks = [mask.emit(b) for mask in match.scores.masks]
+    scores = [b.reshape(operand, (a.groups, a.queries, a.keys)) for operand in (*match.scores.biases, *masks)]
     call = attention_call(a, [q, k, v, *scores], b)
     result = b.reshape(call.results[0], shape_of(last.result))
     result.name_hint = last.result.name_hint
@@ -354,7 +354,7 @@ def _found(last: DotGeneralOp) -> _Found | None:
         start = _with_mask(start, matched.mask)
     groups = math.prod(extents[axis] for axis in batch)
     rows = math.prod(extents[len(batch) : -1])
-    attentions = (_checked(one, last, groups, rows, extents[-1]) for one in _followed(start))
+    attentions = (_checked(place, last, groups, rows, extents[-1]) for place in _followed(start))
     return next((attention for attention in attentions if attention is not None), None)
 
 
@@ -512,8 +512,8 @@ def _causal_array(allowed: NumpyArray) -> int | None:
     if not seen.size:
         return None
     ahead = int(rows[0, seen[0]].sum()) - 1 - int(seen[0])
-    wanted = np.tri(*allowed.shape[-2:], k=ahead, dtype=bool)
-    return ahead if all(np.array_equal(row, wanted) for row in rows) else None
+    allowed_by_position = np.tri(*allowed.shape[-2:], k=ahead, dtype=bool)
+    return ahead if all(np.array_equal(row, allowed_by_position) for row in rows) else None
 
 
 def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] | None:
@@ -541,15 +541,15 @@ def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] |
 
 
 def _behind_views(
-    found: tuple[int, int, int] | None, path: Sequence[shape.ReshapeOp | shape.BroadcastOp]
+    comparison: tuple[int, int, int] | None, path: Sequence[shape.ReshapeOp | shape.BroadcastOp]
 ) -> tuple[int, int, int] | None:
     """Returns a causal comparison with its axes mapped through views, or `None` if one does not survive."""
     for op in path:
-        if found is None:
+        if comparison is None:
             return None
-        queries, keys = (_axis_behind(op, axis) for axis in found[:2])
-        found = None if queries is None or keys is None else (queries, keys, found[2])
-    return found
+        queries, keys = (_axis_behind(op, axis) for axis in comparison[:2])
+        comparison = None if queries is None or keys is None else (queries, keys, comparison[2])
+    return comparison
 
 
 def _position(value: SSAValue) -> tuple[int, int] | None:
@@ -558,15 +558,15 @@ def _position(value: SSAValue) -> tuple[int, int] | None:
     if isinstance(op, leaves.IotaOp):
         return int_value(op.properties, "axis"), 0
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
-        found = _position(op.operands[0])
-        axis = None if found is None else _axis_behind(op, found[0])
-        return None if found is None or axis is None else (axis, found[1])
+        position = _position(op.operands[0])
+        axis = None if position is None else _axis_behind(op, position[0])
+        return None if position is None or axis is None else (axis, position[1])
     if isinstance(op, arithmetic.AddOp | arithmetic.SubOp):
         x, y = op.operands
         for other, constant in ((x, y), (y, x)) if isinstance(op, arithmetic.AddOp) else ((x, y),):
-            found, number = _position(other), splat_value(_outside(constant))
-            if found is not None and isinstance(number, int):
-                return found[0], found[1] + (number if isinstance(op, arithmetic.AddOp) else -number)
+            position, number = _position(other), splat_value(_outside(constant))
+            if position is not None and isinstance(number, int):
+                return position[0], position[1] + (number if isinstance(op, arithmetic.AddOp) else -number)
     return None
 
 

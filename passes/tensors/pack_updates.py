@@ -58,7 +58,7 @@ class PackUpdatesPass(LevelPass):
         function = find_function(op, self.function)
         where = f"{self.name}: @{function.sym_name.data}"
         plans = plans_of(op, function, where)
-        if any(isinstance(one, ScanOp | CondOp) for one in function.walk()):
+        if any(isinstance(inner, ScanOp | CondOp) for inner in function.walk()):
             return
         rows: list[list[list[str]]] = []
         for plan in plans:

@@ -112,15 +112,15 @@ class _Cut:
         """Adds a value, and everything that it can be computed from, to the network."""
         waiting, uses = [value], list[tuple[SSAValue, _Node]]()
         while waiting:
-            one = waiting.pop()
-            if one in self.ends:
+            op = waiting.pop()
+            if op in self.ends:
                 continue
-            first, second = self.ends[one] = (_Node(), _Node())
-            self._connect(first, second, _cost(one, self.forward))
-            if not _is_cheap(one.owner):
+            first, second = self.ends[op] = (_Node(), _Node())
+            self._connect(first, second, _cost(op, self.forward))
+            if not _is_cheap(op.owner):
                 self._connect(self.source, first, float("inf"))
                 continue
-            operands = [v for v in one.owner.operands if not _is_free(v) and v not in self.saved]
+            operands = [v for v in op.owner.operands if not _is_free(v) and v not in self.saved]
             waiting += operands
             uses += [(operand, first) for operand in operands]
         for operand, first in uses:

@@ -106,15 +106,15 @@ def _cuts(ops: Sequence[Operation], segments: int) -> list[int]:
     """Returns the ends of all segments but the last: near equal shares of bytes, where the fewest bytes cross."""
     if len(ops) < 2 or segments < 2:
         return []
-    made = list(accumulate(sum(_bytes(result) for result in op.results) for op in ops))
+    sizes = list(accumulate(sum(_bytes(result) for result in op.results) for op in ops))
     crossing = _crossing(ops)
     cuts: list[int] = []
     for number in range(1, segments):
-        low, high = ((number + side) / segments * made[-1] for side in (-0.5, 0.5))
-        wanted = number / segments * made[-1]
-        near = [at for at in range(1, len(ops)) if low < made[at - 1] <= high and at > (cuts[-1] if cuts else 0)]
+        low, high = ((number + side) / segments * sizes[-1] for side in (-0.5, 0.5))
+        size = number / segments * sizes[-1]
+        near = [at for at in range(1, len(ops)) if low < sizes[at - 1] <= high and at > (cuts[-1] if cuts else 0)]
         if near:
-            cuts.append(min(near, key=lambda at: (crossing[at], abs(made[at - 1] - wanted))))
+            cuts.append(min(near, key=lambda at: (crossing[at], abs(sizes[at - 1] - size))))
     return cuts
 
 

@@ -106,15 +106,15 @@ def _merge(op: Operation, seen: dict[Key, SSAValue]) -> None:
     properties = frozenset(op.properties.items()) if op.properties else None
     attributes = frozenset(op.attributes.items()) if op.attributes else None
     result = op.results[0]
-    found = seen.setdefault((type(op), tuple(op.operands), properties, attributes, result.type), result)
-    if found is not result:
-        _replace(op, found)
+    first = seen.setdefault((type(op), tuple(op.operands), properties, attributes, result.type), result)
+    if first is not result:
+        _replace(op, first)
 
 
 def _merge_composite(op: CallOp, seen: dict[Key, list[CallOp]]) -> None:
     """Merges a composite call with an equal one, such as one of the forward pass that a derivative repeats."""
-    found = seen.setdefault((op.callee, tuple(op.operands), op.composite), [])
-    for other in found:
+    equals = seen.setdefault((op.callee, tuple(op.operands), op.composite), [])
+    for other in equals:
         if len(op.regions) == len(other.regions) and all(
             mine.is_structurally_equivalent(theirs) for mine, theirs in zip(op.regions, other.regions, strict=True)
         ):
@@ -123,7 +123,7 @@ def _merge_composite(op: CallOp, seen: dict[Key, list[CallOp]]) -> None:
             op.detach()
             op.erase()
             return
-    found.append(op)
+    equals.append(op)
 
 
 def is_pure(op: Operation) -> bool:

@@ -64,11 +64,11 @@ class UpdatePlan:
     @classmethod
     def of(cls, function: FuncOp, updates: Sequence[Update], where: str) -> UpdatePlan:
         by_stage: dict[int, dict[str, Update]] = {}
-        for update in sorted(updates, key=lambda one: one.stage):
+        for update in sorted(updates, key=lambda update_: update_.stage):
             by_stage.setdefault(update.stage, {}).update(dict.fromkeys(update.parameters, update))
-        names = {name for one in updates if one.is_last for name in one.parameters}
+        names = {name for update in updates if update.is_last for name in update.parameters}
         pairs = [pair for pair in pairs_of(function, where) if pair.name in names]
-        missing = {name for one in updates for name in one.parameters} - {pair.name for pair in pairs}
+        missing = {name for update in updates for name in update.parameters} - {pair.name for pair in pairs}
         if missing:
             raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which an optimizer updates")
         return cls(by_stage, {pair.name: tensor(shape_of(pair.parameter), pair.computed) for pair in pairs})
@@ -76,16 +76,16 @@ class UpdatePlan:
     @property
     def all(self) -> list[Update]:
         """Every function once, in order."""
-        return list({id(one): one for stage in self.updates.values() for one in stage.values()}.values())
+        return list({id(update): update for stage in self.updates.values() for update in stage.values()}.values())
 
     @property
     def first_in_rows(self) -> int | None:
         """The first stage that needs the norm of all gradients or runs as a batch: packing starts there."""
-        return min((one.stage for one in self.all if one.needs_norm or one.is_batched), default=None)
+        return min((update.stage for update in self.all if update.needs_norm or update.is_batched), default=None)
 
     def states(self) -> dict[tuple[str, str], Tensor]:
         """Returns the types of all state, by kind and parameter; all of one kind, then those of the next."""
-        kinds = dict.fromkeys(kind for one in self.all for kind in one.states)
+        kinds = dict.fromkeys(kind for update in self.all for kind in update.states)
         return {
             (kind, name): whole if stage[name].is_elementwise else tensor(stage[name].states[kind], whole.element_type)
             for kind in kinds
@@ -96,7 +96,7 @@ class UpdatePlan:
 
     def scalars(self) -> list[Slot]:
         """Returns the scalars that the host computes."""
-        return list(dict.fromkeys(slot for one in self.all for slot in one.slots if slot.role == Role.SCALAR))
+        return list(dict.fromkeys(slot for update in self.all for slot in update.slots if slot.role == Role.SCALAR))
 
     def check_names(self, function: FuncOp, where: str) -> None:
         """Checks that no argument has the name of a state.
@@ -113,8 +113,8 @@ class UpdatePlan:
         """Returns a key that is equal for parameters that one kernel may update together."""
         start = self.first_in_rows or 0
         path = [stage[pair.name] for place, stage in self.updates.items() if place >= start and pair.name in stage]
-        batched = any(one.is_batched for one in path)
-        alone = any(not one.is_elementwise and not one.is_batched for one in path)
+        batched = any(update.is_batched for update in path)
+        alone = any(not update.is_elementwise and not update.is_batched for update in path)
         shape = shape_of(pair.parameter) if batched else None
         return tuple(map(id, path)), shape, pair.name if alone else None, pair.stored
 
@@ -162,7 +162,7 @@ def pairs_of(function: FuncOp, where: str) -> list[Pair]:
         if name not in parameters:
             raise DiagnosticException(f"{where} has a gradient but no parameter {name!r}")
         pair = Pair(name, parameters[name], gradient)
-        if gradient.type not in [tensor(shape_of(pair.parameter), one) for one in (pair.stored, pair.computed)]:
+        if gradient.type not in [tensor(shape_of(pair.parameter), element) for element in (pair.stored, pair.computed)]:
             raise DiagnosticException(
                 f"{where}: parameter {name!r} is {parameters[name].type}, its gradient {gradient.type}"
             )

@@ -113,10 +113,10 @@ class Update:
         if any(state != shape for state in self.states.values()):
             return None
         full = self.per_element()
-        found: list[Hashable] = [tuple(self.slots), tuple(element_of(argument) for argument in self.block.args)]
+        parts: list[Hashable] = [tuple(self.slots), tuple(element_of(argument) for argument in self.block.args)]
         for op in self.block.ops:
             if isinstance(op, ReturnOp):
-                found.append(tuple(names[value] for value in op.operands))
+                parts.append(tuple(names[value] for value in op.operands))
             elif isinstance(op, ConstantOp) and _is_splat(op):
                 names[op.result] = ("constant", _number_of(op), element_of(op.result))
             elif isinstance(op, BroadcastOp) and op.operands[0] not in full:
@@ -124,11 +124,11 @@ class Update:
                 names[op.result] = names[op.operands[0]]
             elif is_elementwise(op):
                 operands = tuple(names[value] for value in op.operands)
-                found.append((op.name, operands, tuple(sorted(op.properties.items(), key=lambda item: item[0]))))
-                names[op.results[0]] = ("result", len(found))
+                parts.append((op.name, operands, tuple(sorted(op.properties.items(), key=lambda item: item[0]))))
+                names[op.results[0]] = ("result", len(parts))
             else:
                 return None
-        return tuple(found)
+        return tuple(parts)
 
     def per_element(self) -> set[SSAValue]:
         """Returns the values that depend on the element of the parameter."""
@@ -145,24 +145,24 @@ class Update:
         attribute = self.function.attributes.get(name)
         return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
 
-    def _operands(self, given: Given) -> dict[SSAValue, SSAValue]:
+    def _operands(self, values: Given) -> dict[SSAValue, SSAValue]:
         return {
-            value: given[slot.role, slot.name]
+            value: values[slot.role, slot.name]
             for slot, value in zip(self.slots, self.block.args, strict=True)
-            if (slot.role, slot.name) in given
+            if (slot.role, slot.name) in values
         }
 
-    def applied(self, builder: TensorBuilder, given: Given) -> list[SSAValue]:
+    def applied(self, builder: TensorBuilder, values: Given) -> list[SSAValue]:
         """Copies the body to the builder's insertion point.
 
         Args:
             builder: The insertion point, with the location of the ops.
-            given: The arguments; those of an elementwise function may have a different shape than its own.
+            values: The arguments; those of an elementwise function may have a different shape than its own.
 
         Returns:
             The results.
         """
-        operands = self._operands(given)
+        operands = self._operands(values)
         return _elementwise(self, builder, operands) if self.is_elementwise else _copied(self, builder, operands)
 
     def batched(self, builder: TensorBuilder, given: Given) -> list[SSAValue]:

@@ -91,8 +91,8 @@ def _widen(function: FuncOp) -> None:
     for value in [value for op in function.walk() for value in _defined(op)]:
         if isinstance(value.type, TensorType) and element_of(value) in WIDE:
             _retype(value)
-    for op, given, made in ops:
-        _rewrite(op, given, made)
+    for op, operand_types, result_type in ops:
+        _rewrite(op, operand_types, result_type)
     if before != after:
         set_signature(function, *after)
 
@@ -119,38 +119,38 @@ def _retype(value: SSAValue) -> None:
         cast(Any, new).location = location
 
 
-def _rewrite(op: TensorOp, given: list[Attribute], made: Attribute) -> None:
+def _rewrite(op: TensorOp, operand_types: list[Attribute], result_type: Attribute) -> None:
     """Makes an op on words compute what it computed on narrow integers.
 
     Args:
         op: The op, whose operands and result have been retyped to words.
-        given: The former element types of its operands.
-        made: The former element type of its result.
+        operand_types: The former element types of its operands.
+        result_type: The former element type of its result.
     """
     match op:
         case BitcastOp():
-            _pass_on(op, lambda b, _: _bits_of(b, op.operand, given[0], made))
+            _pass_on(op, lambda b, _: _bits_of(b, op.operand, operand_types[0], result_type))
         case ConstantOp():
             value = dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", op.value))
-            op.properties["value"] = dense(value.astype(numpy_dtype(WIDE[made])))
-        case CastOp() if is_float(given[0]) and made in WIDE:
-            op.properties["to"] = WIDE[made]
-            _pass_on(op, lambda b, x: _clipped(b, x, made))
+            op.properties["value"] = dense(value.astype(numpy_dtype(WIDE[result_type])))
+        case CastOp() if is_float(operand_types[0]) and result_type in WIDE:
+            op.properties["to"] = WIDE[result_type]
+            _pass_on(op, lambda b, x: _clipped(b, x, result_type))
         case _:
             for name in ("to", "element") if isinstance(op, CastOp | IotaOp) else ():
                 if op.properties.get(name) in WIDE:
                     op.properties[name] = WIDE[op.properties[name]]
-            if made in WIDE and not never_overflows(op):
-                _pass_on(op, lambda b, x: _wrapped(b, x, made))
+            if result_type in WIDE and not never_overflows(op):
+                _pass_on(op, lambda b, x: _wrapped(b, x, result_type))
 
 
 def _pass_on(op: TensorOp, compute: Compute) -> None:
     """Replaces the uses of an op's result with a value computed from it right after the op."""
     result, uses = op.results[0], list(op.results[0].uses)
-    made = compute(TensorBuilder(cast(Block, op.parent), before=op.next_op, location=op.location), result)
-    made.name_hint = made.name_hint or result.name_hint
+    computed = compute(TensorBuilder(cast(Block, op.parent), before=op.next_op, location=op.location), result)
+    computed.name_hint = computed.name_hint or result.name_hint
     for use in uses:
-        use.operation.operands[use.index] = made
+        use.operation.operands[use.index] = computed
     if not list(result.uses):
         op.detach()
         op.erase()
@@ -172,10 +172,10 @@ def _clipped(b: TensorBuilder, x: SSAValue, element: Attribute) -> SSAValue:
     return held if is_unsigned(element) else b.binary(MaximumOp, held, b.full_like(x, int(limits.min)))
 
 
-def _bits_of(b: TensorBuilder, x: SSAValue, given: Attribute, made: Attribute) -> SSAValue:
+def _bits_of(b: TensorBuilder, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
     """Returns the bitcast between two types of one width, at most 16 bits; integers are held in words."""
-    if made == f16:
+    if target == f16:
         return half_of_bits(b, x)
-    if given == f16:
-        return _wrapped(b, b.cast(bits_of_half(b, x), WIDE[made]), made)
-    return _wrapped(b, b.cast(x, WIDE[made]), made)
+    if source == f16:
+        return _wrapped(b, b.cast(bits_of_half(b, x), WIDE[target]), target)
+    return _wrapped(b, b.cast(x, WIDE[target]), target)

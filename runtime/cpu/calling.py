@@ -116,14 +116,14 @@ class CallBuffers:
         """Sets the inputs of a call. Inputs of the last call, and outputs of earlier calls, are not copied."""
         words = self._view
         before, self._last = self._last, self._nothing  # until all are where the step reads them
-        for (view, address, slot), given, last in zip(self._inputs, inputs, before, strict=True):
-            if given is last:
+        for (view, address, slot), array, last in zip(self._inputs, inputs, before, strict=True):
+            if array is last:
                 continue
-            if slot is not None and type(given) is tuple and type(outputs := given[0]) is CallOutputs:
-                words[slot] = outputs.addresses[given[1]]
+            if slot is not None and type(array) is tuple and type(outputs := array[0]) is CallOutputs:
+                words[slot] = outputs.addresses[array[1]]
                 continue
-            if slot is None or (there := _address(given)) is None:
-                view[...] = array_of(given)
+            if slot is None or (there := _address(array)) is None:
+                view[...] = array_of(array)
                 there = address
             if slot is not None:
                 words[slot] = there
@@ -145,13 +145,13 @@ class CallBuffers:
     def _new_block(self) -> Block:
         self._blocks = [block for block in self._blocks if not block.is_given]
         described = self._program.buffers
-        found = {i: self._device.create_buffer(described[i].name, described[i].size) for i in self._numbers}
-        self._blocks.append(Block(found, self._outputs))
+        buffers = {i: self._device.create_buffer(described[i].name, described[i].size) for i in self._numbers}
+        self._blocks.append(Block(buffers, self._outputs))
         return self._blocks[-1]
 
 
-def _address(given: Source) -> int | None:
+def _address(source: Source) -> int | None:
     """Returns the address where an array may be read in place, or None if it must be copied."""
-    if not isinstance(given, np.ndarray) or given.nbytes < LEAST_BORROWED:
+    if not isinstance(source, np.ndarray) or source.nbytes < LEAST_BORROWED:
         return None
-    return given.ctypes.data if given.flags.c_contiguous and given.flags.aligned else None
+    return source.ctypes.data if source.flags.c_contiguous and source.flags.aligned else None

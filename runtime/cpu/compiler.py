@@ -44,7 +44,7 @@ class HostCpu:
     @property
     def vector_bytes(self) -> int:
         """The size of a vector register."""
-        features = {one[1:]: one[0] == "+" for one in self.features.split(",")}  # the last mention counts
+        features = {feature[1:]: feature[0] == "+" for feature in self.features.split(",")}  # the last mention counts
         if not (features.get("avx") and features.get("avx2")):  # without either, LLVM leaves out all that builds on it
             return 16
         return 64 if features.get("avx512f") else 32

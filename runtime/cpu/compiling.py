@@ -149,13 +149,13 @@ class _Helper:
         """Returns the worker's next message, empty when it is ready; `None` if the worker fails, which ends it."""
         if self._process is None:
             return None
-        found = None
+        compiled = None
         with contextlib.suppress(OSError, ValueError):  # closed by this process
-            found = compiler.receive(cast(IO[bytes], self._process.stdout))
-        if found is None or not found.startswith(compiler.MARK):
+            compiled = compiler.receive(cast(IO[bytes], self._process.stdout))
+        if compiled is None or not compiled.startswith(compiler.MARK):
             self.stop()
             return None
-        return found.removeprefix(compiler.MARK)
+        return compiled.removeprefix(compiler.MARK)
 
     def stop(self) -> None:
         """Ends the process if it is still running."""

@@ -173,8 +173,8 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         views = [(self._input_views[name], slots.get(name)) for name in inputs]
         places = CallBuffers(self.program, self.device, layout.size, plan, self._buffers, views, outputs)
 
-        def call(given: Sequence[Source]) -> Outputs:
-            places.fill(given)
+        def call(sources: Sequence[Source]) -> Outputs:
+            places.fill(sources)
             result = places.outputs()
             turn = Turn(self.device.pool)
             try:

@@ -182,7 +182,7 @@ def borrowed_inputs(program: Program, least: int = LEAST_BORROWED) -> list[Tenso
 
     Not bools, which are stored as words and need a conversion, nor arrays that are not a whole number of words.
     """
-    ranges = [one for step, counts in runs(program.plan) for one in touched(step, counts)]
+    ranges = [range_ for step, counts in runs(program.plan) for range_ in touched(step, counts)]
 
     def is_only_read(tensor: TensorSlot) -> bool:
         end = tensor.offset + tensor.size
@@ -255,9 +255,9 @@ def _dispatch(step: Dispatch, layout: FrameLayout, kernel: int) -> Iterator[Inst
     yield from work
 
 
-def table(found: Iterator[Instruction]) -> np.ndarray:
+def table(instructions: Iterator[Instruction]) -> np.ndarray:
     """Encodes instructions as a table, for `STEP`."""
-    return np.array([*found, END], np.int64)
+    return np.array([*instructions, END], np.int64)
 
 
 @cache
@@ -271,10 +271,10 @@ def native_runtime() -> NativeCode:
 @contextmanager
 def compiling_ahead() -> Iterator[Callable[[Kernel, int], None]]:
     """Yields a function of a kernel and its number of bindings, which starts to compile it in worker processes."""
-    with objects.compiling_ahead() as found:
+    with objects.compiling_ahead() as ahead:
         if not native_runtime.cache_info().currsize:
-            found.add(_runtime_text())
-        yield lambda kernel, count: found.add(NativeKernel.of(kernel, count).text)
+            ahead.add(_runtime_text())
+        yield lambda kernel, count: ahead.add(NativeKernel.of(kernel, count).text)
 
 
 def _runtime_text() -> str:

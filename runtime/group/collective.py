@@ -43,7 +43,7 @@ def exchange(group: Group, step: Collective, sources: Sequence[Array], results: 
     rows = step.size if step.kind == "reduce_scatter" else 1
     message = np.concatenate([source.reshape(rows, -1) for source in sources], axis=1).reshape(-1)
     rows = step.size if step.kind == "all_gather" else 1
-    answer = np.empty(sum(one.size for one in results), message.dtype)
+    answer = np.empty(sum(result.size for result in results), message.dtype)
     _run(group, step, message, answer)
     columns, start = answer.reshape(rows, -1), 0
     for result in results:

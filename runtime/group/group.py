@@ -63,13 +63,13 @@ def timeout_seconds(chosen: float | None = None) -> float:
         GroupError: It is not a positive number.
     """
     what = "timeout" if chosen is not None else TIMEOUT_VARIABLE
-    given: object = chosen if chosen is not None else os.environ.get(TIMEOUT_VARIABLE) or DEFAULT_TIMEOUT
+    setting: object = chosen if chosen is not None else os.environ.get(TIMEOUT_VARIABLE) or DEFAULT_TIMEOUT
     try:
-        seconds = float(str(given))
+        seconds = float(str(setting))
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise GroupError(f"{what} must be a positive number of seconds, got {given!r}")
+        raise GroupError(f"{what} must be a positive number of seconds, got {setting!r}")
     return seconds
 
 
@@ -394,10 +394,10 @@ def agree(group: Group, facts: Mapping[str, object]) -> None:
     everyone: list[dict[str, str]] = group.gather_objects(
         {name: repr(value) for name, value in facts.items()}, label="facts to agree on"
     )
-    for name in dict.fromkeys(name for one in everyone for name in one):
+    for name in dict.fromkeys(name for settings in everyone for name in settings):
         ranks_by_value: dict[str, list[int]] = {}
-        for rank, one in enumerate(everyone):
-            ranks_by_value.setdefault(one.get(name, "missing"), []).append(rank)
+        for rank, settings in enumerate(everyone):
+            ranks_by_value.setdefault(settings.get(name, "missing"), []).append(rank)
         if len(ranks_by_value) > 1:
             values = "; ".join(f"{value} on {_ranks(ranks)}" for value, ranks in ranks_by_value.items())
             raise GroupError(f"the ranks do not agree on {name}: {values}")

@@ -108,7 +108,7 @@ class MPIGroup(Group):
         return bool(self._pending)
 
     def _check_size(self) -> None:
-        started = next((os.environ[one] for one in SIZES if one in os.environ), str(self.size))
+        started = next((os.environ[variable] for variable in SIZES if variable in os.environ), str(self.size))
         if started != str(self.size):
             library = self._mpi.Get_library_version().splitlines()[0].split(",")[0].strip("\0 ")
             raise GroupError(
@@ -159,7 +159,7 @@ class MPIGroup(Group):
         if (everyone == everyone[0]).all():
             return
         texts = self._gathered(np.frombuffer(text[:TEXT_BYTES].ljust(TEXT_BYTES, b"\0"), np.uint8), start, what)
-        others = [one.tobytes().rstrip(b"\0").decode(errors="replace") for one in texts]
+        others = [text.tobytes().rstrip(b"\0").decode(errors="replace") for text in texts]
         other = next(rank for rank in range(self.size) if everyone[rank] != everyone[self.rank])
         raise GroupError(f"rank {self.rank} of {self.size} is in {what}, but rank {other} in {others[other]}")
 

@@ -40,7 +40,7 @@ class _Meeting:
             present = self.round
             self.brought[rank] = (what, value)
             if len(self.brought) == self.size:
-                self.taken = [self.brought[one] for one in range(self.size)]
+                self.taken = [self.brought[rank] for rank in range(self.size)]
                 self.brought = {}
                 self.round += 1
                 self.changed.notify_all()
@@ -48,7 +48,7 @@ class _Meeting:
             self.changed.wait_for(lambda: self.round > present or bool(self.ended or self.abandoned), self.timeout)
             if self.round == present:
                 self._give_up(rank, what, time.monotonic() - start)
-            others = [(one, text) for one, (text, _) in enumerate(self.taken) if text != what]
+            others = [(rank, text) for rank, (text, _) in enumerate(self.taken) if text != what]
             if others:
                 raise GroupError(f"rank {rank} of {self.size} is in {what}, but rank {others[0][0]} in {others[0][1]}")
             return [value for _, value in self.taken]
@@ -60,7 +60,7 @@ class _Meeting:
         if gone:
             other, reason = next(iter(gone.items()))
             raise GroupError(f"rank {rank} of {self.size} waited in {what}, but rank {other} {reason}")
-        missing = ", ".join(str(one) for one in range(self.size) if one not in self.brought)
+        missing = ", ".join(str(rank) for rank in range(self.size) if rank not in self.brought)
         raise GroupError(f"rank {rank} of {self.size} waited {waited:g} s in {what}; did not join: {missing}")
 
     def abandon(self, rank: int, reason: str) -> None:

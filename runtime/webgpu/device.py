@@ -232,8 +232,8 @@ class WebGPUDevice:
 
     def _probe_loop_iterations(self) -> int | None:
         """Returns the number of iterations after which the device cuts loops off, or None."""
-        found = self.probe("the length of loops", LOOP_PROBE.format(trips=LONGEST_LOOP))
-        return found if found < LONGEST_LOOP else None
+        probed = self.probe("the length of loops", LOOP_PROBE.format(trips=LONGEST_LOOP))
+        return probed if probed < LONGEST_LOOP else None
 
     def probe(self, what: str, code: str) -> int:
         """Runs a kernel on a zeroed buffer, and returns the number that it writes there."""

@@ -244,10 +244,10 @@ def native_library() -> NativeLibrary | None:
     if not all(callable(getattr(errors, name, None)) for name in ("capture", "release")):
         return None
     try:
-        found = {name: ffi.typeof(getattr(lib, name)).cname for name in SIGNATURES} if ffi is not None else {}
+        signatures = {name: ffi.typeof(getattr(lib, name)).cname for name in SIGNATURES} if ffi is not None else {}
     except (AttributeError, TypeError):
         return None
-    return NativeLibrary(ffi, lib, errors) if found == SIGNATURES else None
+    return NativeLibrary(ffi, lib, errors) if signatures == SIGNATURES else None
 
 
 Row: TypeAlias = tuple[Any, Any, int, Any, Any, int, int, int]

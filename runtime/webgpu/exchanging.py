@@ -99,11 +99,11 @@ class Exchanging:
             self._kept = staging
         group.traffic.stalled += time.perf_counter() - begun
 
-    def _exchange(self, found: Sequence[np.ndarray[Any, Any]]) -> None:
+    def _exchange(self, messages: Sequence[np.ndarray[Any, Any]]) -> None:
         """Exchanges operands with the group, and writes the results."""
         step, dtype = self._step, self._step.device_dtype
         raws: list[np.ndarray[Any, Any]] = [np.zeros(size, np.uint8) for _, _, size in self._writes]
-        sources = [raw.view(dtype)[: part.count] for raw, part in zip(found, step.parts, strict=True)]
+        sources = [raw.view(dtype)[: part.count] for raw, part in zip(messages, step.parts, strict=True)]
         results = [raw.view(dtype)[: part.result_count] for raw, part in zip(raws, step.parts, strict=True)]
         exchange(current_group(), step, sources, results)
         for (buffer, offset, _), raw in zip(self._writes, raws, strict=True):

@@ -49,8 +49,8 @@ def pipelines_of(program: Program, device: wgpu.GPUDevice, threads: int) -> dict
     for key in dict.fromkeys(keys.values()):
         shaders.setdefault(key[0], []).append(key)
     names = {key: named(program, step) for step, key in reversed(keys.items())}  # the first line of each wins
-    made = _compiled(_Compiler(device, layouts), list(shaders.values()), names, threads)
-    return {step: made[key] for step, key in keys.items()}
+    compiled = _compiled(_Compiler(device, layouts), list(shaders.values()), names, threads)
+    return {step: compiled[key] for step, key in keys.items()}
 
 
 def _key(kernel: Kernel, step: Dispatch) -> Key:
@@ -60,10 +60,10 @@ def _key(kernel: Kernel, step: Dispatch) -> Key:
 Layouts: TypeAlias = tuple[wgpu.GPUBindGroupLayout, wgpu.GPUPipelineLayout]
 
 
-def _layouts(device: wgpu.GPUDevice, wanted: Iterable[Accesses]) -> dict[Accesses, Layouts]:
+def _layouts(device: wgpu.GPUDevice, kinds: Iterable[Accesses]) -> dict[Accesses, Layouts]:
     results: dict[Accesses, Layouts] = {}
     with reporting("laying out bindings"):
-        for accesses in wanted:
+        for accesses in kinds:
             entries = [
                 {
                     "binding": i,

@@ -159,10 +159,10 @@ class Journal:
             self.snapshot |= call.values
             return
         if self.passing > self.most_passing:
-            self.calls = [one for one in self.calls if one.changes or one.pending()]
-            self.passing = sum(not one.changes for one in self.calls)
+            self.calls = [call_ for call_ in self.calls if call_.changes or call_.pending()]
+            self.passing = sum(not call_.changes for call_ in self.calls)
             self.most_passing = 2 * self.passing
-            self.bytes = sum(one.bytes for one in self.calls)
+            self.bytes = sum(call_.bytes for call_ in self.calls)
         self.calls.append(call)
         self.steps += call.changes and isinstance(call, Step)
         self.passing += not call.changes
@@ -175,7 +175,7 @@ class Journal:
 
     def drop(self, call: Step) -> None:
         """Removes a step that has not run, if it is recorded."""
-        others = [one for one in self.calls if one is not call]
+        others = [other for other in self.calls if other is not call]
         self.steps -= call.changes and len(others) < len(self.calls)
         self.calls = others
 
@@ -223,7 +223,7 @@ class Journal:
 
     def _restarted(self) -> str:
         """Replays all calls; returns the new device's name."""
-        members = [one for one in (reference() for reference in self.members) if one is not None]
+        members = [member for member in (reference() for reference in self.members) if member is not None]
         first = members[0]
         device = first.device.successor()
         for member in members:
@@ -258,7 +258,7 @@ class RestartingRing(OutputRing[wgpu.GPUBuffer]):
     def _again(self, slot: RingSlot[wgpu.GPUBuffer], tensor: TensorSlot, loss: DeviceLostError) -> np.ndarray:
         """Returns an output's value, after a replay delivered it."""
         alive = [(reference(), one) for reference, one in slot.handles]
-        (handle,) = (handle for handle, one in alive if handle is not None and one is tensor)
+        (handle,) = (handle for handle, live in alive if handle is not None and live is tensor)
         if handle.is_pending:  # another access may have restarted in the meantime
             self._journal.restart(loss)
         return handle.numpy()
@@ -342,18 +342,18 @@ class RestartingExecutable(WebGPUExecutable):
         """
         run = super().step
         with self.lock:
-            given = self._given_to(inputs, constant)
-            step = self._record(given, scalars)
-            outputs = self._surviving(lambda: run(given, scalars, constant))
+            copies = self._given_to(inputs, constant)
+            step = self._record(copies, scalars)
+            outputs = self._surviving(lambda: run(copies, scalars, constant))
             step.outputs = [weakref.ref(handle) for handle in outputs.values()]
             return outputs
 
     def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> tuple[list[Segment], int]:
         """Prepares a step without running it; see `WebGPUExecutable.prepare`."""
-        given = self._given_to(inputs)
+        copies = self._given_to(inputs)
         prepare = super().prepare
-        results = self._surviving(lambda: prepare(given, scalars))
-        self._prepared = given, dict(scalars)
+        results = self._surviving(lambda: prepare(copies, scalars))
+        self._prepared = copies, dict(scalars)
         return results
 
     def outputs(self, index: int) -> dict[str, OutputHandle]:
@@ -367,19 +367,19 @@ class RestartingExecutable(WebGPUExecutable):
     def _given_to(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> dict[str, np.ndarray]:
         """Returns copies of a step's inputs, except constant ones, and takes a snapshot if one is due."""
         checked = check_inputs(self.program_inputs, inputs)
-        given = {name: value if name in constant else np.array(value) for name, value in checked.items()}
+        copies = {name: value if name in constant else np.array(value) for name, value in checked.items()}
         if self._changes and self._journal.is_due:
             first = self._journal.members[0]()
             assert first is not None
             first.read()
-        return given
+        return copies
 
-    def _record(self, given: Mapping[str, np.ndarray], scalars: Mapping[str, float]) -> Step:
+    def _record(self, copies: Mapping[str, np.ndarray], scalars: Mapping[str, float]) -> Step:
         """Records the step that is about to run, in place of one that has not run since."""
         last, number = self._last_step, self.runs.number + 1
         if last is not None and last.number >= number:
             self._journal.drop(last)
-        step = Step(weakref.ref(self), given, dict(scalars), self._changes, _bytes(given), number)
+        step = Step(weakref.ref(self), copies, dict(scalars), self._changes, _bytes(copies), number)
         self._last_step = step
         self._journal.add(step)
         return step
@@ -400,12 +400,12 @@ class RestartingExecutable(WebGPUExecutable):
     def write(self, values: Mapping[str, Any]) -> None:
         """Sets parameters and state by name; see `ProgramExecutable.write`."""
         arrays = check_inputs(self.persistent, values, what="parameter or state", partial=True)
-        given = {name: np.array(value) for name, value in arrays.items()}
+        copies = {name: np.array(value) for name, value in arrays.items()}
         write = super().write
 
         def act() -> None:
-            self._surviving(lambda: write(given))
-            self._journal.add(Write(weakref.ref(self), given, _bytes(given)))
+            self._surviving(lambda: write(copies))
+            self._journal.add(Write(weakref.ref(self), copies, _bytes(copies)))
 
         with self.lock:
             completed(act)

@@ -191,10 +191,10 @@ class BinaryOp(TensorOp):
 
 
 def _is(value: SSAValue, number: float) -> bool:
-    found = splat_value(value)
-    if isinstance(found, float):
-        return found == number and math.copysign(1, found) == math.copysign(1, number)
-    return found is not None and found == number
+    splat = splat_value(value)
+    if isinstance(splat, float):
+        return splat == number and math.copysign(1, splat) == math.copysign(1, number)
+    return splat is not None and splat == number
 
 
 @irdl_op_definition
@@ -476,10 +476,10 @@ class BitcastOp(TensorOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
-        given, wanted = operands[0].get_element_type(), properties["to"]
-        require(i1 not in (given, wanted), "bool has no defined bit width")
-        equal = numpy_dtype(given).itemsize == numpy_dtype(wanted).itemsize
-        require(equal, lambda: f"operand and result must have elements of one width, got {given} and {wanted}")
+        source, target = operands[0].get_element_type(), properties["to"]
+        require(i1 not in (source, target), "bool has no defined bit width")
+        equal = numpy_dtype(source).itemsize == numpy_dtype(target).itemsize
+        require(equal, lambda: f"operand and result must have elements of one width, got {source} and {target}")
         return tensor(operands[0].get_shape(), properties["to"])
 
     def prepare(self) -> UnaryEvaluate:

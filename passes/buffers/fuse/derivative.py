@@ -24,13 +24,13 @@ def as_one(queries: Parts, keys: Parts, target: Target) -> Parts | None:
     if not target.native or (first.part.data, second.part.data) != (QUERIES, KEYS):
         return None
     a, count = first.attention, len(first.inputs)
-    given, maps = first.affine_maps(), second.affine_maps()
-    same = list(first.inputs) == list(second.inputs) and given[:count] == maps[:count]
+    first_maps, maps = first.affine_maps(), second.affine_maps()
+    same = list(first.inputs) == list(second.inputs) and first_maps[:count] == maps[:count]
     if not same or first.parameters != second.parameters:
         return None
     if not joins_cotangents(a, machine, element_bytes(first.computed_in)):
         return None
     outputs = [*first.outputs, *second.outputs]
-    whole = AttentionOp.of(BACKWARD, a, first.inputs, outputs, [*given, *maps[count:]])
+    whole = AttentionOp.of(BACKWARD, a, first.inputs, outputs, [*first_maps, *maps[count:]])
     whole.location = first.location
     return Parts(whole.grid, [], outputs, [], queries.location, whole)

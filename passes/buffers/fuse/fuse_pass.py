@@ -182,7 +182,7 @@ class Fusion:
         for kernel in self.graph.kernels:
             if kernel.contraction is None and kernel.single is None:
                 # A merge must not make a kernel wait for an exchange, nor an exchange for a sibling of its producer.
-                exchange = next((one for one in self.graph.readers(kernel) if one.is_exchange), None)
+                exchange = next((reader for reader in self.graph.readers(kernel) if reader.is_exchange), None)
                 groups.setdefault((rounds[kernel], exchange, kernel.grid), []).append(kernel)
         for group in groups.values():
             current: list[Parts] = []
@@ -368,8 +368,8 @@ class Fusion:
         if not can_inline(kernel):
             return "it has loops or several results"
         readers = self.graph.readers(kernel)
-        in_sum = any(reads_in_sum(one, kernel.outputs[0]) for one in readers)
-        for one in sorted(readers, key=lambda one: one is not reader):
+        in_sum = any(reads_in_sum(other, kernel.outputs[0]) for other in readers)
+        for one in sorted(readers, key=lambda other: other is not reader):
             reason = self._refusal(kernel, one, in_sum)
             if reason is not None:
                 return reason if one is reader else f"another reader can't: {reason}"

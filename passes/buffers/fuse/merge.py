@@ -34,20 +34,20 @@ def divided_loops(first: Parts, second: Parts) -> list[AffineExpr] | None:
     }
     if not written or not second.is_pointwise or math.prod(first.grid) != math.prod(second.grid):
         return None
-    found: set[tuple[AffineExpr, ...]] = set()
+    divided: set[tuple[AffineExpr, ...]] = set()
     for stage in second.stages:
         for buffer, m in stage.reads:
             if buffer in first.outputs:
                 loops = _written_at(written[buffer], m) if buffer in written else None
                 if loops is None:
                     return None
-                found.add(loops)
+                divided.add(loops)
         if any(load.memref in first.outputs for load in stage.loads()):
             return None
-    if len(found) != 1:
+    if len(divided) != 1:
         return None
-    (loops,) = found
-    used = sorted(loop for one in loops for loop in one.used_dims())
+    (loops,) = divided
+    used = sorted(loop for expressions in loops for loop in expressions.used_dims())
     divides = all(_covers(loop, first.grid, extent) for loop, extent in zip(loops, second.grid, strict=True))
     return list(loops) if divides and used == list(range(len(first.grid))) else None
 
@@ -172,7 +172,7 @@ def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[A
     order = [*loops, *(loop for loop in range(rank) if loop not in loops)]
     result = [stage.accesses() for stage in first.stages]
     for stage in second.stages:
-        found = stage.accesses()
+        accesses = stage.accesses()
         if divided is not None or order != list(range(rank)):
             extents: list[int] = [*(stage.extents[loop] for loop in order), *stage.extents[rank:]]
             new = _permutation(order, len(stage.extents))
@@ -181,10 +181,10 @@ def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[A
             old = AffineMap(len(extents), 0, tuple(new))
             reads, writes = (
                 [(buffer, affine.composed(m, old, extents)) for buffer, m in places]
-                for places in (found.reads, found.writes)
+                for places in (accesses.reads, accesses.writes)
             )
-            found = Accesses(reads, writes, found.loads)
-        result.append(found)
+            accesses = Accesses(reads, writes, accesses.loads)
+        result.append(accesses)
     return result
 
 

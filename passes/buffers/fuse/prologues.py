@@ -61,12 +61,12 @@ def _saved_cycles(producer: Parts, readers: Sequence[Parts], machine: CpuModel, 
     saved = machine.saved_dispatch * alone + _vectors(producer.grid, machine) * (computing + machine.load)
     for reader in readers:
         if reads_in_sum(reader, source):
-            before, after = (_contraction_cost(reader, one, target) for one in (None, producer))
+            before, after = (_contraction_cost(reader, prologue, target) for prologue in (None, producer))
             saved -= machine.prologue_margin * (after - before)
             if saved <= 0:
                 break  # further readers only add to the cost
         else:
-            points = sum(_vectors(one.extents, machine) for one in reader.stages if source in one.buffers())
+            points = sum(_vectors(stage.extents, machine) for stage in reader.stages if source in stage.buffers())
             saved -= machine.prologue_margin * points * (computing - machine.load)
     return saved
 
@@ -94,7 +94,7 @@ def _saved_bytes(producer: Parts, readers: Sequence[Parts], machine: GpuModel, t
     for reader in readers:
         saved += size - cost.bytes_of(value for value in producer.inputs if value not in reader.inputs)
         if reads_in_sum(reader, source):
-            before, after = (_contraction_cost(reader, one, target) for one in (None, producer))
+            before, after = (_contraction_cost(reader, prologue, target) for prologue in (None, producer))
             saved -= after - before
             if saved <= 0:
                 break  # further readers only add to the cost

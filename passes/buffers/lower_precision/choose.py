@@ -104,7 +104,11 @@ def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept: set[int
             if slot.role in (Role.STATE, Role.SCALAR):
                 values.append(flow.value_of(argument))
     for value in flow.values():
-        gradients = [one for one in value.made_from if one not in forward and one.writers and _elements(one) in kept]
+        gradients = [
+            gradient
+            for gradient in value.made_from
+            if gradient not in forward and gradient.writers and _elements(gradient) in kept
+        ]
         if len(gradients) == len(value.made_from) and any(is_product(stage, k) for stage, k in value.writers):
             values.append(value)
     return flow.depending_on(values)
@@ -164,8 +168,8 @@ def _folded(stage: GenericOp) -> int:
 
 def _is_beyond(value: SSAValue) -> bool:
     """Returns whether a scalar is a finite constant outside the range of f16, such as a mask's score."""
-    found = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
-    return isinstance(found, FloatAttr) and LARGEST < abs(found.value.data) < numbers.inf
+    number = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
+    return isinstance(number, FloatAttr) and LARGEST < abs(number.value.data) < numbers.inf
 
 
 def _last_ops(value: SSAValue) -> list[Operation]:

@@ -47,12 +47,12 @@ def compared(flow: Flow) -> set[Value]:
                 continue
             if op.lhs is op.rhs or _is_constant(op.lhs) or _is_constant(op.rhs):
                 continue
-            found = _Origin()
+            origin = _Origin()
             for operand in (op.lhs, op.rhs):
-                _trace(flow, stage, operand, found)
-            if found.computed or len(found.buffers) > 1:
+                _trace(flow, stage, operand, origin)
+            if origin.computed or len(origin.buffers) > 1:
                 sources = [flow.value_of(source) for side in (op.lhs, op.rhs) for source in sources_of(stage, side)]
-                kept |= _behind_products([*found.through, *found.buffers, *sources])
+                kept |= _behind_products([*origin.through, *origin.buffers, *sources])
     return kept
 
 
@@ -68,34 +68,34 @@ def _behind_products(values: Iterable[Value]) -> set[Value]:
     return results
 
 
-def _trace(flow: Flow, stage: GenericOp, scalar: SSAValue, found: _Origin) -> None:
+def _trace(flow: Flow, stage: GenericOp, scalar: SSAValue, origin: _Origin) -> None:
     owner = scalar.owner
     if isinstance(owner, memref.LoadOp):
-        _trace_value(flow, flow.value_of(owner.memref), found)
+        _trace_value(flow, flow.value_of(owner.memref), origin)
     elif isinstance(scalar, BlockArgument) and scalar.block is stage.body.block:
         if scalar.index < len(stage.inputs):
-            _trace_value(flow, flow.value_of(stage.inputs[scalar.index]), found)
+            _trace_value(flow, flow.value_of(stage.inputs[scalar.index]), origin)
     elif isinstance(owner, SELECTING):
         operands = owner.operands[1:] if isinstance(owner, arith.SelectOp) else owner.operands
         for operand in operands:
-            _trace(flow, stage, operand, found)
+            _trace(flow, stage, operand, origin)
     elif not _is_exact(owner):
-        found.computed = True
+        origin.computed = True
 
 
-def _trace_value(flow: Flow, value: Value, found: _Origin) -> None:
-    if value in found.through or value in found.buffers:
+def _trace_value(flow: Flow, value: Value, origin: _Origin) -> None:
+    if value in origin.through or value in origin.buffers:
         return
     if not value.writers:
-        found.buffers[value] = None
+        origin.buffers[value] = None
         return
     for stage, position in value.writers:
         last = yielded(stage, position) if isinstance(stage, GenericOp) else None
         if isinstance(stage, GenericOp) and last is not None and _is_selected(last):
-            found.through[value] = None
-            _trace(flow, stage, last, found)
+            origin.through[value] = None
+            _trace(flow, stage, last, origin)
         else:
-            found.buffers[value] = None
+            origin.buffers[value] = None
 
 
 def _is_selected(scalar: SSAValue) -> bool:

@@ -124,7 +124,7 @@ class Flow:
                 self._join(op.result, part)
         elif isinstance(op, RunOp):
             arguments = self._functions[op.function].body.block.args
-            operands = [one for name in GROUPS for one in getattr(op, name)]
+            operands = [operand for name in GROUPS for operand in getattr(op, name)]
             for argument, operand in zip(arguments, operands, strict=True):
                 self._join(operand, argument)
             if op.count is not None:
@@ -184,13 +184,13 @@ def sources_of(stage: GenericOp, scalar: SSAValue) -> list[SSAValue]:
         for argument, operand in zip(stage.body.block.args, stage.inputs, strict=False)
         if not is_shape_only(operand)
     }
-    found: dict[SSAValue, None] = {}
+    sources: dict[SSAValue, None] = {}
     for value in reached(scalar):
         if value in inputs:
-            found[inputs[value]] = None
+            sources[inputs[value]] = None
         elif isinstance(value.owner, memref.LoadOp):
-            found[value.owner.memref] = None
-    return list(found)
+            sources[value.owner.memref] = None
+    return list(sources)
 
 
 def reached(value: SSAValue) -> Iterator[SSAValue]:
@@ -223,7 +223,9 @@ def is_product(stage: GenericOp | AttentionOp, position: int) -> bool:
         return False
     grid = set(range(rank))
     read = [
-        used_dims(one) for operand, one in zip(stage.inputs, maps_of(stage), strict=False) if not is_shape_only(operand)
+        used_dims(map_)
+        for operand, map_ in zip(stage.inputs, maps_of(stage), strict=False)
+        if not is_shape_only(operand)
     ]
     if all(grid <= dims for dims in read):
         return False
@@ -232,7 +234,7 @@ def is_product(stage: GenericOp | AttentionOp, position: int) -> bool:
 
 
 def _are_different(stage: GenericOp, op: arith.MulfOp) -> bool:
-    lhs, rhs = ({one for one in reached(operand) if _is_read(stage, one)} for operand in op.operands)
+    lhs, rhs = ({value for value in reached(operand) if _is_read(stage, value)} for operand in op.operands)
     return bool(lhs) and bool(rhs) and lhs != rhs
 
 

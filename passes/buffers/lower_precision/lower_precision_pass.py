@@ -80,7 +80,9 @@ class LowerPrecisionPass(LevelPass):
                 _follow(function)
                 for kernel in function.body.block.ops:
                     if isinstance(kernel, KernelOp) and kernel.single is None:  # the op itself extends and rounds
-                        arguments: list[SSAValue] = [one for one in kernel.body.block.args if one in scales]
+                        arguments: list[SSAValue] = [
+                            argument for argument in kernel.body.block.args if argument in scales
+                        ]
                         rewrite(kernel, {argument: scales[argument] for argument in arguments}, element)
 
 

@@ -109,9 +109,9 @@ def _point(loops: int, rank: int) -> AffineMap:
     return AffineMap(loops, 0, tuple(AffineDimExpr(loop) for loop in range(rank)))
 
 
-def _set_map(stage: GenericOp, position: int, one: AffineMap) -> None:
+def _set_map(stage: GenericOp, position: int, map_: AffineMap) -> None:
     maps = list(stage.indexing_maps)
-    maps[position] = AffineMapAttr(one)
+    maps[position] = AffineMapAttr(map_)
     stage.properties["indexing_maps"] = ArrayAttr(maps)
 
 

@@ -275,17 +275,17 @@ class _Lowering:
 
     def _rows(self, values: Sequence[SSAValue], results: Sequence[Slot]) -> dict[SSAValue, list[tuple[int, int]]]:
         """Returns the buffers that are rows of updates, each with the numbers of the results and their offsets."""
-        found: dict[SSAValue, list[tuple[int, int]]] = {}
+        rows: dict[SSAValue, list[tuple[int, int]]] = {}
         for number, (value, slot) in enumerate(zip(values, results, strict=True)):
             place = _part(value) if slot.role == Role.UPDATE and 0 not in shape_of(value) else None
             if place is None:
                 continue
             row, offset = self.lowered[place[0]], place[1]
             if isinstance(row, View) and _is_whole(place[0], row) and isinstance(row.buffer.owner, memref.AllocOp):
-                found.setdefault(row.buffer, []).append((number, offset))
+                rows.setdefault(row.buffer, []).append((number, offset))
         return {
             row: parts
-            for row, parts in found.items()
+            for row, parts in rows.items()
             if row_of(row) is None and _are_parts(parts, [size_of(shape_of(value)) for value in values], row)
         }
 

@@ -383,14 +383,14 @@ def _with_views_where_they_are_read(block: Block) -> None:
     for op in reversed(list(block.ops)):  # the end of a chain first: its clone is then a use of the view before it
         if not is_view(op) or math.prod(shape_of(op.operands[0])) > math.prod(op.shape):
             continue
-        made: dict[int, Operation] = {}
+        views: dict[int, Operation] = {}
         for use in list(op.results[0].uses):
             run = runs[use.operation]
             if run == runs[op] or not isinstance(use.operation, PlainOp):
                 continue
-            if run not in made:
-                clone = made[run] = op.clone()
+            if run not in views:
+                clone = views[run] = op.clone()
                 clone.location, clone.results[0].name_hint = op.location, op.results[0].name_hint
                 block.insert_op_after(clone, controls[run - 1])
                 runs[clone] = run
-            use.operation.operands[use.index] = made[run].results[0]
+            use.operation.operands[use.index] = views[run].results[0]

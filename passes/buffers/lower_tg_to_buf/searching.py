@@ -48,8 +48,8 @@ def counted(b: StageBody, length: int, rises: Callable[[Value], Value]) -> Value
         length: The length of the interval, a power of two.
         rises: Emits the condition at a position of the interval. It holds on a prefix of the interval.
     """
-    found, step = b.constant(0, index), length // 2
+    count, step = b.constant(0, index), length // 2
     while step:
-        found = b.select(rises(found + (step - 1)), found + step, found)
+        count = b.select(rises(count + (step - 1)), count + step, count)
         step //= 2
-    return b.select(rises(found), found + 1, found)
+    return b.select(rises(count), count + 1, count)

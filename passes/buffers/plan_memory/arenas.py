@@ -54,14 +54,14 @@ def by_lifetime(ranges: Sequence[Range], alignment: int, limit: int) -> ArenaLay
     placed: list[int] = []
     # Small ranges fit into the gaps between large ones; placed first, they would scatter these.
     for number in sorted(range(len(ranges)), key=lambda i: (-ranges[i].size, ranges[i].first)):
-        one = ranges[number]
-        busy = [(*layout.places[other], ranges[other].size) for other in placed if ranges[other].overlaps(one)]
-        arena, offset = _lowest(busy, one.size, alignment, limit)
+        range_ = ranges[number]
+        busy = [(*layout.places[other], ranges[other].size) for other in placed if ranges[other].overlaps(range_)]
+        arena, offset = _lowest(busy, range_.size, alignment, limit)
         layout.places[number] = (arena, offset)
         placed.append(number)
         while len(layout.sizes) <= arena:
             layout.sizes.append(0)
-        layout.sizes[arena] = max(layout.sizes[arena], offset + one.size)
+        layout.sizes[arena] = max(layout.sizes[arena], offset + range_.size)
     return layout
 
 
@@ -82,5 +82,5 @@ def _lowest(busy: Sequence[tuple[int, int, int]], size: int, alignment: int, lim
 
 def least_bytes(ranges: Sequence[Range]) -> int:
     """Returns the most bytes that are live at one step, a lower bound on any layout for this order."""
-    steps = {one.first for one in ranges}  # the sum grows only where a range begins
+    steps = {range_.first for range_ in ranges}  # the sum grows only where a range begins
     return max((sum(r.size for r in ranges if r.first <= step <= r.last) for step in steps), default=0)

@@ -92,7 +92,7 @@ class PlanMemoryPass(LevelPass):
     target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        functions = [one for one in op.ops if isinstance(one, FuncOp) and one.body.blocks]
+        functions = [function for function in op.ops if isinstance(function, FuncOp) and function.body.blocks]
         for function in functions:
             if has_calls(function) and not is_private(function):
                 _ControlPlan(op, function, self.target).run()
@@ -234,8 +234,8 @@ class _FunctionPlan:
             places = [cast(ViewOp, views[part].owner) for part in row.parts]
             start = places[0].start - row.starts[0] * width
             if any(
-                one.arena is not places[0].arena or one.start != start + offset * width
-                for one, offset in zip(places, row.starts, strict=True)
+                part.arena is not places[0].arena or part.start != start + offset * width
+                for part, offset in zip(places, row.starts, strict=True)
             ):
                 raise DiagnosticException(
                     f"{self._name(row.parts[0])} and {self._name(row.parts[-1])} are packed, but are not adjacent; "
@@ -501,8 +501,8 @@ class _ControlPlan(_FunctionPlan):
                 branch = BranchOp.of(self._buffer(item.predicate, item.op.predicate.type, location))
                 branch.location = location
                 block.add_op(branch)
-                for inner, found in zip(branch.branches, item.branches, strict=True):
-                    self._emit(found, inner, counters)
+                for inner, placed in zip(branch.branches, item.branches, strict=True):
+                    self._emit(placed, inner, counters)
             else:
                 assert counters is not None
                 block.add_op(item.loop.op)

@@ -60,12 +60,12 @@ class SchedulePass(LevelPass):
         table = {} if self.tuned is None else read_table(Path(self.tuned))
         for kernel in operations(op.body.block):
             if isinstance(kernel, KernelOp) and kernel.schedule is None and kernel.collective is None:
-                found = table.get(kernel_key(kernel)) if table else None
-                kernel.properties["schedule"] = ScheduleAttr(found or choose(kernel, self.target))
-                if found is not None:
+                tuned = table.get(kernel_key(kernel)) if table else None
+                kernel.properties["schedule"] = ScheduleAttr(tuned or choose(kernel, self.target))
+                if tuned is not None:
                     self._check_tuned(kernel)
                 if _log.isEnabledFor(logging.DEBUG):
-                    _explain(kernel, "measured before" if found else "by the target's cost model")
+                    _explain(kernel, "measured before" if tuned else "by the target's cost model")
 
     def _check_tuned(self, kernel: KernelOp) -> None:
         """Checks that a schedule of the file covers this kernel, since a smaller one would leave results uncomputed.

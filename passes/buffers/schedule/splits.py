@@ -72,5 +72,5 @@ def _on_gpu(kernel: KernelOp, schedule: Schedule, machine: GpuModel) -> tuple[in
     if groups * 4 > machine.busy_groups or steps * math.prod(kernel.extents) < machine.split_work:
         return None
     lanes = schedule.lanes if isinstance(schedule, GroupSchedule) else 1
-    found = [cut for cut in _cuts(kernel) if steps // cut[1] >= LEAST_PART * lanes]
-    return min(found, key=lambda cut: (abs(cut[1] * groups - machine.busy_groups), cut[0]), default=None)
+    cuts = [cut for cut in _cuts(kernel) if steps // cut[1] >= LEAST_PART * lanes]
+    return min(cuts, key=lambda cut: (abs(cut[1] * groups - machine.busy_groups), cut[0]), default=None)

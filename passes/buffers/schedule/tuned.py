@@ -52,8 +52,8 @@ def read_file(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
             return {}, {}
-        table = {key: _schedule(found) for key, found in data["kernels"].items()}
-        return table, {key: _search(found) for key, found in data.get("searches", {}).items()}
+        table = {key: _schedule(entry) for key, entry in data["kernels"].items()}
+        return table, {key: _search(entry) for key, entry in data.get("searches", {}).items()}
     except FileNotFoundError:
         return {}, {}
     except MALFORMED as error:
@@ -81,7 +81,7 @@ def write_table(path: Path, table: Mapping[str, Schedule], searches: Mapping[str
 
 
 def _search(data: Mapping[str, Any]) -> Search:
-    return Search(float(data["seconds"]), _schedule(data["best"]), {_schedule(one) for one in data["tried"]})
+    return Search(float(data["seconds"]), _schedule(data["best"]), {_schedule(tried) for tried in data["tried"]})
 
 
 def _written(schedule: Schedule) -> dict[str, Any]:

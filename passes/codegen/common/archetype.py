@@ -131,7 +131,7 @@ def is_vectorizable(stage: GenericOp, kernel: KernelOp) -> bool:
         for operand, m in zip(stage.operands, maps_of(stage), strict=True)
         if not is_shape_only(operand) and m.results and innermost in used_dims(m)
     ]
-    return all(element_of(one) == f32 and shape_of(one)[-1] % VECTOR == 0 for one in along)
+    return all(element_of(value) == f32 and shape_of(value)[-1] % VECTOR == 0 for value in along)
 
 
 def is_coalesced(kernel: KernelOp) -> bool:

@@ -51,7 +51,7 @@ def block_widths(trips: int, terms: int = 1, most: int = MOST_TERMS) -> Widths:
         return ()
     width = max(most // terms, 1)
     # Without a shorter last block, trip counts are constant.
-    width = next((one for one in range(width, width // 2, -1) if trips % one == 0), width)
+    width = next((candidate for candidate in range(width, width // 2, -1) if trips % candidate == 0), width)
     blocks, levels = -(-trips // width), 1
     while MOST_BLOCKS**levels < blocks:
         levels += 1
@@ -142,7 +142,7 @@ def _block(loop: scf.ForOp, most: int) -> None:
     """Cuts a loop, whose nested loops have been cut. A loop around others doesn't become vectors."""
     if any(op.regions and isinstance(op, scf.ForOp) for op in loop.body.block.ops):
         most = MOST_TERMS
-    terms = {place: found for place in range(len(loop.iter_args)) if (found := terms_of(loop, place)) is not None}
+    terms = {place: terms_ for place in range(len(loop.iter_args)) if (terms_ := terms_of(loop, place)) is not None}
     if not terms:
         return
     trips, each = most_trips(loop), max(terms.values())
@@ -222,16 +222,16 @@ def _cut(loop: scf.ForOp, places: Collection[int], widths: Widths, step: int) ->
             left = code.number(width * step)
             end = at + (left if is_exact and trips % width == 0 else (high - at).at_most(left))
             start = [code.constant(0.0, value.type) if i in places else value for i, value in enumerate(held)]
-            found = over(at, end, start, tuple(rest))
+            sums = over(at, end, start, tuple(rest))
             return [
                 code.make(arith.AddfOp, (old.ssa, new.ssa), old.type, PLAIN) if i in places else new
-                for i, (old, new) in enumerate(zip(held, found, strict=True))
+                for i, (old, new) in enumerate(zip(held, sums, strict=True))
             ]
 
         results = code.loop_to(high, carried, block, start=low, step=width * step)
         outer = code.block.last_op
         assert outer is not None
-        above = min((one for one in widths if one > width), default=trips)
+        above = min((candidate for candidate in widths if candidate > width), default=trips)
         outer.attributes[MOST_TRIPS] = IntegerAttr(-(-min(above, trips) // width), i64)
         return results
 

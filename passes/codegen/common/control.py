@@ -108,7 +108,7 @@ class Starts:
 def write_choice(
     kinds: Sequence[Attribute],
     placed: Sequence[BufferLocation],
-    wanted: Sequence[bool],
+    outcomes: Sequence[bool],
     groups: Sequence[Sequence[tuple[int, int, int]]],
 ) -> Block:
     """Returns a kernel that writes the workgroup counts of the dispatches of two branches.
@@ -116,21 +116,21 @@ def write_choice(
     Args:
         kinds: The types of the bindings; the last one receives the counts, three for each dispatch.
         placed: The locations of the predicates, those of enclosing branches first.
-        wanted: The value of each predicate for the first of the two branches to run; the last predicate is their own.
+        outcomes: The value of each predicate for the first of the two branches to run; the last predicate is their own.
         groups: The workgroups of each branch's dispatches.
     """
     block = Block(arg_types=kinds)
     moves = Moves(block)
     code = BlockBuilder(block)
     holds: list[Value] = []
-    for one in placed:
-        moved = moves.of(one)
+    for outcome in placed:
+        moved = moves.of(outcome)
         at = code.number(0) if moved is None else code.value(moved)
-        holds.append(code.element(block.args[one.binding], at))
+        holds.append(code.element(block.args[outcome.binding], at))
     true = code.constant(1, i1)
     around: Value | None = None
-    for value, one in zip(holds[:-1], wanted[:-1], strict=True):
-        met = value if one else value ^ true
+    for value, outcome in zip(holds[:-1], outcomes[:-1], strict=True):
+        met = value if outcome else value ^ true
         around = both(around, met)
     zero = code.constant(0, i32)
     position = 0

@@ -588,13 +588,13 @@ class ExpandMathPass(LevelPass):
         Raises:
             PassFailedException: one has a type other than f32 and f16; the module is unchanged then.
         """
-        found = [inner for inner in operations(op.body.block) if type(inner) in EXPANSIONS]
+        expandable = [inner for inner in operations(op.body.block) if type(inner) in EXPANSIONS]
         if self.target.native:
-            found = [inner for inner in found if inner.results[0].type != f64]
-        for inner in found:
+            expandable = [inner for inner in expandable if inner.results[0].type != f64]
+        for inner in expandable:
             type_ = inner.results[0].type
             if type_ not in (f32, f16):
                 problem = f"expand-math supports f32 and f16, got {type_}"
                 raise PassFailedException(f"{inner.name} at {line_of(inner.location)}: {problem}")
-        for inner in found:
+        for inner in expandable:
             expand(inner, self.target.native)

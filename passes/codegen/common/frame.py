@@ -40,16 +40,16 @@ class Frame:
             kind: Its type.
         """
         position = self.taken[kind] = self.taken.get(kind, -1) + 1
-        made = self.arrays.made.setdefault(kind, [])
-        if position == len(made):
+        arrays_of_kind = self.arrays.made.setdefault(kind, [])
+        if position == len(arrays_of_kind):
             op = wgsl.WorkgroupAllocOp(kind)
             top = block if self.arrays.block is None else self.arrays.block
             if self.arrays.block is None or top.first_op is None:
                 top.add_op(op)
             else:
                 top.insert_op_before(op, top.first_op)
-            made.append(op.results[0])
-        return made[position]
+            arrays_of_kind.append(op.results[0])
+        return arrays_of_kind[position]
 
 
 @dataclass

@@ -62,16 +62,16 @@ def _carry(loop: scf.ForOp) -> None:
     assert around is not None and isinstance(last, scf.YieldOp)
     if step is None:
         return
-    found: list[tuple[Operation, SSAValue, int]] = []
+    carried: list[tuple[Operation, SSAValue, int]] = []
     for op in body.ops:
         if isinstance(op, arith.AddiOp) and any(isinstance(use.operation, memref.LoadOp) for use in op.result.uses):
             grown = _growth(op, body)
             if grown is not None:
-                found.append((op, *grown))
-    if not found:
+                carried.append((op, *grown))
+    if not carried:
         return
     starts: list[SSAValue] = []
-    for op, base, factor in found:
+    for op, base, factor in carried:
         starts.append(_start(base, loop, factor))
         argument = body.insert_arg(IndexType(), len(body.args))
         after = arith.AddiOp(argument, _number(step * factor, last))
@@ -80,10 +80,10 @@ def _carry(loop: scf.ForOp) -> None:
         last.operands = [*last.operands, after.result]
         op.results[0].replace_all_uses_with(argument)
         parts = [value.owner for value in op.operands]
-        for one in (op, *parts):
-            if isinstance(one, Operation) and one.parent is body and not one.results[0].first_use:
-                one.detach()
-                one.erase()
+        for user in (op, *parts):
+            if isinstance(user, Operation) and user.parent is body and not user.results[0].first_use:
+                user.detach()
+                user.erase()
     region = loop.detach_region(loop.body)
     new = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *starts], region)
     new.attributes |= loop.attributes

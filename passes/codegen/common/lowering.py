@@ -107,11 +107,13 @@ class WrittenOnce:
     def bound(self, code: Code, moves: Moves, member: Value | None) -> Code:
         """Returns code with the bindings of one of them, by index."""
         starts = Starts(code, moves.block, member)
-        found: dict[SSAValue, Binding] = {}
-        for number, (argument, one) in enumerate(zip(self.kernel.body.block.args, self.placed, strict=True)):
-            moved = moves.of(one) if one.entry is None else starts.of(one.entry)
-            found[argument] = Binding(moves.block.args[one.binding], one.start, moved, number in self.in_place)
-        return code.with_bindings(found)
+        bindings: dict[SSAValue, Binding] = {}
+        for number, (argument, placement) in enumerate(zip(self.kernel.body.block.args, self.placed, strict=True)):
+            moved = moves.of(placement) if placement.entry is None else starts.of(placement.entry)
+            bindings[argument] = Binding(
+                moves.block.args[placement.binding], placement.start, moved, number in self.in_place
+            )
+        return code.with_bindings(bindings)
 
 
 class FunctionLowering(ABC):
@@ -177,14 +179,14 @@ class FunctionLowering(ABC):
                     "(run `schedule` first)"
                 )
         steps = steps_of(kernels)
-        for _, found in groupby(kernels, key=steps.__getitem__):
-            self._lower([kernel for kernel in found if kernel.collective is None])
+        for _, group in groupby(kernels, key=steps.__getitem__):
+            self._lower([kernel for kernel in group if kernel.collective is None])
         for op in list(block.ops):
             if isinstance(op, RepeatOp):
                 self._lower_block(op.body.block, conditions)
             elif isinstance(op, BranchOp):
-                for inner, wanted in zip(op.branches, (True, False), strict=True):
-                    self._lower_block(inner, (*conditions, (op.predicate, wanted)))
+                for inner, outcome in zip(op.branches, (True, False), strict=True):
+                    self._lower_block(inner, (*conditions, (op.predicate, outcome)))
                 self._decide(op, conditions)
 
     def _lower(self, kernels: Sequence[KernelOp]) -> None:
@@ -241,15 +243,15 @@ class FunctionLowering(ABC):
         self.module.body.block.insert_op_before(op, self.function)
         return name
 
-    def _insert(self, made: WrittenKernel, origin: Operation, identity: KernelIdentity | None = None) -> None:
+    def _insert(self, written: WrittenKernel, origin: Operation, identity: KernelIdentity | None = None) -> None:
         """Inserts a kernel before the function; ops without a location get that of `origin`."""
-        made.location = origin.location
-        for op in operations(made.body.block):
+        written.location = origin.location
+        for op in operations(written.body.block):
             if isinstance(op.location, UnknownLoc):
                 op.location = origin.location
-        self.module.body.block.insert_op_before(made, self.function)
+        self.module.body.block.insert_op_before(written, self.function)
         if isinstance(self.written.context, KernelContext):
-            self.written.context.written(made, identity)
+            self.written.context.written(written, identity)
 
     def _decide(self, op: BranchOp, conditions: tuple[Condition, ...]) -> None:
         """Writes, before two branches, the workgroup counts of each of their dispatches: zero for the branch not taken.
@@ -268,11 +270,11 @@ class FunctionLowering(ABC):
             table = ViewOp.of(arena.result, 0, buffer_type([3 * count], i32))
             first = self.function.body.block.first_op
             assert first is not None
-            for made in (arena, table):
-                made.location = op.location
-                self.function.body.block.insert_op_before(made, first)
+            for value in (arena, table):
+                value.location = op.location
+                self.function.body.block.insert_op_before(value, first)
             self._write_choice(op, mine, dispatches, table.result)
-            for number, dispatch in enumerate(one for found in dispatches for one in found):
+            for number, dispatch in enumerate(member for group in dispatches for member in group):
                 row = ViewOp.of(arena.result, 12 * number, buffer_type([3], i32))
                 row.location = op.location
                 self.function.body.block.insert_op_before(row, first)
@@ -298,9 +300,9 @@ class FunctionLowering(ABC):
             BufferLocation(views.index(view), 0, None if row is None else (row[0], tuple(map(views.index, row[1]))))
             for view, row in zip(whole, rows, strict=True)
         ]
-        groups = [[one.groups for one in found] for found in dispatches]
-        wanted = [one for _, one in conditions]
-        block = write_choice([flat(view) for view in views], placed, wanted, groups)
+        groups = [[member.groups for member in group] for group in dispatches]
+        outcomes = [outcome for _, outcome in conditions]
+        block = write_choice([flat(view) for view in views], placed, outcomes, groups)
         simplify_block(block)
         choice = self.choice(block, ["read_write" if view is table else "read" for view in views])
         name = choice.sym_name.data
@@ -327,7 +329,9 @@ def _written_over(kernel: KernelOp) -> Iterator[int]:
     for number, output in enumerate(kernel.outputs, len(kernel.inputs)):
         view = view_of(output)
         end = view.start + view.size
-        if any(one.arena is view.arena and one.start < end and view.start < one.start + one.size for one in read):
+        if any(
+            other.arena is view.arena and other.start < end and view.start < other.start + other.size for other in read
+        ):
             yield number
 
 

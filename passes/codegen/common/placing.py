@@ -72,13 +72,13 @@ class Placing:
 
     def _pack_scalars(self) -> dict[SSAValue, Place]:
         """Creates one view over all scalars of each arena; returns each scalar's position in it."""
-        found: dict[SSAValue, list[ViewOp]] = {}
+        views_by_arena: dict[SSAValue, list[ViewOp]] = {}
         for op in self.function.body.block.ops:
             role = op.attributes.get(ROLE) if isinstance(op, ViewOp) else None
             if isinstance(op, ViewOp) and isinstance(role, StringAttr) and role.data == Role.SCALAR:
-                found.setdefault(op.arena, []).append(op)
+                views_by_arena.setdefault(op.arena, []).append(op)
         packed: dict[SSAValue, Place] = {}
-        for arena, views in found.items():
+        for arena, views in views_by_arena.items():
             first = min(view.start for view in views)
             count = (max(view.start for view in views) - first) // 4 + 1
             view = ViewOp.of(arena, first, buffer_type([count], element_of(views[0].result)))
@@ -98,10 +98,10 @@ class Placing:
         rows: list[Row | None] = []
         for operand in operands:
             owner = operand.owner
-            found = (
+            rows_of_views = (
                 (owner.at.data, [counter_of(index) for index in owner.indices]) if isinstance(owner, RowOp) else None
             )
-            rows.append(found)
+            rows.append(rows_of_views)
         counters = list(dict.fromkeys(counter for row in rows if row is not None for counter in row[1]))
         if len(counters) > MOST_COUNTERS:
             raise DiagnosticException(f"{len(counters)} loops inside of each other; devices take {MOST_COUNTERS}")
@@ -151,18 +151,18 @@ class Placing:
 
     def _by_table(self, teams: list[Team], places: dict[SSAValue, Place]) -> BindingLayout | None:
         """Binds arenas as a whole where teams or a lack of bindings require it; `None` if neither does, or it fails."""
-        teams, wanted = self._settled(teams, places)
-        arenas = self._arenas_to_bind(places, wanted)
+        teams, arenas_to_bind = self._settled(teams, places)
+        arenas = self._arenas_to_bind(places, arenas_to_bind)
         if not arenas:
             return None
-        spans = {arena: self._span(arena, found) for arena, found in self._by_arena(places).items() if arena in arenas}
+        spans = {arena: self._span(arena, views) for arena, views in self._by_arena(places).items() if arena in arenas}
         columns: list[int] = []
         views = [spans[arena] if (arena := _arena(view)) in spans else view for view, _ in places.values()]
         views = list(dict.fromkeys(views))
         placed: list[list[BufferLocation]] = []
         table = len(views)
         for team in teams:
-            found: dict[tuple[int, ...], int] = {}
+            numbers: dict[tuple[int, ...], int] = {}
             base = len(columns)
             entries: list[BufferLocation | tuple[int, tuple[int, ...]]] = []
             for member_operands in zip(*(kernel.operands for kernel in team), strict=True):
@@ -172,14 +172,14 @@ class Placing:
                     entries.append(BufferLocation(views.index(view), start))
                     continue
                 starts = tuple(_start_within(span, *places[operand]) for operand in member_operands)
-                found.setdefault(starts, len(found))
+                numbers.setdefault(starts, len(numbers))
                 entries.append((views.index(span), starts))
-            columns += [starts[member] for member in range(len(team)) for starts in found]
+            columns += [starts[member] for member in range(len(team)) for starts in numbers]
             placed.append(
                 [
                     entry
                     if isinstance(entry, BufferLocation)
-                    else BufferLocation(entry[0], 0, None, Entry(table, base + found[entry[1]], len(found)))
+                    else BufferLocation(entry[0], 0, None, Entry(table, base + numbers[entry[1]], len(numbers)))
                     for entry in entries
                 ]
             )
@@ -189,37 +189,37 @@ class Placing:
         """Returns the teams, split where a table can't serve them; and the arenas that need the table."""
         by_arena = self._by_arena(places)
         settled: list[Team] = []
-        wanted: set[SSAValue] = set()
+        arenas_to_bind: set[SSAValue] = set()
         for team in teams:
             differing = [
                 [places[operand] for operand in operands]
                 for operands in zip(*(kernel.operands for kernel in team), strict=True)
                 if len({places[operand] for operand in operands}) > 1
             ]
-            arenas = {_arena(view) for found in differing for view, _ in found}
-            together = all(len({_arena(view) for view, _ in found}) == 1 for found in differing)
+            arenas = {_arena(view) for pairs in differing for view, _ in pairs}
+            together = all(len({_arena(view) for view, _ in pairs}) == 1 for pairs in differing)
             if together and all(self._can_be_one(by_arena[arena]) for arena in arenas):
                 settled.append(team)
-                wanted |= arenas
+                arenas_to_bind |= arenas
             else:
                 settled += [[kernel] for kernel in team]
-        return settled, wanted
+        return settled, arenas_to_bind
 
-    def _arenas_to_bind(self, places: dict[SSAValue, Place], wanted: set[SSAValue]) -> set[SSAValue]:
-        """Returns the arenas to bind as a whole: those in `wanted`, and more if there are too few bindings."""
+    def _arenas_to_bind(self, places: dict[SSAValue, Place], arenas: set[SSAValue]) -> set[SSAValue]:
+        """Returns the arenas to bind as a whole: those in `arenas`, and more if there are too few bindings."""
         limit = self.target.max_storage_buffers_per_shader_stage
         by_arena = self._by_arena(places)
-        found = set(wanted)
+        bound = set(arenas)
 
         def needed() -> int:
-            return sum(1 if arena in found else self._needed(views) for arena, views in by_arena.items()) + bool(found)
+            return sum(1 if arena in bound else self._needed(views) for arena, views in by_arena.items()) + bool(bound)
 
         for views in _ranked(by_arena.values()):
             if needed() <= limit:
                 break
             if len(views) > 1 and self._can_be_one(views):
-                found.add(views[0].arena)
-        return found if needed() <= limit else set()
+                bound.add(views[0].arena)
+        return bound if needed() <= limit else set()
 
     def _span(self, arena: SSAValue, views: Sequence[ViewOp]) -> SSAValue:
         """Returns a flat view over an arena: all of it or, if that exceeds the binding size limit, over `views`."""
@@ -275,7 +275,7 @@ class Placing:
             if count <= limit:
                 break
             if len(group) > 1 and self._can_be_one(group):
-                shared, members = self._view_over(group), {one.result for one in group}
+                shared, members = self._view_over(group), {member.result for member in group}
                 for operand, (view, at) in places.items():
                     if view in members:
                         moved[operand] = shared, _start_within(shared, view, at)

@@ -44,7 +44,8 @@ def sides_of(kernel: KernelOp, stage: GenericOp) -> Sides:
         return math.prod(grid[loop] for loop in loops)
 
     read = [loop for value, loop in loops.items() if isinstance(value, BlockArgument)]
-    whole = [one for one in read if not any(one < other for other in read)]  # the others only scale or mask them
+    # The others only scale or mask these.
+    whole = [side for side in read if not any(side < other for other in read)]
     factors = [loops[factor] for factor in _factors(stage) if factor in loops]
     pairs = (
         _pairs(factors, len(grid))
@@ -71,15 +72,15 @@ def _factors(stage: GenericOp) -> Sequence[SSAValue]:
 
 def _pairs(loops: Iterable[frozenset[int]], rank: int) -> list[tuple[frozenset[int], frozenset[int]]]:
     """Returns, for pairs of values that change within the sum, the grid loops that only one of the two depends on."""
-    changing = [found for found in loops if any(loop >= rank for loop in found)]
-    found = list(dict.fromkeys(frozenset(loop for loop in one if loop < rank) for one in changing))
-    return [(a - b, b - a) for a, b in combinations(found, 2) if a - b and b - a]
+    changing = [varying for varying in loops if any(loop >= rank for loop in varying)]
+    sides = list(dict.fromkeys(frozenset(loop for loop in varying if loop < rank) for varying in changing))
+    return [(a - b, b - a) for a, b in combinations(sides, 2) if a - b and b - a]
 
 
 def _last_loops(kernel: KernelOp) -> frozenset[int]:
     """Returns the grid loops along which the results are contiguous in memory, or closest to it."""
-    found, last = frozenset((len(kernel.extents) - 1,)), kernel.stages[-1]
+    last_loops, last = frozenset((len(kernel.extents) - 1,)), kernel.stages[-1]
     for m in maps_of(last)[len(last.inputs) :]:
         moving = [loops for result in m.results if (loops := frozenset(result.used_dims()))]
-        found = moving[-1] if moving else found
-    return found
+        last_loops = moving[-1] if moving else last_loops
+    return last_loops

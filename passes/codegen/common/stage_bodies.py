@@ -121,7 +121,7 @@ def _load(code: Code, op: memref.LoadOp, env: Mapping[SSAValue, SSAValue], loops
 
 
 def _branches(code: Code, op: scf.IfOp, env: Mapping[SSAValue, SSAValue], loops: Loops) -> Sequence[SSAValue]:
-    bodies = [partial(clone_body, code, one.block, dict(env), loops) for one in (op.true_region, op.false_region)]
+    bodies = [partial(clone_body, code, region.block, dict(env), loops) for region in (op.true_region, op.false_region)]
     condition, kinds = code.value(env.get(op.cond, op.cond)), [result.type for result in op.results]
     return [value.ssa for value in code.choose(condition, kinds, *bodies)]
 

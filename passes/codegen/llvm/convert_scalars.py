@@ -402,8 +402,8 @@ def _broadcast(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAVa
     """Broadcasts a scalar: inserts it as element 0, and shuffles that to all lanes."""
     type_ = cast("VectorType[Attribute]", op.results[0].type)
     empty = b.make(llvm.UndefOp, (), type_)
-    one = b.make(llvm.InsertElementOp, (empty, operands[0], b.number(0)), type_)
-    return b.make(llvm.ShuffleVectorOp, (one, one), type_, {"mask": short_ints([0] * type_.element_count())})
+    first = b.make(llvm.InsertElementOp, (empty, operands[0], b.number(0)), type_)
+    return b.make(llvm.ShuffleVectorOp, (first, first), type_, {"mask": short_ints([0] * type_.element_count())})
 
 
 def _shuffle(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:

@@ -135,7 +135,7 @@ def _constant_text(value: Attribute, type_: Attribute) -> str:
     vector, dense = cast("VectorType[Attribute]", type_), cast("DenseIntOrFPElementsAttr[Any]", value)
     element = vector.element_type
     numbers = cast(Sequence[float], dense.get_values())
-    return f"<{', '.join(f'{type_text(element)} {_float_text(one, element)}' for one in numbers)}>"
+    return f"<{', '.join(f'{type_text(element)} {_float_text(number, element)}' for number in numbers)}>"
 
 
 class FunctionPrinter:
@@ -309,10 +309,10 @@ class FunctionPrinter:
 
     def branch(self, op: llvm.BrOp) -> str:
         """Prints a branch."""
-        found, branch = self._loop(op), f"br label %{self.labels[op.successor]}"
-        if found is None:
+        labels, branch = self._loop(op), f"br label %{self.labels[op.successor]}"
+        if labels is None:
             return branch
-        _, parallel, loop = found
+        _, parallel, loop = labels
         masked = f", {PREDICATED}" if MASKED in op.attributes else ""
         self.metadata.append(f'{loop} = distinct !{{{loop}, {parallel}, !{{!"llvm.loop.unroll.disable"}}{masked}}}')
         return f"{branch}, !llvm.loop {loop}"

@@ -21,10 +21,10 @@ ORDERED: dict[type[Operation], type[Operation]] = {arith.MaximumfOp: arith.MaxSI
 def ordered(kind: type[Operation], value: Value) -> Value:
     """Returns the ordered integer of a float for an op of `ORDERED`."""
     integer = IntegerType(cast("AnyFloat", value.type).bitwidth)
-    found = _inverted(value.cast(arith.BitcastOp, integer))
+    bits = _inverted(value.cast(arith.BitcastOp, integer))
     last = (1 << integer.width.data - 1) - 1
     is_nan = value.compare("uno", value)
-    return value.builder.select(is_nan, last if kind is arith.MaximumfOp else -last - 1, found)
+    return value.builder.select(is_nan, last if kind is arith.MaximumfOp else -last - 1, bits)
 
 
 def as_float(value: Value, element: AnyFloat) -> Value:

@@ -125,7 +125,7 @@ class FactorLayout:
         if max(across, along) < LEAST_RUN:
             return FactorLayout({}, 1, lies_along_steps(stage, value, rank))
         axis = own if along > across else side
-        moving = frozenset(one for one, place in places.items() if any(place.stride(loop) for loop in axis))
+        moving = frozenset(value for value, place in places.items() if any(place.stride(loop) for loop in axis))
         return FactorLayout(places, max(across, along), along > across, moving=moving)
 
     @property
@@ -361,7 +361,7 @@ class Axis:
             return count
         total = math.prod(self.extents)
         expressions = [
-            affine.linear(one, [total]).expression() for one in affine.delinearized(AffineDimExpr(0), self.extents)
+            affine.linear(digit, [total]).expression() for digit in affine.delinearized(AffineDimExpr(0), self.extents)
         ]
 
         def entry(at: Value, place: Value) -> list[Value]:

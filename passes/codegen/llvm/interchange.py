@@ -45,9 +45,9 @@ def interchange_folds(top: Block) -> None:
     loops = [op for op in operations(top) if type(op) is scf.ForOp]
     written = _written(top) if loops else set[SSAValue]()
     for loop in loops:
-        found = _Interchange.of(loop, written)
-        if found is not None:
-            found.write(top)
+        interchange = _Interchange.of(loop, written)
+        if interchange is not None:
+            interchange.write(top)
 
 
 def _written(top: Block) -> set[SSAValue]:
@@ -121,8 +121,8 @@ class _Interchange:
 
         The first block of a long sum is added to them directly, as few sums have another one.
         """
-        made = Block()
-        code = BlockBuilder(made)
+        block_of_folds = Block()
+        code = BlockBuilder(block_of_folds)
 
         def fold(low: Value, high: Value, into: Sequence[SSAValue]) -> None:
             terms = Block(arg_types=[self.fold.body.block.args[0].type])
@@ -143,7 +143,7 @@ class _Interchange:
             )
             fold(low, first, sums)
             fold_in_blocks(code, first, high, widths, memory, sums, fold)
-        ops = list(made.ops)
+        ops = list(block_of_folds.ops)
         for op in ops:
             op.detach()
         return ops
@@ -170,11 +170,11 @@ class _Interchange:
         return for_op
 
     def _copied(
-        self, block: Block, at: SSAValue, ops: Sequence[Operation], wanted: Sequence[SSAValue], env: Values
+        self, block: Block, at: SSAValue, ops: Sequence[Operation], results: Sequence[SSAValue], env: Values
     ) -> Values:
-        """Copies those ops of an iteration that `wanted` values, or ops without results, depend on."""
+        """Copies those ops of an iteration that `results` values, or ops without results, depend on."""
         env = {**env, self.loop.body.block.args[0]: at}
-        needed, kept = {*wanted}, list[Operation]()
+        needed, kept = {*results}, list[Operation]()
         for op in reversed([*self.before, *ops]):
             if not op.results or needed.intersection(op.results):
                 needed.update(operand for inner in op.walk() for operand in inner.operands)

@@ -116,4 +116,4 @@ def _dear(stage: GenericOp, known: set[SSAValue], rank: int, extent: int) -> Ite
 
 def _weight(value: SSAValue) -> float:
     """Returns the approximate cost of computing a value, in additions."""
-    return weight_of({one.owner for one in needed_for([value]) if isinstance(one.owner, Operation)})
+    return weight_of({other.owner for other in needed_for([value]) if isinstance(other.owner, Operation)})

@@ -123,15 +123,15 @@ def _combined(code: Code, kind: type[Operation], x: Value, y: Value) -> Value:
     return code.apply(kind, x, y)
 
 
-def _is_ordered(one: Reduction) -> bool:
+def _is_ordered(reduction: Reduction) -> bool:
     """Returns whether a loop carries an accumulator as an integer; see `extremes`."""
-    return type(one.combine) in ORDERED and is_float(one.element)
+    return type(reduction.combine) in ORDERED and is_float(reduction.element)
 
 
 def _started(code: Code, reductions: Sequence[Reduction]) -> list[Value]:
     """Returns the initial accumulators of a loop."""
     starts = [(reduction, code.constant(reduction.start(), reduction.element)) for reduction in reductions]
-    return [ordered(type(one.combine), value) if _is_ordered(one) else value for one, value in starts]
+    return [ordered(type(reduction.combine), value) if _is_ordered(reduction) else value for reduction, value in starts]
 
 
 def _carried_on(
@@ -176,8 +176,8 @@ class Rows:
 
     def load(self, code: Code, stage: GenericOp, at: Callable[[], Value]) -> dict[SSAValue, SSAValue]:
         """Returns the kept values that a stage loads, at a position in the row."""
-        found = self.kept.loaded.get(stage, {})
-        return {value: code.element(self.arrays[array], at()).ssa for value, array in found.items()}
+        loaded = self.kept.loaded.get(stage, {})
+        return {value: code.element(self.arrays[array], at()).ssa for value, array in loaded.items()}
 
     def store(self, code: Code, stage: GenericOp, at: Callable[[], Value], env: Mapping[SSAValue, SSAValue]) -> None:
         """Stores the values that later stages load."""
@@ -207,9 +207,9 @@ class _Points:
 
         code = self.code
 
-        def inside(found: list[Value], _: Sequence[Value]) -> list[Value]:
+        def inside(positions: list[Value], _: Sequence[Value]) -> list[Value]:
             def last(at: Value) -> None:
-                self._values(code, stage, [*found, at], own, reduced)
+                self._values(code, stage, [*positions, at], own, reduced)
 
             parallel(code, code.number(own[-1]), None, last)
             return []
@@ -228,9 +228,9 @@ class _Points:
         else:
             reductions = reductions_of(stage)
 
-            def body(found: list[Value], held: Sequence[Value]) -> list[Value]:
-                places, extents = [*at, *found], [*own, *reduced]
-                inside = loops.with_own(found, reduced)
+            def body(positions: list[Value], held: Sequence[Value]) -> list[Value]:
+                places, extents = [*at, *positions], [*own, *reduced]
+                inside = loops.with_own(positions, reduced)
                 env = self._operands(code, stage, inside, places, extents)
                 new = values_to_fold(code, stage, env, inside)
                 self.rows.store(code, stage, lambda: _place(places, extents), env)
@@ -285,9 +285,11 @@ class _Blocks:
         for stage in self.kernel.stages:
             own, reduced = own_loops(self.kernel, stage)
             if reduced:
-                code.nest(own, [], lambda found, _, s=stage, o=own, r=reduced: self._reduce(code, s, found, o, r))
+                code.nest(
+                    own, [], lambda positions, _, s=stage, o=own, r=reduced: self._reduce(code, s, positions, o, r)
+                )
             elif own:
-                code.nest(own, [], lambda found, _, s=stage, o=own: self._compute(code, s, found, o))
+                code.nest(own, [], lambda positions, _, s=stage, o=own: self._compute(code, s, positions, o))
             else:
                 self._keep(stage)
                 self._compute(code, stage, [], [])
@@ -316,14 +318,14 @@ class _Blocks:
         """Returns a point's position in an array over the block."""
         return at - self.start
 
-    def _compute(self, code: Code, stage: GenericOp, found: Sequence[Value], own: Sequence[int]) -> list[Value]:
+    def _compute(self, code: Code, stage: GenericOp, positions: Sequence[Value], own: Sequence[int]) -> list[Value]:
         """Writes a stage without a reduction."""
 
         def body(loops: Loops, known: Mapping[SSAValue, Value]) -> None:
             values = stage_values(code, stage, loops, known)
             self._finish(code, stage, loops, values)
 
-        self._each(code, stage, found, own, body)
+        self._each(code, stage, positions, own, body)
         return []
 
     def _finish(self, code: Code, stage: GenericOp, loops: Loops, values: Sequence[Value]) -> None:
@@ -334,7 +336,7 @@ class _Blocks:
                 code.put(value, self.kept[output], self._place(loops.bases[1]))
 
     def _reduce_unrolled(
-        self, code: Code, stage: GenericOp, found: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
+        self, code: Code, stage: GenericOp, positions: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
     ) -> list[Value]:
         """Writes a reduction of few terms: they are unrolled, and folded in registers."""
         reductions = reductions_of(stage)
@@ -349,16 +351,16 @@ class _Blocks:
                 held = _folded(code, reductions, held, reduced_values(code, stage, there, known))
             self._finish(code, stage, loops, held)
 
-        self._each(code, stage, found, own, body)
+        self._each(code, stage, positions, own, body)
         return []
 
     def _reduce(
-        self, code: Code, stage: GenericOp, found: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
+        self, code: Code, stage: GenericOp, positions: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
     ) -> list[Value]:
         """Writes a reduction at one point of its own parallel loops: accumulators are in an array over the block."""
         if math.prod(reduced) <= UNROLLED_TERMS and math.prod(reduced) * len(stage.body.block.ops) <= UNROLLED_OPS:
-            return self._reduce_unrolled(code, stage, found, own, reduced)
-        memory = self._accumulators(stage, found, own)
+            return self._reduce_unrolled(code, stage, positions, own, reduced)
+        memory = self._accumulators(stage, positions, own)
         sums = memory.new()
 
         def finish(loops: Loops, _: Mapping[SSAValue, Value]) -> None:
@@ -366,13 +368,13 @@ class _Blocks:
             store_outputs(self.kernel, stage, code, loops, [code.element(array, place) for array in sums])
 
         memory.clear(sums)
-        self._fold(stage, memory, sums, (found, own), reduced)
+        self._fold(stage, memory, sums, (positions, own), reduced)
         if not own:
             self.kept.update(zip(stage.outputs, sums, strict=True))
-        self._each(code, stage, found, own, finish)
+        self._each(code, stage, positions, own, finish)
         return []
 
-    def _accumulators(self, stage: GenericOp, found: Sequence[Value], own: Sequence[int]) -> Accumulators:
+    def _accumulators(self, stage: GenericOp, positions: Sequence[Value], own: Sequence[int]) -> Accumulators:
         """Returns how to write accumulators of a reduction, one for each point of the block."""
         code, reductions = self.code, reductions_of(stage)
 
@@ -381,14 +383,14 @@ class _Blocks:
                 for array, reduction in zip(sums, reductions, strict=True):
                     code.put(code.constant(reduction.start(), reduction.element), array, self._place(loops.bases[1]))
 
-            self._each(code, stage, found, own, begin)
+            self._each(code, stage, positions, own, begin)
 
         def merge(into: Sequence[SSAValue], part: Sequence[SSAValue]) -> None:
             def add(loops: Loops, _: Mapping[SSAValue, Value]) -> None:
                 place = self._place(loops.bases[1])
                 self._combine(code, reductions, into, loops, [code.element(array, place) for array in part])
 
-            self._each(code, stage, found, own, add)
+            self._each(code, stage, positions, own, add)
 
         return Accumulators(lambda: [self._array(reduction.element) for reduction in reductions], clear, merge)
 
@@ -406,13 +408,13 @@ class _Blocks:
     ) -> None:
         """Writes the loops of a reduction over `reduced` extents, which fold into accumulators; long sums in blocks."""
         code, reductions = self.code, reductions_of(stage)
-        found, extents = around
+        positions, extents = around
         if not reduced:
 
             def fold(loops: Loops, known: Mapping[SSAValue, Value]) -> None:
                 self._combine(code, reductions, into, loops, reduced_values(code, stage, loops, known))
 
-            self._each(code, stage, found, extents, fold)
+            self._each(code, stage, positions, extents, fold)
             return
         extent, *rest = reduced
         terms = math.prod(rest)
@@ -425,7 +427,7 @@ class _Blocks:
             def iteration(at: Value, _: Sequence[Value]) -> list[Value]:
                 if is_apart:
                     memory.clear(part)
-                self._fold(stage, memory, part, ([*found, at], [*extents, extent]), rest)
+                self._fold(stage, memory, part, ([*positions, at], [*extents, extent]), rest)
                 if is_apart:
                     memory.merge(sums, part)
                 return []

@@ -44,7 +44,7 @@ class LoopsArchetype(Archetype[LoopsSchedule]):
 
     def neighbours(self, schedule: LoopsSchedule, kernel: KernelOp, target: Target) -> Iterator[LoopsSchedule]:
         last = kernel.extents[-1] if kernel.extents else 1
-        for block in {1, *(min(last, one) for one in (schedule.block // 2, schedule.block * 2, NEAR_POINTS))}:
+        for block in {1, *(min(last, width) for width in (schedule.block // 2, schedule.block * 2, NEAR_POINTS))}:
             if block >= 1 and block != schedule.block:
                 yield _of_work(kernel, block)
         for blocks in (schedule.blocks // 2, schedule.blocks * 2):

@@ -392,7 +392,7 @@ class _Task:
 
                 def element(j: Value) -> None:
                     moved = j - low
-                    column = [one + moved if k == product.inmost else one for k, one in enumerate(origin)]
+                    column = [index + moved if k == product.inmost else index for k, index in enumerate(origin)]
                     loops = self.tile.loops(code, row, column, product.finish_run)
                     self._finish_element(start + j, loops)
 

@@ -183,11 +183,13 @@ class Product:
                 if any(isinstance(op, IndexOp) for op in stage.body.walk()):
                     return 1
                 reads = zip(stage.inputs, maps[:count], strict=True)
-                places += [plain_place(one, m, extents) for one, m in reads if not is_shape_only(one)]
+                places += [plain_place(buffer, m, extents) for buffer, m in reads if not is_shape_only(buffer)]
             writes = zip(stage.outputs, maps[count:], strict=True)
-            places += [plain_place(one, m, extents) for one, m in writes if one in self.kernel.output_arguments]
-        found = [place for place in places if place is not None]
-        if len(found) < len(places):
+            places += [
+                plain_place(buffer, m, extents) for buffer, m in writes if buffer in self.kernel.output_arguments
+            ]
+        known_places = [place for place in places if place is not None]
+        if len(known_places) < len(places):
             return 1
         loops = [self.kernel.extents[loop] for loop in column]
-        return max(run_along(found, column, loops), loops[self.inmost])
+        return max(run_along(known_places, column, loops), loops[self.inmost])

@@ -115,7 +115,7 @@ def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel) -> float:
         (factors.row, rows, -(-columns // MOST_TILE_COLUMNS)),
         (factors.column, columns, -(-rows // MOST_TILE_ROWS)),
     ):
-        owners = {one.owner for one in needed_for([value]) if isinstance(one.owner, Operation)}
+        owners = {other.owner for other in needed_for([value]) if isinstance(other.owner, Operation)}
         each = machine.load + machine.operation * weight_of(op for owner in owners for op in owner.walk())
         packing += rest * extent * steps * times * each
     return (products + packing) / machine.cores
@@ -152,7 +152,7 @@ def _schedule(
     most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH
     depth = -(-steps // -(-steps // most_depth))
     widest = columns if direct_columns else max(PANEL_BYTES // (depth * size), LEAST_SIDE)
-    found = PackedSchedule(
+    packed = PackedSchedule(
         groups=(1, 1, 1),
         row=sides[0],
         column=sides[1],
@@ -166,8 +166,8 @@ def _schedule(
         direct_columns=int(direct_columns),
     )
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
-    found = _cut(found, kernel, rest * rows * columns * steps, is_transposed)
-    return replace(found, groups=(found.tasks_over(kernel.extents), 1, 1))
+    packed = _cut(packed, kernel, rest * rows * columns * steps, is_transposed)
+    return replace(packed, groups=(packed.tasks_over(kernel.extents), 1, 1))
 
 
 def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:
@@ -233,5 +233,5 @@ def _with_tile(schedule: PackedSchedule, kernel: KernelOp, rows: int, columns: i
         and columns >= schedule.columns
         and rows % schedule.rows == columns % schedule.columns == 0
     ):
-        found = replace(schedule, tile_rows=rows, tile_columns=columns)
-        yield replace(found, groups=(found.tasks_over(kernel.extents), 1, 1))
+        tiled = replace(schedule, tile_rows=rows, tile_columns=columns)
+        yield replace(tiled, groups=(tiled.tasks_over(kernel.extents), 1, 1))

@@ -208,7 +208,7 @@ class Panels:
         aligned to their end, so it may overlap the previous one.
         """
         before = square * side
-        above, corner = (one + before for one in (first, base))
+        above, corner = (corner_ + before for corner_ in (first, base))
         if self.lines is not None:
             self._write_lines(code, before, above, side, columns, steps, factor)
         blocks = (steps + (side - 1)) // side

@@ -155,11 +155,11 @@ class TileMemory:
         scale = None if factor == 1 else self.code.constant(factor, self.element)
 
         def load(row: Value) -> None:
-            here = at.with_loops(self.code, {self.row_loop: self.first_row + row})
+            place = at.with_loops(self.code, {self.row_loop: self.first_row + row})
             line = row * width
 
             def feature(f: Value) -> None:
-                value = here.with_loops(self.code, {FEATURE: f}).load(self.code)
+                value = place.with_loops(self.code, {FEATURE: f}).load(self.code)
                 value = value if scale is None else value * scale
                 self.code.put(value, memory, line + f)
 
@@ -238,11 +238,11 @@ class TileMemory:
         scale = None if factor == 1 else self.code.constant(factor, self.element)
 
         def each(column: Value) -> None:
-            here = at.with_loops(self.code, {self.column_loop: start + column})
+            place = at.with_loops(self.code, {self.column_loop: start + column})
             line = column * columns.width
 
             def feature(f: Value) -> None:
-                value = here.with_loops(self.code, {FEATURE: f}).load(self.code)
+                value = place.with_loops(self.code, {FEATURE: f}).load(self.code)
                 value = value if scale is None else value * scale
                 self.code.put(value, columns.memory, line + f)
 
@@ -269,7 +269,7 @@ class TileMemory:
         at = self.element_at(len(self.stage.inputs) + output)
 
         def store(row: Value) -> None:
-            here = at.with_loops(self.code, {self.row_loop: self.first_row + row})
+            place = at.with_loops(self.code, {self.row_loop: self.first_row + row})
             line = row * width
             factor = None
             if isinstance(factors, SSAValue):
@@ -280,7 +280,7 @@ class TileMemory:
             def feature(f: Value) -> None:
                 value = self.code.element(self.lines, line + f)
                 value = value if factor is None else value * factor
-                here.with_loops(self.code, {FEATURE: f}).store(self.code, value)
+                place.with_loops(self.code, {FEATURE: f}).store(self.code, value)
 
             parallel(self.code, self.code.number(rows.features), None, feature)
 

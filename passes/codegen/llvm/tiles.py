@@ -98,8 +98,8 @@ class _Forward(_Block):
         self.accumulate(self.values, count, self.weights, self.results, self.shrink)
 
     def _raise(self, column: Value, row: Value, at: Value) -> None:
-        found = largest(self.code.element(self.new_top, row), self.code.element(self.weights, at))
-        self.code.put(found, self.new_top, row)
+        largest_score = largest(self.code.element(self.new_top, row), self.code.element(self.weights, at))
+        self.code.put(largest_score, self.new_top, row)
 
     def _shrink(self, row: Value) -> None:
         new = self.code.element(self.new_top, row)
@@ -281,12 +281,12 @@ class _Cotangents(_Keys):
         at, scale = self.element_at(len(self.stage.inputs)), self.code.constant(self.a.scale, self.element)
 
         def query(number: Value) -> None:
-            here = at.with_loops(self.code, {QUERY: number})
+            place = at.with_loops(self.code, {QUERY: number})
             line = number * self.key_lines.width
 
             def feature(f: Value) -> None:
                 value = self.code.element(self.by_queries, line + f)
-                here.with_loops(self.code, {FEATURE: f}).store(self.code, value * scale)
+                place.with_loops(self.code, {FEATURE: f}).store(self.code, value * scale)
 
             parallel(self.code, self.code.number(self.a.features), None, feature)
 

@@ -50,7 +50,7 @@ class TilesArchetype(Archetype[TilesSchedule]):
         most = [MOST_ROWS, MOST_COLUMNS]
         if a.skips:
             sides = (head, a.period if of_keys else a.keys)
-            most = [min(one, max(width, side // SKIPPING)) for one, side in zip(most, sides, strict=True)]
+            most = [min(bound, max(width, side // SKIPPING)) for bound, side in zip(most, sides, strict=True)]
         tiles_schedule = TilesSchedule(
             groups=(1, 1, 1),
             head=1 if part == BACKWARD else head,

@@ -116,9 +116,9 @@ class _Queries(_Backward):
     """The cotangent of the queries."""
 
     def write(self) -> None:
-        code, given = self.code, 3 + self.a.biases + self.a.masks
-        totals = [element.load(code) for element in self.of_rows(code, given + 1)]
-        deltas = [element.load(code) for element in self.of_rows(code, given + 2)]
+        code, scores = self.code, 3 + self.a.biases + self.a.masks
+        totals = [element.load(code) for element in self.of_rows(code, scores + 1)]
+        deltas = [element.load(code) for element in self.of_rows(code, scores + 2)]
 
         def over_tile(start: Value, held: Sequence[Value]) -> Sequence[Value]:
             tile = self.tile_at(start, self.a.keys)
@@ -161,14 +161,14 @@ class _Keys(_Backward):
         return first_place(self.a, self.block_start) if self.a.skips else code.number(0)
 
     def _tile(self, tile: ColumnTile, held: Sequence[Value]) -> Sequence[Value]:
-        code, given = self.code, 3 + self.a.biases + self.a.masks
+        code, scores = self.code, 3 + self.a.biases + self.a.masks
         columns, inside = self.lane_columns(tile)
         scalars = [
             [self.element_at(operand).with_loops(code, self.known(column=column)).load(code) for column in columns]
-            for operand in (given + 1, given + 2)
+            for operand in (scores + 1, scores + 2)
         ]
         weights, by_scores = self.by_scores(code, columns, inside, lambda i, j: (scalars[0][j], scalars[1][j]))
         split = len(self.accumulators(0))
         by_keys = self.accumulate(code, by_scores, 0, 0, tile, held[:split])
-        by_values = self.accumulate(code, weights, 1, given, tile, held[split:])
+        by_values = self.accumulate(code, weights, 1, scores, tile, held[split:])
         return [*by_keys, *by_values]

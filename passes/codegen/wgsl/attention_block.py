@@ -150,14 +150,14 @@ class AttentionBlock(ABC):
             sums = list(held)
             for step in range(steps):
                 feature = {FEATURE: at + step}
-                found = [one.with_loops(code, feature).load(code) for one in down]
+                loaded = [place.with_loops(code, feature).load(code) for place in down]
                 if tile.broadcast:
-                    found = [
-                        code.add(wgsl.SubgroupBroadcastOp(found[row // tile.lanes].ssa, row % tile.lanes))
+                    loaded = [
+                        code.add(wgsl.SubgroupBroadcastOp(loaded[row // tile.lanes].ssa, row % tile.lanes))
                         for row in range(tile.rows)
                     ]
                 others = [one.with_loops(code, feature).load(code) for one in across]
-                for i, x in enumerate(found):
+                for i, x in enumerate(loaded):
                     for j, y in enumerate(others):
                         place = i * len(others) + j
                         sums[place] = sums[place] + x * y
@@ -206,7 +206,7 @@ class AttentionBlock(ABC):
         begin = [self._shared_row(code, i) for i in range(tile.rows)]
 
         def body(k: Value, sums: Sequence[Value]) -> Sequence[Value]:
-            row_weights = [code.element(self.shared[memory], one + k) for one in begin]
+            row_weights = [code.element(self.shared[memory], start + k) for start in begin]
             return add(columns.start + k, row_weights, sums)
 
         left = columns.stop - columns.start
@@ -258,7 +258,7 @@ class AttentionBlock(ABC):
         begin = [self._shared_row(code, i) for i in range(self.tile.rows)]
 
         def body(k: Value, held: Sequence[Value]) -> Sequence[Value]:
-            elements = [code.element(self.shared[0], one + k) for one in begin]
+            elements = [code.element(self.shared[0], start + k) for start in begin]
             return [fold(old, new) for old, new in zip(held, elements, strict=True)]
 
         start = self.code.constant(LOWEST, self.element) if kind == "max" else self.zero

@@ -75,11 +75,11 @@ def _replace(op: Operation, at: SSAValue, parts: Sequence[SSAValue], each: int, 
     """Replaces an access to a whole buffer with one to the part that contains the index."""
     block = Block()
     code = BlockBuilder(block)
-    found = _access(code, code.value(at), parts, each, access, [result.type for result in op.results])
+    results = _access(code, code.value(at), parts, each, access, [result.type for result in op.results])
     for inner in list(block.ops):
         inner.detach()
         cast(Block, op.parent).insert_op_before(inner, op)
-    for old, new in zip(op.results, found, strict=True):
+    for old, new in zip(op.results, results, strict=True):
         old.replace_all_uses_with(new.ssa)
     op.detach()
     op.erase()

@@ -69,13 +69,13 @@ class BlockValues:
             place.column if "column" in needs else -1,
             place.spread and "row" in needs,
         )
-        found = self.known.setdefault(mine, {})
-        if value not in found and self.tile.broadcast and not mine.spread:
+        values = self.known.setdefault(mine, {})
+        if value not in values and self.tile.broadcast and not mine.spread:
             lanes = self.tile.lanes
-            found[value] = self._broadcast(
+            values[value] = self._broadcast(
                 self.known[BlockPosition(place.row // lanes, spread=True)][value], place.row % lanes
             )
-        return found[value]
+        return values[value]
 
     def compute(self, op: Operation, loops: Callable[[BlockPosition], Loops]) -> None:
         """Computes an op of the body at every position where it differs."""

@@ -103,15 +103,15 @@ class OutputBlock:
         else:
             kept = self._kept()
 
-            def body(found: list[Value], held: Sequence[Value]) -> Sequence[Value]:
-                loaded = self._loaded(code, found)
+            def body(positions: list[Value], held: Sequence[Value]) -> Sequence[Value]:
+                loaded = self._loaded(code, positions)
                 for step in range(self.tile.steps):
 
                     def load(value: SSAValue, place: BlockPosition, step: int = step) -> Value:
                         return kept[value, place] if (value, place) in kept else loaded[value, place][step]
 
                     def loops(place: BlockPosition, step: int = step) -> Loops:
-                        return _with_own(self._grid(place), self.own, self.tile, found, step)
+                        return _with_own(self._grid(place), self.own, self.tile, positions, step)
 
                     held = self._folded(code, held, load, loops)
                 return held
@@ -128,12 +128,12 @@ class OutputBlock:
             if not is_shape_only(operand):
                 yield number, self.stage.body.block.args[number]
 
-    def _kept(self, given: Sequence[SSAValue] = ()) -> dict[tuple[SSAValue, BlockPosition], Value]:
+    def _kept(self, known: Sequence[SSAValue] = ()) -> dict[tuple[SSAValue, BlockPosition], Value]:
         """Returns the operands that are invariant in the reduction, such as statistics of rows, or scales of columns.
 
-        They are loaded once, before the loops; except for those that only `given` values are computed from.
+        They are loaded once, before the loops; except for those that only `known` values are computed from.
         """
-        needed = needed_for([self.reduction.value], given)
+        needed = needed_for([self.reduction.value], known)
         kept: dict[tuple[SSAValue, BlockPosition], Value] = {}
         for number, argument in self._arguments():
             if argument in needed and self._is_kept(number):
@@ -144,14 +144,14 @@ class OutputBlock:
     def _is_kept(self, number: int) -> bool:
         return not any(loop >= len(self.grid) for loop in used_dims(maps_of(self.stage)[number]))
 
-    def _loaded(self, code: Code, found: Sequence[Value]) -> dict[tuple[SSAValue, BlockPosition], list[Value]]:
+    def _loaded(self, code: Code, positions: Sequence[Value]) -> dict[tuple[SSAValue, BlockPosition], list[Value]]:
         """Returns what the unrolled steps read of each operand at each position; all loads precede all uses."""
         loaded: dict[tuple[SSAValue, BlockPosition], list[Value]] = {}
         for number, argument in self._arguments():
             if not self._is_kept(number):
                 for place in places_of(self.tile, self.axes[argument]):
                     loops = [
-                        _with_own(self._grid(place), self.own, self.tile, found, step)
+                        _with_own(self._grid(place), self.own, self.tile, positions, step)
                         for step in range(self.tile.steps)
                     ]
                     loaded[argument, place] = self._load_steps(code, number, loops)
@@ -160,7 +160,7 @@ class OutputBlock:
     def _load_steps(self, code: Code, number: int, loops: Sequence[Loops]) -> list[Value]:
         buffer, results = self.stage.inputs[number], maps_of(self.stage)[number].results
         binding = code.bindings[buffer]
-        places = [place_of(results, buffer, binding.start, one) for one in loops]
+        places = [place_of(results, buffer, binding.start, loop_) for loop_ in loops]
         first = places[0]
         if element_of(binding.memory) == wgsl.VECTOR:
             at = code.place(first.over(VECTOR), loops[0])
@@ -170,10 +170,10 @@ class OutputBlock:
         values: list[Value] = []
         for loop, place in zip(loops, places, strict=True):
             if place.terms == first.terms and place.constant >= first.constant:
-                here = at + (place.constant - first.constant)
+                position = at + (place.constant - first.constant)
             else:
-                here = code.position(results, buffer, loop)
-            values.append(code.element(binding.memory, here))
+                position = code.position(results, buffer, loop)
+            values.append(code.element(binding.memory, position))
         return values
 
     def _grid(self, place: BlockPosition) -> Loops:
@@ -191,7 +191,7 @@ class OutputBlock:
         held: Sequence[Value],
         load: Callable[[SSAValue, BlockPosition], Value],
         loops: Callable[[BlockPosition], Loops],
-        given: Sequence[SSAValue] = (),
+        known: Sequence[SSAValue] = (),
     ) -> list[Value]:
         """Returns the accumulators after one more step of the reduction.
 
@@ -200,9 +200,9 @@ class OutputBlock:
             held: The accumulators.
             load: Returns an operand, or a given value, at a position.
             loops: Returns all loops at a position.
-            given: Values of the body that need not be computed.
+            known: Values of the body that need not be computed.
         """
-        values = self._values(code, load, loops, given)
+        values = self._values(code, load, loops, known)
         kind, columns = type(self.reduction.combine), len(self.columns)
         return [
             code.apply(kind, held[i * columns + j], code.value(values.at(BlockPosition(i, j), self.reduction.value)))
@@ -255,8 +255,8 @@ class OutputBlock:
             where = _clamped(group + place, self.extents[1 if is_row else 2])
             k = _clamped(first + step, math.prod(self.own))
             loops = self.loops(where, self.columns[0]) if is_row else self.loops(self.rows[0], where)
-            found = self._computed(code, value, needed, strided(loops, k, list(self.own)))
-            code.put(found, memory, step * extent + place)
+            computed = self._computed(code, value, needed, strided(loops, k, list(self.own)))
+            code.put(computed, memory, step * extent + place)
             return []
 
         code.loop(extent * chunk, [], body, start=code.add(wgsl.LocalIndexOp()), step=tile.lanes * tile.depth)
@@ -271,7 +271,11 @@ class OutputBlock:
 
     def _computed(self, code: Code, value: SSAValue, needed: Collection[SSAValue], loops: Loops) -> Value:
         """Computes a value of the body from operands in memory."""
-        known = {one: self._load(code, number, loops).ssa for number, one in self._arguments() if one in needed}
+        known = {
+            argument: self._load(code, number, loops).ssa
+            for number, argument in self._arguments()
+            if argument in needed
+        }
         for op in self.stage.body.block.ops:
             if any(result in needed for result in op.results):
                 clone_op(code, op, known, loops)
@@ -310,17 +314,17 @@ class OutputBlock:
         code: Code,
         load: Callable[[SSAValue, BlockPosition], Value],
         loops: Callable[[BlockPosition], Loops],
-        given: Sequence[SSAValue],
+        known: Sequence[SSAValue],
     ) -> BlockValues:
         """Computes the body over the block; values that vary by one side only, once per row or column."""
         values = BlockValues(code, self.tile, self.axes)
-        needed = needed_for([self.reduction.value], given)
-        for value in dict.fromkeys([*given, *(argument for _, argument in self._arguments())]):
+        needed = needed_for([self.reduction.value], known)
+        for value in dict.fromkeys([*known, *(argument for _, argument in self._arguments())]):
             if value in needed:
                 for place in places_of(self.tile, self.axes[value]):
                     values.known.setdefault(place, {})[value] = load(value, place).ssa
         for op in self.stage.body.block.ops:
-            if any(result in needed and result not in given for result in op.results):
+            if any(result in needed and result not in known for result in op.results):
                 values.compute(op, loops)
         return values
 
@@ -395,7 +399,7 @@ def _order(own: Sequence[int], tile: Tile) -> list[int]:
     return order if tile.inner < 0 else [*order, tile.inner]
 
 
-def _with_own(loops: Loops, own: Sequence[int], tile: Tile, found: Sequence[Value], step: int) -> Loops:
+def _with_own(loops: Loops, own: Sequence[int], tile: Tile, positions: Sequence[Value], step: int) -> Loops:
     """Returns the grid's loops and the reduction's, given in nesting order, in one unrolled step."""
     first, order = len(loops.extents), _order(own, tile)
     extents = [own[loop] for loop in order]
@@ -403,7 +407,7 @@ def _with_own(loops: Loops, own: Sequence[int], tile: Tile, found: Sequence[Valu
     expressions: list[AffineExpr] = [AffineDimExpr(first + order.index(loop)) for loop in range(len(own))]
     if tile.steps > 1:
         expressions[order[-1]] = expressions[order[-1]] * tile.steps + step
-    return Loops((*loops.bases, *found), (*loops.extents, *extents), (*loops.expressions, *expressions))
+    return Loops((*loops.bases, *positions), (*loops.extents, *extents), (*loops.expressions, *expressions))
 
 
 def vector_operands(kernel: KernelOp, tile: ContractionSchedule, starts: Sequence[int]) -> set[SSAValue]:

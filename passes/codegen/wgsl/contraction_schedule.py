@@ -64,8 +64,8 @@ class ContractionArchetype(Archetype[ContractionSchedule]):
         limit = target.max_compute_workgroups_per_dimension
         while max(tile.groups_over(kernel.extents)) > limit and len(tile.column) > 1:
             tile = replace(tile, column=tile.column[1:])  # the outer column loop becomes one of the other grid loops
-        found = ContractionSchedule.of(tile, kernel.extents)
-        return found if max(found.groups) <= limit else None
+        schedule = ContractionSchedule.of(tile, kernel.extents)
+        return schedule if max(schedule.groups) <= limit else None
 
     def neighbours(
         self, schedule: ContractionSchedule, kernel: KernelOp, target: Target
@@ -122,8 +122,8 @@ class _Work:
         """Counts the work of a step. Loop-invariant values are hoisted and don't count, unless `always`."""
         rank, axes, loops = len(kernel.extents), axes_of_values(stage, *sides), loops_of_operands(stage)
         loads, operations = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
-        for value, found in loops.items():
-            if always or any(loop >= rank for loop in found):
+        for value, loops_of_value in loops.items():
+            if always or any(loop >= rank for loop in loops_of_value):
                 kind, op = tuple(sorted(axes[value])), value.owner
                 if isinstance(op, Operation):
                     operations[kind] += weight_of(op.walk())

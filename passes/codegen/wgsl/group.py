@@ -80,10 +80,10 @@ def fold_lanes(
         code.block.add_op(wgsl.BarrierOp())
 
         def fold(width: int = width) -> None:
-            for one, memory in zip(reductions, shared, strict=True):
+            for reduction, memory in zip(reductions, shared, strict=True):
                 mine = code.element(memory, lane)
                 other = code.element(memory, lane + width)
-                code.put(code.apply(type(one.combine), mine, other), memory, lane)
+                code.put(code.apply(type(reduction.combine), mine, other), memory, lane)
 
         code.when(lane < width, fold)
         width //= 2

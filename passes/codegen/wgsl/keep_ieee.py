@@ -223,7 +223,7 @@ class KeepIeeePass(LevelPass):
     levels = (Level.PLANNED, Level.WGSL)
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        found = [(inner, rewrite_of(inner)) for inner in operations(op.body.block) if type(inner) in RULES]
-        for inner, rewrite in found:
+        rewrites = [(inner, rewrite_of(inner)) for inner in operations(op.body.block) if type(inner) in RULES]
+        for inner, rewrite in rewrites:
             if rewrite is not None:
                 keep(inner, rewrite)

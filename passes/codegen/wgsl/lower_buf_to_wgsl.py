@@ -110,13 +110,13 @@ class _Lowering(FunctionLowering):
 
     def _vectors(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> set[int]:
         """Returns the bindings of a dispatch that all its kernels access in whole vectors."""
-        found = {i for i, view in enumerate(views) if self._may_be_vectors(view)}
+        vectors = {i for i, view in enumerate(views) if self._may_be_vectors(view)}
         for team in teams:
-            whole = _in_vectors(team.kernel, team.schedule, [one.start for one in team.placed])
-            for argument, one in zip(team.kernel.body.block.args, team.placed, strict=True):
-                if argument not in whole or one.moved is not None or one.entry is not None:
-                    found.discard(one.binding)
-        return found & {one.binding for team in teams for one in team.placed}
+            whole = _in_vectors(team.kernel, team.schedule, [placement.start for placement in team.placed])
+            for argument, placement in zip(team.kernel.body.block.args, team.placed, strict=True):
+                if argument not in whole or placement.moved is not None or placement.entry is not None:
+                    vectors.discard(placement.binding)
+        return vectors & {placement.binding for team in teams for placement in team.placed}
 
     def _may_be_vectors(self, view: SSAValue) -> bool:
         """Returns whether a binding can be declared as an array of vectors."""
@@ -210,18 +210,18 @@ class _Lowering(FunctionLowering):
                     f"{named(view.result)} takes {view.size} bytes, of more elements than indices of 32 bits can "
                     f"address; it was made at {line_of(view.location)}"
                 )
-        for one in kernels:
-            points, schedule = math.prod(one.extents), cast(ScheduleAttr, one.schedule).data
+        for kernel in kernels:
+            points, schedule = math.prod(kernel.extents), cast(ScheduleAttr, kernel.schedule).data
             if max(points, math.prod(schedule.groups) * math.prod(schedule.workgroup)) > LARGEST_INDEX:
                 raise DiagnosticException(
-                    f"the kernel made at {line_of(one.location)} has {points} points, more than indices of 32 bits can "
-                    "address"
+                    f"the kernel made at {line_of(kernel.location)} has {points} points, more than indices of 32 bits "
+                    "can address"
                 )
-            for stage in one.stages:
-                own = math.prod(loop_extents(stage)[len(one.extents) :])
+            for stage in kernel.stages:
+                own = math.prod(loop_extents(stage)[len(kernel.extents) :])
                 if own > LARGEST_INDEX:
                     raise DiagnosticException(
-                        f"the kernel made at {line_of(one.location)} reduces {own} values at a point, more than "
+                        f"the kernel made at {line_of(kernel.location)} reduces {own} values at a point, more than "
                         "indices of 32 bits can address: reduce one axis after the other, and store the "
                         "intermediate results"
                     )
@@ -229,19 +229,21 @@ class _Lowering(FunctionLowering):
 
 def _lacking(target: Target) -> dict[Attribute, str]:
     """Returns the types that shaders of a target lack, each with its alternative."""
-    found: dict[Attribute, str] = {f64: "f32", i8: "i32", i16: "i32"}
-    found |= {} if target.f16 else {f16: "f32"}
-    return found if target.int64 else {**found, i64: "i32 (u32 if it is unsigned)"}
+    replacements: dict[Attribute, str] = {f64: "f32", i8: "i32", i16: "i32"}
+    replacements |= {} if target.f16 else {f16: "f32"}
+    return replacements if target.int64 else {**replacements, i64: "i32 (u32 if it is unsigned)"}
 
 
-def _write_once(one: WrittenOnce, code: Code, number: Value, arrays: Arrays, moves: Moves) -> None:
+def _write_once(moved: WrittenOnce, code: Code, number: Value, arrays: Arrays, moves: Moves) -> None:
     """Writes the code of a team for workgroups in [0, `groups`)."""
-    each, member = math.prod(one.schedule.groups), None
-    if one.count > 1:
+    each, member = math.prod(moved.schedule.groups), None
+    if moved.count > 1:
         member = number // each
         number = number % each
-    own = Code(code.block, {}, Frame(one.schedule.groups, number.ssa, arrays, code.frame.software))
-    write_kernel(one.kernel, one.schedule, one.bound(own, moves, None if member is None else own.value(member.ssa)))
+    own = Code(code.block, {}, Frame(moved.schedule.groups, number.ssa, arrays, code.frame.software))
+    write_kernel(
+        moved.kernel, moved.schedule, moved.bound(own, moves, None if member is None else own.value(member.ssa))
+    )
 
 
 def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> set[SSAValue]:

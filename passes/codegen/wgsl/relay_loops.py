@@ -89,7 +89,7 @@ class RelayLoopsPass(TargetedPass):
         found = level_of(op)
         # Without kernels, a lowered module looks like a planned one.
         if found in (Level.TG, Level.BUF) or any(
-            isinstance(one, BufKernelOp) and one.collective is None for one in op.walk()
+            isinstance(inner, BufKernelOp) and inner.collective is None for inner in op.walk()
         ):
             level = "buf" if found is None else found.value
             raise DiagnosticException(
@@ -140,10 +140,10 @@ def plan_relays(kernel: wgsl.KernelOp, target: Target, limit: int) -> RelayPlan 
     most, updated, relays = _room(kernel, target), _updated(kernel), 2
     while relays <= most:
         loops: dict[Operation, str] = {}
-        found = _planned(kernel.body.block, relays, loops, updated)
-        if found <= limit:
+        planned = _planned(kernel.body.block, relays, loops, updated)
+        if planned <= limit:
             _check_memory(kernel, loops, target)
-            return RelayPlan(relays, loops, found)
+            return RelayPlan(relays, loops, planned)
         relays *= 2
     raise _too_long(kernel, target, f"up to {needed} iterations, more than {most} can run together")
 
@@ -187,9 +187,9 @@ def _planned_loop(loop: scf.ForOp, relays: int, loops: dict[Operation, str], upd
         options.append((turn + relays * (1 + masked) + 1, {loop: SHARED}))
     if has_uniform_bounds(loop):
         within: dict[Operation, str] = {}
-        found = trips * (1 + _planned(loop.body.block, relays, within, updated)) + masked
+        planned = trips * (1 + _planned(loop.body.block, relays, within, updated)) + masked
         if within:
-            options.append((found, {loop: INSIDE, **within}))
+            options.append((planned, {loop: INSIDE, **within}))
     least, chosen = min(options, key=lambda option: option[0], default=(NEVER, dict[Operation, str]()))
     loops.update(chosen)
     return least
@@ -223,7 +223,7 @@ def _check_memory(kernel: wgsl.KernelOp, loops: dict[Operation, str], target: Ta
     used = sum(buffer_bytes(op.memref.type) for op in ops if isinstance(op, wgsl.WorkgroupAllocOp))
     size = math.prod(kernel.workgroup_size.get_values())
     kinds = [_kinds_held(loop, size) for loop, what in loops.items() if what == SHARED]
-    for kind in {one for held in kinds for one in held}:
+    for kind in {kind_ for held in kinds for kind_ in held}:
         used += max(held.count(kind) for held in kinds) * buffer_bytes(kind)
     if used > target.max_compute_workgroup_storage_size:
         limit = target.max_compute_workgroup_storage_size
@@ -260,9 +260,9 @@ class _Code(ScalarBuilder):
         self.anchor = anchor
 
     def append(self, op: Operation) -> None:
-        for one in op.walk():
-            if isinstance(one.location, UnknownLoc):
-                one.location = self.anchor.location
+        for inner in op.walk():
+            if isinstance(inner.location, UnknownLoc):
+                inner.location = self.anchor.location
         if self.block is self.anchor.parent:
             self.block.insert_op_before(op, self.anchor)
         else:
@@ -336,8 +336,8 @@ class _Relays:
         self._rewrite(list(loop.body.block.ops), guard)
         self.read |= before  # with no iterations, none of the nested barriers runs
 
-    def _narrowed(self, guard: _Guard, code: _Code, condition: SSAValue, wanted: bool) -> _Guard:
-        met = code.value(condition) if wanted else code.value(condition) ^ 1
+    def _narrowed(self, guard: _Guard, code: _Code, condition: SSAValue, outcome: bool) -> _Guard:
+        met = code.value(condition) if outcome else code.value(condition) ^ 1
         inside = None if guard.inside is None else code.value(guard.inside)
         return _Guard((code.value(guard.first) & met).ssa, both(inside, met).ssa)
 
@@ -354,8 +354,8 @@ class _Relays:
             self.read = before if EXCLUSIVE in op.attributes else after
             return
         code, ends = _Code(op), list[scf.YieldOp]()
-        for region, wanted in zip(regions, (True, False), strict=False):
-            narrowed, moved = self._narrowed(guard, code, op.cond, wanted), list[Operation]()
+        for region, outcome in zip(regions, (True, False), strict=False):
+            narrowed, moved = self._narrowed(guard, code, op.cond, outcome), list[Operation]()
             for inner in list(region.block.ops):
                 inner.detach()
                 if isinstance(inner, scf.YieldOp):
@@ -374,13 +374,13 @@ class _Relays:
 
     def _run_by_all(self, op: Operation, guard: _Guard) -> None:
         """Rewrites an op that all relays run: only the first one stores, once all have read the old values."""
-        fenced = any(isinstance(one, memref.StoreOp) and one.memref in self.updated for one in op.walk())
+        fenced = any(isinstance(inner, memref.StoreOp) and inner.memref in self.updated for inner in op.walk())
         after = op.next_op
         if fenced:
             _Code(op).append(wgsl.BarrierOp(storage=True))
         _guard_stores(op, guard.first)
         if isinstance(op, wgsl.BarrierOp):
-            self.read = set() if op.storage is not None else {one for one in self.read if not _is_shared(one)}
+            self.read = set() if op.storage is not None else {value for value in self.read if not _is_shared(value)}
         self.read |= _loaded(op)
         if fenced and after is not None:
             _Code(after).append(wgsl.BarrierOp(storage=True))
@@ -427,11 +427,11 @@ class _Relays:
         top = self.kernel.body.block.first_op
         assert top is not None
         for kind in _kinds_held(loop, self.size):
-            position, made = taken.get(kind, 0), self.arrays.setdefault(kind, [])
-            if position == len(made):
-                made.append(_Code(top).add(wgsl.WorkgroupAllocOp(kind)).ssa)
+            position, arrays_of_kind = taken.get(kind, 0), self.arrays.setdefault(kind, [])
+            if position == len(arrays_of_kind):
+                arrays_of_kind.append(_Code(top).add(wgsl.WorkgroupAllocOp(kind)).ssa)
             taken[kind] = position + 1
-            results.append(made[position])
+            results.append(arrays_of_kind[position])
         return results
 
     def _put(self, code: _Code, held: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
@@ -452,12 +452,12 @@ class _Relays:
 
 def _loaded(op: Operation) -> set[SSAValue]:
     """Returns the memory that an op or its nested ops read."""
-    return {one.memref for one in op.walk() if isinstance(one, memref.LoadOp)}
+    return {inner.memref for inner in op.walk() if isinstance(inner, memref.LoadOp)}
 
 
 def _stored(op: Operation) -> set[SSAValue]:
     """Returns the memory that an op or its nested ops write."""
-    return {one.memref for one in op.walk() if isinstance(one, memref.StoreOp)}
+    return {inner.memref for inner in op.walk() if isinstance(inner, memref.StoreOp)}
 
 
 def _guard_stores(op: Operation, condition: SSAValue | None) -> None:
@@ -494,6 +494,6 @@ def _is_own(store: memref.StoreOp) -> bool:
 
 def _only_stores(op: scf.IfOp) -> bool:
     """Returns whether the only effects of an `if` without `else` are stores to memory that isn't private."""
-    stores = [one for one in op.walk() if isinstance(one, memref.StoreOp)]
+    stores = [inner for inner in op.walk() if isinstance(inner, memref.StoreOp)]
     others = op.results or op.false_region.blocks or holds(op, wgsl.BarrierOp)
     return bool(stores) and not others and not any(map(_is_own, stores))

@@ -137,8 +137,8 @@ class StageWriter:
         """Writes nested loops, the innermost unrolled, which carry `each` values per unrolled step."""
         outer, last = self.unrolling.loops(extents)
 
-        def innermost(found: list[Value], held: Sequence[Value]) -> Sequence[Value]:
-            around = [point.with_own(found, outer) for point in points]
+        def innermost(positions: list[Value], held: Sequence[Value]) -> Sequence[Value]:
+            around = [point.with_own(positions, outer) for point in points]
             for loop in self.unrolling.unrolled(last):
 
                 def one(at: Value, now: Sequence[Value], loop: UnrolledLoop = loop) -> Sequence[Value]:
@@ -170,7 +170,7 @@ class StageWriter:
         start = [code.constant(reduction.start(), reduction.element) for reduction in reductions] * (len(points) * sums)
 
         def body(sites: Sites, held: Sequence[Value]) -> Sequence[Value]:
-            values = [value for found in self.values(code, stage, sites) for value in found]
+            values = [value for row in self.values(code, stage, sites) for value in row]
             now = list(held)
             for step in range(len(sites)):
                 mine = slice(step % sums * each, (step % sums + 1) * each)
@@ -227,9 +227,9 @@ class StageWriter:
                 continue
             results = maps_of(stage)[len(stage.inputs) + number].results
             vectors: dict[tuple[object, ...], dict[int, Value]] = {}
-            for loops, found in zip(_flat(sites), values, strict=True):
+            for loops, row in zip(_flat(sites), values, strict=True):
                 place, lane = self._place(code, output, results, loops)
-                value = found[number]
+                value = row[number]
                 if lane is not None:
                     parts = vectors.setdefault(place_key(place), {})
                     parts[lane] = value
@@ -290,7 +290,7 @@ def _steps(points: Sequence[Loops], bases: Sequence[Value], loop: UnrolledLoop, 
             place = place * loop.steps + step
         around = (*loops.extents, *extents)
         places = [place] if len(own) == 1 else affine.delinearized(place, own)
-        simplified = [affine.linear(one, around).expression() for one in places]
+        simplified = [affine.linear(place, around).expression() for place in places]
         return Loops((*loops.bases, *bases), around, (*loops.expressions, *simplified))
 
     return [[at(loops, step) for loops in points] for step in range(loop.steps)]

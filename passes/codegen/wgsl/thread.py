@@ -58,8 +58,8 @@ class _Thread(StageWriter):
                 self.over(code, self.points, parallel, [], 0, lambda sites, _, s=stage: self.compute(code, s, sites))
 
     def _nest_of_reductions(self, stage: GenericOp, parallel: list[int], reduced: list[int]) -> None:
-        def body(found: list[Value], _: object) -> list[Value]:
-            self._finish(self.code, stage, [point.with_own(found, parallel) for point in self.points], reduced)
+        def body(positions: list[Value], _: object) -> list[Value]:
+            self._finish(self.code, stage, [point.with_own(positions, parallel) for point in self.points], reduced)
             return []
 
         self.code.nest(parallel, [], body)

@@ -43,7 +43,7 @@ def are_whole(places: Sequence[Linear]) -> bool:
     lanes: dict[tuple[object, ...], set[int]] = {}
     for vector, lane in map(vector_and_lane, places):
         lanes.setdefault(place_key(vector), set()).add(lane)
-    return all(len(found) == VECTOR for found in lanes.values())
+    return all(len(lanes_of_value) == VECTOR for lanes_of_value in lanes.values())
 
 
 def vector_memory(kind: MemRefType[Attribute]) -> MemRefType[Attribute]:

@@ -91,30 +91,30 @@ class Distribution:
             shape[layout.axis] //= self.size
         return tensor(shape, kind.get_element_type())
 
-    def shape(self, one: Placed) -> tuple[int, ...]:
+    def shape(self, placed: Placed) -> tuple[int, ...]:
         """Returns the shape of a tensor in the whole program."""
-        shape = list(shape_of(one.value))
-        if one.axis is not None:
-            shape[one.axis] *= self.size
+        shape = list(shape_of(placed.value))
+        if placed.axis is not None:
+            shape[placed.axis] *= self.size
         return tuple(shape)
 
-    def whole(self, one: Placed) -> Placed:
+    def whole(self, placed: Placed) -> Placed:
         """Replicates a tensor: all-reduces a partial sum, gathers shards."""
-        if one.is_partial:
-            return Placed(self.builder.all_reduce(one.value, self.size))
-        if one.axis is None:
-            return one
-        blocks, axis = self._in_blocks(one.value, one.layout)
-        return Placed(self.builder.reshape(self.builder.all_gather(blocks, axis, self.size), self.shape(one)))
+        if placed.is_partial:
+            return Placed(self.builder.all_reduce(placed.value, self.size))
+        if placed.axis is None:
+            return placed
+        blocks, axis = self._in_blocks(placed.value, placed.layout)
+        return Placed(self.builder.reshape(self.builder.all_gather(blocks, axis, self.size), self.shape(placed)))
 
-    def cut(self, one: Placed, layout: Placement) -> Placed:
+    def cut(self, placed: Placed, layout: Placement) -> Placed:
         """Shards a tensor by a layout, which must give equal parts."""
-        if one.layout == layout:
-            return one
-        if not one.is_partial:
-            return Placed(self._part(self.whole(one).value, layout), layout)
-        kind = self.local(type_of(one.value), layout)
-        blocks, axis = self._in_blocks(one.value, layout)
+        if placed.layout == layout:
+            return placed
+        if not placed.is_partial:
+            return Placed(self._part(self.whole(placed).value, layout), layout)
+        kind = self.local(type_of(placed.value), layout)
+        blocks, axis = self._in_blocks(placed.value, layout)
         scattered = self.builder.reduce_scatter(blocks, axis, self.size)
         return Placed(self.builder.reshape(scattered, kind.get_shape()), layout)
 
@@ -145,14 +145,14 @@ class Distribution:
         start[axis], stop[axis] = self.rank * part, (self.rank + 1) * part
         return self.builder.reshape(self.builder.slice(blocks, start, stop, [1] * len(stop)), kind.get_shape())
 
-    def summand(self, one: Placed) -> Placed:
+    def summand(self, placed: Placed) -> Placed:
         """Returns a tensor as a partial sum of equal summands, so that all ranks compute the same.
 
         Integers can't be divided: there the first process contributes the whole tensor, and the others zeros.
         """
-        if one.is_partial:
-            return one
-        value = self.whole(one).value
+        if placed.is_partial:
+            return placed
+        value = self.whole(placed).value
         if splat_value(value) == 0:
             return Placed(value, PARTIAL)
         if is_float(element_of(value)):
@@ -160,20 +160,20 @@ class Distribution:
             return Placed(self.builder.scale(value, 1 / self.size), PARTIAL)
         return Placed(value if self.rank == 0 else self.builder.full_like(value, 0), PARTIAL)
 
-    def as_layout(self, one: Placed, layout: Placement) -> Placed:
+    def as_layout(self, placed: Placed, layout: Placement) -> Placed:
         """Converts a tensor to a layout."""
         if layout.partial:
-            return self.summand(one)
-        return self.whole(one) if layout.axis is None else self.cut(one, layout)
+            return self.summand(placed)
+        return self.whole(placed) if layout.axis is None else self.cut(placed, layout)
 
-    def resolved(self, one: Placed, original: SSAValue) -> Placed:
+    def resolved(self, placed: Placed, original: SSAValue) -> Placed:
         """Reduces a tensor if it is a partial sum: to shards along the wanted axis, or replicated.
 
         Args:
-            one: The tensor.
+            placed: The tensor.
             original: The same value in the whole program.
         """
-        if not one.is_partial:
-            return one
+        if not placed.is_partial:
+            return placed
         axis = self.wanted.get(original)
-        return self.whole(one) if axis is None else self.cut(one, Placement(axis))
+        return self.whole(placed) if axis is None else self.cut(placed, Placement(axis))

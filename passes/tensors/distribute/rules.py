@@ -84,7 +84,7 @@ def _pads(op: TensorOp, operands: Operands) -> bool:
 
 @linear(arithmetic.MulOp)
 def _products(op: TensorOp, operands: Operands) -> bool:
-    return sorted((operand.layout for operand in operands), key=lambda one: one.partial) == [Placement(), PARTIAL]
+    return sorted((operand.layout for operand in operands), key=lambda layout: layout.partial) == [Placement(), PARTIAL]
 
 
 @linear(arithmetic.DivOp)
@@ -136,7 +136,7 @@ def _reshape(d: Distribution, op: shape.ReshapeOp, operands: Operands) -> Placed
         blocks, rest = divmod(before, max(size_of(op.shape[:axis]), 1))
         if not rest and blocks and extent % blocks == 0:
             layouts.append(Placement(axis, blocks=blocks))
-    for layout in sorted(layouts, key=lambda one: one.blocks):
+    for layout in sorted(layouts, key=lambda candidate: candidate.blocks):
         if d.can_cut(op.shape, layout):
             return Placed(d.builder.reshape(x.value, d.local(op.type, layout).get_shape()), layout)
     return None

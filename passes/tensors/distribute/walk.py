@@ -44,20 +44,20 @@ def distribute(d: Distribution, ops: Sequence[Operation], known: Known) -> None:
                 "all processes; remove it"
             )
         if isinstance(op, TensorOp):
-            found = [_tensor_op(d, op, operands)]
+            results = [_tensor_op(d, op, operands)]
         elif isinstance(op, CallOp):
-            found = _call(d, op, operands)
+            results = _call(d, op, operands)
         elif isinstance(op, ScanOp):
-            found = _scan(d, op, operands)
+            results = _scan(d, op, operands)
         elif isinstance(op, CondOp):
-            found = _cond(d, op, operands)
+            results = _cond(d, op, operands)
         else:
             raise DiagnosticException(f"distribute expects tg ops, got {op.name}")
-        for result, one in zip(op.results, found, strict=True):
-            one.value.name_hint = one.value.name_hint or result.name_hint
-            known[result] = one
-            if one.is_partial and not _stays_partial(result, known):
-                known[result] = d.resolved(one, result)
+        for result, result_placed in zip(op.results, results, strict=True):
+            result_placed.value.name_hint = result_placed.value.name_hint or result.name_hint
+            known[result] = result_placed
+            if result_placed.is_partial and not _stays_partial(result, known):
+                known[result] = d.resolved(result_placed, result)
 
 
 def _stays_partial(value: SSAValue, known: Known) -> bool:
@@ -111,13 +111,13 @@ def _tensor_op(d: Distribution, op: TensorOp, operands: Sequence[Placed]) -> Pla
     return result
 
 
-def _zero_as_sum(one: Placed) -> Placed:
+def _zero_as_sum(placed: Placed) -> Placed:
     """Returns replicated zeros as a partial sum, which they are as well."""
-    return Placed(one.value, PARTIAL) if one.is_whole and splat_value(one.value) == 0 else one
+    return Placed(placed.value, PARTIAL) if placed.is_whole and splat_value(placed.value) == 0 else placed
 
 
 def _body(
-    d: Distribution, block: Block, layouts: Sequence[Placement], wanted: Sequence[Placement] | None = None
+    d: Distribution, block: Block, layouts: Sequence[Placement], expected: Sequence[Placement] | None = None
 ) -> tuple[Block, list[Placement]]:
     """Returns a region's block as this process runs it, and the layouts of the values that it returns.
 
@@ -125,26 +125,26 @@ def _body(
         d: The group.
         block: The block of the whole program.
         layouts: The layouts of its arguments.
-        wanted: The layouts to return values in; by default those computed, with partial sums reduced.
+        expected: The layouts to return values in; by default those computed, with partial sums reduced.
     """
     kinds = [d.local(cast(Tensor, argument.type), layout) for argument, layout in zip(block.args, layouts, strict=True)]
-    made = Block(arg_types=kinds)
-    for old, new in zip(block.args, made.args, strict=True):
+    copy = Block(arg_types=kinds)
+    for old, new in zip(block.args, copy.args, strict=True):
         new.location, new.name_hint = old.location, old.name_hint
-    known: Known = {old: Placed(new, layout) for old, new, layout in zip(block.args, made.args, layouts, strict=True)}
-    inner = d.at(TensorBuilder(made))
+    known: Known = {old: Placed(new, layout) for old, new, layout in zip(block.args, copy.args, layouts, strict=True)}
+    inner = d.at(TensorBuilder(copy))
     last = cast(ReturnOp, block.last_op)
     distribute(inner, [op for op in block.ops if op is not last], known)
     inner.builder.location = last.location
     values = [known[value] for value in returned(block)]
-    if wanted is None:
-        values = [inner.resolved(one, value) for one, value in zip(values, returned(block), strict=True)]
+    if expected is None:
+        values = [inner.resolved(placed, value) for placed, value in zip(values, returned(block), strict=True)]
     else:
-        values = [inner.as_layout(value, layout) for value, layout in zip(values, wanted, strict=True)]
+        values = [inner.as_layout(value, layout) for value, layout in zip(values, expected, strict=True)]
     new_return = ReturnOp([value.value for value in values])
     new_return.location = last.location
-    made.add_op(new_return)
-    return made, [value.layout for value in values]
+    copy.add_op(new_return)
+    return copy, [value.layout for value in values]
 
 
 def _call(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> list[Placed]:
@@ -188,13 +188,13 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
     operands = [d.resolved(operand, value) for operand, value in zip(operands, op.operands, strict=True)]
     consts = operands[:first]
     xs = [d.whole(operand) if operand.axis == 0 else operand for operand in operands[second:]]
-    rows = [WHOLE if one.axis is None else one.layout.along(one.axis - 1) for one in xs]
+    rows = [WHOLE if row.axis is None else row.layout.along(row.axis - 1) for row in xs]
     begun = [operand.layout for operand in operands[first:second]]
     carried = [PARTIAL if splat_value(operand.value) == 0 else operand.layout for operand in operands[first:second]]
     changed = [False] * op.carries
     while True:
-        given = [*(one.layout for one in consts), *carried, *rows]
-        inner = _found_layouts(d, op.body.block, given)
+        layouts = [*(placed.layout for placed in consts), *carried, *rows]
+        inner = _found_layouts(d, op.body.block, layouts)
         before = list(carried)
         for place, (old, new) in enumerate(zip(before, inner, strict=False)):
             if old != new:
@@ -203,12 +203,12 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
         if carried == before:  # results of an iteration in other layouts are converted
             break
     stacks = [WHOLE if layout.partial else layout for layout in inner[op.carries :]]
-    body, _ = _body(d, op.body.block, given, [*carried, *stacks])
+    body, _ = _body(d, op.body.block, layouts, [*carried, *stacks])
     init = [d.as_layout(operand, layout) for operand, layout in zip(operands[first:second], carried, strict=True)]
     scan = ScanOp.of(
-        [one.value for one in consts],
-        [one.value for one in init],
-        [one.value for one in xs],
+        [placed.value for placed in consts],
+        [placed.value for placed in init],
+        [placed.value for placed in xs],
         op.count,
         op.reverse is not None,
         body,
@@ -219,13 +219,15 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
 
 def _found_layouts(d: Distribution, block: Block, layouts: Sequence[Placement]) -> list[Placement]:
     """Returns the layouts in which a block computes the values that it returns, without reducing partial sums."""
-    made = Block(
+    scratch = Block(
         arg_types=[d.local(cast(Tensor, a.type), layout) for a, layout in zip(block.args, layouts, strict=True)]
     )
-    known: Known = {old: Placed(new, layout) for old, new, layout in zip(block.args, made.args, layouts, strict=True)}
-    distribute(d.at(TensorBuilder(made)), [op for op in block.ops if op is not block.last_op], known)
+    known: Known = {
+        old: Placed(new, layout) for old, new, layout in zip(block.args, scratch.args, layouts, strict=True)
+    }
+    distribute(d.at(TensorBuilder(scratch)), [op for op in block.ops if op is not block.last_op], known)
     results = [known[value].layout for value in returned(block)]
-    made.erase()
+    scratch.erase()
     return results
 
 
@@ -237,24 +239,24 @@ def _cond(d: Distribution, op: CondOp, operands: Sequence[Placed]) -> list[Place
     """
     operands = [d.resolved(operand, value) for operand, value in zip(operands, op.operands, strict=True)]
     predicate, inputs = d.whole(operands[0]), operands[1:]
-    given = [one.layout for one in inputs]
-    ones, others = (_found_layouts(d, block, given) for block in op.branches)
-    agreed = [_agreed(*found) for found in zip(ones, others, op.results, strict=True)]
-    then, otherwise = (_body(d, block, given, agreed)[0] for block in op.branches)
-    return _inserted(d, op, CondOp.of(predicate.value, [one.value for one in inputs], then, otherwise), agreed)
+    layouts = [placed.layout for placed in inputs]
+    ones, others = (_found_layouts(d, block, layouts) for block in op.branches)
+    agreed = [_agreed(*pair) for pair in zip(ones, others, op.results, strict=True)]
+    then, otherwise = (_body(d, block, layouts, agreed)[0] for block in op.branches)
+    return _inserted(d, op, CondOp.of(predicate.value, [placed.value for placed in inputs], then, otherwise), agreed)
 
 
-def _agreed(one: Placement, other: Placement, result: SSAValue) -> Placement:
+def _agreed(first: Placement, other: Placement, result: SSAValue) -> Placement:
     """Returns the layout of a result from the layouts that the two branches return it in, see `_cond`."""
-    if one == other:
-        return one
-    found = other if one == WHOLE else one
-    is_divided = not found.partial or element_of(result) in (f32, f64)  # dividing f16 into equal summands loses bits
-    return found if WHOLE in (one, other) and is_divided else WHOLE
+    if first == other:
+        return first
+    agreed = other if first == WHOLE else first
+    is_divided = not agreed.partial or element_of(result) in (f32, f64)  # dividing f16 into equal summands loses bits
+    return agreed if WHOLE in (first, other) and is_divided else WHOLE
 
 
-def _inserted(d: Distribution, op: Operation, made: Operation, layouts: Sequence[Placement]) -> list[Placed]:
-    made.location = op.location
-    made.attributes.update(op.attributes)
-    d.builder.insert(made)
-    return [Placed(value, layout) for value, layout in zip(made.results, layouts, strict=True)]
+def _inserted(d: Distribution, op: Operation, inserted: Operation, layouts: Sequence[Placement]) -> list[Placed]:
+    inserted.location = op.location
+    inserted.attributes.update(op.attributes)
+    d.builder.insert(inserted)
+    return [Placed(value, layout) for value, layout in zip(inserted.results, layouts, strict=True)]

@@ -85,7 +85,7 @@ class ScanDerivative:
 
     def _moving(self) -> set[SSAValue]:
         """Returns the body's arguments that depend on wanted operands, also through values carried earlier."""
-        moving: set[SSAValue] = {a for a, one in zip(self.body.args, self.wanted, strict=True) if one}
+        moving: set[SSAValue] = {a for a, is_wanted in zip(self.body.args, self.wanted, strict=True) if is_wanted}
         values = returned(self.body)
         while True:
             active, self.path = self.differentiated(self.body, [a for a in self.body.args if a in moving])
@@ -98,17 +98,19 @@ class ScanDerivative:
     def _seeded(self) -> list[int]:
         """Returns the carried values that have a cotangent, also through those of later iterations."""
         count, values = len(self.carries), returned(self.body)
-        stacks = [value for value, one in zip(values[count:], self.given[count:], strict=True) if one is not None]
-        found = {i for i in range(count) if self.given[i] is not None and self.carries[i] in self.moving}
+        stacks = [
+            value for value, cotangent in zip(values[count:], self.given[count:], strict=True) if cotangent is not None
+        ]
+        seeded = {i for i in range(count) if self.given[i] is not None and self.carries[i] in self.moving}
         while True:
-            needed: set[SSAValue] = {*stacks, *(values[i] for i in found)}
+            needed: set[SSAValue] = {*stacks, *(values[i] for i in seeded)}
             for op in reversed(self.path):
                 if any(result in needed for result in op.results):
                     needed.update(operand for operand in op.operands if operand in self.active)
-            added = {i for i, carry in enumerate(self.carries) if carry in needed and carry in self.moving} - found
+            added = {i for i, carry in enumerate(self.carries) if carry in needed and carry in self.moving} - seeded
             if not added:
-                return sorted(found)
-            found |= added
+                return sorted(seeded)
+            seeded |= added
 
     def emit(self, builder: TensorBuilder) -> Cotangents:
         """Adds the derivative; returns the cotangents of the operands."""
@@ -236,7 +238,7 @@ def _same_composite(op: Operation, forward: Iterable[Operation]) -> CallOp | Non
     """Returns a composite call of the forward pass that a derivative would repeat; its results are kept instead."""
     if not isinstance(op, CallOp) or op.composite is None:
         return None
-    calls = (one for one in forward if isinstance(one, CallOp) and one.composite == op.composite)
+    calls = (inner for inner in forward if isinstance(inner, CallOp) and inner.composite == op.composite)
     return next((call for call in calls if call.callee == op.callee and call.operands == op.operands), None)
 
 
@@ -256,8 +258,8 @@ def _reorder(block: Block, *groups: Sequence[BlockArgument]) -> None:
 def cond_derivative(
     builder: TensorBuilder,
     op: CondOp,
-    given: Cotangents,
-    wanted: Sequence[bool],
+    cotangents_of_results: Cotangents,
+    needed: Sequence[bool],
     differentiate: Differentiate,
     summed: Summed,
 ) -> Cotangents:
@@ -265,21 +267,25 @@ def cond_derivative(
 
     Values of the branch that ran are not kept: each would need a result that the other branch fills with zeros.
     """
-    present = [cotangent for cotangent in given if cotangent is not None]
+    present = [cotangent for cotangent in cotangents_of_results if cotangent is not None]
     inputs = list(op.inputs)
-    positions = [i for i in range(len(inputs)) if wanted[i + 1]]
+    positions = [i for i in range(len(inputs)) if needed[i + 1]]
     blocks: list[Block] = []
-    found: list[list[SSAValue | None]] = []
+    cotangents_of_branches: list[list[SSAValue | None]] = []
     for region in (op.then, op.otherwise):
         block = copied(region)
         inner = TensorBuilder(block, before=block.last_op, location=op.location)
         seeds = iter([block.insert_arg(value.type, len(block.args)) for value in present])
-        pairs = [None if cotangent is None else next(seeds) for cotangent in given]
+        pairs = [None if cotangent is None else next(seeds) for cotangent in cotangents_of_results]
         wrt = [block.args[i] for i in positions]
-        found.append(differentiate(block, summed(returned(block), pairs, inner), wrt, inner))
+        cotangents_of_branches.append(differentiate(block, summed(returned(block), pairs, inner), wrt, inner))
         blocks.append(block)
-    kept = [i for i, pieces in enumerate(zip(*found, strict=True)) if any(piece is not None for piece in pieces)]
-    for block, pieces in zip(blocks, found, strict=True):
+    kept = [
+        i
+        for i, pieces in enumerate(zip(*cotangents_of_branches, strict=True))
+        if any(piece is not None for piece in pieces)
+    ]
+    for block, pieces in zip(blocks, cotangents_of_branches, strict=True):
         last = block.last_op
         assert last is not None
         inner = TensorBuilder(block, before=last, location=op.location)
@@ -292,9 +298,9 @@ def cond_derivative(
     result: list[SSAValue | None] = [None] * len(op.operands)
     if not kept:
         return result
-    made = CondOp.of(op.predicate, [*inputs, *present], *blocks)
-    made.location = op.location
-    builder.insert(made)
-    for i, value in zip(kept, made.results, strict=True):
+    derivative = CondOp.of(op.predicate, [*inputs, *present], *blocks)
+    derivative.location = op.location
+    builder.insert(derivative)
+    for i, value in zip(kept, derivative.results, strict=True):
         result[positions[i] + 1] = value
     return result

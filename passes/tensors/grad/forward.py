@@ -46,20 +46,20 @@ def tangents(
     for value, direction in zip(back, directions, strict=True):
         if value is not None:
             seeds[value] = inner.add(seeds[value], direction) if value in seeds else direction
-    found = dict(zip(chosen, cotangents(scratch, seeds, list(holder.args), inner), strict=True))
-    erase_unneeded(scratch, [value for value in found.values() if value is not None])
+    tangents_ = dict(zip(chosen, cotangents(scratch, seeds, list(holder.args), inner), strict=True))
+    erase_unneeded(scratch, [value for value in tangents_.values() if value is not None])
     if any(argument.uses for argument in holder.args):
         raise DiagnosticException(_NOT_LINEAR)
     moved(scratch, [], [], builder)
-    return [found.get(result) for result in results]
+    return [tangents_.get(result) for result in results]
 
 
 _NOT_LINEAR = "forward mode needs a custom derivative that is linear in its cotangent"
 
 
-def _check_linear(block: Block, given: Sequence[SSAValue], results: Sequence[SSAValue]) -> None:
+def _check_linear(block: Block, arguments: Sequence[SSAValue], results: Sequence[SSAValue]) -> None:
     """Refuses results that depend on the given cotangents through an op without a derivative."""
-    dependent, broken = set(given), set[Operation]()
+    dependent, broken = set(arguments), set[Operation]()
     for op in block.ops:
         if any(operand in dependent for operand in op.operands):
             _check_region(op, dependent)

@@ -62,8 +62,8 @@ class GradPass(LevelPass):
                     f"argument {position} of @{name} is {block.args[position].type}: only floats have derivatives"
                 )
         builder = TensorBuilder(block, before=returned, location=returned.location)
-        found = gradients(block, values[self.result], [block.args[position] for position in wrt], builder)
-        set_returned(function, [*values, *found])
+        cotangents_ = gradients(block, values[self.result], [block.args[position] for position in wrt], builder)
+        set_returned(function, [*values, *cotangents_])
         slots = [Slot(arguments[position].name, Role.GRADIENT) for position in wrt]
         set_signature(function, arguments, [*results, *slots])
 

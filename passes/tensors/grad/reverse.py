@@ -33,19 +33,19 @@ def cotangents(
         builder: The insertion point of the derivative.
     """
     active, path = differentiated(block, wrt)
-    found: dict[SSAValue, SSAValue] = dict(seeds)
+    accumulated: dict[SSAValue, SSAValue] = dict(seeds)
     for op in reversed(path):
-        given = [found.get(result) for result in op.results]
-        if all(cotangent is None for cotangent in given):
+        result_cotangents = [accumulated.get(result) for result in op.results]
+        if all(cotangent is None for cotangent in result_cotangents):
             continue
         builder.location = op.location
-        wanted = [operand in active for operand in op.operands]
-        for operand, piece in zip(op.operands, _cotangents_of(builder, op, given, wanted), strict=True):
+        needed = [operand in active for operand in op.operands]
+        for operand, piece in zip(op.operands, _cotangents_of(builder, op, result_cotangents, needed), strict=True):
             if piece is None or operand not in active:
                 continue
-            before = found.get(operand)
-            found[operand] = piece if before is None else builder.add(before, piece)
-    return [found.get(value) for value in wrt]
+            before = accumulated.get(operand)
+            accumulated[operand] = piece if before is None else builder.add(before, piece)
+    return [accumulated.get(value) for value in wrt]
 
 
 def differentiated(block: Block, wrt: Sequence[SSAValue]) -> tuple[set[SSAValue], list[TensorOp | RegionOp]]:
@@ -63,66 +63,70 @@ def differentiated(block: Block, wrt: Sequence[SSAValue]) -> tuple[set[SSAValue]
 
 
 def _cotangents_of(
-    builder: TensorBuilder, op: TensorOp | RegionOp, given: Cotangents, wanted: Sequence[bool]
+    builder: TensorBuilder, op: TensorOp | RegionOp, result_cotangents: Cotangents, needed: Sequence[bool]
 ) -> Cotangents:
     """Returns the cotangents of an op's operands, at least of the wanted ones, from those of its results."""
     if isinstance(op, CallOp):
         if op.recompute is not None:
-            return _again(builder, op, given, wanted)
-        return _of_call(builder, op, op.operands, given, wanted)
+            return _again(builder, op, result_cotangents, needed)
+        return _of_call(builder, op, op.operands, result_cotangents, needed)
     if isinstance(op, ScanOp):
-        return ScanDerivative(op, given, wanted, cotangents, differentiated, summed).emit(builder)
+        return ScanDerivative(op, result_cotangents, needed, cotangents, differentiated, summed).emit(builder)
     if isinstance(op, CondOp):
-        return cond_derivative(builder, op, given, wanted, cotangents, summed)
+        return cond_derivative(builder, op, result_cotangents, needed, cotangents, summed)
     rule = RULES.get(type(op))
     if rule is None:
         raise DiagnosticException(f"{op.name} has no derivative rule")
-    assert given[0] is not None
-    return rule(builder, op, given[0])
+    assert result_cotangents[0] is not None
+    return rule(builder, op, result_cotangents[0])
 
 
 def _of_call(
     builder: TensorBuilder,
     call: CallOp,
     operands: Sequence[SSAValue],
-    given: Cotangents,
-    wanted: Sequence[bool],
+    result_cotangents: Cotangents,
+    needed: Sequence[bool],
 ) -> Cotangents:
     """Repeats the call together with the values that its derivative needs; duplicates are merged later."""
     if call.derivative:
-        return _custom(builder, call, operands, given)
+        return _custom(builder, call, operands, result_cotangents)
     body = copied(call.body)
     inner = TensorBuilder(body, before=body.last_op, location=call.location)
-    seeds = summed(returned(body), given, inner)
-    wrt = [argument for argument, one in zip(body.args, wanted, strict=True) if one]
+    seeds = summed(returned(body), result_cotangents, inner)
+    wrt = [argument for argument, is_needed in zip(body.args, needed, strict=True) if is_needed]
     by_argument = dict(zip(wrt, cotangents(body, seeds, wrt, inner), strict=True))
     pieces = [by_argument.get(argument) for argument in body.args]
     kept = iter(moved(body, operands, [piece for piece in pieces if piece is not None], builder))
     return [None if piece is None else next(kept) for piece in pieces]
 
 
-def summed(results: Sequence[SSAValue], given: Cotangents, builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
+def summed(
+    results: Sequence[SSAValue], result_cotangents: Cotangents, builder: TensorBuilder
+) -> dict[SSAValue, SSAValue]:
     """Returns the cotangent of each value; that of a value returned several times is the sum."""
     seeds: dict[SSAValue, SSAValue] = {}
-    for result, cotangent in zip(results, given, strict=True):
+    for result, cotangent in zip(results, result_cotangents, strict=True):
         if cotangent is not None:
             seeds[result] = builder.add(seeds[result], cotangent) if result in seeds else cotangent
     return seeds
 
 
-def _custom(builder: TensorBuilder, call: CallOp, operands: Sequence[SSAValue], given: Cotangents) -> Cotangents:
+def _custom(
+    builder: TensorBuilder, call: CallOp, operands: Sequence[SSAValue], result_cotangents: Cotangents
+) -> Cotangents:
     results = inlined(_complete(call, 0).derivative[0], operands, builder)
     residuals = results[len(call.results) :]
     incoming = [
         builder.full_like(result, 0) if cotangent is None else cotangent
-        for result, cotangent in zip(call.results, given, strict=True)
+        for result, cotangent in zip(call.results, result_cotangents, strict=True)
         if is_float(element_of(result))
     ]
     pieces = inlined(_complete(call, 1).derivative[1], [*residuals, *incoming], builder)
-    found: list[SSAValue | None] = [None] * len(call.operands)
+    operand_cotangents: list[SSAValue | None] = [None] * len(call.operands)
     for position, piece in zip(call.differentiable, pieces, strict=True):
-        found[position] = piece
-    return found
+        operand_cotangents[position] = piece
+    return operand_cotangents
 
 
 def _complete(call: CallOp, region: int) -> CallOp:
@@ -148,17 +152,17 @@ def _belongs(op: CallOp, whole: CallOp) -> bool:
     return True
 
 
-def _again(builder: TensorBuilder, call: CallOp, given: Cotangents, wanted: Sequence[bool]) -> Cotangents:
+def _again(builder: TensorBuilder, call: CallOp, result_cotangents: Cotangents, needed: Sequence[bool]) -> Cotangents:
     """Returns the derivative as a call that recomputes everything, so that no value of the forward pass is kept."""
-    present = [cotangent for cotangent in given if cotangent is not None]
+    present = [cotangent for cotangent in result_cotangents if cotangent is not None]
     outer = [*call.operands, *present]
     block = Block(arg_types=[value.type for value in outer])
     count = len(call.operands)
     rest = iter(block.args[count:])
-    seeds = [None if cotangent is None else next(rest) for cotangent in given]
+    seeds = [None if cotangent is None else next(rest) for cotangent in result_cotangents]
     inner = TensorBuilder(block, location=call.location)
-    found = _of_call(inner, call, block.args[:count], seeds, wanted)
-    pieces = [piece if one else None for piece, one in zip(found, wanted, strict=True)]
+    operand_cotangents = _of_call(inner, call, block.args[:count], seeds, needed)
+    pieces = [piece if is_needed else None for piece, is_needed in zip(operand_cotangents, needed, strict=True)]
     end = ReturnOp([piece for piece in pieces if piece is not None])
     end.location = call.location
     block.add_op(end)
@@ -168,18 +172,18 @@ def _again(builder: TensorBuilder, call: CallOp, given: Cotangents, wanted: Sequ
         argument.location = call.location
         if not argument.uses:
             block.erase_arg(argument)
-    made = CallOp.of(f"{call.function}.backward", operands, block, recompute=True)
-    made.location = call.location
-    builder.insert(made)
-    results = iter(made.results)
+    backward_call = CallOp.of(f"{call.function}.backward", operands, block, recompute=True)
+    backward_call.location = call.location
+    builder.insert(backward_call)
+    results = iter(backward_call.results)
     return [None if piece is None else next(results) for piece in pieces]
 
 
 def gradients(block: Block, result: SSAValue, wrt: Sequence[SSAValue], builder: TensorBuilder) -> list[SSAValue]:
     """Returns the gradient of a float scalar by each of `wrt`; one that it doesn't depend on is a constant 0."""
     seed = builder.full_like(result, 1)
-    found = cotangents(block, {result: seed}, wrt, builder)
+    cotangents_ = cotangents(block, {result: seed}, wrt, builder)
     return [
         builder.full_like(value, 0) if gradient is None else gradient
-        for value, gradient in zip(wrt, found, strict=True)
+        for value, gradient in zip(wrt, cotangents_, strict=True)
     ]

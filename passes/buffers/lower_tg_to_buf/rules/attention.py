@@ -39,22 +39,22 @@ def lower_attention(call: CallOp, operands: Sequence[View], emit: Callable[[Oper
         raise DiagnosticException(f"lower-tg-to-buf has no rule for the composite @{call.function}")
     results = list(call.results)
     if call.function == FORWARD_NAME:
-        wanted = results if results[1].uses else results[:1]
-        parts = {FORWARD: wanted} if any(result.uses for result in results) else {}
+        written = results if results[1].uses else results[:1]
+        parts = {FORWARD: written} if any(result.uses for result in results) else {}
     else:
         parts = {QUERIES: results[:1]} if results[0].uses else {}
         if results[1].uses or results[2].uses:
             parts[KEYS] = results[1:]
-    found: dict[SSAValue, View] = {}
+    views: dict[SSAValue, View] = {}
     for part, outputs in parts.items():
         for output in outputs:
             extents, place = _stored(output)
             buffer = alloc(extents, storage(element_of(output)), call.location)
             buffer.memref.name_hint = output.name_hint
             emit(buffer)
-            found[output] = View(buffer.memref, place)
-        emit(_kernel(part, parameters_of(call), operands, [found[output] for output in outputs], call))
-    return found
+            views[output] = View(buffer.memref, place)
+        emit(_kernel(part, parameters_of(call), operands, [views[output] for output in outputs], call))
+    return views
 
 
 def _stored(output: SSAValue) -> tuple[Sequence[int], AffineMap]:

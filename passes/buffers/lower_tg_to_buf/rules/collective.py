@@ -39,16 +39,16 @@ def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit, add
     """
     axis = int_value(op.properties, "axis") if "axis" in op.properties else 0
     there, back = _axis_first(len(op.shape), axis)
-    given, made = _permuted(shape_of(op.operand), there), _permuted(op.shape, there)
-    source = operand.through(_map(back), given)
-    if not affine.is_identity(source.map) or buffer_shape(source.buffer) != given:
+    operand_shape, result_shape = _permuted(shape_of(op.operand), there), _permuted(op.shape, there)
+    source = operand.through(_map(back), operand_shape)
+    if not affine.is_identity(source.map) or buffer_shape(source.buffer) != operand_shape:
         element = storage(element_of(op.operand))
-        copy = KernelSpec(given, [source], element, lambda b, args: args[0], location=op.location)
+        copy = KernelSpec(operand_shape, [source], element, lambda b, args: args[0], location=op.location)
         source = emit(copy)
-    result = alloc(made, storage(element_of(op.result)), op.location)
+    result = alloc(result_shape, storage(element_of(op.result)), op.location)
     result.memref.name_hint = op.result.name_hint
     add(result)
-    block = Block(arg_types=[buffer_type(given, storage(element_of(op.operand))), result.memref.type])
+    block = Block(arg_types=[buffer_type(operand_shape, storage(element_of(op.operand))), result.memref.type])
     block.add_op(
         buffers.CollectiveOp.of(
             KINDS[type(op)],
@@ -62,7 +62,7 @@ def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit, add
     kernel = KernelOp.build_kernel((), [source.buffer], [result.memref], block)
     set_location(kernel, op.location)
     add(kernel)
-    return View(result.memref, affine.identity(len(made))).through(_map(there), op.shape)
+    return View(result.memref, affine.identity(len(result_shape))).through(_map(there), op.shape)
 
 
 def _reduction(op: collective.CollectiveOp) -> str:
@@ -76,7 +76,7 @@ def _reduction(op: collective.CollectiveOp) -> str:
 def _axis_first(rank: int, axis: int) -> tuple[list[int], list[int]]:
     """Returns the permutation that moves `axis` to the front, and its inverse."""
     there = [axis, *(other for other in range(rank) if other != axis)] if rank else []
-    return there, [there.index(one) for one in range(rank)]
+    return there, [there.index(axis_) for axis_ in range(rank)]
 
 
 def _permuted(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:

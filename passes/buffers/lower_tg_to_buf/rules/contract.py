@@ -36,8 +36,8 @@ def _dot_general(op: contract.DotGeneralOp, operands: Sequence[Lowered]) -> Kern
     for i, (a, b) in enumerate(zip(lc, rc, strict=True)):
         left_loops[a] = right_loops[b] = loops[len(op.shape) + i]
     maps = [
-        AffineMap(len(extents), 0, tuple(found[axis] for axis in range(len(found))))
-        for found in (left_loops, right_loops)
+        AffineMap(len(extents), 0, tuple(loops_of_side[axis] for axis in range(len(loops_of_side))))
+        for loops_of_side in (left_loops, right_loops)
     ]
     element = element_of(op.results[0])
     multiply = by_kind("mul", element)

@@ -90,9 +90,9 @@ def _take(op: indexing.TakeOp, operands: Sequence[Lowered]) -> KernelSpec:
     axis, count = int_value(op.properties, "axis"), len(shape_of(op.indices))
     rank = len(op.shape)
 
-    def position(b: StageBody, found: Value) -> list[Value]:
+    def position(b: StageBody, place: Value) -> list[Value]:
         before = [b.loop(i) for i in range(axis)]
-        return [*before, found, *(b.loop(i) for i in range(axis + count, rank))]
+        return [*before, place, *(b.loop(i) for i in range(axis + count, rank))]
 
     index_map = _axes_map(rank, range(axis, axis + count))
     return _gather(op, operands, shape_of(op.operand)[axis], index_map, position)
@@ -102,8 +102,8 @@ def _take(op: indexing.TakeOp, operands: Sequence[Lowered]) -> KernelSpec:
 def _take_along_axis(op: indexing.TakeAlongAxisOp, operands: Sequence[Lowered]) -> KernelSpec:
     axis, rank = int_value(op.properties, "axis"), len(op.shape)
 
-    def position(b: StageBody, found: Value) -> list[Value]:
-        return [found if i == axis else b.loop(i) for i in range(rank)]
+    def position(b: StageBody, place: Value) -> list[Value]:
+        return [place if i == axis else b.loop(i) for i in range(rank)]
 
     return _gather(op, operands, shape_of(op.operand)[axis], affine.identity(rank), position)
 
@@ -162,11 +162,11 @@ def _starts(keys: View, order: View, shape: Sequence[int], extent: int, element:
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
         row = [b.loop(loop) for loop in range(len(shape) - 1)]
-        wanted = b.loop(len(shape) - 1).cast(arith.IndexCastOp, storage(element))
+        key = b.loop(len(shape) - 1).cast(arith.IndexCastOp, storage(element))
 
         def rises(at: Value) -> Value:
-            found = b.load_at(keys, [*row, position_at(b, order, row, at)])
-            return found.compare(predicate("lt", element), wanted)
+            loaded = b.load_at(keys, [*row, position_at(b, order, row, at)])
+            return loaded.compare(predicate("lt", element), key)
 
         low, high = b.constant(0, index), b.constant(shape[-1], index)
         return bisected(b, low, high, shape[-1], rises).cast(arith.IndexCastOp, i32)
@@ -229,8 +229,8 @@ def _sum_of_updates(
         return b.load_at(starts, [*row, at]).as_index()
 
     def add(at: Value, total: Value) -> Value:
-        found = position(at)
-        update = b.load_at(updates, [found if loop == axis else value for loop, value in enumerate(loops)])
+        target = position(at)
+        update = b.load_at(updates, [target if loop == axis else value for loop, value in enumerate(loops)])
         return total + (update.cast(arith.ExtFOp, f32) if element == f16 else update)
 
     end = loops[axis] + 1
@@ -244,10 +244,10 @@ def _segment_starts(keys: Segments, extent: int, element: Attribute, op: TensorO
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
         row = [b.loop(loop) for loop in range(place + 1)]
-        wanted = b.loop(place + 1).cast(arith.IndexCastOp, storage(element))
+        key = b.loop(place + 1).cast(arith.IndexCastOp, storage(element))
 
         def rises(at: Value) -> Value:
-            return b.load_at(keys.ordered, [*row, at]).compare(predicate("lt", element), wanted)
+            return b.load_at(keys.ordered, [*row, at]).compare(predicate("lt", element), key)
 
         return counted(b, keys.length, rises).cast(arith.IndexCastOp, i32)
 

@@ -189,15 +189,15 @@ def _positions(segments: Segments, ranks: View, op: TensorOp) -> KernelSpec:
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
         row, other = _row(b, segments.rows), b.loop(place + 1)
-        wanted = b.loop(place).cast(arith.IndexCastOp, i32)
+        segment = b.loop(place).cast(arith.IndexCastOp, i32)
 
         def rank(at: Value) -> Value:
             return b.load_at(ranks, [*row, other, at])
 
-        at = counted(b, length, lambda at: rank(at) < wanted)
-        found = b.guarded(at < length, lambda: rank(at).equals(wanted), b.constant(0, i1))
+        at = counted(b, length, lambda at: rank(at) < segment)
+        matches = b.guarded(at < length, lambda: rank(at).equals(segment), b.constant(0, i1))
         first = (other * length).cast(arith.IndexCastOp, i32)
-        return b.guarded(found, lambda: b.load_at(segments.order, [*row, other, at]) + first, b.constant(0, i32))
+        return b.guarded(matches, lambda: b.load_at(segments.order, [*row, other, at]) + first, b.constant(0, i32))
 
     return KernelSpec(
         (*segments.rows, segments.extent),

@@ -140,11 +140,11 @@ def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> Kerne
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
         row = [b.loop(loop) for loop in range(len(shape) - 1)]
         within, _, at = _in_run(b, run, shape)
-        wanted = within.cast(arith.IndexCastOp, i32)
+        place_of_result = within.cast(arith.IndexCastOp, i32)
 
         def named() -> Value:
             rank = b.load_at(ranks, [*row, at])
-            return b.select(rank.equals(wanted), at.cast(arith.IndexCastOp, i32), 0)
+            return b.select(rank.equals(place_of_result), at.cast(arith.IndexCastOp, i32), 0)
 
         return named() if shape[-1] % run == 0 else b.guarded(at < shape[-1], named, b.constant(0, i32))
 

@@ -367,8 +367,8 @@ def _float_constant(number: float, type_: Attribute) -> Expression:
     if np.isfinite(narrow):
         return float_literal(narrow)
     bits = int(np.float32(narrow).view(np.uint32))
-    made = call("tg_from_bits", literal(f"{bits:#x}u"))
-    return made if type_ == f32 else call("f16", made)
+    expression = call("tg_from_bits", literal(f"{bits:#x}u"))
+    return expression if type_ == f32 else call("f16", expression)
 
 
 def _extract(op: Operation, operands: Operands) -> Expression:

@@ -132,12 +132,12 @@ class KernelPrinter(BasePrinter):
     def define(self, result: SSAValue, expression: Expression) -> None:
         """Makes `expression` available as `result`, inline if it is used once in its own block."""
         use = result.get_user_of_unique_use()
-        here = use is not None and use.parent is cast(Operation, result.owner).parent
+        is_local = use is not None and use.parent is cast(Operation, result.owner).parent
         if expression.constant:
             self.named[result] = expression
         elif result.first_use is None:
             return
-        elif here and len(expression.text) <= WIDTH:
+        elif is_local and len(expression.text) <= WIDTH:
             self.pending[result] = expression
         else:
             self.named[result] = self.name(expression)
@@ -342,7 +342,7 @@ STATEMENTS: dict[type[Operation], Callable[[KernelPrinter, Any], None]] = {
 
 def uses(types: Iterable[Attribute], element_type: Attribute) -> bool:
     """Returns whether a value has a type, or a buffer has elements of it."""
-    return any(getattr(one, "element_type", one) == element_type for one in types)
+    return any(getattr(type_, "element_type", type_) == element_type for type_ in types)
 
 
 def enabled(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[str]:

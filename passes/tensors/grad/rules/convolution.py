@@ -47,10 +47,10 @@ def _by_rhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
             sizes, rhs_dilation, op.shape[2:], stride, extents, lhs_dilation, low, strict=True
         )
     ]
-    found = b.conv(
+    gradient = b.conv(
         _exchanged(b, op.lhs, 1, groups), _exchanged(b, g), rhs_dilation, low, after, (lhs_dilation, stride), groups
     )
-    return _exchanged(b, found)
+    return _exchanged(b, gradient)
 
 
 def _exchanged(b: TensorBuilder, x: SSAValue, axis: int = 0, groups: int = 1) -> SSAValue:

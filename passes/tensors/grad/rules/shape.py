@@ -38,7 +38,7 @@ def _slice(b: TensorBuilder, op: shape.SliceOp, g: SSAValue) -> Cotangents:
         low.append(start[axis])
         high.append(extent - start[axis] - covered)
     zero = b.zeros((), element_of(g))
-    return [b.pad(g, zero, low, high, [one - 1 for one in step])]
+    return [b.pad(g, zero, low, high, [stride - 1 for stride in step])]
 
 
 @rule(shape.ReverseOp)
