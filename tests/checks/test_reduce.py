@@ -150,6 +150,7 @@ def test_the_reproducer_of_a_crash_below_and_again(folder: Path, capsys: pytest.
     assert [path.name for path in folder.glob("crash-*.mlir")] == [file.name]
 
 
+@pytest.mark.nightly
 def test_an_invalid_module_stays_invalid_for_the_same_reason(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "invalid.mlir").write_text(INVALID)
     assert main(["reduce", "invalid.mlir", "--check", "tg-opt", "--match", "result is tensor.*, expected"]) == 0
@@ -169,6 +170,7 @@ def test_a_check_that_takes_too_long(folder: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "wrote o.mlir: 61 ops became 61; stopped by --seconds\n"
 
 
+@pytest.mark.nightly
 def test_another_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "f.mlir").write_text(CALL)
     (folder / "look.py").write_text("import sys\nsys.exit('tg.sin' in open(sys.argv[1]).read())\n")
@@ -206,6 +208,7 @@ def test_modules_keep_what_is_needed_and_nothing_else(needs: str, expected: Sequ
     assert reduced(text, fails).text == found.text
 
 
+@pytest.mark.nightly
 def test_every_module_that_is_tried_is_valid() -> None:
     def fails(module: str) -> bool:
         Language(parse_module).read(module)

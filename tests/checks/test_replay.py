@@ -161,6 +161,7 @@ def test_every_value_is_given_and_nothing_changes(folder: Path) -> None:
         training.replay(print, "nowhere", x=X)
 
 
+@pytest.mark.nightly
 def test_the_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "script.py:compiled", "--input", "x=x.npy", "--rows", 4)
     first, head, *rows, last = text.splitlines()
@@ -202,6 +203,7 @@ def test_blame(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
+@pytest.mark.nightly
 def test_micro_batches_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "two.py").write_text("import script\n\ntraining = script.compiled(accumulate=2)\n", encoding="utf-8")
     training = namespace(folder)["compiled"](accumulate=2)
@@ -212,6 +214,7 @@ def test_micro_batches_are_named(folder: Path, capsys: pytest.CaptureFixture[str
     assert text.startswith("step 2, micro-batch 2 of 2: ")
 
 
+@pytest.mark.nightly
 def test_which_training_is_meant(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--input", "x=x.npy"]
     (folder / "one.py").write_text("import script\n\nfirst = again = script.compiled()\n", encoding="utf-8")
@@ -228,6 +231,7 @@ def test_which_training_is_meant(folder: Path, capsys: pytest.CaptureFixture[str
     assert refused(capsys, "script.py:broken", *given) == "script.py: ZeroDivisionError: division by zero"
 
 
+@pytest.mark.nightly
 def test_what_does_not_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = "script.py:compiled"
     namespace(folder)["faulty"]().save_checkpoint("other.safetensors")

@@ -183,6 +183,7 @@ def test_sums_take_no_dispatches_of_their_own():
     assert own == sum(buffer.size for buffer in program.buffers if buffer.role in ("output", "constant"))
 
 
+@pytest.mark.nightly
 def test_sums_through_scatters_are_those_of_the_large_batch():
     tokens = np.random.default_rng(0).integers(0, 11, (4, 6))
     large = tg.compile(

@@ -79,7 +79,7 @@ def distance(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> f
     return (difference / sum(float(np.sum(one**2)) for one in expected.values())) ** 0.5
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize(
     ("build", "peak", "moved"),
     [(partial(gpt.build, layers=2), 0.70, 0.80), (convnet.build, 0.88, 0.85)],
@@ -115,7 +115,7 @@ def test_gradients_of_a_transformer_are_those_of_f32_but_for_roundings() -> None
     assert distance(gradients(half, batch), expected) < 4 * HALF_EPSILON
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 def test_training_reaches_the_loss_of_f32(device: tg.DeviceName) -> None:
     from sklearn.datasets import load_digits
@@ -151,6 +151,7 @@ class Digits(tg.nn.Module):
         return self.head(tg.max_pool(tg.relu(self.first(x)), 2).reshape(-1, 16 * 4 * 4))
 
 
+@pytest.mark.nightly
 def test_numpy_rounds_what_a_device_rounds() -> None:
     found = [gradients(of_images(device=device, precision="f16"), images()) for device in DEVICES]
     assert all(distance(one, found[0]) < 1e-3 for one in found[1:])
@@ -196,6 +197,7 @@ def test_what_a_loop_stacks_is_stored_half_and_what_it_carries_is_not(device: tg
     assert distance(gradients(half, batch), gradients(plain, batch)) < 8 * HALF_EPSILON
 
 
+@pytest.mark.nightly
 def test_attached_functions_store_as_the_training_does_unless_told_otherwise() -> None:
     training = of_images(precision="f16")
     inputs = {"x": (32, 1, 16, 16)}
@@ -235,6 +237,7 @@ def test_a_scale_that_is_too_large_shows() -> None:
     assert not all(np.isfinite(value).all() for value in training.parameters().values())
 
 
+@pytest.mark.nightly
 def test_a_memory_limit_and_recomputation_keep_to_it_too() -> None:
     plain = of_images(precision="f16")
     limit = plain.program.statistics["peak_bytes"]

@@ -213,6 +213,7 @@ def test_another_process_runs_no_pass(folder: Path, tmp_path: Path) -> None:
     assert result(start(3)) == {"passes": 0, "found": first["found"]}
 
 
+@pytest.mark.nightly
 def test_a_hit_is_as_a_miss(folder: Path, ran: list[str], caplog: pytest.LogCaptureFixture) -> None:
     sizes: dict[str, Any] = {"model": MLP(3, *[16] * 5, 2), "inputs": {"x": (256, 3), "y": (256, 2)}}
     limit = int(0.8 * compiled(**sizes).program.statistics["peak_bytes"])
@@ -411,6 +412,7 @@ def test_passes_of_a_users_own_are_not_kept(folder: Path) -> None:
         assert folder.exists() == (not own)
 
 
+@pytest.mark.nightly
 def test_schedules_that_were_measured_count(folder: Path, ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     device = find_device("wgpu")
     assert device is not None

@@ -61,7 +61,7 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-@pytest.mark.in_turns(6)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_schedule_gives_the_same_values(name: str, device: Any) -> None:
     from tensorgrad.runtime.webgpu import WebGPUExecutable

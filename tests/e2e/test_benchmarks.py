@@ -79,6 +79,7 @@ def test_kernels_compute_the_same(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert ours.step() == pytest.approx(other.step(), rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.nightly
 def test_the_command_writes_figures_and_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.peers.PEERS", ("torch_peer",))
     main(["sine", "--rounds", "1", "--seconds", "0.1", "--out", str(tmp_path)])
@@ -104,6 +105,7 @@ def test_the_difference_of_losses_is_the_greatest_relative_one() -> None:
     assert difference([1.0, 2.2, 4.0], [1.0, 2.0, 4.4]) == pytest.approx(0.1)
 
 
+@pytest.mark.nightly
 def test_costs_of_a_size() -> None:
     found = cost(Size(layers=1, width=16, batch=2, length=8), "wgpu")
     assert found.dispatches > 0 and found.peak_bytes > 0
@@ -169,6 +171,7 @@ def test_texts_of_kernels_are_compared(tmp_path: Path, capsys: pytest.CaptureFix
     assert [line for line in printed if line.endswith("differs")] and f"+{first}" in printed
 
 
+@pytest.mark.nightly
 def test_a_step_is_encoded_by_methods_and_by_the_library() -> None:
     device = WebGPUDevice()
     training, _ = workload("sine")("wgpu")

@@ -37,7 +37,7 @@ def test_losses_are_those_of_the_whole_batch(name: str, device: str) -> None:
                     np.testing.assert_array_equal(value, found[0]["parameters"][path])
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", MODELS)
 def test_on_wgpu(name: str) -> None:
     one = trained(name, "wgpu", None, 5)
@@ -127,6 +127,7 @@ def test_shards_of_the_state(size: int) -> None:
         assert all(found[name] == whole[name] for name in whole if name not in state)
 
 
+@pytest.mark.nightly
 def test_half_precision() -> None:
     one = trained("mlp", "cpu", None, 10, precision="f16", loss_scale=256.0)
     for rank in on_group("mlp", "cpu", 2, 10, precision="f16", loss_scale=256.0):

@@ -149,7 +149,7 @@ print(training.step_count, training.accumulated)
             np.testing.assert_array_equal(found[name], value)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_file_for_another_target(accumulate: int, tmp_path: Path) -> None:
     training = compiled(accumulate=accumulate)
@@ -177,6 +177,7 @@ def test_a_file_for_another_target(accumulate: int, tmp_path: Path) -> None:
         np.testing.assert_allclose(again.step(**batch(number))[0], training.step(**batch(number))[0], rtol=1e-4)
 
 
+@pytest.mark.nightly
 def test_a_file_says_what_it_needs(tmp_path: Path) -> None:
     training = compiled()
     training.save(tmp_path / "training.tg")
@@ -210,7 +211,7 @@ def test_a_file_says_what_it_needs(tmp_path: Path) -> None:
                 program.check_fits(replace(needs, **{feature: False}))
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_file_names_no_folder_of_this_machine(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def saved(folder: Path) -> list[str]:

@@ -226,7 +226,7 @@ def test_it_plays_with_a_person(tic_tac_toe, monkeypatch, capsys):
     assert "X X X\n3 4 5\nO 7 O\nX wins" in out
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["kan", "flow_matching", "neural_field"])
 def test_the_same_on_a_device(name):
     module = loaded(name)

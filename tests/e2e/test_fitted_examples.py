@@ -23,6 +23,7 @@ def loaded(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.nightly
 def test_a_small_convolutional_network_reads_digits(tmp_path):
     digits_cnn = loaded("digits_cnn")
     _, report = digits_cnn.train("numpy", epochs=6, width=16, checkpoints=tmp_path, progress=False)
@@ -89,7 +90,7 @@ def test_the_right_creature_does_the_most_damage():
     assert factors[0].tolist() == [1, 2, 2, 1, 1, 0.5, 0.5] and np.array_equal(factors * factors.T, np.ones((7, 7)))
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["makemore", "slots"])
 def test_the_same_on_a_device(name):
     module = loaded(name)

@@ -80,6 +80,7 @@ def test_many_signals_end_all(tmp_path: Path) -> None:
         assert process.wait() == 130
 
 
+@pytest.mark.nightly
 def test_a_signal_for_the_script_reaches_it(tmp_path: Path) -> None:
     with launch("sleeping", tmp_path) as (process, _):
         process.send_signal(signal.SIGUSR1)
@@ -107,6 +108,7 @@ def test_a_killed_mpi_launcher_ends_all(name: str, tmp_path: Path) -> None:
     assert "tg launch: the processes ended with status 137\n" in (tmp_path / "stderr").read_text()
 
 
+@pytest.mark.nightly
 def test_an_ignored_signal_stays_ignored(tmp_path: Path) -> None:
     """So a run started by `nohup` outlives its terminal."""
     with launch("counting", tmp_path, signal.SIG_IGN) as (process, _):
@@ -115,6 +117,7 @@ def test_an_ignored_signal_stays_ignored(tmp_path: Path) -> None:
     assert (tmp_path / "stdout").read_text().count("counted") == 2
 
 
+@pytest.mark.nightly
 def test_a_closed_output_ends_all(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import time\nwhile True:\n    print('ready')\n    time.sleep(0.1)\n", encoding="utf-8")

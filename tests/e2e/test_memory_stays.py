@@ -76,7 +76,7 @@ def check(found: dict[str, Any], most: int) -> None:
     assert not any(found.values()), found
 
 
-@pytest.mark.in_turns(12)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("what", "count"), [("steps", 2000), ("compilations", 16), ("shapes", 120)])
 def test_memory_stays(device: str, what: str, count: int) -> None:

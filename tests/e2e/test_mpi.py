@@ -33,6 +33,7 @@ def test_processes_have_the_bits_of_a_simulated_group(size: int) -> None:
     assert done.stdout.splitlines() == [f"[0] {line}" for line in expected]
 
 
+@pytest.mark.nightly
 def test_lines_have_the_rank_in_front() -> None:
     done = launched("-n", 2, SCRIPT, "settings", "--an", "argument")
     assert done.returncode == 0, done.stderr
@@ -42,6 +43,7 @@ def test_lines_have_the_rank_in_front() -> None:
     assert sorted(done.stderr.splitlines()) == ["[0] a line of 0", "[1] a line of 1"]
 
 
+@pytest.mark.nightly
 def test_options_reach_the_processes() -> None:
     options = ("--cores-per-process", 3, "--timeout", 45, "--json")
     done = launched("-n", 2, *options, SCRIPT, "settings", OPENBLAS_NUM_THREADS="1")
@@ -81,6 +83,7 @@ def test_a_rank_that_is_killed_is_noticed(way: str, number: signal.Signals) -> N
     assert last_report(done.stderr) == f"tg launch: rank 1 was killed by {number.name}\n"
 
 
+@pytest.mark.nightly
 def test_arrays_of_other_sizes_are_found_before_they_are_sent() -> None:
     done = launched("-n", 2, SCRIPT, "differing")
     assert done.returncode == 1
@@ -124,6 +127,7 @@ def test_a_rank_that_never_has_a_group_is_not_waited_for() -> None:
     assert "[0] Timeout (0:00:04)!\n" in done.stderr and "in current_group\n" in done.stderr
 
 
+@pytest.mark.nightly
 def test_the_status_of_an_exit_is_that_of_the_run() -> None:
     done = launched("-n", 3, SCRIPT, "exiting")
     assert (done.returncode, last_report(done.stderr)) == (7, "tg launch: rank 1 ended by SystemExit\n")

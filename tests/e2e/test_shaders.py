@@ -38,7 +38,7 @@ def test_workloads(name: str, target: Target) -> None:
     assert tint.check(training.program_for(target.to_json())) > 0
 
 
-@pytest.mark.in_turns(12)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     compiled: list[Compilation] = []

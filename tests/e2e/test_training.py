@@ -66,6 +66,7 @@ def test_a_sine_is_learnt(device):
         assert stats["dispatches"] <= 20 and stats["submits"] == 1 and stats["copies"] == 0
 
 
+@pytest.mark.nightly
 def test_digits_curves_agree_between_backends(digits):
     _, reference = digits.train("numpy", 100, 0)
     training, found = digits.train("wgpu", 100, 0)

@@ -96,6 +96,7 @@ def test_a_thousand_small_ops_are_few_programs(eager_device: RecordingDevice) ->
     assert sum(one.compilations for one in eager_device.programs) <= 3
 
 
+@pytest.mark.nightly
 def test_a_block_that_is_cut_is_followed_by_blocks_like_it(eager_device: RecordingDevice) -> None:
     x = eager_device.made(np.ones(4, np.float32))
     for _ in range(LONGEST):

@@ -247,7 +247,7 @@ def test_frozen_parameters_gather_none() -> None:
     assert [one.requires_grad for one in made.parameters()] == [False, False, True, True]
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize(("place", "steps"), [("numpy", 2_000), ("cpu", 10_000)])
 def test_ten_thousand_steps_leave_nothing(place: tg.DeviceName, steps: int) -> None:
     x = leaf([1.0, 2.0], place)

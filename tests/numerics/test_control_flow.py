@@ -205,7 +205,7 @@ def test_a_plan_is_certified(name: str) -> None:
     certify_plan(*planned(name)[:2])
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["recurrent", "backwards", "nested", "branches"])
 def test_a_wrong_plan_shows(name: str) -> None:
     """Two live values at the same place: the results differ, and no such plan is certified."""

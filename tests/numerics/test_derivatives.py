@@ -87,7 +87,7 @@ def test_first_order(case: Case) -> None:
     check_first_order(case, case.id in LOWERED)
 
 
-@pytest.mark.parametrize("case", by_turns(SMOOTH, 6))
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 12))
 def test_second_order(case: Case) -> None:
     check_second_order(case, case.id in LOWERED)
 

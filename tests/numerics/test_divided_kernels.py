@@ -147,7 +147,7 @@ def test_a_kernel_is_divided_for_a_software_adapter(device: WebGPUDevice, name: 
     assert len(run(device, SOFTWARE, function, *inputs).plan) == kernels
 
 
-@pytest.mark.in_turns(9, 1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", CASES)
 def test_parts_read_nothing_that_is_not_defined(name: str) -> None:
     """Everything except live values is poisoned."""
@@ -173,6 +173,7 @@ def test_a_lost_part_is_found(name: str, part: int) -> None:
             assert_same(found, wanted, 5e-6, key)
 
 
+@pytest.mark.nightly
 def test_what_no_division_helps_is_refused() -> None:
     """Each part needs a window of four buffers, whose elements are chosen by values in other buffers."""
     target = replace(NARROW, max_storage_buffers_per_shader_stage=3)

@@ -101,7 +101,7 @@ def test_native_gradients(cases: Sequence[Case]) -> None:
     check_group(new_eager_device("cpu", CpuDevice(), 1), cases)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("cases", groups(first_of_each(2, SMOOTH_ON_DEVICE)), ids=lambda cases: cases[0].id)
 def test_device_gradients(device: WebGPUDevice, cases: Sequence[Case]) -> None:
     check_group(new_eager_device("wgpu", device, 1), cases)

@@ -88,6 +88,7 @@ def split(key: tuple[Any, ...]) -> tuple[list[NumpyArray], Any]:
     return arrays, rebuilt
 
 
+@pytest.mark.nightly
 @settings(max_examples=EXAMPLES)
 @given(keys())
 def test_a_key_selects_what_it_does_in_numpy(drawn: tuple[tuple[int, ...], tuple[Any, ...]]) -> None:

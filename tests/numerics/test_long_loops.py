@@ -196,6 +196,7 @@ def kernels_of(function: Callable[..., Any], target: Target, *specs: Spec) -> tu
     return module, [op for op in module.walk() if isinstance(op, wgsl.KernelOp)]
 
 
+@pytest.mark.nightly
 def test_short_loops_stay_as_they_are() -> None:
     """Loops with provably few iterations, including computed trip counts, have the same code as without a limit."""
     table, index = Spec((50, 8), np.dtype(np.float32)), Spec((60_000,), np.dtype(np.int32))
@@ -206,6 +207,7 @@ def test_short_loops_stay_as_they_are() -> None:
         assert not any(ITERATIONS in kernel.attributes for kernel in kernels)
 
 
+@pytest.mark.nightly
 def test_programs_say_how_long_their_loops_are(device: WebGPUDevice) -> None:
     """A device that would end its loops refuses a program for any device; one compiled for it runs."""
     assert device.target.max_loop_iterations == LIMIT

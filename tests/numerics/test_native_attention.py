@@ -187,7 +187,7 @@ def test_features(features: int) -> None:
     assert_close(results, plain_results(form), 5e-5)
 
 
-@pytest.mark.in_turns(6)
+@pytest.mark.nightly
 @pytest.mark.parametrize("choice", range(4))
 @pytest.mark.parametrize("name", ["padded-causal", "grouped", "added"])
 def test_other_schedules(name: str, choice: int) -> None:
@@ -204,6 +204,7 @@ def test_other_schedules(name: str, choice: int) -> None:
     assert_close(results, plain_results(form), 2e-5)
 
 
+@pytest.mark.nightly
 def test_awkward_tiles() -> None:
     """One column per tile, and tiles that don't divide the sums."""
     form = chosen("padded-causal", 20, 23)
@@ -229,7 +230,7 @@ def test_extremes(form: Form, width: int) -> None:
     assert_close(results, reference(traced(form.function, form.inputs), form.inputs), 1e-5)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["padded-causal", "grouped", "added", "biased"])
 def test_every_index_is_inside(name: str) -> None:
     """With bounds checks, a step raises if an index is out of range."""

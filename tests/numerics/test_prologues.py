@@ -132,7 +132,7 @@ def test_operands_are_computed(device: WebGPUDevice, target: Target, form: str) 
     agree(results, expected)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10, 5)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 @pytest.mark.parametrize("form", ["both sides", "normalized", "of one-hot", "gathered", "convolved"])

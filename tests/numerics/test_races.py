@@ -87,7 +87,7 @@ def unnoticed(module: ModuleOp) -> list[str]:
     return missed
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_have_every_barrier_and_no_race(name: str, target: Target) -> None:
@@ -96,7 +96,7 @@ def test_kernels_have_every_barrier_and_no_race(name: str, target: Target) -> No
     assert unnoticed(module) == []
 
 
-@pytest.mark.in_turns(6)
+@pytest.mark.in_turns(12, 6)
 @pytest.mark.parametrize("schedules", [1, 2, 3])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_drawn_schedules_and_relayed_loops_have_no_race(name: str, schedules: int) -> None:
@@ -104,7 +104,7 @@ def test_drawn_schedules_and_relayed_loops_have_no_race(name: str, schedules: in
         check_races(lowered(name, Variant(schedules=schedules), target))
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6, 3)
 @pytest.mark.parametrize("inner", [False, True], ids=["outer", "inner"])
 @pytest.mark.parametrize("name", ["row", "sort", "sums"])
 def test_relayed_loops_have_no_barrier_too_many(name: str, inner: bool) -> None:

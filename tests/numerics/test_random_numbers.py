@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from harness import levels, traced
 from scheduled import GPU, SOFTWARE, on_device
 
@@ -54,6 +55,7 @@ def from_key(function: Any) -> Any:
     return lambda key: function(random.fold_in(key, 0))
 
 
+@pytest.mark.nightly
 def test_every_level_draws_the_same_numbers() -> None:
     for keys in (KEY, KEYS):
         expected = eager(exact, keys)
@@ -66,6 +68,7 @@ def test_every_level_draws_the_same_numbers() -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6, err_msg=level)
 
 
+@pytest.mark.nightly
 def test_the_device_draws_the_same_bits(device: WebGPUDevice) -> None:
     for target in (SOFTWARE, GPU):
         for keys in (KEY, KEYS):

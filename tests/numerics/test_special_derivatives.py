@@ -256,7 +256,7 @@ def test_derivatives_at_ties(name: str) -> None:
     np.testing.assert_allclose(float(tangent), expected[1], rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_second_derivatives_at_ties_on_devices(device: Any) -> None:
     """In one program, in f32."""

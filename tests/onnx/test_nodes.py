@@ -39,13 +39,13 @@ def check(names: list[str], device: WebGPUDevice | None) -> None:
     assert not wrong, "\n".join(["run python tests/onnx/onnx_exceptions.py after looking at", *wrong])
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8, 4)
 @pytest.mark.parametrize("number", range(PARTS))
 def test_reference(number: int) -> None:
     check(part(number), None)
 
 
-@pytest.mark.in_turns(8)
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", range(PARTS))
 def test_device(device: WebGPUDevice, number: int) -> None:
     check(part(number, expanded=False), device)

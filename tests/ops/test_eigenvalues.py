@@ -83,6 +83,7 @@ def test_eigenvalues_on_devices(device: Any) -> None:
     check_eigen(x, values, vectors)
 
 
+@pytest.mark.nightly
 def test_derivatives_of_eigenvalues() -> None:
     x = symmetric(3, 3) + np.triu(RANDOM.normal(size=(3, 3)))
     tg.testing.check_grads(lambda x: tuple(tg.linalg.eigh(x)), (x,), rtol=1e-5, atol=1e-5)

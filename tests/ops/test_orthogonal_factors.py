@@ -83,6 +83,7 @@ def test_derivatives_of_factors(shape: tuple[int, ...], mode: Any) -> None:
     tg.testing.check_grads(lambda x: tuple(tg.linalg.qr(x, mode=mode)), (x,), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_derivatives_where_nothing_is_left_to_reflect() -> None:
     """The matrix is already triangular, but varies to first order below the diagonal."""
     x = np.array([[2.0, 1.0, 3.0], [0.0, -1.5, 0.5], [0.0, 0.0, 1.0]])

@@ -170,6 +170,7 @@ def test_derivatives_of_singular_values(function: Any) -> None:
     tg.testing.check_grads(values, (RANDOM.normal(size=(2, 2, 3)),), order=1, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_derivatives_at_equal_singular_values() -> None:
     slope = tg.grad(lambda x: tg.linalg.matrix_norm(x, ord="nuc"))(tg.array(2 * np.eye(3), "f64"))
     np.testing.assert_allclose(np.asarray(slope), np.eye(3), atol=1e-14)

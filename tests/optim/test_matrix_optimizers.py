@@ -169,6 +169,7 @@ def test_settings_of_the_rest_change_too():
     assert other.settings == training.settings and other.settings["others/weight_decay"] == 0.0
 
 
+@pytest.mark.nightly
 def test_muon_goes_with_chains_and_accumulation():
     start, gradients = recorded()
     optimizer = tg.optim.chain(

@@ -58,7 +58,7 @@ def dispatches(training: tg.Training) -> int:
     return sum(isinstance(step, Dispatch) for step in training.program.plan)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("layers", [1, 12])
 @pytest.mark.parametrize("options", [{}, {"clip_norm": 1.0}, {"clip_norm": 1.0, "groups": {"*.bias": {"beta1": 0.5}}}])
 def test_one_s_own_takes_the_dispatches_of_the_built_in_one(layers, options):

@@ -82,7 +82,7 @@ def test_one_kernel_updates_all_parameters_of_a_group(layers):
     assert 1 <= updates <= 2 and norms <= 2
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("decay", [None, "*.weight", lambda name: name.endswith("3.bias")])
 @pytest.mark.parametrize("kind", ["sgd", "adamw"])
 def test_packed_updates_are_those_of_single_parameters(kind, decay):
@@ -96,6 +96,7 @@ def test_packed_updates_are_those_of_single_parameters(kind, decay):
             assert np.allclose(training.parameters()[name], value, rtol=1e-4, atol=1e-6), name
 
 
+@pytest.mark.nightly
 def test_attached_functions_find_parameters_that_changed_places():
     training, _ = trained(3, tg.optim.adamw(1e-2, clip_norm=0.1, decay=["*.bias"]), "wgpu")
     forward = training.attach(lambda model, x: model(x), inputs={"x": (4, 7)})

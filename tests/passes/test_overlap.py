@@ -172,6 +172,7 @@ def test_a_step_goes_on_while_values_are_exchanged(monkeypatch: pytest.MonkeyPat
     in_group(2, run)
 
 
+@pytest.mark.nightly
 def test_without_threads_a_start_exchanges() -> None:
     def run(group: Group) -> tuple[list[float], dict[str, np.ndarray]]:
         group.has_threads = False
@@ -186,6 +187,7 @@ def test_without_threads_a_start_exchanges() -> None:
             np.testing.assert_array_equal(value, expected[name])
 
 
+@pytest.mark.nightly
 def test_a_rank_that_ends_ends_what_is_under_way() -> None:
     """The step raises once nothing accesses its memory any more; the group can't be used afterwards."""
 
@@ -204,6 +206,7 @@ def test_a_rank_that_ends_ends_what_is_under_way() -> None:
     assert in_group(2, run)[0].startswith("rank 0 of 2 waited in all_reduce of ")
 
 
+@pytest.mark.nightly
 def test_a_step_that_is_interrupted_ends_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """By Ctrl-C, for example, while the step waits."""
 

@@ -119,6 +119,7 @@ def test_bad_input_gives_one_message(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "Traceback" not in output.err
 
 
+@pytest.mark.nightly
 def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
     path = tmp_path / "f.mlir"
     path.write_text("".join(f"func.func private @f{i}()\n" for i in range(5000)), encoding="utf-8")

@@ -160,6 +160,7 @@ def test_a_memory_limit_is_kept_to(built: list[int]) -> None:
     assert "segment_1.backward" in limited.module("tg")
 
 
+@pytest.mark.nightly
 def test_a_memory_limit_that_is_no_limit_costs_nothing() -> None:
     assert deep(memory_limit=1 << 30).stats()["memory_limit"]["segments"] == 1
 

@@ -93,6 +93,7 @@ def test_kernels_are_vectors() -> None:
     assert packed and all("llvm.fmuladd.v" in kernel.code for kernel in packed)
 
 
+@pytest.mark.nightly
 def test_a_run_moves_between_devices(tmp_path: Path) -> None:
     """Through a checkpoint, from the CPU to an adapter and back."""
     path, devices = tmp_path / "checkpoint.safetensors", ("cpu", "wgpu", "cpu")
@@ -210,7 +211,7 @@ def run_with_features(features: str, program: str) -> subprocess.CompletedProces
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize(("features", "width"), [("-avx512f", 32), ("-avx2", 16), ("-avx512f, -avx", 16)])
 def test_a_cpu_may_be_taken_for_one_with_fewer_features(features: str, width: int) -> None:
     host = code.host_cpu()
@@ -347,6 +348,7 @@ def test_a_program_of_one_file_starts_itself_no_second_time(monkeypatch: pytest.
     assert code.NativeCode(module("f"), module("g", "f")).cached == 0
 
 
+@pytest.mark.nightly
 def test_processes_trim_what_is_kept_beside_each_other(tmp_path: Path) -> None:
     """A file that another process has removed is no error, and leftovers of killed writers are removed."""
     left = tmp_path / f"x{cache.UNFINISHED}"
@@ -578,6 +580,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.nightly
 def test_every_index_is_checked_where_that_is_asked_for(tmp_path: Path) -> None:
     """`TG_DEBUG=bounds` names the kernel, the line, the index and the number of elements."""
     environment = {**os.environ, "TG_DEBUG": "bounds", objects.CACHE_VARIABLE: "0"}
@@ -603,6 +606,7 @@ def test_debug_flags(monkeypatch: pytest.MonkeyPatch) -> None:
         debug_flags()
 
 
+@pytest.mark.nightly
 def test_memory_stays_flat() -> None:
     training = compiled()
     inputs = batch(0)

@@ -107,6 +107,7 @@ print(float(compiled(4).step(x=x)))
 """
 
 
+@pytest.mark.nightly
 def test_a_device_without_memory_for_a_program() -> None:
     error, loss = run(OUT_OF_MEMORY).splitlines()
     assert error.startswith("DeviceError allocating ")
@@ -184,6 +185,7 @@ CALLS = """
 """
 
 
+@pytest.mark.nightly
 def test_a_forked_child_says_that_it_can_not_use_its_parents_device() -> None:
     code = FORKED.replace("PARENT", USED).replace("CHILD", CALLS.strip()).replace("COUNT", "8")
     code = code.replace("AFTER", "print('parent', float(training.step(**batch(2))) > 0, float(pending) > 0)")
@@ -195,6 +197,7 @@ def test_a_forked_child_says_that_it_can_not_use_its_parents_device() -> None:
         assert "get_context('spawn')" in line and "device='numpy'" in line
 
 
+@pytest.mark.nightly
 def test_a_forked_child_has_a_device_of_its_own_where_its_parent_has_none() -> None:
     code = FORKED.replace("PARENT", "import wgpu, tensorgrad.runtime.webgpu").replace("COUNT", "3")
     code = code.replace("CHILD", 'report(lambda: compiled(device="wgpu").step(**batch(0)))')

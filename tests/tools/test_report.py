@@ -214,6 +214,7 @@ def test_a_layout_of_nothing_and_of_long_edges() -> None:
     assert len({x for x, _ in layout.places}) == 1 and layout.bends[-1][1][0] < layout.places[0][0]
 
 
+@pytest.mark.nightly
 def test_a_page_needs_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     report = compiled().report(path)
@@ -229,6 +230,7 @@ def test_a_page_without_the_packages_that_draw(monkeypatch: pytest.MonkeyPatch) 
         compiled().report().page()
 
 
+@pytest.mark.nightly
 def test_two_compilations_beside_each_other() -> None:
     report = compiled().report(beside=compiled(width=20))
     text = str(report)
@@ -272,6 +274,7 @@ def test_profiled_steps_are_steps(device: tg.DeviceName, tmp_path: Path) -> None
     assert all(run.seconds is not None for run in report.facts.runs) and "ms a step" in str(report)
 
 
+@pytest.mark.nightly
 def test_micro_batches_are_profiled_by_program() -> None:
     training = compiled(accumulate=2)
     with training.profile() as profile:

@@ -78,6 +78,7 @@ def test_ir(
     assert (steps[1]["inputs"]["x"] == 3).all()
 
 
+@pytest.mark.nightly
 def test_tuning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, steps: list[dict[str, Any]]
 ) -> None:

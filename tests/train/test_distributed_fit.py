@@ -79,6 +79,7 @@ def test_a_group_fits_as_one_process_does(device, size, tmp_path):
     assert [row.keys() for row in rows] == [row.keys() for row in expected]
 
 
+@pytest.mark.nightly
 def test_padding_and_short_batches(tmp_path):
     inputs = {**INPUTS, "mask": (EXAMPLES,)}
 
@@ -124,7 +125,7 @@ def test_parts_of_batches_are_batches(last, shuffle):
     assert np.array_equal(odd["x"], made.at(0, 0)["x"])  # what has no equal parts stays whole
 
 
-@pytest.mark.in_turns(8)
+@pytest.mark.nightly
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize(("before", "after"), [(4, 4), (4, 1), (2, 4), (1, 2)])
 def test_a_run_goes_on_with_any_number_of_processes(before, after, accumulate, tmp_path):
@@ -307,6 +308,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_all(tmp_path):
     assert all(in_group(2, fit))
 
 
+@pytest.mark.nightly
 def test_batches_that_functions_make_and_iterators_give():
     def made(number):
         rows = np.random.default_rng(number).permutation(TOTAL)[:EXAMPLES]
