@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, cast, get_args
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
@@ -386,18 +386,7 @@ Schedule: TypeAlias = (
     | TilesSchedule
 )
 
-ARCHETYPES: dict[str, Callable[..., Schedule]] = {
-    kind.archetype: kind
-    for kind in (
-        ThreadSchedule,
-        GroupSchedule,
-        ContractionSchedule,
-        AttentionSchedule,
-        LoopsSchedule,
-        PackedSchedule,
-        TilesSchedule,
-    )
-}
+ARCHETYPES: dict[str, Callable[..., Schedule]] = {kind.archetype: kind for kind in get_args(Schedule)}
 """The constructor of each archetype's schedule; `schedule_of` checks the names of the fields."""
 
 EXTENTS = ("workgroup", "groups")

@@ -391,11 +391,11 @@ def _check_collective(step: Collective, where: str, buffers: Sequence[Buffer]) -
     _require(step.root < step.size, f"{where}: rank {step.root} of {step.size}")
     _require(len(step.parts) > 0, f"{where} is empty")
     inputs, outputs = COLLECTIVES[step.kind]
+    for buffer, offset, size in (*step.reads, *step.writes):
+        _check_range(where, buffer, offset, size, buffers)
     for part in step.parts:
         equal = part.count * (step.size if inputs else 1) == part.result_count * (step.size if outputs else 1)
         _require(equal, f"{where}: {part.count} elements become {part.result_count} in a group of {step.size}")
-        for buffer, offset, size in (*step.reads, *step.writes):
-            _check_range(where, buffer, offset, size, buffers)
         _require(buffers[part.destination].role != ProgramRole.CONSTANT, f"{where} writes a constant")
 
 

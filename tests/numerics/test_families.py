@@ -7,106 +7,20 @@ alone on each (test_native, test_on_device).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import TypeAlias
 
-import numpy as np
 import pytest
 from case import Case
+from case_programs import alone_where_it_fails, check_gradients, check_values, check_wide_gradients, on_device, programs
 from cases import CASES, SMOOTH, fits_devices, spread
-from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
-from harness import GRADIENT, NumpyArray, as_native_code, assert_same, reference, traced
-from test_on_device import on_device
-from xdsl.dialects.builtin import ModuleOp
+from harness import as_native_code, reference
 
 from tensorgrad.runtime.webgpu import WebGPUDevice
-from tensorgrad.tracing.tensor import Tensor
-from tensorgrad.transforms.grad import value_and_grad
-
-Run: TypeAlias = Callable[[ModuleOp, Sequence[NumpyArray]], list[NumpyArray]]
-
-CASES_OF_A_PROGRAM = 16
-
-
-def programs(cases: Sequence[Case]) -> dict[str, list[Case]]:
-    """Returns the cases by family of ops, in parts of a program each."""
-    families: dict[str, list[Case]] = {}
-    for case in cases:
-        families.setdefault(case.op.__module__.rpartition(".")[2], []).append(case)
-    return {
-        f"{family}-{start // CASES_OF_A_PROGRAM}": members[start : start + CASES_OF_A_PROGRAM]
-        for family, members in families.items()
-        for start in range(0, len(members), CASES_OF_A_PROGRAM)
-    }
-
 
 ONE_OF_EACH = programs(spread(CASES, len(CASES)))
 VALUES = {"native code": programs(spread(CASES, 2)), "a device": programs(spread(CASES, 2, 1))}
 GRADIENTS = {"native code": programs(spread(SMOOTH, 12, 2)), "a device": programs(spread(SMOOTH, 12, 7))}
-
-
-def joined(functions: Sequence[Callable[..., Sequence[Tensor]]], counts: Sequence[int]) -> Callable[..., list[Tensor]]:
-    """Returns the function of the arguments of all functions that returns all of their results."""
-
-    def function(*arguments: Tensor) -> list[Tensor]:
-        rest = iter(arguments)
-        return [result for one, count in zip(functions, counts, strict=True) for result in one(*islice(rest, count))]
-
-    return function
-
-
-def alone_where_it_fails(check: Callable[[Sequence[Case], Run], None], cases: Sequence[Case], run: Run) -> None:
-    """Checks cases together; if that fails, each alone, for the error of the first that fails alone too."""
-    try:
-        check(cases, run)
-    except Exception:
-        for case in cases if len(cases) > 1 else ():
-            check([case], run)
-        raise
-
-
-def check_values(cases: Sequence[Case], run: Run) -> None:
-    functions = [lambda *xs, case=case: [case.function(*xs)] for case in cases]
-    inputs = [x for case in cases for x in case.inputs]
-    results = run(traced(joined(functions, [len(case.inputs) for case in cases]), inputs), inputs)
-    for case, result in zip(cases, results, strict=True):
-        expected = case.value()
-        assert result.dtype == expected.dtype, case.id
-        assert_same(result, expected, case.tolerance, case.id)
-
-
-def gradients(case: Case, inputs: Sequence[NumpyArray]) -> Callable[..., list[Tensor]]:
-    """Returns the function that returns the case's value in the middle of a graph, and its gradients."""
-    both = value_and_grad(mid_graph(case.function), argnums=tuple(float_positions(inputs)))
-
-    def function(*arguments: Tensor) -> list[Tensor]:
-        value, slopes = both(*arguments)
-        return [value, *slopes]
-
-    return function
-
-
-def check_gradients(cases: Sequence[Case], run: Run, width: type[np.floating] = np.float32) -> None:
-    of_each = [[np.asarray(x, width) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)] for case in cases]
-    inputs = [x for some in of_each for x in some]
-    functions = [gradients(case, some) for case, some in zip(cases, of_each, strict=True)]
-    results = iter(run(traced(joined(functions, [len(some) for some in of_each]), inputs), inputs))
-    bound = GRADIENT if width is np.float32 else 1e-9
-    for case, function, some in zip(cases, functions, of_each, strict=True):
-        wide = in_f64(some)
-        for expected in reference(traced(function, wide), wide):
-            result = next(results)
-            assert result.dtype == width, case.id
-            assert result.shape == expected.shape, case.id
-            scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
-            np.testing.assert_allclose(result, expected, rtol=0, atol=bound * scale, err_msg=case.id)
-
-
-def check_wide_gradients(cases: Sequence[Case], run: Run) -> None:
-    """In f64 wrong semantics shows that roundings of f32 hide."""
-    check_gradients(cases, run, np.float64)
 
 
 @pytest.mark.check

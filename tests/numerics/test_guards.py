@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from case_programs import on_device
 from guards import ENDS, MOVES, Chain, chains
 from harness import reference, traced
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from test_on_device import on_device
 
 import tensorgrad as tg
 from tensorgrad.runtime.webgpu import WebGPUDevice

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from case import Case
+from case_programs import on_device
 from cases import CASES, by_turns
 from harness import BUFFER_PASSES, NumpyArray, apply, levels, reference, specs, traced
-from test_on_device import on_device
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from case_programs import on_device
 from harness import NumpyArray, reference, traced
-from test_on_device import on_device
 
 import tensorgrad as tg
 from benchmarks.workloads import workload

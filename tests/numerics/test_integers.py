@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from case_programs import on_device
 from cases import CASES
 from cases_integers import INTEGERS, WHOLE, Whole, grid
 from harness import NumpyArray, apply, as_native_code, levels, reference, specs, traced
-from test_on_device import on_device
 from xdsl.dialects.builtin import ModuleOp
 
 from tensorgrad.dialects.tg import OPS

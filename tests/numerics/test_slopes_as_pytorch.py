@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from case_programs import on_device
 from harness import NumpyArray, levels, traced, with_gradient
-from test_on_device import on_device
 from torch.nn import functional
 
 import tensorgrad as tg
