@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
@@ -336,6 +336,16 @@ def touched(step: Leaf, counts: Sequence[int]) -> Touched:
                 moved = sum(stride * (count - 1) for stride, count in zip(binding.strides, counts, strict=False))
                 ranges.append((binding.buffer, binding.offset, binding.size + moved, binding.access != "read"))
             return ranges if step.indirect is None else [*ranges, (*step.indirect, WORD, True)]
+
+
+def covered_bytes(ranges: Iterable[tuple[int | str, int, int]]) -> int:
+    """Returns the number of bytes in ranges, each of a buffer from a start to an end; where they overlap, each once."""
+    total, ends = 0, dict[int | str, int]()
+    for buffer, start, end in sorted(ranges):
+        covered = max(start, ends.get(buffer, 0))
+        total += max(0, end - covered)
+        ends[buffer] = max(end, covered)
+    return total
 
 
 def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Leaf, tuple[int, ...]]]:

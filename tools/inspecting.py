@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tensorgrad.runtime.plan import covered_bytes
 from tensorgrad.runtime.program import Dispatch, Program, ProgramRole, TensorSlot, runs
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
@@ -117,7 +118,7 @@ def _facts(saved: Saved) -> dict[str, Any]:
 
 
 def _kernels(program: Program) -> list[dict[str, Any]]:
-    """Returns the kernels with the bytes that a step's dispatches bind, largest first."""
+    """Returns the kernels with the bytes that a step binds, each byte once for each dispatch, largest first."""
     times: Counter[int] = Counter()
     moved: Counter[int] = Counter()
     labels: dict[int, str] = {}
@@ -125,7 +126,9 @@ def _kernels(program: Program) -> list[dict[str, Any]]:
         if isinstance(step, Dispatch):
             count = math.prod(counts)
             times[step.kernel] += count
-            moved[step.kernel] += count * sum(binding.size for binding in step.bindings)
+            moved[step.kernel] += count * covered_bytes(
+                (binding.buffer, binding.offset, binding.offset + binding.size) for binding in step.bindings
+            )
             labels.setdefault(step.kernel, step.label)
     return [
         {

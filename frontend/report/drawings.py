@@ -296,7 +296,7 @@ def memory(facts: Facts) -> Spec:
                     "enter": {
                         "stroke": {"value": "#e45756"},
                         "strokeDash": {"value": [4, 3]},
-                        "tooltip": {"value": f"the most: {live[peak] if live else 0} bytes at dispatch {peak}"},
+                        "tooltip": {"value": f"the most: {live[peak] if live else 0:,} bytes at dispatch {peak}"},
                     },
                     "update": {"x": {"scale": "x", "value": peak + 0.5}, "y": {"value": 0}, "y2": {"signal": "height"}},
                 },
@@ -317,6 +317,7 @@ def costs(facts: Facts) -> Spec:
         for number, run in enumerate(facts.runs)
     ]
     rows = sorted(rows, key=lambda row: -float(row["cost"]))[:40]
+    unit = "us" if timed else "bytes"
     return {
         "$schema": SCHEMA,
         "description": f"What the dispatches of {facts.name} take",
@@ -352,7 +353,7 @@ def costs(facts: Facts) -> Spec:
                     "enter": {
                         "fill": {"value": "#4c78a8"},
                         "cursor": {"value": "pointer"},
-                        "tooltip": {"field": "cost"},
+                        "tooltip": {"signal": f"format(datum.cost, '{',.1f' if timed else ',d'}') + ' {unit}'"},
                     },
                     "update": {
                         "x": {"scale": "x", "value": 0},

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
+from tensorgrad.runtime.plan import covered_bytes
+
 SourceLine: TypeAlias = tuple[int, int]
 """A line of the user's program: the index of its file, and the line number, from 1."""
 
@@ -212,10 +214,11 @@ class Facts:
         return sum(run.times * run.bytes for run in self.runs)
 
     def live_bytes(self) -> list[int]:
-        """Returns the number of live bytes of the workspace at each dispatch."""
-        results = [0] * len(self.runs)
-        for value in self.values:
+        """Returns the number of live bytes of the workspace at each dispatch; where buffers overlap, each byte once."""
+        ranges: list[list[tuple[str, int, int]]] = [[] for _ in self.runs]
+        for index, value in enumerate(self.values):
             if value.role == "workspace" and value.first >= 0:
+                arena = value.arena or f"%{index}"  # without a memory plan each buffer has memory of its own
                 for number in range(value.first, value.last + 1):
-                    results[number] += value.bytes
-        return results
+                    ranges[number].append((arena, value.offset, value.offset + value.bytes))
+        return [covered_bytes(live) for live in ranges]

@@ -14,6 +14,7 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.driver.handles.profiling import TRACKS
 from tensorgrad.errors import InputError, OptionError
+from tensorgrad.report.collect import facts_of_program
 from tensorgrad.report.facts import NOWHERE, Facts
 from tensorgrad.report.graph import Edge, graph_of, laid_out
 from tensorgrad.runtime.profile import costs_of
@@ -74,6 +75,8 @@ def test_what_a_report_says_is_what_was_compiled(device: tg.DeviceName) -> None:
             assert any(name == one.arena and first <= one.offset and end <= last for name, first, last in bound)
         assert run.flops > 0 and run.places and run.writes
     assert max(facts.live_bytes()) <= facts.arenas["workspace"]
+    # A saved program has the bound ranges alone, which overlap; each byte counts once.
+    assert max(facts_of_program(program).live_bytes()) <= facts.arenas["workspace"]
 
 
 @pytest.mark.nightly
