@@ -208,6 +208,7 @@ from tensorgrad.ops.products import cross as cross
 from tensorgrad.ops.products import kron as kron
 from tensorgrad.ops.promotion import bitcast as bitcast
 from tensorgrad.ops.promotion import cast as cast
+from tensorgrad.ops.pytrees import ravel_pytree as ravel_pytree
 from tensorgrad.ops.rearranging import array_split as array_split
 from tensorgrad.ops.rearranging import channel_shuffle as channel_shuffle
 from tensorgrad.ops.rearranging import diag as diag
@@ -303,6 +304,7 @@ from tensorgrad.tracing.grad_mode import no_grad as no_grad
 from tensorgrad.tracing.tensor import Array as Array
 from tensorgrad.tracing.tensor import Tensor as Tensor
 from tensorgrad.tracing.tracer import trace as trace
+from tensorgrad.tracing.trees import tree_map as tree_map
 from tensorgrad.train.fit import fit as fit
 from tensorgrad.train.run import Report as Report
 from tensorgrad.transforms.checkpoint import checkpoint as checkpoint

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, TypeAlias, cast
 
+from tensorgrad.errors import ShapeError
+
 Rebuild: TypeAlias = Callable[[Sequence[Any]], Any]
 
 
@@ -123,3 +125,55 @@ def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
         return results[1](new)
 
     return [leaf for leaves, _ in parts for leaf in leaves], rebuild
+
+
+def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """Applies a function to each leaf of a tree, and returns a tree of the results; JAX's `jax.tree.map`.
+
+    Args:
+        function: Takes a leaf of each tree; its results may be anything.
+        tree: A pytree: nested dicts, lists, tuples, dataclasses and modules. Whatever else there is, is a leaf, except
+            `None`, which has no leaves. The items of a dict come in the order of their keys.
+        *rest: Further trees of the same structure, whose leaves are the function's other arguments.
+
+    Returns:
+        A tree of the same structure. A module is copied, with the results for its parameters.
+
+    Raises:
+        ShapeError: Two trees differ in structure; names the path of the first difference.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.tree_map(lambda x, y: x + 10 * y, {"a": 1, "b": [2, 3]}, {"a": 4, "b": [5, 6]})
+        {'a': 41, 'b': [52, 63]}
+    """
+    leaves, rebuild = flatten(tree)
+    for other in rest:
+        found = difference(tree, other)
+        if found is not None:
+            raise ShapeError(f"tree_map: the trees differ{found}")
+    return rebuild([function(*row) for row in zip(leaves, *(flatten(other)[0] for other in rest), strict=True)])
+
+
+def difference(tree: Any, other: Any) -> str | None:
+    """Returns where the structures of two trees first differ, as the end of a message; `None` if they agree."""
+    return None if structure(tree) == structure(other) else _difference("", tree, other)
+
+
+def _difference(path: str, tree: Any, other: Any) -> str:
+    pair = children(tree), children(other)
+    if type(tree) is type(other) and pair[0] and pair[1] and names(tree) == names(other):
+        for name, one, two in zip(names(tree), pair[0][0], pair[1][0], strict=True):
+            if structure(one) != structure(two):
+                return _difference(f"{path}{path and '.'}{name}", one, two)
+    return f"{path and f' at {path}'}: {_node(tree)} and {_node(other)}"
+
+
+def _node(tree: Any) -> str:
+    """Returns a description of a node: its type, and the names of its children."""
+    found, kind = children(tree), type(tree).__name__
+    if found is None:
+        return f"a leaf ({kind})"
+    if not found[0] or isinstance(tree, list | tuple):
+        return "None" if tree is None else f"a {kind} of {len(found[0])}"
+    return f"a {kind} of {', '.join(names(tree))}"

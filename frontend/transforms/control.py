@@ -229,8 +229,7 @@ def _compared(what: str, name: str, found: Any, expected: Any) -> None:
 
 
 def _tensors(tree: Any, what: str) -> Any:
-    leaves, rebuild = trees.flatten(tree)
-    return rebuild([as_result(leaf, what) for leaf in leaves])
+    return trees.tree_map(lambda leaf: as_result(leaf, what), tree)
 
 
 class _Scan:

@@ -209,8 +209,7 @@ class _Tree:
 
 def _floats_only(value: Any) -> Any:
     """Returns the tree with `None` for leaves that aren't floats."""
-    leaves, rebuild = trees.flatten(value)
-    return rebuild([leaf if is_float(leaf.dtype) else None for leaf in leaves])
+    return trees.tree_map(lambda leaf: leaf if is_float(leaf.dtype) else None, value)
 
 
 def _expected(value: Any) -> _Tree:

@@ -310,8 +310,7 @@ def stop_gradient(x: Any) -> Any:
         The same tree with constants for tensors. A module computes with constants for its parameters, and is
         otherwise unchanged.
     """
-    leaves, rebuild = trees.flatten(x)
-    return rebuild([_unary(arithmetic.StopGradientOp, leaf, floats=False) for leaf in leaves])
+    return trees.tree_map(lambda leaf: _unary(arithmetic.StopGradientOp, leaf, floats=False), x)
 
 
 def astype(x: Any, dtype: object) -> Tensor:

@@ -1,0 +1,111 @@
+"""`tree_map` and `ravel_pytree`: structures, dtypes, derivatives, and where two trees differ."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.errors import DTypeError, ShapeError
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclasses.dataclass
+class Layer:
+    w: Any
+    b: Any
+
+
+TREE = {"layers": [Layer(X, np.float32(2.0)), Pair(3, (tg.ones(2), None))], "empty": {}}
+
+
+def test_several_trees_are_mapped_together() -> None:
+    found = tg.tree_map(lambda x, y, z: x + y * z, TREE, TREE, TREE)
+    assert isinstance(found["layers"][0], Layer) and isinstance(found["layers"][1], Pair) and found["empty"] == {}
+    assert np.array_equal(found["layers"][0].w, X + X**2) and found["layers"][1].first == 12
+    assert np.array_equal(found["layers"][1].second[0], [2, 2]) and found["layers"][1].second[1] is None
+    assert tg.tree_map(str, {"b": 1, "a": None, "c": "x"}) == {"a": None, "b": "1", "c": "x"}
+    assert tg.tree_map(lambda x, y: x - y, 3, 1) == 2 and tg.tree_map(abs, ()) == ()
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (3, r"the trees differ: a dict of a, b and a leaf \(int\)"),
+        ({"a": [1, (2, None)]}, "the trees differ: a dict of a, b and a dict of a$"),
+        ({"a": (1, (2, None)), "b": 0}, "differ at a: a list of 2 and a tuple of 2"),
+        ({"a": [1, (2, None, 3)], "b": 0}, r"differ at a\.1: a tuple of 2 and a tuple of 3"),
+        ({"a": [1, (2, 3)], "b": 0}, r"differ at a\.1\.1: None and a leaf \(int\)"),
+        ({"a": [{}, (2, None)], "b": 0}, r"differ at a\.0: a leaf \(int\) and a dict of 0"),
+    ],
+)
+def test_where_trees_differ(other: Any, message: str) -> None:
+    with pytest.raises(ShapeError, match=rf"{__file__}:\d+: tree_map: .*{message}"):
+        tg.tree_map(lambda x, y: x, {"a": [1, (2, None)], "b": 0}, other)
+    with pytest.raises(ShapeError, match=rf"{__file__}:\d+: tree_map: the trees differ"):
+        tg.tree_map(lambda x, y, z: x, other, other, {"a": [1, (2, None)], "b": 0})
+
+
+def test_models_are_trees() -> None:
+    first, second = (tg.nn.MLP(2, 3, 1).initialized(seed) for seed in (0, 1))
+    between = tg.tree_map(lambda p, q: 0.5 * (p + q), first, second)
+    assert np.allclose(between.layers[0].weight, 0.5 * (first.layers[0].weight + second.layers[0].weight))
+    assert between(np.ones((4, 2), np.float32)).shape == (4, 1)
+    with pytest.raises(ShapeError, match=r"a MLP of layers\.0\.weight, .* and a MLP of "):
+        tg.tree_map(lambda p, q: p, first, tg.nn.MLP(2, (3, 3), 1).initialized(0))
+
+
+def test_a_vector_goes_back_to_its_tree() -> None:
+    vector, unravel = tg.ravel_pytree(TREE)
+    assert vector.dtype == tg.f32 and vector.tolist() == [*X.ravel(), 2, 3, 1, 1]
+    found = unravel(10 * vector)
+    assert np.array_equal(found["layers"][0].w, 10 * X) and found["layers"][0].b.shape == ()
+    first = found["layers"][1].first
+    assert first.dtype == tg.i32 and int(first) == 30, "each leaf keeps its dtype"
+    assert tg.ravel_pytree([np.int8(3), True])[0].dtype == tg.i8
+    nothing, rebuild = tg.ravel_pytree({"a": None})
+    assert nothing.shape == (0,) and rebuild(nothing) == {"a": None}
+    for wrong in (vector[1:], tg.reshape(vector, (1, -1)), 0.0):
+        with pytest.raises(ShapeError, match=r"unravel: takes a vector of shape \(10,\), not \("):
+            unravel(wrong)
+    with pytest.raises(DTypeError, match="cannot use str"):
+        tg.ravel_pytree({"a": "text"})
+
+
+def energy(tree: Any) -> Any:
+    return tg.sum(tg.sin(tree["w"]) * tree["w"]) * tree["b"][0]
+
+
+POINT = {"w": X, "b": (0.5,)}
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+def test_derivatives_go_through_both(device: tg.DeviceName) -> None:
+    vector, unravel = tg.ravel_pytree(POINT)
+    tg.testing.check_grads(lambda w, b: tg.ravel_pytree({"w": w, "b": (b,)})[0] ** 2, (X, 0.5))
+    wide = tg.ravel_pytree(tg.tree_map(lambda x: tg.array(x, "f64"), POINT))[1]
+    tg.testing.check_grads(lambda v: energy(wide(v)), (vector,))
+    gradient = tg.jit(tg.grad(lambda v: energy(unravel(v))), device=device)(vector)
+    expected = tg.ravel_pytree(tg.grad(energy)(POINT))[0]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
+    inside = tg.jit(lambda tree: tg.tree_map(lambda x: 2 * x, tg.ravel_pytree(tree)[1](vector)), device=device)(POINT)
+    np.testing.assert_allclose(inside["w"], 2 * X)
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+def test_gradients_of_eager_tensors_go_through(device: tg.DeviceName) -> None:
+    tree = tg.tree_map(lambda x: tg.tensor(x, device=device, requires_grad=True), POINT)
+    vector, unravel = tg.ravel_pytree(tree)
+    energy(unravel(vector * 1.0)).backward()
+    expected = tg.grad(energy)(POINT)
+    found = tg.tree_map(lambda x: x.grad, tree)
+    tg.testing.assert_close(tg.tree_map(np.asarray, found), tg.tree_map(np.asarray, expected))
