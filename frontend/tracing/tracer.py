@@ -239,8 +239,10 @@ def as_result(value: object, name: str) -> Tensor:
     """Returns a traced function's result as a tensor.
 
     Raises:
-        TraceError: It is not a tensor.
+        TraceError: It is not a tensor, or its trace has ended.
     """
+    if isinstance(value, Traced):
+        check_usable(value)
     if isinstance(value, Tensor):
         return value
     if isinstance(value, (int, float, bool, np.ndarray, np.generic)):
@@ -281,9 +283,6 @@ def trace_call(
         result = function(*traced)
         leaves, rebuild = trees.flatten(result)
         tensors = [as_result(leaf, name) for leaf in leaves]
-        for leaf in tensors:
-            if isinstance(leaf, Traced):
-                check_usable(leaf)
         trace.builder.location = user_location()
         values = [value_in(trace, leaf) for leaf in tensors]
     if lifting is not None:

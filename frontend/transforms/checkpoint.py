@@ -15,7 +15,6 @@ from tensorgrad.tracing.tensor import Array, Traced
 from tensorgrad.tracing.tracer import (
     as_result,
     check_function,
-    check_usable,
     current_trace,
     device_of,
     function_name,
@@ -63,9 +62,6 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         with tracing(name) as inner:
             leaves, rebuild = trees.flatten(function(*args, **kwargs))
             tensors = [as_result(leaf, name) for leaf in leaves]
-            for tensor in tensors:
-                if isinstance(tensor, Traced):
-                    check_usable(tensor)
             inner.builder.location = user_location()
             values = [value_in(inner, tensor) for tensor in tensors]
             end = ReturnOp(values)

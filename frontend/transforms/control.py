@@ -30,7 +30,7 @@ from tensorgrad.tracing.tracer import (
     tracing,
     value_in,
 )
-from tensorgrad.transforms.grad import computed
+from tensorgrad.transforms.grad import computed, kind_of
 
 
 def scan(
@@ -191,9 +191,6 @@ class _Region:
         with tracing(name) as inner:
             self.tree = function([new_argument(inner, kind) for kind in kinds])
             self.results = [as_result(leaf, what) for leaf in trees.flatten(self.tree)[0]]
-            for leaf in self.results:
-                if isinstance(leaf, Traced):
-                    check_usable(leaf)
             inner.builder.location = user_location()
             self.values = [value_in(inner, leaf) for leaf in self.results]
         self.block = inner.block
@@ -264,14 +261,10 @@ class _Scan:
         carry = self.carry.rebuild(arguments[:count])
         pair = self.body(carry, self.rows.rebuild(arguments[count:]))
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TraceError(f"scan: {_name(self.body)} must return (carry, y), got {_kind(pair)}")
+            raise TraceError(f"scan: {_name(self.body)} must return (carry, y), got {kind_of(pair)}")
         tensors = _tensors(pair[0], f"scan: {_name(self.body)}")
         _compared("scan", "the carry that the body gives", tensors, carry)
         return tensors, pair[1]
-
-
-def _kind(value: Any) -> str:
-    return f"a tuple of {len(value)}" if isinstance(value, tuple) else type(value).__name__
 
 
 def _cond(predicate: Tensor, then: Callable[..., Any], otherwise: Callable[..., Any], arguments: _Leaves) -> Any:

@@ -40,16 +40,34 @@ from tensorgrad.tracing.tracer import (
 )
 
 
-def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def value_and_grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """Returns a function that computes the value and the gradient of `function`.
 
     Args:
-        function: Returns a float scalar.
+        function: Returns a float scalar; if `has_aux`, a pair of it and of what else it has computed.
         argnums: The positions of the arguments to differentiate with respect to; each may be a pytree of tensors.
+        has_aux: Whether `function` returns `(value, aux)`, where `aux` is any pytree of tensors of any dtype, such as
+            metrics and new state. It is returned as it is, and doesn't affect the gradient.
 
     Returns:
-        A function of the same arguments that returns `(value, gradient)`. The gradient has the shape of the argument,
-        or is a tuple with one for each of `argnums`. On numpy arrays it computes eagerly; inside a trace it is traced.
+        A function of the same arguments that returns `(value, gradient)`, or `((value, aux), gradient)`. The gradient
+        has the shape of the argument, or is a tuple with one for each of `argnums`. On numpy arrays it computes
+        eagerly; inside a trace it is traced.
+
+    Raises:
+        TraceError: `argnums` are not positions of arguments; or at the call, `function` returns something else.
+        ShapeError: At the call: the value is not a float scalar.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> def loss(w, x):
+        ...     error = w * x - 1.0
+        ...     return tg.sum(error**2), {"largest": tg.max(tg.abs(error))}
+        >>> (value, metrics), gradient = tg.value_and_grad(loss, has_aux=True)(2.0, tg.array([1.0, 3.0]))
+        >>> float(value), float(metrics["largest"]), float(gradient)
+        (26.0, 5.0, 32.0)
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not all(isinstance(number, int) for number in numbers):
@@ -62,32 +80,37 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
             if not -len(args) <= number < len(args):
                 raise TraceError(f"grad: there is no argument {number}, only {len(args)} are positional")
             chosen.append(number % len(args))
-        if current_trace() is None:
-            return _at_once(function, args, kwargs, chosen, single=isinstance(argnums, int))
-        return _differentiate(function, args, kwargs, chosen, single=isinstance(argnums, int))
+        differentiate = _at_once if current_trace() is None else _differentiate
+        return differentiate(function, args, kwargs, chosen, isinstance(argnums, int), has_aux)
 
     return call
 
 
-def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """Returns a function that computes the gradient of `function`; see `value_and_grad`.
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Returns a function that computes the gradient of `function`, or `(gradient, aux)`; see `value_and_grad`.
 
     Example:
         >>> import tensorgrad as tg
         >>> float(tg.grad(tg.grad(lambda x: x**3))(2.0))
         12.0
     """
-    both = value_and_grad(function, argnums)
+    both = value_and_grad(function, argnums, has_aux)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return both(*args, **kwargs)[1]
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
 
     return call
 
 
 def _differentiate(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], chosen: Sequence[int], single: bool
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    chosen: Sequence[int],
+    single: bool,
+    has_aux: bool,
 ) -> tuple[Any, Any]:
     """Traces `function` into a separate block, differentiates it, and moves its ops into the outer trace."""
     note_derivative()
@@ -102,24 +125,47 @@ def _differentiate(
             for number, leaves in primals.items()
         }
         new_args = [parts[i][1](stand_ins[i]) if i in parts else arg for i, arg in enumerate(args)]
-        result = _scalar(function(*new_args, **kwargs), name)
+        value, *aux = apart("grad", name, function(*new_args, **kwargs), has_aux)
+        results, rebuild = trees.flatten([_scalar(value, name), *aux])
         inner.builder.location = user_location()
-        value = outlined(inner.block, value_in(inner, result))
+        outputs = outlined(inner.block, [value_in(inner, leaf) for leaf in results])
         wrt = [leaf.value for number in parts for leaf in stand_ins[number]]
-        found = gradients(inner.block, value, wrt, TensorBuilder(inner.block, location=user_location()))
+        builder = TensorBuilder(inner.block, location=user_location())
+        found = [*outputs, *gradients(inner.block, outputs[0], wrt, builder)]
     for argument, leaf in zip(
         list(inner.block.args), (leaf for leaves in primals.values() for leaf in leaves), strict=True
     ):
         actual = value_in(outer, leaf)
         argument.replace_all_uses_with(actual)
-        value = actual if value is argument else value
         found = [actual if entry is argument else entry for entry in found]
     for op in list(inner.block.ops):
         op.detach()
         outer.block.add_op(op)
-    outer_found = iter([Traced(outer, entry) for entry in found])
+    tensors = [Traced(outer, entry) for entry in found]
+    outer_found = iter(tensors[len(results) :])
     trees_out = {number: parts[number][1]([next(outer_found) for _ in primals[number]]) for number in parts}
-    return Traced(outer, value), _arranged(trees_out, chosen, single)
+    both = rebuild(tensors[: len(results)])
+    return tuple(both) if has_aux else both[0], _arranged(trees_out, chosen, single)
+
+
+def apart(what: str, name: str, result: Any, has_aux: bool) -> tuple[Any, ...]:
+    """Returns the result of a function in parts: `(value,)`, or `(value, aux)` with tensors for the leaves of `aux`.
+
+    Raises:
+        TraceError: There should be a pair and is not, or its second part has something else than tensors.
+    """
+    if not has_aux:
+        return (result,)
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TraceError(f"{what}: with has_aux=True, {name} must return (value, aux), got {kind_of(result)}")
+    return result[0], trees.tree_map(lambda leaf: as_result(leaf, name), result[1])
+
+
+def kind_of(result: Any) -> str:
+    """Returns what a function has returned, for messages that say what it must return."""
+    if isinstance(result, tuple):
+        return f"a tuple of {len(result)}"
+    return "a tensor" if isinstance(result, Tensor) else type(result).__name__
 
 
 def _arranged(by_number: dict[int, Any], chosen: Sequence[int], single: bool) -> Any:
@@ -148,6 +194,8 @@ def _weak(leaf: Any) -> Any:
 
 
 def _scalar(result: Any, name: str) -> Tensor:
+    if isinstance(result, tuple):
+        raise TraceError(f"grad: {name} returned a tuple; if it is (value, aux), give has_aux=True")
     tensor = as_result(result, name)
     if tensor.shape != () or not is_float(tensor.dtype):
         raise ShapeError(f"grad: {name} must return a float scalar, got shape {tensor.shape} of {SHORT[tensor.dtype]}")
@@ -155,7 +203,12 @@ def _scalar(result: Any, name: str) -> Tensor:
 
 
 def _at_once(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], chosen: Sequence[int], single: bool
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    chosen: Sequence[int],
+    single: bool,
+    has_aux: bool,
 ) -> tuple[Any, Any]:
     """Outside a trace: traces, differentiates, and runs the result on the reference."""
     parts = {number: trees.flatten(args[number]) for number in chosen}
@@ -166,10 +219,9 @@ def _at_once(
         rest = iter(tensors)
         stand_ins = {number: parts[number][1]([next(rest) for _ in leaves[number]]) for number in parts}
         new_args = [stand_ins.get(number, arg) for number, arg in enumerate(args)]
-        return _differentiate(function, new_args, kwargs, chosen, single)
+        return _differentiate(function, new_args, kwargs, chosen, single, has_aux)
 
-    value, gradient = computed(f"grad_{getattr(function, '__name__', 'function')}", program, flat)
-    return value, gradient
+    return computed(f"grad_{getattr(function, '__name__', 'function')}", program, flat)
 
 
 def computed(name: str, program: Callable[..., Any], arguments: Sequence[Tensor]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, overload
 
 from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
@@ -22,22 +22,41 @@ from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.tracer import as_array, as_result, check_usable, current_trace, note_derivative, value_in
-from tensorgrad.transforms.grad import computed, grad, primal
+from tensorgrad.transforms.grad import apart, computed, grad, primal
+
+Pullback: TypeAlias = Callable[[Any], tuple[Any, ...]]
+"""Maps a cotangent of a function's value to one of each of its arguments."""
 
 
-def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+@overload
+def jvp(
+    function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False
+) -> tuple[Any, Any]: ...
+
+
+@overload
+def jvp(
+    function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[True]
+) -> tuple[Any, Any, Any]: ...
+
+
+def jvp(
+    function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> tuple[Any, ...]:
     """Returns the value of a function and its derivative along a direction, by forward mode.
 
     Args:
         function: A function of pytrees of float tensors that returns a pytree of tensors.
         primals: Its arguments.
         tangents: The direction: for each argument, a pytree of the same structure and shapes.
+        has_aux: Whether the function returns `(value, aux)`; see `tg.value_and_grad`.
 
     Returns:
-        `(value, tangent)`. The tangent is a pytree like the value, with `None` for leaves that aren't floats.
+        `(value, tangent)`, or `(value, tangent, aux)`. The tangent is a pytree like the value, with `None` for leaves
+        that aren't floats.
 
     Raises:
-        TraceError: A custom derivative is not linear in its cotangent.
+        TraceError: A custom derivative is not linear in its cotangent, or `has_aux` and the function returns no pair.
         ShapeError, DTypeError: A direction doesn't fit its argument, or an argument is not a float.
 
     Example:
@@ -52,16 +71,24 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     directions = [leaf for i, one in enumerate(arguments) for leaf in one.fit("jvp", f"tangents[{i}]", tangents[i])]
     points = [leaf for argument in arguments for leaf in argument.leaves]
     if current_trace() is not None:
-        return _jvp(function, arguments, points, directions)
+        return _jvp(function, arguments, points, directions, has_aux)
     count = len(points)
     return computed(
         _name("jvp", function),
-        lambda *flat: _jvp(function, arguments, flat[:count], flat[count:]),
+        lambda *flat: _jvp(function, arguments, flat[:count], flat[count:], has_aux),
         [*points, *directions],
     )
 
 
-def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+@overload
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: Literal[False] = False) -> tuple[Any, Pullback]: ...
+
+
+@overload
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: Literal[True]) -> tuple[Any, Pullback, Any]: ...
+
+
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """Returns the value of a function and its pullback, which maps a cotangent of it to those of the arguments.
 
     Outside a trace, each call of the pullback recomputes what it needs of the function.
@@ -69,13 +96,15 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     Args:
         function: A function of pytrees of float tensors that returns a pytree of tensors.
         *primals: Its arguments.
+        has_aux: Whether the function returns `(value, aux)`; see `tg.value_and_grad`.
 
     Returns:
-        `(value, pullback)`. The pullback takes a pytree like the value, with `None` for leaves that aren't floats, and
-        returns a tuple with one pytree of cotangents for each argument.
+        `(value, pullback)`, or `(value, pullback, aux)`. The pullback takes a pytree like the value, with `None` for
+        leaves that aren't floats, and returns a tuple with one pytree of cotangents for each argument.
 
     Raises:
         DTypeError: An argument is not a float.
+        TraceError: `has_aux`, and the function doesn't return a pair.
 
     Example:
         >>> import tensorgrad as tg
@@ -86,27 +115,33 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     arguments = [_Tree("vjp", argument) for argument in primals]
     points = [leaf for argument in arguments for leaf in argument.leaves]
     if current_trace() is not None:
-        return _vjp(function, arguments, points)
-    value = computed(_name("vjp", function), lambda *flat: _Application(function, arguments, flat, {}).value, points)
+        return _vjp(function, arguments, points, has_aux)
+
+    def program(*flat: Tensor) -> tuple[Any, ...]:
+        done = _Application("vjp", function, arguments, flat, has_aux)
+        return done.value, *done.aux
+
+    value, *aux = computed(_name("vjp", function), program, points)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         if current_trace() is not None:
-            return _vjp(function, arguments, points)[1](cotangent)
+            return _vjp(function, arguments, points, has_aux)[1](cotangent)
         expected = _expected(value)
         count = len(points)
         return computed(
             _name("vjp", function),
-            lambda *flat: _vjp(function, arguments, flat[:count])[1](expected.rebuild(flat[count:])),
+            lambda *flat: _vjp(function, arguments, flat[:count], has_aux)[1](expected.rebuild(flat[count:])),
             [*points, *expected.fit("vjp", "the cotangent", cotangent)],
         )
 
-    return value, pullback
+    return value, pullback, *aux
 
 
 def jacobian(
     function: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
     mode: Literal["reverse", "forward"] = "reverse",
+    has_aux: bool = False,
 ) -> Callable[..., Any]:
     """Returns a function that computes every derivative of every element of `function`'s result.
 
@@ -117,14 +152,16 @@ def jacobian(
         function: Returns a pytree of float tensors.
         argnums: The positions of the arguments to differentiate with respect to; each may be a pytree of tensors.
         mode: "reverse", best if the result is smaller than the arguments, or "forward".
+        has_aux: Whether `function` returns `(value, aux)`; see `tg.value_and_grad`.
 
     Returns:
         A function of the same arguments. It returns a pytree like the result; each leaf is a pytree like the argument,
         or a tuple with one for each of `argnums`, of tensors whose shape is that of the result followed by that of the
-        argument.
+        argument. If `has_aux`, a pair of that pytree and `aux`.
 
     Raises:
         OptionError: The mode is unknown.
+        TraceError: At the call: `has_aux`, and `function` doesn't return a pair.
     """
     if mode not in ("reverse", "forward"):
         raise OptionError(f"jacobian: mode must be reverse or forward, not {mode!r}")
@@ -145,7 +182,7 @@ def jacobian(
             return function(*[new.get(number, arg) for number, arg in enumerate(args)], **kwargs)
 
         def program(*flat: Tensor) -> Any:
-            return _jacobian(chosen_only, arguments, flat, mode, single=isinstance(argnums, int))
+            return _jacobian(chosen_only, arguments, flat, mode, isinstance(argnums, int), has_aux)
 
         if current_trace() is not None:
             return program(*points)
@@ -154,7 +191,9 @@ def jacobian(
     return call
 
 
-def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def hessian(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """Returns a function that computes the Hessian of a scalar function: the forward Jacobian of its gradient.
 
     A product with one vector, `tg.jvp(tg.grad(function), (x,), (v,))`, costs only as much as a few gradients.
@@ -162,11 +201,12 @@ def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
     Args:
         function: Returns a float scalar.
         argnums: The positions of the arguments to differentiate with respect to; each may be a pytree of tensors.
+        has_aux: Whether `function` returns `(value, aux)`; see `tg.value_and_grad`.
 
     Returns:
         A function of the same arguments; see `jacobian`. For a tensor of shape `s`, its result has shape `s + s`.
     """
-    return jacobian(grad(function, argnums), argnums, "forward")
+    return jacobian(grad(function, argnums, has_aux), argnums, "forward", has_aux)
 
 
 def _name(what: str, function: Callable[..., Any]) -> str:
@@ -224,10 +264,16 @@ class _Application:
         wrt: The copies.
         value: The tree of results.
         outputs: Its leaves.
+        aux: What else it has computed, if it returns that: no tree, or one.
     """
 
     def __init__(
-        self, function: Callable[..., Any], arguments: Sequence[_Tree], points: Sequence[Tensor], kwargs: dict[str, Any]
+        self,
+        what: str,
+        function: Callable[..., Any],
+        arguments: Sequence[_Tree],
+        points: Sequence[Tensor],
+        has_aux: bool,
     ):
         trace = current_trace()
         assert trace is not None
@@ -239,11 +285,10 @@ class _Application:
             mine = [next(copies) for _ in argument.leaves]
             self.wrt += [one.value for one in mine]
             new.append(argument.rebuild(mine))
-        leaves, rebuild = trees.flatten(function(*new, **kwargs))
-        self.outputs = [as_result(leaf, getattr(function, "__name__", "function")) for leaf in leaves]
-        for leaf in self.outputs:
-            if isinstance(leaf, Traced):
-                check_usable(leaf)
+        name = getattr(function, "__name__", "function")
+        value, *self.aux = apart(what, name, function(*new), has_aux)
+        leaves, rebuild = trees.flatten(value)
+        self.outputs = [as_result(leaf, name) for leaf in leaves]
         self.value = rebuild(self.outputs)
         self.rebuild = rebuild
         self.trace.builder.location = user_location()
@@ -277,9 +322,13 @@ def _refusals(what: str) -> Iterator[None]:
 
 
 def _jvp(
-    function: Callable[..., Any], arguments: Sequence[_Tree], points: Sequence[Tensor], directions: Sequence[Tensor]
-) -> tuple[Any, Any]:
-    done = _Application(function, arguments, points, {})
+    function: Callable[..., Any],
+    arguments: Sequence[_Tree],
+    points: Sequence[Tensor],
+    directions: Sequence[Tensor],
+    has_aux: bool,
+) -> tuple[Any, ...]:
+    done = _Application("jvp", function, arguments, points, has_aux)
     trace, builder = done.trace, TensorBuilder(done.trace.block, location=user_location())
     values = [value_in(trace, direction) for direction in directions]
     traced = [output.value if isinstance(output, Traced) else None for output in done.outputs]
@@ -294,13 +343,13 @@ def _jvp(
             continue
         moved = None if value is None else found[value]
         leaves.append(Traced(trace, builder.full_like(value_in(trace, output), 0) if moved is None else moved))
-    return done.value, done.rebuild(leaves)
+    return done.value, done.rebuild(leaves), *done.aux
 
 
 def _vjp(
-    function: Callable[..., Any], arguments: Sequence[_Tree], points: Sequence[Tensor]
-) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    done = _Application(function, arguments, points, {})
+    function: Callable[..., Any], arguments: Sequence[_Tree], points: Sequence[Tensor], has_aux: bool
+) -> tuple[Any, ...]:
+    done = _Application("vjp", function, arguments, points, has_aux)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         note_derivative()
@@ -320,13 +369,18 @@ def _vjp(
         ]
         return _split(arguments, pieces)
 
-    return done.value, pullback
+    return done.value, pullback, *done.aux
 
 
 def _jacobian(
-    function: Callable[..., Any], arguments: Sequence[_Tree], points: Sequence[Tensor], mode: str, single: bool
+    function: Callable[..., Any],
+    arguments: Sequence[_Tree],
+    points: Sequence[Tensor],
+    mode: str,
+    single: bool,
+    has_aux: bool,
 ) -> Any:
-    done = _Application(function, arguments, points, {})
+    done = _Application("jacobian", function, arguments, points, has_aux)
     for output in done.outputs:
         if not is_float(output.dtype):
             found_dtype = SHORT[output.dtype]
@@ -338,7 +392,7 @@ def _jacobian(
     for output in range(len(rows)):
         parts = _split(arguments, [Traced(done.trace, found[output, i]) for i in range(len(done.wrt))])
         leaves.append(parts[0] if single else parts)
-    return done.rebuild(leaves)
+    return (done.rebuild(leaves), *done.aux) if has_aux else done.rebuild(leaves)
 
 
 def _by_results(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int, int], SSAValue]:

@@ -87,23 +87,23 @@ def outline_attention(block: Block, target: Target | None = None, fewest_scores:
         erase_dead(block)
 
 
-def outlined(block: Block, value: SSAValue) -> SSAValue:
-    """Outlines the attentions in a block that has no terminator yet; returns the replacement of `value`.
+def outlined(block: Block, values: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    """Outlines the attentions in a block that has no terminator yet; returns the replacements of `values`.
 
-    Ops that `value` does not need may be erased. The target is not known at this point.
+    Ops that no value needs may be erased. The target is not known at this point.
     """
     kinds = {type(inner) for op in block.ops for inner in op.walk()}
     if not {DotGeneralOp, functions.ExpOp, arithmetic.DivOp} <= kinds:
-        return value
-    end = ReturnOp([value])
+        return values
+    end = ReturnOp(values)
     end.location = UnknownLoc()
     block.add_op(end)
     simplify_block(block)
     outline_attention(block)
-    value = end.values[0]
+    values = list(end.values)
     end.detach()
     end.erase()
-    return value
+    return values
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +120,84 @@ def test_dtypes():
     assert float(tg.grad(lambda x: x * x)(3)) == 6.0
 
 
+def with_aux(x: Any, times: Any = 2.0) -> Any:
+    y = tg.sin(x) * times
+    return tg.sum(y**2), {"y": y, "place": (tg.argmax(x), None), "number": 3}
+
+
+def check_aux(aux: Any) -> None:
+    np.testing.assert_allclose(aux["y"], 2 * np.sin(X), rtol=1e-6)
+    assert int(aux["place"][0]) == 2 and aux["place"][1] is None
+    assert isinstance(aux["number"], tg.Array) and int(aux["number"]) == 3
+
+
+def without_aux(x: Any) -> Any:
+    return with_aux(x)[0]
+
+
+@pytest.mark.parametrize("device", [None, "numpy", "cpu"])
+def test_aux_is_returned_beside_the_derivative(device: tg.DeviceName | None) -> None:
+    def run(function: Any) -> Any:
+        return function(X) if device is None else tg.jit(function, device=device)(X)
+
+    close = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6)
+    value, gradient, hessian = without_aux(X), tg.grad(without_aux)(X), tg.hessian(without_aux)(X)
+    (found, aux), slope = run(tg.value_and_grad(with_aux, has_aux=True))
+    close(found, value)
+    close(slope, gradient)
+    check_aux(aux)
+    (slope, _), aux = run(lambda x: tg.grad(with_aux, (0, 1), has_aux=True)(x, 2.0))
+    close(slope, gradient)
+    check_aux(aux)
+    found, tangent, aux = run(lambda x: tg.jvp(with_aux, (x,), (x,), has_aux=True))
+    close([found, tangent], [value, np.sum(gradient * X)])
+    check_aux(aux)
+    for mode in ("reverse", "forward"):
+        slope, aux = run(tg.jacobian(with_aux, mode=mode, has_aux=True))
+        close(slope, gradient)
+        check_aux(aux)
+    found, aux = run(tg.hessian(with_aux, has_aux=True))
+    close(found, hessian)
+    check_aux(aux)
+
+    def pulled(x: Any) -> Any:
+        value, pullback, aux = tg.vjp(with_aux, x, has_aux=True)
+        return value, pullback(1.0), aux
+
+    found, (slope,), aux = run(pulled)
+    close(found, value)
+    close(slope, gradient)
+    check_aux(aux)
+
+
+def test_aux_has_derivatives_and_examples() -> None:
+    outer = tg.grad(lambda x: tg.sum(tg.grad(with_aux, has_aux=True)(x)[1]["y"] * X))(X)
+    np.testing.assert_allclose(outer, 2 * np.cos(X) * X, rtol=1e-5)
+    slopes, aux = tg.vmap(tg.grad(with_aux, has_aux=True))(np.stack([X, X]))
+    np.testing.assert_allclose(slopes[1], tg.grad(without_aux)(X), rtol=1e-6)
+    check_aux(tg.tree_map(lambda leaf: leaf[0], aux))
+    value, same = tg.grad(lambda x: (x[0], x), has_aux=True)(X)
+    assert np.array_equal(value, [1, 0, 0]) and np.array_equal(same, X), "an argument may be returned"
+
+
+def test_aux_may_have_what_attention_would_not_keep() -> None:
+    """Attention is outlined before it is differentiated, so that its weights are not kept; unless they are returned."""
+    q = np.random.default_rng(0).normal(size=(1, 1, 64, 8)).astype(np.float32)
+
+    def loss(q: Any) -> Any:
+        weights = tg.softmax(q @ tg.swapaxes(q, -1, -2))
+        return tg.sum(tg.sin(weights @ q)), weights
+
+    def without(q: Any) -> Any:
+        return loss(q)[0]
+
+    outlined = ["@attention" in str(tg.trace(f, q.shape)) for f in (tg.grad(without), tg.grad(loss, has_aux=True))]
+    assert outlined == [True, False]
+    slope, weights = tg.grad(loss, has_aux=True)(q)
+    np.testing.assert_allclose(slope, tg.grad(without)(q), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(weights, loss(q)[1], rtol=1e-5, atol=1e-6)
+
+
 def test_names_are_kept():
     assert tg.grad(cubes).__name__ == "cubes"
 
@@ -132,6 +211,14 @@ def test_names_are_kept():
         (lambda: tg.grad(cubes)(np.array(["a"])), DTypeError, "as a tensor"),
         (lambda: tg.grad(cubes, argnums=1)(X), TraceError, "there is no argument 1"),
         (lambda: tg.grad(lambda x: "x")(X), TraceError, "returned str"),
+        (
+            lambda: tg.grad(with_aux)(X),
+            TraceError,
+            r"with_aux returned a tuple; if it is \(value, aux\), give has_aux=True",
+        ),
+        (lambda: tg.grad(cubes, has_aux=True)(X), TraceError, r"cubes must return \(value, aux\), got a tensor"),
+        (lambda: tg.vjp(lambda x: (x, x, x), X, has_aux=True), TraceError, r"vjp: with .* got a tuple of 3"),
+        (lambda: tg.jvp(lambda x: (x, "x"), (X,), (X,), has_aux=True), TraceError, "returned str"),
         (lambda: tg.grad(lambda m: m.weight)(tg.nn.Linear(2, 2)), ParameterError, "has no values"),
         (lambda: tg.grad(lambda x: x if x > 0 else -x)(2.0), TraceError, "control flow"),
     ],
