@@ -28,6 +28,7 @@ from tensorgrad.ops.activations import celu as celu
 from tensorgrad.ops.activations import elu as elu
 from tensorgrad.ops.activations import gelu as gelu
 from tensorgrad.ops.activations import glu as glu
+from tensorgrad.ops.activations import gumbel_softmax as gumbel_softmax
 from tensorgrad.ops.activations import hard_shrink as hard_shrink
 from tensorgrad.ops.activations import hard_sigmoid as hard_sigmoid
 from tensorgrad.ops.activations import hard_swish as hard_swish
@@ -241,6 +242,11 @@ from tensorgrad.ops.reduce import var as var
 from tensorgrad.ops.resizing import resize as resize
 from tensorgrad.ops.scatter import scatter as scatter
 from tensorgrad.ops.scatter import scatter_reduce as scatter_reduce
+from tensorgrad.ops.scatter import segment_max as segment_max
+from tensorgrad.ops.scatter import segment_mean as segment_mean
+from tensorgrad.ops.scatter import segment_min as segment_min
+from tensorgrad.ops.scatter import segment_prod as segment_prod
+from tensorgrad.ops.scatter import segment_sum as segment_sum
 from tensorgrad.ops.searching import count_nonzero as count_nonzero
 from tensorgrad.ops.searching import isin as isin
 from tensorgrad.ops.searching import searchsorted as searchsorted

@@ -8,6 +8,7 @@ compositions, the argument of an unselected branch is clamped, so that no infini
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 from tensorgrad.dialects.tg.elementwise import functions
@@ -15,19 +16,24 @@ from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import (
     divide,
+    equal,
     greater,
     greater_equal,
     less,
     less_equal,
     multiply,
     negative,
+    stop_gradient,
     where,
 )
 from tensorgrad.ops.elementwise.functions import erfc, expm1, sigmoid, tanh
 from tensorgrad.ops.joining import narrow
-from tensorgrad.ops.promotion import as_float
+from tensorgrad.ops.promotion import as_float, cast
+from tensorgrad.ops.random import gumbel
 from tensorgrad.ops.recorded import recorded_whole
-from tensorgrad.ops.shape import normalized_axis
+from tensorgrad.ops.reduce import argmax, softmax
+from tensorgrad.ops.shape import normalized_axis, positions
+from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -221,3 +227,44 @@ def glu(x: Any, axis: int = -1) -> Tensor:
     if rest:
         raise ShapeError(f"glu: axis {place} of {tensor.shape} has no two equal halves")
     return multiply(narrow(tensor, place, 0, half), sigmoid(narrow(tensor, place, half, half)))
+
+
+def gumbel_softmax(logits: Any, key: Any, temperature: Any = 1.0, hard: bool = False, axis: int = -1) -> Tensor:
+    """Returns random points of the simplex that concentrate at its corners: differentiable samples of categories.
+
+    `softmax((logits + g) / temperature)`, where g is Gumbel noise (`tg.random.gumbel`): the largest element is at index
+    i with the probability `softmax(logits)[i]`, whatever the temperature; the lower that is, the closer is the result
+    to one-hot, and the larger are the gradients. E. Jang, S. Gu and B. Poole, Categorical Reparameterization with
+    Gumbel-Softmax, 2017; C. Maddison, A. Mnih and Y. Teh, The Concrete Distribution, 2017.
+
+    Args:
+        logits: Logarithms of probabilities, up to a constant along `axis`: floats of any shape.
+        key: A key of `tg.random`; its leading axes, if any, come before those of the logits.
+        temperature: A positive number, or a tensor that broadcasts to the logits; PyTorch's `tau`.
+        hard: Whether to return exactly one-hot vectors, with the derivatives of the soft ones (the straight-through
+            estimator).
+        axis: The axis of the categories.
+
+    Returns:
+        A tensor of the dtype of the logits, and their shape, after the key's leading axes.
+
+    Raises:
+        OptionError: `key` is not a key, or the temperature is a number that is not positive and finite.
+        ShapeError: The axis is out of range.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> logits = tg.log(tg.array([0.1, 0.2, 0.7]))
+        >>> tg.gumbel_softmax(logits, tg.random.key(0), temperature=0.5, hard=True)
+        Array([0., 1., 0.], dtype=f32)
+    """
+    scores = as_float(logits)
+    place = normalized_axis(axis, scores.ndim, "gumbel_softmax") - scores.ndim
+    if isinstance(temperature, Real) and not 0 < temperature < math.inf:
+        raise OptionError(f"gumbel_softmax: temperature must be positive and finite, got {temperature!r}")
+    soft = softmax(divide(scores + cast(gumbel(key, scores.shape), scores.dtype), temperature), place)
+    if not hard:
+        return soft
+    largest = equal(positions(soft.shape, soft.ndim + place, NAMES["i32"]), argmax(soft, place, keepdims=True))
+    # The difference is exactly 0, so that the sum is exactly one-hot; its derivative is that of its first part.
+    return cast(largest, soft.dtype) + (soft - stop_gradient(soft))

@@ -1,14 +1,21 @@
-"""Scatters to computed positions along an axis: the last of equal indices wins, or they are reduced."""
+"""Scatters to computed positions along an axis: the last of equal indices wins, or they are reduced.
+
+Segments are scatters of rows: `segment_sum` and its kin reduce the rows that have the same number, as in a batch of
+graphs, or of sequences of different lengths.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
-from tensorgrad.errors import DTypeError, OptionError
+from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.ops.cumulative import Combine, Parts, associative_scan, farthest
 from tensorgrad.ops.elementwise.arithmetic import (
     equal,
@@ -26,10 +33,19 @@ from tensorgrad.ops.elementwise.arithmetic import (
 from tensorgrad.ops.index import axis_of_indices, updates_at
 from tensorgrad.ops.joining import concat, moveaxis, narrow, pad
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, in_dtype
-from tensorgrad.ops.shape import counted_from_front, full, index_dtype, positions, take_along_axis
+from tensorgrad.ops.shape import (
+    as_indices,
+    counted_from_front,
+    full,
+    index_dtype,
+    positions,
+    reshape,
+    take_along_axis,
+    take_rows,
+)
 from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.dtypes import NAMES, DType, is_float
-from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 from tensorgrad.transforms.custom_vjp import custom_vjp
 
@@ -46,7 +62,8 @@ class _Lines:
     Attributes:
         into: The tensor written to, of the same extents on other axes as the updates.
         updates: The updates.
-        places: Nonnegative positions along the last axis, as `index_dtype`; the extent if they are out of range.
+        places: Nonnegative positions along the last axis, as `index_dtype`; the extent if they are out of range. Their
+            shape is that of the updates, or they are one vector for all lines.
     """
 
     into: Tensor
@@ -121,6 +138,130 @@ def scatter_reduce(x: Any, axis: int, indices: Any, updates: Any, reduce: str, i
     return cast(_changed(wide, place, count > 0, found), tensor.dtype)
 
 
+def segment_sum(x: Any, segment_ids: Any, num_segments: int | None = None) -> Tensor:
+    """Returns the sum of the rows of each segment, as `jax.ops.segment_sum`: the derivative of taking rows by number.
+
+    Rows are added in the order of their positions, without atomics: see `scatter_add`.
+
+    Args:
+        x: `[*ids, *row]`, numbers.
+        segment_ids: `[*ids]`, the number of the segment that each row belongs to, in any order. A row whose number is
+            negative, or not below `num_segments`, belongs to none.
+        num_segments: The number of segments, which is static; by default one more than the largest number, if the
+            numbers are known.
+
+    Returns:
+        `[num_segments, *row]`, of the dtype of `x`; 0 where a segment has no rows.
+
+    Raises:
+        DTypeError: The numbers of segments are not integers, or `x` is boolean.
+        ShapeError: `x` doesn't begin with the axes of `segment_ids`.
+        OptionError: `num_segments` is not an integer from 0.
+        TraceError: It is not given, and the numbers of segments are traced.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.segment_sum(tg.array([1.0, 2.0, 4.0]), [0, 2, 0], 4)
+        Array([5., 0., 2., 0.], dtype=f32)
+    """
+    return _segments("segment_sum", x, segment_ids, num_segments, "sum", lambda rows: 0)
+
+
+def segment_mean(x: Any, segment_ids: Any, num_segments: int | None = None) -> Tensor:
+    """Returns the mean of the rows of each segment (of integers rounded down), 0 where there are none.
+
+    Args:
+        x: As for `segment_sum`; f16 is averaged in f32 and rounded once.
+        segment_ids: As for `segment_sum`.
+        num_segments: As for `segment_sum`, as are the exceptions.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.segment_mean(tg.array([1.0, 2.0, 4.0]), [0, 1, 0])
+        Array([2.5, 2. ], dtype=f32)
+    """
+    return _segments("segment_mean", x, segment_ids, num_segments, "mean", lambda rows: 0)
+
+
+def segment_prod(x: Any, segment_ids: Any, num_segments: int | None = None) -> Tensor:
+    """Returns the product of the rows of each segment, 1 where there are none; the derivative is exact at zeros.
+
+    The numbers are sorted once for all elements of a row, and the rows scanned in that order, in blocks.
+
+    Args:
+        x: As for `segment_sum`; f16 is multiplied in f32 and rounded once.
+        segment_ids: As for `segment_sum`.
+        num_segments: As for `segment_sum`, as are the exceptions.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.segment_prod(tg.array([3.0, 2.0, 4.0]), [0, 1, 0], 3)
+        Array([12.,  2.,  1.], dtype=f32)
+    """
+    return _segments("segment_prod", x, segment_ids, num_segments, "prod", lambda rows: 1)
+
+
+def segment_max(x: Any, segment_ids: Any, num_segments: int | None = None) -> Tensor:
+    """Returns the maxima of the rows of each segment; where there are none, `-inf`, or the dtype's least integer.
+
+    Equal maxima share the derivative evenly. The numbers are sorted as for `segment_prod`.
+
+    Args:
+        x: As for `segment_sum`.
+        segment_ids: As for `segment_sum`.
+        num_segments: As for `segment_sum`, as are the exceptions.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.segment_max(tg.array([[3.0, 1.0], [2.0, 5.0]]), [0, 0], 2)
+        Array([[  3.,   5.],
+         [-inf, -inf]], dtype=f32)
+    """
+    return _segments("segment_max", x, segment_ids, num_segments, "amax", lambda rows: farthest(rows, -1))
+
+
+def segment_min(x: Any, segment_ids: Any, num_segments: int | None = None) -> Tensor:
+    """Returns the minima of the rows of each segment; where there are none, `inf`, or the dtype's largest integer.
+
+    It is `segment_max` of the reverse order.
+    """
+    return _segments("segment_min", x, segment_ids, num_segments, "amin", lambda rows: farthest(rows, 1))
+
+
+def _segments(
+    what: str, x: Any, segment_ids: Any, num_segments: int | None, reduce: str, empty: Callable[[Tensor], float]
+) -> Tensor:
+    """Returns the rows of each segment reduced; `empty` gives the identity element, for segments without rows."""
+    tensor, numbers = as_tensor(x), as_indices(segment_ids, what)
+    if tensor.dtype == NAMES["bool"]:
+        raise DTypeError(f"{what}: takes numbers, not bool; cast first")
+    if tensor.shape[: numbers.ndim] != numbers.shape:
+        raise ShapeError(f"{what}: x {tensor.shape} does not begin with the axes of segment_ids {numbers.shape}")
+    count, row = _segment_count(what, numbers, num_segments), tensor.shape[numbers.ndim :]
+    if not tensor.size or not count:
+        return full((count, *row), empty(tensor), tensor.dtype)
+    flat = reshape(numbers, -1)
+    inside = logical_and(less(-1, flat), less(flat, count)) if flat.dtype.kind == "i" else less(flat, count)
+    places = where(inside, cast(flat, index_dtype(count)), count)
+    wide = cast(reshape(tensor, (flat.size, math.prod(row))), _wide(tensor.dtype, reduce))
+    lines = _Lines(full((wide.shape[1], count), empty(wide), wide.dtype), moveaxis(wide, 0, -1), places)
+    named = _added(full(places.shape, 1, "i32"), lines)
+    found = where(named > 0, _FOLDS[reduce](lines, named, False, reduce), lines.into)
+    return cast(reshape(moveaxis(found, -1, 0), (count, *row)), tensor.dtype)
+
+
+def _segment_count(what: str, numbers: Tensor, num_segments: int | None) -> int:
+    if num_segments is None:
+        if not isinstance(numbers, Array):
+            raise TraceError(
+                f"{what}: the numbers of segments are traced, so num_segments= must say how many there are"
+            )
+        return int(np.max(np.asarray(numbers), initial=-1)) + 1
+    if isinstance(num_segments, bool) or not isinstance(num_segments, int | np.integer) or num_segments < 0:
+        raise OptionError(f"{what}: num_segments must be an integer from 0, got {num_segments!r}")
+    return int(num_segments)
+
+
 def _wide(dtype: DType, reduce: str) -> DType:
     """Returns the dtype in which elements are combined: a narrow mean needs a wider sum and count."""
     if dtype == NAMES["f16"]:
@@ -161,14 +302,19 @@ def _changed(x: Tensor, place: int, written: Tensor, values: Tensor) -> Tensor:
 
 def _added(updates: Tensor, lines: _Lines) -> Tensor:
     """Returns the sum of the updates at each position."""
-    axis, extent = updates.ndim - 1, lines.into.shape[-1]
-    kind = index_ops.ScatterAddAlongAxisOp
-    return emit(kind, [updates, lines.places], axis=integer(axis), extent=integer(extent))
+    kind = index_ops.ScatterAddOp if lines.places.ndim == 1 else index_ops.ScatterAddAlongAxisOp
+    bounds = {"axis": integer(updates.ndim - 1), "extent": integer(lines.into.shape[-1])}
+    return emit(kind, [updates, lines.places], **bounds)
+
+
+def _taken(rows: Tensor, places: Tensor) -> Tensor:
+    """Returns the elements at positions along the last axis, which may be one vector for all rows."""
+    return (take_rows if places.ndim == 1 else take_along_axis)(rows, places, rows.ndim - 1)
 
 
 def _read(rows: Tensor, places: Tensor) -> Tensor:
     """Returns the elements at positions; arbitrary ones if they are out of range."""
-    return take_along_axis(rows, minimum(places, rows.shape[-1] - 1), -1)
+    return _taken(rows, minimum(places, rows.shape[-1] - 1))
 
 
 def _runs(lines: _Lines) -> tuple[Tensor, Tensor, Tensor]:
@@ -187,7 +333,7 @@ def _runs(lines: _Lines) -> tuple[Tensor, Tensor, Tensor]:
 
 def _at(rows: Tensor, ends: Tensor) -> Tensor:
     """Returns the elements at the ends of positions; arbitrary ones if there is no update."""
-    return take_along_axis(rows, maximum(ends - 1, 0), -1)
+    return _taken(rows, maximum(ends - 1, 0))
 
 
 def _folded(lines: _Lines, combine: Combine, neutral: float) -> Tensor:
@@ -197,7 +343,7 @@ def _folded(lines: _Lines, combine: Combine, neutral: float) -> Tensor:
         return where(here[1], here[0], combine(before[0], here[0])), logical_or(before[1], here[1])
 
     order, first, ends = _runs(lines)
-    parts = take_along_axis(lines.updates, order, -1), first
+    parts = _taken(lines.updates, order), first
     return _at(associative_scan(since_first, parts, (neutral, False))[0], ends)
 
 

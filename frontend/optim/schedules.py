@@ -2,7 +2,8 @@
 
 Steps count from 1. Every schedule is a `Schedule`: a rate, and a factor that depends on the step. A saved program
 contains it, and `Training.set_learning_rate` changes the rate, not the factor. A factor may also be a Python function,
-see `from_function`, which a saved program can't contain.
+see `from_function`, which a saved program can't contain. Where a schedule of optax is named, the value at step k is
+optax's at k - 1, since steps count from 0 there.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ __all__ = [
     "Schedule",
     "constant",
     "cosine",
+    "exponential",
     "from_function",
     "join",
     "linear",
     "multi_step",
     "one_cycle",
     "piecewise",
+    "polynomial",
     "step",
     "warm_up",
 ]
@@ -199,6 +202,27 @@ def linear(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedu
     return warm_up(Schedule(rate, f"1 - {1 - last!r} * min((step - 1) / {count}, 1)"), warmup)
 
 
+def polynomial(rate: float, steps: int, power: float = 1.0, end: float = 0.0, warmup: int = 0) -> Schedule:
+    """Returns a rate that goes from `rate` to `end` as a power, and reaches it after `steps` steps, warm-up included.
+
+    Without a warm-up, step k has the rate `end + (rate - end) * (1 - min((k - 1) / steps, 1)) ** power`: the schedule
+    `optax.polynomial_schedule(rate, end, power, steps)`, and with `end=0` PyTorch's PolynomialLR. With `power=1` it is
+    `linear`.
+
+    Raises:
+        OptionError: A setting is out of range, or the warm-up is as long as all of it.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> rate = tg.optim.schedules.polynomial(1.0, steps=4, power=2)
+        >>> [rate(step) for step in range(1, 7)]
+        [1.0, 0.5625, 0.25, 0.0625, 0.0, 0.0]
+    """
+    count, last = _decay_steps("polynomial", steps, warmup), _ratio("polynomial", end, rate)
+    rest = f"(1 - min((step - 1) / {count}, 1)) ** {checked('polynomial', 'power', power)!r}"
+    return warm_up(Schedule(rate, f"{last!r} + {1 - last!r} * {rest}" if last else rest), warmup)
+
+
 def cosine(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedule:
     """Returns a rate that follows half a cosine from `rate` to `end`, reached after `steps` steps, warm-up included.
 
@@ -242,6 +266,37 @@ def step(rate: float, every: int, factor: float = 0.1) -> Schedule:
     """
     base, times = checked("step", "factor", factor), _count("step", "every", every)
     return Schedule(checked("step", "rate", rate), f"{base!r} ** floor((step - 1) / {times})")
+
+
+def exponential(rate: float, every: int, factor: float = 0.1, end: float = 0.0, warmup: int = 0) -> Schedule:
+    """Returns a rate that is multiplied by `factor` in the course of every `every` steps, a little at each.
+
+    After the warm-up, its step k has the rate `rate * factor ** ((k - 1) / every)`: the schedule
+    `optax.exponential_decay(rate, every, factor)`, and with `every=1` PyTorch's ExponentialLR. `step` changes the rate
+    all at once (`staircase=True` of optax).
+
+    Args:
+        rate: The rate of the first step.
+        every: The number of steps in which the rate changes by the factor.
+        factor: The factor, more than 0; the rate grows if it is more than 1.
+        end: Where the rate stops if that is not 0: it doesn't fall below this, or grow above it (optax's `end_value`).
+        warmup: The number of steps of a linear warm-up that come before; see `warm_up`.
+
+    Raises:
+        OptionError: A setting is out of range.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> rate = tg.optim.schedules.exponential(1.0, every=2, factor=0.25, end=0.1)
+        >>> [rate(step) for step in range(1, 6)]
+        [1.0, 0.5, 0.25, 0.125, 0.1]
+    """
+    base, count = checked("exponential", "factor", factor), _count("exponential", "every", every)
+    if not base:
+        raise OptionError(f"exponential: factor must be more than 0, got {factor!r}")
+    last, decay = _ratio("exponential", end, rate), f"{base!r} ** ((step - 1) / {count})"
+    bounded = f"{'max' if base < 1 else 'min'}({decay}, {last!r})" if last else decay
+    return warm_up(Schedule(rate, bounded), _count("exponential", "warmup", warmup, 0))
 
 
 def multi_step(rate: float, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
@@ -288,7 +343,8 @@ def one_cycle(
 def piecewise(rates: Mapping[int, float]) -> Schedule:
     """Returns constant rates, each from a given step on; the first starts at step 1.
 
-    `piecewise({1: 1e-3, 501: 1e-4})` has 1e-3 for 500 steps.
+    `piecewise({1: 1e-3, 501: 1e-4})` has 1e-3 for 500 steps, as `optax.piecewise_constant_schedule(1e-3, {500: 0.1})`,
+    which gives factors instead of rates.
 
     Raises:
         OptionError: There is no step 1, a step is not a positive integer or not in order, or a rate is out of range.

@@ -24,6 +24,7 @@ SAME = {
     "keepdim": "keepdims",
     "kernel_size": "size",
     "count_include_pad": "count_padding",
+    "tau": "temperature",
 }
 """Arguments that are also accepted under another library's name."""
 

@@ -39,6 +39,7 @@ def reduced(x: NumpyArray, axis: int, i: NumpyArray, u: NumpyArray, name: str, i
 def scatter_cases() -> Iterator[Case]:
     yield from last_of_equals()
     yield from reductions()
+    yield from segments()
 
 
 def last_of_equals() -> Iterator[Case]:
@@ -114,3 +115,37 @@ def reductions() -> Iterator[Case]:
             derivative=name not in scatter.EXTREMES,
             refused=True,
         )
+
+
+SEGMENTS = {"sum": "sum", "mean": "mean", "prod": "prod", "max": "amax", "min": "amin"}
+EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
+
+
+def segmented(x: NumpyArray, i: NumpyArray, count: int, name: str) -> NumpyArray:
+    """Combines the rows one by one."""
+    size = i.size
+    rows, numbers = x.reshape(size, -1), np.where((i.reshape(size, 1) >= 0), i.reshape(size, 1), count)
+    into = np.full((count, rows.shape[1]), EMPTY[name], x.dtype)
+    found = reduced(into, 0, np.broadcast_to(numbers, rows.shape), rows, SEGMENTS[name], False)
+    return found.reshape(count, *x.shape[i.ndim :])
+
+
+def segments() -> Iterator[Case]:
+    samples: dict[str, tuple[NumpyArray, NumpyArray, int, bool]] = {
+        "rows": (normal(7, 3), i32(2, 0, 1, 1, -1, 0, 9), 3, True),
+        "numbers": (normal(6), i32(1, 1, 1, 0, 0, 2), 3, True),
+        "axes": (normal(2, 3, 2, 2), i32(0, 1, 2, 2, 1, 2).reshape(2, 3), 3, True),
+        "many": (uniform(0.8, 1.2, 150, 2), integers(-1, 3, 150), 3, False),
+        "empty": (normal(3, 2), u32(3, 3, 0), 5, False),
+    }
+    for name in SEGMENTS:
+        for note, (x, i, count, smooth) in samples.items():
+            yield Case(
+                index.ScatterAddOp,
+                f"segment {name} {note}",
+                lambda x, i, n=name, c=count: getattr(scatter, f"segment_{n}")(x, i, c),
+                (x, i),
+                lambda x, i, n=name, c=count: segmented(x, i, c, n),
+                derivative=smooth,
+                rtol=1e-5,
+            )

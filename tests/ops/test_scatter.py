@@ -9,6 +9,10 @@ import pytest
 import torch
 
 import tensorgrad as tg
+from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
+
+untyped: Any = tg
+"""The package as code without types calls it."""
 
 SHAPES = [((4, 5), (3, 7), 1), ((4, 5), (9, 5), 0), ((3,), (200,), 0), ((2, 3, 4), (2, 100, 3), 1)]
 """Of the tensor and of the indices, and the axis."""
@@ -92,3 +96,41 @@ def test_rows_of_a_batch() -> None:
     assert np.array_equal(
         tg.vmap(lambda x, i, u: tg.scatter(x, 0, i, u))(x, indices, updates), tg.scatter(x, 1, indices, updates)
     )
+
+
+def test_the_number_of_segments() -> None:
+    x, numbers = tg.array([1.0, 2.0, 4.0]), np.array([0, 2, 0])
+    assert tg.segment_sum(x, numbers).tolist() == [5, 0, 2] and tg.segment_sum(x, -1 - numbers).shape == (0,)
+    assert tg.segment_sum(x, numbers, np.int64(2)).tolist() == [5, 0] and tg.segment_sum(
+        [], np.zeros(0, int), 2
+    ).tolist() == [0, 0]
+    assert tg.jit(tg.segment_max, static="num_segments")(x, numbers, 2).tolist() == [4, -np.inf]
+    assert tg.segment_min(np.int8([3]), [1]).tolist() == [127, 3]
+    with pytest.raises(TraceError, match=r"segment_mean: .* traced, so num_segments= must say how many there are"):
+        tg.jit(tg.segment_mean)(x, numbers)
+    for wrong in (-1, 2.0, True, "3"):
+        with pytest.raises(OptionError, match="segment_prod: num_segments must be an integer from 0"):
+            untyped.segment_prod(x, numbers, wrong)
+    with pytest.raises(ShapeError, match=r"segment_max: x \(3,\) does not begin with the axes of segment_ids \(2,\)"):
+        tg.segment_max(x, [0, 1])
+    with pytest.raises(DTypeError, match="segment_sum: indices must be integers, got f32"):
+        tg.segment_sum(x, x)
+    with pytest.raises(DTypeError, match="segment_sum: takes numbers, not bool"):
+        tg.segment_sum(x > 1, numbers)
+
+
+@pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
+def test_segments_of_rows_as_pytorch(place: tg.DeviceName) -> None:
+    """Values and gradients of eager tensors, beside PyTorch's reductions of whole rows."""
+    random = np.random.default_rng(3)
+    x, numbers = random.uniform(0.5, 1.5, (40, 3)).astype(np.float32), random.integers(0, 5, 40).astype(np.int32)
+    for name, theirs in {"sum": "sum", "mean": "mean", "prod": "prod", "max": "amax", "min": "amin"}.items():
+        ours, other = tg.tensor(x, device=place, requires_grad=True), torch.tensor(x, requires_grad=True)
+        found = getattr(tg, f"segment_{name}")(ours, numbers, 5)
+        rows = torch.tensor(numbers, dtype=torch.int64)[:, None].expand(40, 3)
+        expected = torch.zeros(5, 3).scatter_reduce(0, rows, other, theirs, include_self=False)
+        np.testing.assert_allclose(found.numpy(), expected.detach(), rtol=1e-5, err_msg=name)
+        tg.sum(tg.sin(found)).backward()
+        torch.sum(torch.sin(expected)).backward()
+        assert other.grad is not None
+        np.testing.assert_allclose(ours.grad.numpy(), other.grad, rtol=1e-4, atol=1e-5, err_msg=name)
