@@ -315,7 +315,9 @@ from tensorgrad.train.fit import fit as fit
 from tensorgrad.train.run import Report as Report
 from tensorgrad.transforms.checkpoint import checkpoint as checkpoint
 from tensorgrad.transforms.control import cond as cond
+from tensorgrad.transforms.control import fori_loop as fori_loop
 from tensorgrad.transforms.control import scan as scan
+from tensorgrad.transforms.control import while_loop as while_loop
 from tensorgrad.transforms.custom_vjp import custom_vjp as custom_vjp
 from tensorgrad.transforms.grad import grad as grad
 from tensorgrad.transforms.grad import value_and_grad as value_and_grad

@@ -1,4 +1,7 @@
-"""Control flow in the IR: `scan`, a loop with state, and `cond`, a choice between two computations."""
+"""Control flow in the IR: `scan`, a loop with state, and `cond`, a choice between two computations.
+
+`while_loop` and `fori_loop` are composed of them.
+"""
 
 from __future__ import annotations
 
@@ -109,11 +112,7 @@ def cond(predicate: Any, true_function: Callable[..., Any], false_function: Call
     """
     for function in (true_function, false_function):
         check_function(function, "cond")
-    condition = _as_tensor(predicate)
-    if condition.shape != ():
-        raise ShapeError(f"cond: the predicate must be a scalar, it has shape {condition.shape}")
-    if SHORT[condition.dtype] != "bool":
-        raise DTypeError(f"cond: the predicate must be a bool, it is {SHORT[condition.dtype]}")
+    condition = _predicate("cond", "the predicate", predicate)
     arguments = _Leaves(operands)
     if current_trace() is not None:
         return _cond(condition, true_function, false_function, arguments)
@@ -122,6 +121,134 @@ def cond(predicate: Any, true_function: Callable[..., Any], false_function: Call
         return _cond(first, true_function, false_function, arguments.filled(flat))
 
     return computed(f"cond_{_name(true_function)}", program, [condition, *arguments.tensors])
+
+
+def while_loop(
+    condition: Callable[[Any], Any], body: Callable[[Any], Any], state: Any, at_most: int | None = None
+) -> Any:
+    """Runs a function on a state while a condition holds, as `jax.lax.while_loop`.
+
+    Outside a trace the functions run at once, as in Python's `while`, and gradients go back through eager tensors.
+    Inside a trace (in compiled code, in `tg.grad` and its like) `at_most` bounds the loop: it is a `scan` of that
+    length, whose steps after the end only evaluate the condition, and it has derivatives of any mode and order. Reverse
+    mode keeps what it needs of each step, up to the bound. Where `vmap` batches the condition, the body also runs on
+    states that have ended, and what it makes of them is discarded.
+
+    Args:
+        condition: Takes the state, returns a bool scalar.
+        body: Takes the state, returns the next one, of the same structure, shapes and dtypes.
+        state: The first state: a pytree of tensors, arrays and numbers (a number is f32 or i32). Both functions may
+            also capture tensors.
+        at_most: The largest number of times that the body runs, required inside a trace. The loop ends there even if
+            the condition still holds, which `condition` of the result tells.
+
+    Returns:
+        The first state for which the condition doesn't hold, or the last one within the bound.
+
+    Raises:
+        TraceError: There is no bound inside a trace, or a function returns something other than tensors.
+        ShapeError: The condition is not a scalar, or the body changes the state's structure or shapes.
+        DTypeError: The condition is not a bool, or the body changes a dtype.
+        OptionError: The bound is not an integer from 0.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> def root(a):
+        ...     return tg.while_loop(lambda x: tg.abs(x * x - a) > 1e-5, lambda x: (x + a / x) / 2, a, at_most=20)
+        >>> round(float(root(2.0)), 4), round(float(tg.grad(root)(2.0)), 4)
+        (1.4142, 0.3536)
+    """
+    for function in (condition, body):
+        check_function(function, "while_loop")
+    bound = None if at_most is None else _count("while_loop", "at_most", at_most)
+    start = _Leaves(state)
+    step = _checked("while_loop", body)
+    if current_trace() is not None:
+        if bound is None:
+            raise TraceError(
+                "while_loop: in compiled code and in derivatives, the loop needs a bound: at_most= says how often the "
+                "body may run"
+            )
+
+        def bounded(carry: Any, _: Any) -> tuple[Any, None]:
+            return cond(
+                _predicate("while_loop", "the condition", condition(carry)), step, lambda same: same, carry
+            ), None
+
+        return scan(bounded, state, length=bound)[0]
+    current, count = start.rebuild(start.tensors), 0
+    while count != bound and _predicate("while_loop", "the condition", condition(current)):
+        current, count = step(current), count + 1
+    return current
+
+
+def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], state: Any, at_most: int | None = None) -> Any:
+    """Runs a function on a state for each integer from `lower` to below `upper`, as `jax.lax.fori_loop`.
+
+    With bounds that are known it is a `scan`, with all its derivatives; with bounds that are traced a `while_loop`.
+
+    Args:
+        lower: The first integer, an i32.
+        upper: The integer after the last one.
+        body: Takes `(integer, state)`, returns the next state, of the same structure, shapes and dtypes.
+        state: The first state; see `while_loop`.
+        at_most: The largest number of times that the body runs, required if a bound is traced.
+
+    Returns:
+        The last state, which is the first if there are no integers between the bounds.
+
+    Raises:
+        TraceError: A bound is traced, and there is no `at_most`; or the body returns something other than tensors.
+        ShapeError: The body changes the state's structure or shapes.
+        DTypeError: The body changes a dtype, or a bound is not an integer.
+        OptionError: `at_most` is not an integer from 0.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> float(tg.fori_loop(0, 4, lambda i, x: x + i * i, 0.0))
+        14.0
+    """
+    check_function(body, "fori_loop")
+    step = _checked("fori_loop", body)
+    bounds = [_as_tensor(bound) for bound in (lower, upper)]
+    for bound in bounds:
+        if bound.shape or bound.dtype.kind not in "iu":
+            raise DTypeError(
+                f"fori_loop: a bound must be an integer, it is {SHORT[bound.dtype]} of shape {bound.shape}"
+            )
+
+    def following(carry: Any) -> Any:
+        return carry[0] + 1, step(*carry)
+
+    if not any(isinstance(bound, Traced) for bound in bounds):
+        first, end = map(int, bounds)
+        length = max(0, end - first)
+        length = length if at_most is None else min(length, _count("fori_loop", "at_most", at_most))
+        return scan(lambda carry, _: (following(carry), None), (first, state), length=length)[0][1]
+    if at_most is None:
+        raise TraceError("fori_loop: a bound is traced, so at_most= must say how often the body may run")
+    return while_loop(lambda carry: carry[0] < bounds[1], following, (bounds[0], state), at_most)[1]
+
+
+def _checked(what: str, body: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a loop's body, whose last argument is the state, with checks that it returns another like it."""
+
+    def step(*arguments: Any) -> Any:
+        found = _tensors(body(*arguments), f"{what}: {_name(body)}")
+        _compared(what, "the state that the body gives", found, arguments[-1])
+        return found
+
+    return step
+
+
+def _predicate(what: str, name: str, value: Any) -> Tensor:
+    """Returns a predicate as a tensor: a scalar bool."""
+    tensor = _as_tensor(value)
+    if tensor.shape != ():
+        raise ShapeError(f"{what}: {name} must be a scalar, it has shape {tensor.shape}")
+    if SHORT[tensor.dtype] != "bool":
+        raise DTypeError(f"{what}: {name} must be a bool, it is {SHORT[tensor.dtype]}")
+    return tensor
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -155,13 +282,7 @@ class _Leaves:
 
 def _length(rows: _Leaves, length: int | None) -> int:
     if length is not None:
-        try:
-            count = operator.index(length)
-        except TypeError:
-            raise OptionError(f"scan: length must be an integer, got {length!r}") from None
-        if isinstance(length, bool) or count < 0:
-            raise OptionError(f"scan: length must be an integer from 0 up, got {length!r}")
-        length = count
+        length = _count("scan", "length", length)
     elif not rows.tensors:
         raise OptionError("scan: without xs, length says how often the body runs")
     for path, x in zip(rows.paths, rows.tensors, strict=True):
@@ -174,6 +295,16 @@ def _length(rows: _Leaves, length: int | None) -> int:
             raise ShapeError(f"{where} has shape {x.shape}, axis 0 should have the extent {length}")
     assert length is not None
     return length
+
+
+def _count(what: str, name: str, value: int) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise OptionError(f"{what}: {name} must be an integer, got {value!r}") from None
+    if isinstance(value, bool) or count < 0:
+        raise OptionError(f"{what}: {name} must be an integer from 0 up, got {value!r}")
+    return count
 
 
 class _Region:
