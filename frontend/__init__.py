@@ -13,10 +13,12 @@ from typing import Any
 from tensorgrad.surface.collector import without_collector
 from tensorgrad.surface.stubs import listed
 
-_HOMES = listed("__init__.pyi")
-"""The module of each public name."""
+_HOMES, _OTHERS = listed("__init__.pyi")
+"""The module of each public name; and the one that each name of another library stands for."""
 
-globals()["__all__"] = sorted(_HOMES)  # type checkers read the stub instead, as they can't evaluate a computed list
+globals()["__all__"] = sorted(
+    {*_HOMES, *_OTHERS}
+)  # type checkers read the stub instead, as they can't evaluate a computed list
 
 
 if os.environ.get("TG_LOG"):
@@ -27,6 +29,8 @@ if os.environ.get("TG_LOG"):
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         value = import_module("importlib.metadata").version("tensorgrad-xdsl")
+    elif name in _OTHERS:
+        value = getattr(import_module(__name__), _OTHERS[name])
     elif name not in _HOMES:
         raise import_module("tensorgrad.surface.foreign").unknown_name(__name__, name, _HOMES)
     elif _HOMES[name] == __name__:
@@ -38,4 +42,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*sorted(_HOMES), "__version__"]
+    return [*globals()["__all__"], "__version__"]

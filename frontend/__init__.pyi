@@ -1,6 +1,7 @@
 """The public names of tensorgrad, each listed once: type checkers read them here, and `__init__.py` loads from here.
 
 A line `from tensorgrad.module import name as name` makes `tg.name`. Methods of tensors are listed in `methods.pyi`.
+A line `other = name`, at the end, makes `tg.other` the same function, under another library's name.
 """
 
 from tensorgrad import array_api as array_api
@@ -258,6 +259,7 @@ from tensorgrad.ops.shape import atleast_3d as atleast_3d
 from tensorgrad.ops.shape import broadcast_to as broadcast_to
 from tensorgrad.ops.shape import empty as empty
 from tensorgrad.ops.shape import empty_like as empty_like
+from tensorgrad.ops.shape import expand as expand
 from tensorgrad.ops.shape import expand_dims as expand_dims
 from tensorgrad.ops.shape import flip as flip
 from tensorgrad.ops.shape import from_dlpack as from_dlpack
@@ -328,3 +330,49 @@ from tensorgrad.transforms.jacobian import vjp as vjp
 from tensorgrad.transforms.vmap import vmap as vmap
 
 __version__: str
+
+# Names that NumPy, JAX or PyTorch have for these functions.
+absolute = abs
+amax = max
+amin = min
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh
+bitwise_not = bitwise_invert
+bmm = matmul
+cat = concat
+concatenate = concat
+degrees = rad2deg
+div = divide
+eq = equal
+fabs = abs
+ge = greater_equal
+gt = greater
+invert = bitwise_invert
+l1_loss = l1
+le = less_equal
+left_shift = bitwise_left_shift
+lt = less
+mm = matmul
+mod = remainder
+movedim = moveaxis
+mse_loss = mse
+mul = multiply
+ne = not_equal
+neg = negative
+nll_loss = nll
+permute_dims = permute
+pow = power
+radians = deg2rad
+ravel = flatten
+repeat_interleave = repeat
+right_shift = bitwise_right_shift
+rint = round
+sub = subtract
+swish = silu
+topk = top_k
+true_divide = divide

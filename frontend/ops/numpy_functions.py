@@ -20,25 +20,6 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Traced
 
-RENAMED = {
-    "absolute": "abs",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "degrees": "rad2deg",
-    "fabs": "abs",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-    "radians": "deg2rad",
-    "rint": "round",
-}
-"""NumPy's elementwise functions that have a different name here."""
-
 SAME = (
     *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul", "maximum", "minimum"),
     *("copysign", "negative", "sign", "square", "sqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "log2"),
@@ -46,8 +27,10 @@ SAME = (
     *("hypot", "log10", "logaddexp", "nextafter", "signbit", "fmax", "fmin", "fmod", "heaviside", "deg2rad", "rad2deg"),
     *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
     *("logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"),
+    *("absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "degrees", "radians"),
+    *("fabs", "invert", "left_shift", "right_shift", "rint"),
 )
-"""Those that have the same name."""
+"""NumPy's elementwise functions that are functions here, by their names."""
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "divmod": lambda x, y: (floor_divide(x, y), remainder(x, y)),
@@ -56,22 +39,15 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 """Those that are only operators here."""
 
 ADVICE = {
-    "amax": "max",
-    "amin": "min",
     "asarray": "array",
-    "concatenate": "concat",
     "convolve": "conv1d",
     "copy": "array",
     "cumulative_prod": "cumprod",
     "cumulative_sum": "cumsum",
     "dot": "matmul",
-    "full_like": "full",
     "inner": "tensordot",
     "linalg.norm": "norm",
-    "ones_like": "ones",
-    "permute_dims": "permute",
     "rollaxis": "moveaxis",
-    "zeros_like": "zeros",
 }
 """The alternatives to NumPy's other functions, if there is none of the same name."""
 
@@ -96,14 +72,13 @@ def elementwise(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Ma
     if method == "__call__" and not options:
         if name in OPERATORS:
             return OPERATORS[name](*inputs)
-        if name in RENAMED or name in SAME:
-            return getattr(import_module("tensorgrad"), RENAMED.get(name, name))(*inputs)
+        if name in SAME:
+            return getattr(import_module("tensorgrad"), name)(*inputs)
     if not _has_traced((inputs, options)):
         return getattr(ufunc, method)(*_as_numpy(name, inputs), **_as_numpy(name, options))
     if "out" in options:
         raise TraceError(f"np.{name}: a traced tensor cannot be written into a numpy array; write x = x + y for x += y")
-    known = name in RENAMED or name in SAME
-    advice = REDUCTIONS.get(name) if method == "reduce" else RENAMED.get(name, name) if known else None
+    advice = REDUCTIONS.get(name) if method == "reduce" else name if name in SAME else None
     raise _refusal(name if method == "__call__" else f"{name}.{method}", advice)
 
 

@@ -246,6 +246,10 @@ def transpose(x: Any, *axes: Any) -> Tensor:
         order = list(range(tensor.ndim))[::-1]
     else:
         order = [normalized_axis(axis, tensor.ndim, "transpose") for axis in given]
+    if len(order) == 2 != tensor.ndim:
+        raise ShapeError(
+            f"transpose: {tuple(given)} is not a permutation of {tensor.ndim} axes; swapaxes swaps two of them"
+        )
     if order == list(range(tensor.ndim)):
         return tensor
     return emit(shape.TransposeOp, [tensor], permutation=ints(order))
@@ -259,6 +263,33 @@ def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
         ShapeError: NumPy's rules don't allow it.
     """
     return promotion.broadcast_to(x, shape_)
+
+
+@viewing(in_order=False)
+def expand(x: Any, *shape_: Any) -> Tensor:
+    """Broadcasts `x` to a shape in which -1 stands for its own extent, as PyTorch's `expand`; see `broadcast_to`.
+
+    Raises:
+        ShapeError: `x` does not broadcast to the shape, or a new leading axis has the extent -1.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.array([[1.0], [2.0]]).expand(-1, 3)
+        Array([[1., 1., 1.],
+         [2., 2., 2.]], dtype=f32)
+    """
+    tensor = as_tensor(x)
+    given = shape_[0] if len(shape_) == 1 and isinstance(shape_[0], (tuple, list)) else shape_
+    extents = [operator.index(extent) for extent in given]
+    new = len(extents) - tensor.ndim
+    if new < 0 or any(extent < 0 and (extent < -1 or axis < new) for axis, extent in enumerate(extents)):
+        raise ShapeError(
+            f"expand: {tensor.shape} does not broadcast to {tuple(extents)}; -1 keeps an extent of its own"
+        )
+    own = [1] * new + list(tensor.shape)
+    return promotion.broadcast_to(
+        tensor, [size if extent == -1 else extent for extent, size in zip(extents, own, strict=True)]
+    )
 
 
 @viewing(in_order=False)

@@ -1,12 +1,14 @@
 """Names of other libraries, and what they are called here.
 
-They are looked up only when a name is not found.
+They are looked up only when a name is not found. Names that mean the same here are accepted: the stubs list them, as
+`other = name`.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 
 from tensorgrad.errors import UnknownNameError
 
@@ -25,63 +27,87 @@ _SCHEDULE = "learning rates that change are in tg.optim.schedules, given in plac
 _GENERAL_EIGENVALUES = (
     "eigenvalues of matrices that are not symmetric are complex, and numbers here are real; eigh is for symmetric ones"
 )
+_TREES = "tg.tree_map maps a function over trees, and tg.ravel_pytree makes a vector of one"
+_SLICE = "tg.take(x, start + tg.arange(size), axis) does that, for a start that is traced too"
+_TRACED = "tg.trace(function, shape) shows what a function is traced to"
+_GROUP = "group= of tg.compile divides a step among processes"
+_FOLDS = "tg.cumsum, tg.cumprod, tg.cummax and tg.logcumsumexp are running folds, and tg.scan is a loop with state"
+_READ = "reading waits for a value: float(x), x.numpy()"
 _CALL = "a model is called itself, model(x): what others name forward is __call__ here"
 
 NAMES: Mapping[str, Mapping[str, str]] = {
     "tensorgrad": {
+        "associative_scan": _FOLDS,
+        "baddbmm": "x + a @ b does that",
+        "addmm": "x + a @ b does that",
+        "block_until_ready": _READ,
+        "bool": "it is tg.bool_ here",
+        "custom_gradient": "tg.custom_vjp does that",
+        "custom_jvp": "tg.custom_vjp has forward mode too, where its backward is linear in the cotangent",
+        "debug": "tg.capture(name, x) names a value in a traced function, and training.capture(name, ...) reads it",
+        "device_get": "x.numpy() has the values",
+        "device_put": "tg.tensor(x, device=...) makes a tensor on a device, and x.to(device) copies one there",
+        "dot": "x @ y does that, and tg.tensordot other sums of products",
+        "double": "it is tg.f64 here",
+        "dynamic_index_in_dim": "tg.take(x, index, axis) does that, for an index that is traced too",
+        "dynamic_slice": _SLICE,
+        "dynamic_slice_in_dim": _SLICE,
+        "dynamic_update_slice": "x.at[start + tg.arange(size)].set(values) does that, for a start that is traced too",
+        "eig": _GENERAL_EIGENVALUES,
+        "expand_as": "tg.broadcast_to(x, y.shape) does that",
+        "flatten_util": _TREES,
+        "float": "it is tg.f32 here",
+        "func": "tg.grad, tg.vjp, tg.jvp, tg.vmap and tg.hessian are functions of functions",
+        "half": "it is tg.f16 here",
+        "index_add": "x.at[indices].add(values) does that",
+        "index_select": "tg.take(x, indices, axis) does that",
+        "int": "it is tg.i32 here",
+        "lax": "tg.scan, tg.cond, tg.while_loop and tg.fori_loop are loops and branches; others are in tensorgrad",
+        "linear": "x @ weight + bias does that, and tg.nn.Linear in a model",
+        "linearize": "tg.jvp and tg.vjp apply a derivative without its matrix",
+        "make_jaxpr": _TRACED,
+        "map": "tg.vmap(function) maps at once, and tg.scan one after another",
+        "pmap": _GROUP,
+        "remat": "tg.checkpoint(function) does that",
+        "set_printoptions": "np.set_printoptions does that",
+        "shard_map": _GROUP,
+        "special": "functions are in tensorgrad itself, such as tg.erf and tg.logit",
+        "switch": "tg.cond chooses between two functions, and nests",
+        "tree": _TREES,
+        "tree_flatten": _TREES,
+        "tree_leaves": _TREES,
+        "tree_util": _TREES,
         "Generator": "keys of tg.random are values: tg.random.key(0)",
         "as_tensor": "tg.array and tg.tensor make arrays",
-        "bmm": "tg.matmul does that",
         "dropout": "tg.random.dropout(key, x, rate) does that, and tg.nn.Dropout in a model",
         "from_numpy": "tg.array makes arrays, and functions take numpy's as they are",
-        "l1_loss": "tg.l1 is that",
         "multinomial": "tg.random.categorical(key, logits) draws",
-        "nll_loss": "tg.nll is that",
         "smooth_l1_loss": "tg.huber is that",
         "utils": "clip_norm= of an optimizer clips gradients; tg.data has batches",
         "asarray": "tg.array makes arrays",
         "autograd": "tg.grad, tg.vjp and tg.custom_vjp are for derivatives",
         "backends": _PLACE,
-        "cat": "tg.concat joins tensors",
-        "cholesky": "tg.linalg.cholesky does that",
-        "concatenate": "tg.concat joins tensors",
         "cpu": _PLACE,
         "cuda": _PLACE,
-        "det": "tg.linalg.det does that",
         "device": _PLACE,
-        "div": "tg.divide does that",
-        "eq": "tg.equal does that",
         "fft": "there is no Fourier transform",
         "float16": "it is tg.f16 here",
         "float32": "it is tg.f32 here",
         "float64": "it is tg.f64 here",
         "functional": "functions are in tensorgrad itself, such as tg.relu",
-        "ge": "tg.greater_equal does that",
-        "gt": "tg.greater does that",
         "inference_mode": _NO_GRADIENTS,
         "int8": "it is tg.i8 here",
         "int16": "it is tg.i16 here",
         "int32": "it is tg.i32 here",
         "int64": "it is tg.i64 here",
-        "inv": "tg.linalg.inv does that",
         "inverse": "tg.linalg.inv does that",
         "jacfwd": "tg.jacobian does that",
         "jacrev": "tg.jacobian does that",
-        "le": "tg.less_equal does that",
         "logdet": "tg.linalg.slogdet has logarithms of determinants, and their signs",
         "long": "it is tg.i64 here",
-        "lt": "tg.less does that",
         "manual_seed": "seeds are arguments: tg.compile(seed=0), tg.random.key(0)",
-        "matrix_power": "tg.linalg.matrix_power does that",
-        "mm": "tg.matmul does that",
-        "mse_loss": "tg.mse is that",
-        "mul": "tg.multiply does that",
-        "ne": "tg.not_equal does that",
-        "neg": "tg.negative does that",
         "numpy": "functions that numpy has are in tensorgrad itself, such as tg.sum",
         "pinverse": "tg.linalg.pinv does that",
-        "pow": "tg.power does that",
-        "qr": "tg.linalg.qr does that",
         "rand": "tg.random.uniform(key, shape) draws",
         "randint": "tg.random.randint(key, shape, low, high) draws",
         "randn": "tg.random.normal(key, shape) draws",
@@ -90,12 +116,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "set_default_device": _PLACE,
         "set_grad_enabled": "tg.no_grad() and tg.enable_grad() are that, as context managers",
         "short": "it is tg.i16 here",
-        "slogdet": "tg.linalg.slogdet does that",
-        "solve": "tg.linalg.solve does that",
-        "sub": "tg.subtract does that",
-        "svd": "tg.linalg.svd does that",
-        "topk": "tg.top_k does that",
-        "true_divide": "tg.divide does that",
         "uint8": "it is tg.u8 here",
         "uint16": "it is tg.u16 here",
         "uint32": "it is tg.u32 here",
@@ -130,11 +150,30 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "utils": "clip_norm= of an optimizer clips gradients",
     },
     "tensorgrad.optim": {
+        "apply_updates": "training.step(...) applies them, and so does step() of tg.optim.Adam(parameters)",
+        "cosine_onecycle_schedule": "tg.optim.schedules.one_cycle is that",
+        "exponential_decay": "tg.optim.schedules.exponential is that",
+        "linear_schedule": "tg.optim.schedules.linear is that",
+        "piecewise_constant_schedule": "tg.optim.schedules.piecewise is that",
+        "polynomial_schedule": "tg.optim.schedules.polynomial is that",
+        "warmup_cosine_decay_schedule": "tg.optim.schedules.cosine(rate, steps, warmup=...) is that",
         "ASGD": "tg.optim.sgd is the nearest",
         "Adafactor": "tg.optim.adafactor(...) is that",
         "Muon": "tg.optim.muon(...) is that",
         "cosine_decay_schedule": "tg.optim.schedules.cosine is that",
         "lr_scheduler": _SCHEDULE,
+    },
+    "tensorgrad.optim.schedules": {
+        "CosineAnnealingLR": "cosine is that",
+        "ExponentialLR": "exponential with every=1 is that",
+        "LambdaLR": "from_function is that",
+        "LinearLR": "linear is that",
+        "MultiStepLR": "multi_step is that",
+        "OneCycleLR": "one_cycle is that",
+        "PolynomialLR": "polynomial is that",
+        "SequentialLR": "join is that",
+        "StepLR": "step is that",
+        "exponential_decay": "exponential is that",
     },
     "tensorgrad.data": {
         "DataLoader": "tg.data.batches(arrays, size) makes batches, and tg.data.prefetch prepares them ahead",
@@ -150,17 +189,13 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "seed": "tg.random.key(seed) makes a key, which every function takes first",
     },
     "Tensor": {
+        "block_until_ready": _READ,
+        "dot": "x @ y does that",
+        "expand_as": "x.expand(y.shape) does that",
+        "index_add": "x.at[indices].add(values) does that",
         "assign": "in the loss of tg.compile buffers have it, and parameters that are not trained",
         "backward": "inside what is traced tg.grad differentiates; outside, what is computed from tg.tensor has it",
         "cast": 'x.astype("f32") does that',
-        "eq": "x == y does that, or tg.equal",
-        "lt": "x < y does that, or tg.less",
-        "mm": "x @ y does that",
-        "mul": "x * y does that",
-        "neg": "-x does that",
-        "sub": "x - y does that",
-        "bmm": "x @ y does that",
-        "bool": 'x.astype("bool") does that',
         "add_": _IN_PLACE,
         "copy_": _IN_PLACE,
         "fill_": _IN_PLACE,
@@ -168,7 +203,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "sub_": _IN_PLACE,
         "index_select": "x.take(indices, axis) does that",
         "is_cuda": "x.device says where a tensor lives, training.device where a program runs",
-        "nelement": "x.numel() is that",
         "new_ones": "tg.ones(shape, dtype=x.dtype) makes another",
         "new_zeros": "tg.zeros(shape, dtype=x.dtype) makes another",
         "normal_": "x.copy_(tg.random.normal(key, x.shape)) does that",
@@ -177,20 +211,12 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "cuda": 'x.to("wgpu") copies an eager tensor there; ' + _PLACE,
         "data": "x.detach() is a constant to derivatives, and shares the memory of an eager tensor",
         "dim": "x.ndim is the number of axes",
-        "double": 'x.astype("f64") does that',
-        "expand": "tg.broadcast_to(x, shape) does that",
-        "float": 'x.astype("f32") does that',
         "grad": "inside what is traced tg.grad(function) gives the gradient; outside, tensors of tg.tensor have it",
-        "half": 'x.astype("f16") does that',
-        "int": 'x.astype("i32") does that',
-        "long": 'x.astype("i64") does that',
         "requires_grad": "tg.grad says by which arguments; outside a trace, tg.tensor(x, requires_grad=True)",
         "requires_grad_": "tg.grad says by which arguments; outside a trace, tg.tensor(x, requires_grad=True)",
         "scatter_": "x.at[key].set(values) gives a changed copy",
         "t": "x.T has the axes reversed",
-        "topk": "x.top_k does that",
         "type": "x.astype(dtype) changes the dtype",
-        "view": "x.reshape does that",
         "zero_": _IN_PLACE,
     },
     "Change": {
@@ -231,7 +257,13 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 """The suggestion for each name, by the kind of object it is looked up on and the name."""
 
 KEYWORDS: Mapping[str, str] = {
+    "aux": "has_aux",
     "axes": "axis",
+    "body_fun": "body",
+    "cond_fun": "condition",
+    "data": "x",
+    "init_val": "state",
+    "input": "x",
     "input_size": "in_features",
     "lr": "learning_rate",
     "num_classes": "classes",
@@ -242,10 +274,22 @@ KEYWORDS: Mapping[str, str] = {
 """Our names of other libraries' arguments."""
 
 
+PLACES = ("", ".nn", ".random", ".linalg", ".optim", ".data", ".initializers", ".callbacks")
+"""The public modules whose names may be looked for in another one."""
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """Returns a suggestion for a misspelt name, as the end of a message: `; did you mean …?`, or nothing."""
-    near = difflib.get_close_matches(name, [known for known in names if not known.startswith("_")], n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    known = [one for one in names if not one.startswith("_")]
+    lowered = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(name.lower(), lowered, n=1)
+    return f"; did you mean {lowered.get(near[0], near[0])}?" if near else ""
+
+
+def elsewhere(name: str) -> str:
+    """Returns where a name is public that a module lacks, as the end of a message, or nothing."""
+    found = next((place for place in PLACES if name in dir(import_module(f"tensorgrad{place}"))), None)
+    return "" if found is None else f"; tg{found}.{name} is that"
 
 
 def name_hint(owner: str, name: str, names: Iterable[str]) -> str:
@@ -253,7 +297,9 @@ def name_hint(owner: str, name: str, names: Iterable[str]) -> str:
     if name.startswith("_"):
         return ""
     meant = NAMES.get(owner, {}).get(name)
-    return f"; {meant}" if meant else nearest(name, names)
+    if meant:
+        return f"; {meant}"
+    return (elsewhere(name) if owner.startswith("tensorgrad") else "") or nearest(name, names)
 
 
 def keyword_hint(name: str, names: Iterable[str]) -> str:

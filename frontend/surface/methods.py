@@ -12,13 +12,13 @@ from tensorgrad.surface.stubs import listed
 
 
 class _Unloaded:
-    """A method whose module is not loaded yet: it is replaced by the function on first use."""
+    """A method whose module is not loaded yet: it is replaced by the function of a public name on first use."""
 
-    def __init__(self, name: str):
-        self._name = name
+    def __init__(self, name: str, public: str):
+        self._name, self._public = name, public
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        function = getattr(import_module("tensorgrad"), self._name)
+        function = getattr(import_module("tensorgrad"), self._public)
         setattr(Methods, self._name, function)
         return function.__get__(instance, owner)
 
@@ -105,5 +105,28 @@ def revived(values: Any, dtype: str, device: str, requires_grad: bool) -> Any:
     return import_module("tensorgrad").tensor(values, dtype, device=device, requires_grad=requires_grad)
 
 
-for _name in listed("surface/methods.pyi"):
-    setattr(Methods, _name, _Unloaded(_name))
+def _conversion(name: str, dtype: str) -> Any:
+    def convert(self: Any) -> Any:
+        return self.astype(dtype)
+
+    convert.__name__, convert.__qualname__ = name, f"Tensor.{name}"
+    convert.__doc__ = f"""Returns the tensor as {dtype}, as `astype("{dtype}")` does."""
+    return convert
+
+
+CONVERSIONS = {
+    "bool": "bool",
+    "double": "f64",
+    "float": "f32",
+    "half": "f16",
+    "int": "i32",
+    "long": "i64",
+    "short": "i16",
+}
+"""The dtype that each of PyTorch's conversions makes."""
+
+_modules, _others = listed("surface/methods.pyi")
+for _name, _public in {**{name: name for name in _modules}, **_others}.items():
+    setattr(Methods, _name, _Unloaded(_name, _public))
+for _name, _dtype in CONVERSIONS.items():
+    setattr(Methods, _name, _conversion(_name, _dtype))

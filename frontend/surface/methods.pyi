@@ -1,6 +1,7 @@
 """The methods of tensors, each listed once: type checkers read them here, and `methods.py` implements them.
 
-A function that is imported in the class is a method of tensors: they are its first argument.
+A function that is imported in the class is a method of tensors: they are its first argument. A line `other = name`
+makes it a method under another library's name too.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,18 @@ from tensorgrad.tracing.tensor import Tensor
 
 def revived(values: Any, dtype: str, device: str, requires_grad: bool) -> Any: ...
 
-class Methods:
+class Conversions:
+    """PyTorch's conversions: apart from other methods, whose annotations could not name Python's types beside them."""
+
+    def bool(self) -> Tensor: ...
+    def double(self) -> Tensor: ...
+    def float(self) -> Tensor: ...
+    def half(self) -> Tensor: ...
+    def int(self) -> Tensor: ...
+    def long(self) -> Tensor: ...
+    def short(self) -> Tensor: ...
+
+class Methods(Conversions):
     @property
     def at(self) -> Changes: ...
     @property
@@ -49,6 +61,7 @@ class Methods:
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None: ...
+    def contiguous(self) -> Self: ...
     def retain_grad(self) -> None: ...
     def register_hook(self, hook: Callable[[Any], Any]) -> HookHandle: ...
     def copy_(self, other: Any) -> Self: ...
@@ -250,6 +263,7 @@ class Methods:
         searchsorted,
     )
     from tensorgrad.ops.shape import (
+        expand,
         expand_dims,
         flip,
         numel,
@@ -273,3 +287,36 @@ class Methods:
         nansum,
         quantile,
     )
+
+    # Names that NumPy, JAX or PyTorch have for these methods.
+    absolute = abs
+    amax = max
+    amin = min
+    arccos = acos
+    arccosh = acosh
+    arcsin = asin
+    arcsinh = asinh
+    arctan = atan
+    arctan2 = atan2
+    arctanh = atanh
+    bitwise_not = bitwise_invert
+    bmm = matmul
+    div = divide
+    eq = equal
+    ge = greater_equal
+    gt = greater
+    le = less_equal
+    lt = less
+    mm = matmul
+    movedim = moveaxis
+    mul = multiply
+    ne = not_equal
+    neg = negative
+    nelement = numel
+    pow = power
+    ravel = flatten
+    repeat_interleave = repeat
+    sub = subtract
+    topk = top_k
+    true_divide = divide
+    view = reshape

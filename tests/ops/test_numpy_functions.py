@@ -16,7 +16,7 @@ X = np.array([[0.5, -0.25, 2.0], [1.0, 0.75, -3.0]], np.float32)
 
 
 def test_every_elementwise_function_has_its_counterpart():
-    names = {*numpy_functions.SAME, *numpy_functions.RENAMED, *numpy_functions.OPERATORS}
+    names = {*numpy_functions.SAME, *numpy_functions.OPERATORS}
     for name in sorted(names):
         ufunc: Any = getattr(np, name)
         assert isinstance(ufunc, np.ufunc)

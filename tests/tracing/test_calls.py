@@ -238,7 +238,7 @@ def test_other_libraries_devices(name: str) -> None:
         (lambda: untyped.data.DataLoader, r"tg\.data\.batches"),
         (lambda: untyped.random.randn, r"tg\.random\.normal"),
         (lambda: untyped.inference_mode, r"tg\.no_grad"),
-        (lambda: X.view, r"x\.reshape"),
+        (lambda: X.index_select, r"x\.take"),
         (lambda: X.cuda(), r"x\.to\(\"wgpu\"\) .* device= of"),
         (lambda: tg.nn.Linear(1, 1).train(), r"tg\.nn\.inference"),  # pyright: ignore[reportAttributeAccessIssue]
         (lambda: OnlyForward().eval(), r"tg\.nn\.inference"),  # pyright: ignore[reportAttributeAccessIssue]
