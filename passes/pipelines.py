@@ -353,16 +353,25 @@ def read_pass(spec: ArgSpec, available: Available) -> ModulePass:
     Raises:
         ValueError: The name or an option is unknown, an option is missing or has the wrong type.
     """
-    if spec.name not in available:
-        close = get_close_matches(spec.name, [*available, *PIPELINES], n=1)
-        raise ValueError(f"there is no pass or pipeline {spec.name!r}{f'; did you mean {close[0]}?' if close else ''}")
-    kind = available[spec.name]()
+    kind = find_pass(spec.name, available)
     spec = spec.normalize_parameter_names()
     check_options(spec.name, spec.parameters, option_names(kind))
     try:
         return kind.from_spec(ArgSpec(spec.name, as_declared(spec.parameters, kind)))
     except ValueError as error:
         raise ValueError(f"{spec.name}: {error}") from error
+
+
+def find_pass(name: str, available: Available) -> type[ModulePass]:
+    """Returns the class of the pass with a name.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if name not in available:
+        close = get_close_matches(name, [*available, *PIPELINES], n=1)
+        raise ValueError(f"there is no pass or pipeline {name!r}{f'; did you mean {close[0]}?' if close else ''}")
+    return available[name]()
 
 
 def option_names(kind: type[ModulePass]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
-from xdsl.utils.exceptions import DiagnosticException
+from xdsl.utils.exceptions import DiagnosticException, ShrinkException
 
 from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradError
 from tensorgrad.runtime.target import Target
@@ -48,7 +48,7 @@ def apply_pass(
         DiagnosticException: The pass refuses the module; the message names the pass.
         CompilerError: The pass crashed; the message names the pass, the line that failed, and the reproducer: a file
             for `tg-opt` with the module before the pass.
-        TensorgradError: The pass raised it; it is passed on unchanged.
+        TensorgradError: The pass raised it; it is passed on unchanged, as is xDSL's `ShrinkException`.
     """
     pass_ = passes[number]
     logged = _log.isEnabledFor(logging.DEBUG)
@@ -56,7 +56,7 @@ def apply_pass(
     start = time.perf_counter()
     try:
         pass_.apply(context, module)
-    except TensorgradError:
+    except (TensorgradError, ShrinkException):
         raise
     except DiagnosticException as error:  # VerifyException is one
         raise DiagnosticException(with_pass_name(pass_, error)) from error
@@ -143,23 +143,23 @@ def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int
     for pass_ in passes[:number]:
         pass_.apply(context, module)
     failing = passes[number]
+    quoted = "'" + pass_text(failing).replace("'", "'\\''") + "'"
     with tempfile.NamedTemporaryFile(
         "w", prefix=f"{failing.name}-", suffix=".mlir", delete=False, encoding="utf-8"
     ) as file:
-        file.write(f"// tg-opt {Path(file.name).name} -p {_quoted(failing)}{flags}\n")
+        file.write(f"// tg-opt {Path(file.name).name} -p {quoted}{flags}\n")
         file.write(f"// tensorgrad {version(PACKAGE)}, xdsl {version('xdsl')}\n{module!s}\n")
     return Path(file.name)
 
 
-def _quoted(pass_: ModulePass) -> str:
-    """Returns a pass's specification quoted for a shell; options may contain quotes, such as a device's target."""
+def pass_text(pass_: ModulePass) -> str:
+    """Returns a pass as text that a pipeline reads; quotes within options are escaped, as in a device's target."""
     spec = pass_.spec()
     escaped = {
         name: tuple(_escaped(value) if isinstance(value, str) else value for value in values)
         for name, values in spec.parameters.items()
     }
-    text = str(ArgSpec(spec.name, escaped)).replace("'", "'\\''")
-    return f"'{text}'"
+    return str(ArgSpec(spec.name, escaped))
 
 
 def _escaped(text: str) -> str:

@@ -59,10 +59,9 @@ def _tg_opt() -> tuple[ArgumentParser, dict[str, Any]]:
     from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
     tool, passes = TgOpt([]), [*PIPELINES, *TENSORGRAD_UNIVERSE.all_passes]
-    return tool.parser, {
-        "target": _words("tg_opt_target", tool.available_targets),
-        "passes": _list("tg_opt_passes", passes),
-    }
+    listed = _list("tg_opt_passes", passes)
+    lists = dict.fromkeys(("passes", "pass_pipeline", "print_ir_before", "print_ir_after"), listed)
+    return tool.parser, {"target": _words("tg_opt_target", tool.available_targets), **lists}
 
 
 def _actions(parser: ArgumentParser) -> Iterator[Action]:

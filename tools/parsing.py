@@ -6,16 +6,18 @@ import math
 import re
 import sys
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, BytesAttr, DenseIntOrFPElementsAttr, ModuleOp
-from xdsl.ir import AttributeInvT, Dialect, SSAValue
+from xdsl.ir import AttributeInvT, Dialect, Operation, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.parser.attribute_parser import AttrParser
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 from xdsl.utils.lexer import Span
+from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.errors import ProgramError
@@ -72,11 +74,25 @@ class _Element(AttrParser._TensorLiteralElement):
         return type.unpack(cast(int, self.value).to_bytes(size, "little"), 1)[0]
 
 
-class LocatingParser(Parser):
-    """xDSL's parser, with two faults of it mended.
+def close_op(context: Context, name: str) -> str | None:
+    """Returns the registered op whose name is closest to an unknown one; `None` if none is close."""
+    dialect, _, rest = name.partition(".")
+    dialects = list(context.registered_dialect_names)
+    likely = get_close_matches(dialect, dialects, n=1) if dialect not in dialects else [dialect]
+    for one in likely:
+        if one not in {loaded.name for loaded in context.loaded_dialects}:
+            context.load_registered_dialect(one)
+    names = [op.name for op in context.loaded_ops]
+    close = get_close_matches(f"{likely[0]}.{rest}" if likely and rest else name, names, n=1)
+    return close[0] if close else None
 
-    An undefined value is reported at its first use instead of at the end of the file, and the bits of a float, which
-    is how infinities and NaN are printed, are understood in dense constants too.
+
+class LocatingParser(Parser):
+    """xDSL's parser, with four faults of it mended.
+
+    An unknown op is reported with the closest known one, and an undefined value at its first use instead of at the end
+    of the file. The bits of a float, as infinities and NaN are printed, are understood in dense constants too. A text
+    without ops is an empty module.
     """
 
     def __init__(self, context: Context, text: str | bytes, name: str = "<unknown>"):
@@ -107,6 +123,15 @@ class LocatingParser(Parser):
             self._first_use.setdefault(name, operand.span)
         return result
 
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        op = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if op is None:
+            text, close = self.lexer.input, close_op(self.ctx, name)
+            start = text.content.rindex(name, 0, self._current_token.span.start)
+            hint = f"; did you mean {close}?" if close else ""
+            self.raise_error(f"Operation {name} is not registered{hint}", Span(start, start + len(name), text))
+        return op
+
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         """Parses the input as a module.
 
@@ -114,6 +139,8 @@ class LocatingParser(Parser):
             ParseError: It is malformed, or uses a value that nothing defines.
         """
         text = self.lexer.input
+        if allow_implicit_module and self._current_token.kind is MLIRTokenKind.EOF:
+            return ModuleOp([])
         if (span := _huge_shape(text.content)) is not None:
             raise ParseError(Span(*span, text), f"a shape of more than {MOST_POSITIONS} elements")
         if (span := _large_constant(text.content)) is not None:

@@ -7,31 +7,47 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from errno import ENOENT
 from importlib.metadata import version
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError, VerifyException
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import (
+    ArgSpecParseError,
+    DiagnosticException,
+    ParseError,
+    ShrinkException,
+    VerifyException,
+)
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tensorgrad.passes.analyses.dominance import verify_dominance
-from tensorgrad.passes.pipelines import Phase, read_passes, start_of
+from tensorgrad.passes.pipelines import PIPELINES, Phase, start_of
 from tensorgrad.passes.running import PACKAGE, apply_pass, with_reproducer
 from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradError
 from tensorgrad.runtime.printable import printable
+from tensorgrad.tools.diagnostics import TrackingParser, check_diagnostics, expectations, line_of
 from tensorgrad.tools.extensions import Extension, load_extension
+from tensorgrad.tools.instruments import Dumps, Timing
 from tensorgrad.tools.parsing import LocatingParser
 from tensorgrad.tools.pass_help import described_passes, upstream_names
+from tensorgrad.tools.pass_pipeline import named_passes, pipeline_text, read_pipeline
+from tensorgrad.tools.tg_opt_flags import HELP, add_arguments, loaded_files, take_passes, unrecognized, with_two_dashes
 from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE, llvm_target, wgsl_target
 
 if TYPE_CHECKING:
     from tensorgrad.checks.numerics import NumericsVerifier
 
-EXPECTED_ERRORS = (ArgSpecParseError, DiagnosticException, ParseError, TensorgradError, ValueError, OSError)
+PART_ERRORS = (DiagnosticException, ParseError, TensorgradError, ValueError, OSError)
+"""The errors of one part of a file, after which the next is processed."""
+
+EXPECTED_ERRORS = (ArgSpecParseError, *PART_ERRORS)
 """Errors that input can cause, reported as one message. Anything else is a bug, and keeps its traceback."""
 
 
@@ -48,28 +64,52 @@ class TgOpt(xDSLOptMain):
 
     def __init__(self, args: Sequence[str] | None = None):
         """Parses the command line; exits with a usage message if it is malformed."""
-        self._wants_help = not {"-h", "--help"}.isdisjoint(sys.argv[1:] if args is None else args)
+        self._tracking: TrackingParser | None = None
+        self._timing: Timing | None = None
         super().__init__("tensorgrad's modular optimizer driver: reads IR, runs passes, prints what they leave.", args)
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
-        """Registers upstream's arguments and ours; `--help` lists our passes first, with their options."""
+        """Registers upstream's arguments, those of `mlir-opt`, and ours."""
         super().register_all_arguments(arg_parser)
         self.parser = arg_parser
         arg_parser.prog = "tg-opt"
         arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        arg_parser.add_argument(
-            "--load", action="append", default=[], metavar="FILE", help="a Python file with passes or dialects to add"
-        )
-        arg_parser.add_argument(
-            "--verify-numerics-each",
-            action="store_true",
-            help="run the module after every pass, on drawn values, and compare what it gives with what it gave before",
-        )
-        help_of = {"passes": "comma-separated passes and pipelines, listed below", "target": self._target_help()}
+        add_arguments(arg_parser)
+        help_of = {**HELP, "target": self._target_help()}
         for action in arg_parser._actions:  # argparse has no public way to change an argument's help
             action.help = help_of.get(action.dest, action.help)
-        if self._wants_help:
-            arg_parser.epilog = f"{described_passes()}\n\n{upstream_names(self.available_passes)}"
+        vars(arg_parser)["parse_args"] = self._parse_args  # which upstream calls next
+
+    def _parse_args(self, args: Sequence[str] | None = None) -> argparse.Namespace:
+        """Returns the arguments, whose `passes` are all passes, however they are written."""
+        words = list(sys.argv[1:] if args is None else args)
+        for path in loaded_files(words):
+            self._add(load_extension(path))
+        passes = {*self.available_passes, *PIPELINES}
+        names = {*passes, *(name.lstrip("-") for name in self.parser._option_string_actions if name.startswith("--"))}
+        words, flags = take_passes(with_two_dashes(words, names), passes)
+        if not {"-h", "--help"}.isdisjoint(words):
+            self.parser.epilog = self._passes_text()
+        known, left = self.parser.parse_known_args(words)
+        if left:
+            self.parser.error(unrecognized(left, names))
+        if known.show_dialects:
+            self._print_and_exit(f"Available Dialects: {','.join(sorted(self.ctx.registered_dialect_names))}")
+        if known.list_passes:
+            self._print_and_exit(self._passes_text())
+        ways = list(filter(None, (known.passes, known.pass_pipeline, ",".join(flags))))
+        if len(ways) > 1:
+            self.parser.error("passes are flags, or in --passes, or in --pass-pipeline: only one of these")
+        known.passes = "".join(ways)
+        return known
+
+    def _print_and_exit(self, text: str) -> NoReturn:
+        print(text, flush=True)
+        self.parser.exit()
+
+    def _passes_text(self) -> str:
+        flags = "Each pass and pipeline is a flag too, with its options after =, as in --fuse='only=inline'."
+        return f"{flags}\n\n{described_passes()}\n\n{upstream_names(self.available_passes)}"
 
     def _target_help(self) -> str:
         others = sorted(self.available_targets.keys() - {"mlir", "wgsl", "llvm", "asm"})
@@ -80,10 +120,21 @@ class TgOpt(xDSLOptMain):
         super().register_all_frontends()
 
         def parse_mlir(stream: IO[bytes]) -> ModuleOp:
-            parser = LocatingParser(self.ctx, stream.read(), self.get_input_name())
+            kind = TrackingParser if self.args.verify_diagnostics else LocatingParser
+            parser = kind(self.ctx, stream.read(), self.get_input_name())
+            self._tracking = parser if isinstance(parser, TrackingParser) else None
             return parser.parse_module(not self.args.no_implicit_module)
 
         self.available_frontends["mlir"] = parse_mlir
+
+    def get_input_stream(self) -> tuple[IO[bytes], str]:
+        """Returns the input, which is IR whatever the file is called; `-` is standard input."""
+        path = self.args.input_file
+        return (sys.stdin.buffer if path in (None, "-") else open(path, "rb")), "mlir"
+
+    def get_input_name(self) -> str:
+        """Returns the input's name in messages."""
+        return self.args.input_file if self.args.input_file not in (None, "-") else "<stdin>"
 
     def register_all_dialects(self) -> None:
         """Registers upstream's dialects and ours."""
@@ -105,15 +156,16 @@ class TgOpt(xDSLOptMain):
 
     def setup_pipeline(self) -> None:
         """Creates the pipeline, with named pipelines expanded, so that printing and timing see each pass."""
-        for path in self.args.load:
-            self._add(load_extension(path))
         written, self.args.passes = self.args.passes, ""
         super().setup_pipeline()
         self.args.passes = written
         upstream = self.pipeline.callback
         numerics = _Numerics() if self.args.verify_numerics_each else None
+        dumps, timing = self._dumps(), Timing()
+        self._timing = timing if self.args.mlir_timing else None
 
         def between(before: ModulePass | None, module: ModuleOp, after: ModulePass | None) -> None:
+            timing.stop(before)
             try:
                 if not self.args.disable_verify:
                     verify_dominance(module)
@@ -124,11 +176,42 @@ class TgOpt(xDSLOptMain):
             except (DiagnosticException, VerifyException) as error:
                 if before is None:
                     raise
+                dumps.fail(before, module)
                 raise _with_notes(CompilerError(f"{before.name} left invalid IR: {error}"), error) from error
+            dumps(before, module, after)
+            timing.start()
 
         loaded = "".join(f" --load {shlex.quote(str(Path(path).resolve()))}" for path in self.args.load)
         finish = None if numerics is None else numerics.finish
-        self.pipeline = NamedPipeline(read_passes(written, self.available_passes), between, loaded, finish)
+        passes = read_pipeline(written, self.available_passes)
+        if self.args.dump_pass_pipeline:
+            print(pipeline_text(passes), file=sys.stderr)
+        self.pipeline = NamedPipeline(passes, between, loaded, finish, dumps.fail)
+
+    def _dumps(self) -> Dumps:
+        """Returns what prints the module between passes.
+
+        Raises:
+            ValueError: A pass whose module is to be printed doesn't exist.
+        """
+        args = self.args
+        before, after = (
+            named_passes(names, self.available_passes) for names in (args.print_ir_before, args.print_ir_after)
+        )
+        only_changes = args.print_ir_after_change and not after
+        return Dumps(
+            self._module_text,
+            None if args.print_ir_before_all else before,
+            None if args.print_ir_after_all or only_changes else after,
+            args.print_ir_after_change,
+            args.print_ir_after_failure,
+        )
+
+    def _module_text(self, module: ModuleOp) -> str:
+        stream = StringIO()
+        generic, locations = self.args.print_op_generic, self.args.print_debuginfo
+        Printer(stream, print_generic_format=generic, print_debuginfo=locations).print_op(module)
+        return stream.getvalue()
 
     def _add(self, extension: Extension) -> None:
         """Adds the passes and dialects of a file."""
@@ -136,6 +219,78 @@ class TgOpt(xDSLOptMain):
             self.available_passes[pass_.name] = lambda one=pass_: one
         for dialect in extension.dialects:
             self.ctx.register_dialect(dialect.name, lambda dialect=dialect: dialect)
+
+    def run(self) -> None:
+        """Processes the parts of the input, and writes the output; a file is written only if there was no error.
+
+        Raises:
+            ExceptionGroup: Several parts have errors. A single one is raised as it is.
+        """
+        path = None if self.args.output_file in (None, "-") else Path(self.args.output_file)
+        if path is not None and not path.parent.is_dir():
+            raise FileNotFoundError(ENOENT, "There is no folder for the output", self.args.output_file)
+        chunks, extension = self.prepare_input()
+        output: IO[str] = sys.stdout if path is None else StringIO()
+        errors: list[Exception] = []
+        for number, (chunk, offset) in enumerate(chunks):
+            with chunk:
+                try:
+                    if number > 0:
+                        output.write("// -----\n")
+                    output.write(self._processed(chunk, extension, offset))
+                    output.flush()
+                except ShrinkException:
+                    if self.args.shrink:
+                        self._print_and_exit("Success, can shrink")
+                    raise
+                except BrokenPipeError:
+                    raise
+                except PART_ERRORS as error:
+                    errors.append(error)
+        if self.args.shrink:
+            print("Failure, can't shrink")
+            self.parser.exit(1)
+        if self._timing is not None:
+            self._timing.report()
+        if errors:
+            raise errors[0] if len(errors) == 1 else ExceptionGroup("several parts have errors", errors)
+        if path is not None and isinstance(output, StringIO):
+            path.write_text(output.getvalue(), encoding="utf-8")
+
+    def _processed(self, chunk: IO[bytes], extension: str, offset: int) -> str:
+        """Returns the output for a part of the input, or none for an error that is expected or printed."""
+        content = chunk.read()
+        module: ModuleOp | None = None
+        error: Exception | None = None
+        text = ""
+        try:
+            module = self.parse_chunk(BytesIO(content), extension, offset)
+            if module is not None:
+                self.apply_passes(module)
+                text = self.output_resulting_program(module)
+        except PART_ERRORS as caught:
+            error = caught
+        if isinstance(error, ParseError):
+            error.span = replace(error.span, line_offset=offset)
+        if self.args.verify_diagnostics and not isinstance(error, CompilerError | OSError):
+            self._check(content.decode("utf-8", "replace"), module, error, offset)
+        elif error is not None:
+            kind = ParseError if self.args.parsing_diagnostics else ()
+            printed = (kind, DiagnosticException if self.args.print_diagnostics else ())
+            if not isinstance(error, printed):
+                raise error
+            print(error, *getattr(error, "__notes__", ()), sep="\n")
+        return text
+
+    def _check(self, text: str, module: ModuleOp | None, error: Exception | None, offset: int) -> None:
+        """Compares an error with what the text expects.
+
+        Raises:
+            ProgramError: They differ.
+        """
+        starts = {} if self._tracking is None else self._tracking.starts
+        line = None if error is None else line_of(error, module, starts, text)
+        check_diagnostics(self.get_input_name(), expectations(text, offset + 1), error, line, offset)
 
 
 class _Numerics:
@@ -174,10 +329,12 @@ class NamedPipeline(PassPipeline):
     Attributes:
         flags: Further options of the command in a reproducer.
         finish: A function that checks the kernels after all passes, if there is one.
+        failed: A function that is told of a pass that fails, if there is one.
     """
 
     flags: str = ""
     finish: Callable[[ModuleOp], None] | None = None
+    failed: Callable[[ModulePass, ModuleOp], None] | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs all passes on a module."""
@@ -190,7 +347,12 @@ class NamedPipeline(PassPipeline):
                 except NumericsError as error:
                     raise with_reproducer(error, self.passes, number - 1, original.clone, self.flags) from error
             if one is not None:
-                apply_pass(self.passes, number, ctx, op, original.clone, self.flags)
+                try:
+                    apply_pass(self.passes, number, ctx, op, original.clone, self.flags)
+                except (DiagnosticException, TensorgradError):
+                    if self.failed is not None:
+                        self.failed(one, op)
+                    raise
             before = one
         if self.finish is not None:
             try:
@@ -214,19 +376,30 @@ def main(args: Sequence[str] | None = None) -> int:
         args: The command line without the program's name; by default that of the process.
 
     Returns:
-        The exit status: 0, or 1 after an error caused by the input, which goes to stderr.
+        The exit status: 0; 1 after an error caused by the input, or 2 by the command line. Errors go to stderr.
     """
+    status = 2
     try:
-        TgOpt(args).run()
+        tool = TgOpt(args)
+        status = 1
+        tool.run()
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has closed the pipe; Python's own flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except ExceptionGroup as group:
+        for error in group.exceptions:
+            _print_error(error)
+        return status
     except EXPECTED_ERRORS as error:
-        print(f"tg-opt: error: {printable(_described(error), lines=True)}", file=sys.stderr)
-        return 1
+        _print_error(error)
+        return status
     return 0
+
+
+def _print_error(error: BaseException) -> None:
+    print(f"tg-opt: error: {printable(_described(error), lines=True)}", file=sys.stderr)
 
 
 def _described(error: BaseException) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.utils.exceptions import VerifyException
@@ -13,44 +15,47 @@ def verify_dominance(root: Operation) -> None:
     Raises:
         VerifyException: An op uses a value whose definition doesn't dominate it; the message names both.
     """
+    for op, number in undominated_uses(root):
+        raise VerifyException(_message(op, number, op.operands[number]))
+
+
+def undominated_uses(root: Operation) -> Iterator[tuple[Operation, int]]:
+    """Yields the ops in `root` that use values whose definitions don't dominate them, with the operands' numbers."""
     visible: set[SSAValue] = set()
     for region in root.regions:
-        _verify_region(region, visible)
+        yield from _in_region(region, visible)
 
 
-def _verify_region(region: Region, visible: set[SSAValue]) -> None:
-    """Checks a region; `visible` has the values in scope, and is restored on return."""
+def _in_region(region: Region, visible: set[SSAValue]) -> Iterator[tuple[Operation, int]]:
+    """Checks a region; `visible` has the values in scope, and is restored at the end."""
     blocks = list(region.blocks)
     if len(blocks) == 1:
-        added = _verify_block(blocks[0], visible)
-        visible.difference_update(added)
+        yield from _in_block(blocks[0], visible)
+        visible.difference_update(_defined_in(blocks[0]))
         return
     dominance = DominanceInfo(region)
     defined = {block: _defined_in(block) for block in blocks}
     for block in blocks:
         above = [v for other in blocks if dominance.strictly_dominates(other, block) for v in defined[other]]
         visible.update(above)
-        added = _verify_block(block, visible)
-        visible.difference_update(above, added)
+        yield from _in_block(block, visible)
+        visible.difference_update(above, defined[block])
 
 
 def _defined_in(block: Block) -> list[SSAValue]:
     return [*block.args, *(result for op in block.ops for result in op.results)]
 
 
-def _verify_block(block: Block, visible: set[SSAValue]) -> list[SSAValue]:
-    """Checks the ops of a block in order; returns the values added to `visible`."""
-    added: list[SSAValue] = list(block.args)
-    visible.update(added)
+def _in_block(block: Block, visible: set[SSAValue]) -> Iterator[tuple[Operation, int]]:
+    """Checks the ops of a block in order, and adds what they define to `visible`."""
+    visible.update(block.args)
     for op in block.ops:
         for number, operand in enumerate(op.operands):
             if operand not in visible:
-                raise VerifyException(_message(op, number, operand))
+                yield op, number
         for region in op.regions:
-            _verify_region(region, visible)
+            yield from _in_region(region, visible)
         visible.update(op.results)
-        added.extend(op.results)
-    return added
 
 
 def _message(op: Operation, number: int, operand: SSAValue) -> str:

@@ -59,6 +59,7 @@ def test_completions_in_bash(scripts: list[Path], tmp_path: Path) -> None:
     assert completed("tg-opt", "loss") == completed("tg-opt", "--load", "loss") == ["loss.mlir"]
     assert completed("tg-opt", "-t", "wg") == ["wgsl"]
     assert completed("tg-opt", "-p", "simplify,gra") == ["simplify,grad"]
+    assert completed("tg-opt", "--print-ir-after", "fuse,simp") == ["fuse,simplify"]
     assert {*CLASSES, "training-pipeline"} <= set(completed("tg-opt", "loss.mlir", "-p", ""))
 
 

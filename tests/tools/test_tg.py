@@ -195,7 +195,7 @@ FILE_ERRORS = {
     "missing.mlir": "missing.mlir: No such file or directory",
     "folder.mlir": "folder.mlir: Is a directory",
     "empty.mlir": "empty.mlir is empty",
-    "bad.mlir": "bad.mlir:2:1\n\n^\nOperation garbage is not registered",
+    "bad.mlir": "bad.mlir:1:1\ngarbage\n^^^^^^^\nOperation garbage is not registered",
 }
 """What `tg report` says of files that hold no IR, once each."""
 

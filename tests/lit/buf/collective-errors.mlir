@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --split-input-file --parsing-diagnostics --verify-diagnostics | filecheck %s
+// RUN: tg-opt %s --split-input-file --parsing-diagnostics --print-diagnostics | filecheck %s
 
 func.func @f(%x: memref<2xf32>, %y: memref<8xf32>) {
   buf.kernel grid = [] ins(%x : memref<2xf32>) outs(%y : memref<8xf32>) {

@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
+// RUN: tg-opt %s --split-input-file --print-diagnostics --parsing-diagnostics | filecheck %s
 
 func.func private @step(%x: memref<4xf32>, %y: memref<4xf32>) {
   func.return

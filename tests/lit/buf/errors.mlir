@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --split-input-file --parsing-diagnostics --verify-diagnostics | filecheck %s
+// RUN: tg-opt %s --split-input-file --parsing-diagnostics --print-diagnostics | filecheck %s
 
 // CHECK: the block's arguments must have the operands' types, in order
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {

@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --verify-diagnostics --split-input-file | filecheck %s
+// RUN: tg-opt %s --print-diagnostics --split-input-file | filecheck %s
 
 // CHECK: the last two arguments are the range of tasks, of type index
 cpu.kernel @no_range access = ["read"] {

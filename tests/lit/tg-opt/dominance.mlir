@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: tg-opt %s --split-input-file --print-diagnostics | filecheck %s
 // RUN: tg-opt %s --split-input-file --disable-verify | filecheck %s --check-prefix OFF
 
 // OFF: tg.neg %1

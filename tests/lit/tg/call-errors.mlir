@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --split-input-file --parsing-diagnostics --verify-diagnostics | filecheck %s
+// RUN: tg-opt %s --split-input-file --parsing-diagnostics --print-diagnostics | filecheck %s
 
 func.func @f(%x: tensor<3xf32>) {
   // CHECK: body takes (tensor<2xf32>), expected (tensor<3xf32>)

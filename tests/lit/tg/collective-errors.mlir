@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --split-input-file --parsing-diagnostics --verify-diagnostics | filecheck %s
+// RUN: tg-opt %s --split-input-file --parsing-diagnostics --print-diagnostics | filecheck %s
 
 func.func @f(%x: tensor<8xf32>) {
   // CHECK: tg.all_reduce: reduction "mean" is not one of sum, max, min

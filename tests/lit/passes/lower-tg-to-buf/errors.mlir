@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --split-input-file --verify-diagnostics -p lower-tg-to-buf | filecheck %s
+// RUN: tg-opt %s --split-input-file --print-diagnostics -p lower-tg-to-buf | filecheck %s
 
 // CHECK: lower-tg-to-buf expects tg ops, got arith.constant
 func.func @f() {

@@ -1,0 +1,88 @@
+"""What `tg-opt` prints beside its output: the module between passes, and the time of each pass."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from tensorgrad.tools.pass_pipeline import FunctionPass
+
+
+def names_of(one: ModulePass) -> tuple[str, str]:
+    """Returns the names of a pass: that of its class, and its own; those of the pass inside for a nested one."""
+    inner = one.inner if isinstance(one, FunctionPass) else one
+    return type(inner).__name__, inner.name
+
+
+@dataclass
+class Dumps:
+    """Prints the module before and after passes, to standard error, as `mlir-opt` does.
+
+    Attributes:
+        text: Returns a module as text.
+        before: The names of the passes before which to print; `None` stands for all.
+        after: The same for after.
+        changed: Whether to print after a pass only what differs from the module before it.
+        failed: Whether to print the module that a failed pass leaves.
+    """
+
+    text: Callable[[ModuleOp], str]
+    before: frozenset[str] | None = frozenset()
+    after: frozenset[str] | None = frozenset()
+    changed: bool = False
+    failed: bool = False
+    _last: str | None = None
+
+    def __call__(self, before: ModulePass | None, module: ModuleOp, after: ModulePass | None) -> None:
+        """Prints what was asked for between two passes."""
+        if before is not None and _among(self.after, before):
+            text = self.text(module)
+            if not self.changed or text != self._last:
+                _print_dump("After", before, text)
+        if self.changed:
+            self._last = self.text(module)
+        if after is not None and _among(self.before, after):
+            _print_dump("Before", after, self.text(module))
+
+    def fail(self, one: ModulePass, module: ModuleOp) -> None:
+        """Prints the module after a pass that failed."""
+        if self.failed:
+            _print_dump("After", one, self.text(module), " Failed")
+
+
+def _among(names: frozenset[str] | None, one: ModulePass) -> bool:
+    return names is None or names_of(one)[1] in names
+
+
+def _print_dump(when: str, one: ModulePass, text: str, suffix: str = "") -> None:
+    kind, name = names_of(one)
+    print(f"// -----// IR Dump {when} {kind}{suffix} ({name}) //----- //\n{text}\n", file=sys.stderr)
+
+
+@dataclass
+class Timing:
+    """Measures passes, and prints a table of their times to standard error."""
+
+    _start: float = 0.0
+    _seconds: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+
+    def start(self) -> None:
+        """Starts the measurement of a pass."""
+        self._start = time.perf_counter()
+
+    def stop(self, one: ModulePass | None) -> None:
+        """Ends the measurement of a pass, if one has run."""
+        if one is not None:
+            self._seconds.append((names_of(one)[1], time.perf_counter() - self._start))
+
+    def report(self) -> None:
+        """Prints the table."""
+        total = sum(seconds for _, seconds in self._seconds)
+        print(f"  Total Execution Time: {total:.4f} seconds\n\n  ----Wall Time----  ----Name----", file=sys.stderr)
+        for name, seconds in (*self._seconds, ("Total", total)):
+            print(f"  {seconds:8.4f} ({seconds / total if total else 0:6.1%})  {name}", file=sys.stderr)
