@@ -48,6 +48,10 @@ def write_safetensors(
         os.replace(aside, target)
     except SafetensorError as error:
         raise OSError(f"can't write {path}: {error}") from error
+    except OSError as error:
+        if str(error.filename) != str(aside):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error  # the name that the user knows
     finally:
         aside.unlink(missing_ok=True)
     synchronize(target.parent)

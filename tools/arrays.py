@@ -1,8 +1,8 @@
-"""Files that commands are given: arrays, and saved programs."""
+"""Files that commands read and write: arrays, and saved programs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,6 +39,41 @@ def named_arrays(path: str | None) -> dict[str, np.ndarray]:
         if isinstance(loaded, np.lib.npyio.NpzFile):
             return {name: loaded[name] for name in loaded.files}
     raise InputError(f"{path} holds one array without a name; expected an .npz file, whose arrays have names")
+
+
+def in_folder(path: str) -> Path:
+    """Returns the path of a file to write, in a folder that is made if there is none.
+
+    Raises:
+        OSError: It can't be made; names it as in the path.
+    """
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
+def input_fault(path: str, inputs: Mapping[str, tuple[tuple[int, ...], str]], names: Collection[str]) -> str | None:
+    """Returns a message that shows how to pass a program's inputs, unless exactly these are given.
+
+    Args:
+        path: The program.
+        inputs: The shape and dtype of each input, by name.
+        names: The names of those that are given.
+    """
+    missing = [name for name in inputs if name not in names]
+    unknown = [name for name in names if name not in inputs]
+    if not missing and not unknown:
+        return None
+    faults = [f"{what}: {', '.join(some)}" for what, some in (("missing", missing), ("unknown", unknown)) if some]
+    options = [f"--input {name}=FILE.npy" for name in inputs]
+    width = max(map(len, options), default=0)
+    listed = [f"  {option:{width}}  {array_type(*kind)}" for option, kind in zip(options, inputs.values(), strict=True)]
+    return "\n".join([f"{path} takes {'these inputs' if listed else 'no inputs'} ({'; '.join(faults)})", *listed])
+
+
+def array_type(shape: Sequence[int], dtype: object) -> str:
+    """Returns a type as text, such as `f32[3, 4]`."""
+    return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
 @contextmanager

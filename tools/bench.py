@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from tensorgrad.driver.device import load_program
 from tensorgrad.errors import ProgramError
@@ -19,7 +18,8 @@ from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Program, ProgramRole, TensorSlot
 from tensorgrad.runtime.saved import Host, Saved
 from tensorgrad.tools.arrays import named_arrays
-from tensorgrad.tools.printing import plain, print_json
+from tensorgrad.tools.printing import print_json
+from tensorgrad.tools.tables import Listing
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -74,27 +74,27 @@ class Bench:
         saved = self.path != "-" and not self.path.endswith(".mlir")
         if saved and self.tune:
             raise ProgramError(f"{self.path}: a saved program has its schedules already; --tune is for .mlir files")
-        inputs = named_arrays(self.inputs)
+        given = named_arrays(self.inputs)
         device = self._found()
         if saved:
-            saved = Saved.load(self.path)
-            executable = load_program(device, saved.program)
-            self._print(console, executable, self._profile(executable, inputs, saved.state, saved.host))
+            found = Saved.load(self.path)
+            executable = load_program(device, found.program)
+            self._print(console, executable, self._profile(executable, given, found.state, found.host))
             return
         from tensorgrad.tools.parsing import parsed_tensors
 
         module = parsed_tensors(self.path)
         executable = _compiled(module, device, 0.0)
-        profile = self._profile(executable, inputs, {})
+        found = self._profile(executable, given, {})
         if not self.tune:
-            self._print(console, executable, profile)
+            self._print(console, executable, found)
             return
-        before, executable = profile, _compiled(module, device, self.tune)
-        profile = self._profile(executable, inputs, {})
-        self._print(console, executable, profile)
+        before, executable = found, _compiled(module, device, self.tune)
+        found = self._profile(executable, given, {})
+        self._print(console, executable, found)
         if self.json:
             return
-        console.print(f"before tuning: {_milliseconds(before)}; now: {_milliseconds(profile)}", soft_wrap=True)
+        console.print(f"before tuning: {_milliseconds(before)}; now: {_milliseconds(found)}", soft_wrap=True)
         console.print(f"schedules are kept in {table_path(device)}", soft_wrap=True)
 
     def _found(self) -> ProgramDevice:
@@ -122,29 +122,26 @@ class Bench:
         assert isinstance(executable, WebGPUExecutable)
         return of_adapter(executable, inputs, scalars, self.steps)
 
-    def _print(self, console: Console, executable: ProgramExecutable[Any, Any], profile: Profile) -> None:
+    def _print(self, console: Console, executable: ProgramExecutable[Any, Any], found: Profile) -> None:
         if self.json:
-            print_json(console, {"device": executable.device.info.name, **asdict(profile)})
+            print_json(console, {"device": executable.device.info.name, **asdict(found)})
         else:
-            console.print(self._table(executable, profile, SPEEDS if console.width >= WIDE else ()))
+            self._table(executable, found, SPEEDS if console.width >= WIDE else ()).print(console)
 
-    def _table(self, executable: ProgramExecutable[Any, Any], profile: Profile, speeds: Sequence[str]) -> Table:
-        table = Table(title=plain(f"{executable.program.name} on {executable.device.info.name}"))
-        table.add_column("kernel", no_wrap=True)
-        table.add_column("from", overflow="fold")
-        for name in ("workgroups", "times", "us", "share", *speeds):
-            table.add_column(name, justify="right", no_wrap=True)
-        rows = sorted(profile.kernels(), key=lambda kernel: -kernel.seconds)
+    def _table(self, executable: ProgramExecutable[Any, Any], found: Profile, speeds: Sequence[str]) -> Listing:
+        title = f"{executable.program.name} on {executable.device.info.name}"
+        table = Listing(("kernel", "from"), ("workgroups", "times", "us", "share", *speeds), title)
+        rows = sorted(found.kernels(), key=lambda one: -one.seconds)
         others = rows[self.rows :]
         for row in rows[: self.rows]:
-            place = plain(row.label.replace("\\", "/").rpartition("/")[2])
-            groups, cells = "x".join(map(str, row.workgroups)), _cells([row], profile, speeds)
-            table.add_row(plain(row.kernel), place, groups, *cells)
+            place = row.label.replace("\\", "/").rpartition("/")[2]
+            groups, cells = "x".join(map(str, row.workgroups)), _cells([row], found, speeds)
+            table.add(row.kernel, place, groups, *cells)
         if others:
-            table.add_row(f"{len(others)} others", "", "", *_cells(others, profile, speeds))
-        table.add_section()
-        table.add_row("all dispatches", "", "", *_cells(rows, profile, speeds))
-        table.add_row("a step, awaited", "", "", "", f"{1e6 * profile.step_seconds:.1f}")
+            table.add(f"{len(others)} others", "", "", *_cells(others, found, speeds))
+        table.end_section()
+        table.add("all dispatches", "", "", *_cells(rows, found, speeds))
+        table.add("a step, awaited", "", "", "", f"{1e6 * found.step_seconds:.1f}")
         return table
 
 
@@ -153,17 +150,17 @@ WIDE = 100
 """The width of the console."""
 
 
-def _cells(rows: Sequence[DispatchTime], profile: Profile, speeds: Sequence[str]) -> tuple[str, ...]:
+def _cells(rows: Sequence[DispatchTime], found: Profile, speeds: Sequence[str]) -> tuple[str, ...]:
     """Returns how often dispatches run, their time, its share of the total, and their throughput."""
     seconds = sum(row.seconds for row in rows)
-    share = seconds / profile.device_seconds if profile.device_seconds else 0.0
+    share = seconds / found.device_seconds if found.device_seconds else 0.0
     rates = [sum(row.bytes for row in rows), sum(row.flops for row in rows)]
     shown = [f"{rate / seconds / 1e9:.3g}" if rate and seconds else "" for rate in rates[: len(speeds)]]
     return str(sum(row.times for row in rows)), f"{1e6 * seconds:.1f}", f"{share:.1%}", *shown
 
 
-def _milliseconds(profile: Profile) -> str:
-    return f"{1e3 * profile.device_seconds:.3f} ms in dispatches, {1e3 * profile.step_seconds:.3f} ms a step"
+def _milliseconds(found: Profile) -> str:
+    return f"{1e3 * found.device_seconds:.3f} ms in dispatches, {1e3 * found.step_seconds:.3f} ms a step"
 
 
 def _drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarray]:
@@ -180,11 +177,11 @@ def _drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarra
 def _scalars(program: Program, host: Host | None) -> dict[str, float]:
     """Returns the settings of the host at each step: those of the saved program, or those of a first step."""
     slots = program.slots(ProgramRole.SCALAR)
-    scalars: dict[str, float] = {"step": 1.0, "micro_step": 1.0}
-    scalars |= {name: 1.0 for name, slot in slots.items() if DTYPES[slot.dtype].kind != "f"}
+    given: dict[str, float] = {"step": 1.0, "micro_step": 1.0}
+    given |= {name: 1.0 for name, slot in slots.items() if DTYPES[slot.dtype].kind != "f"}
     if host is not None:
-        scalars |= {**host.settings, "step": host.step_count + 1.0}
-    return {name: scalars.get(name, SETTING) for name in ScalarInputs(list(slots.values())).names}
+        given |= {**host.settings, "step": host.step_count + 1.0}
+    return {name: given.get(name, SETTING) for name in ScalarInputs(list(slots.values())).names}
 
 
 def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable[Any, Any]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from tensorgrad.driver.storage import program_cache
 from tensorgrad.runtime.cpu import objects
-from tensorgrad.tools.printing import plain, print_json, size
+from tensorgrad.tools.printing import print_json, size
+from tensorgrad.tools.tables import Listing
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,10 @@ class Cache:
                 },
             )
             return
-        table = Table(title="deleted" if self.clear else None)
-        for name in ("what", "folder"):
-            table.add_column(name, overflow="fold")
-        for name in ("files", "bytes"):
-            table.add_column(name, justify="right")
+        table = Listing(("what", "folder"), ("files", "bytes"), "deleted" if self.clear else "")
         for what, (folder, count, taken) in found.items():
-            table.add_row(*map(plain, (what, str(folder), str(count), size(taken))))
-        console.print(table)
+            table.add(what, str(folder), str(count), size(taken))
+        table.print(console)
 
 
 def _kept() -> dict[str, tuple[Path, str]]:

@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from tensorgrad.driver.device import Device, devices
 from tensorgrad.errors import DeviceError
 from tensorgrad.runtime.cpu import CpuDevice
 from tensorgrad.runtime.target import Target
 from tensorgrad.tools.printing import plain, print_json
+from tensorgrad.tools.tables import Listing
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,12 @@ class Devices:
         if self.json:
             print_json(console, {"devices": described, "missing": missing})
             return
-        table = Table()
-        for name in ("device", "name", "type", "by", "driver", "can"):
-            table.add_column(name, overflow="fold")
+        table = Listing(("device", "name", "type", "by", "driver", "can"))
         for device in devices():
             target = targets.get(device.device)
-            cells = (device.device, device.name, device.type, device.backend, device.driver, _abilities(device, target))
-            table.add_row(*map(plain, cells))
-        console.print(table)
+            can = _abilities(device, target)
+            table.add(device.device, device.name, device.type, device.backend, device.driver, can)
+        table.print(console)
         for line in missing.values():
             console.print(plain(line), soft_wrap=True)
 

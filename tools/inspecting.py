@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from tensorgrad.runtime.plan import covered_bytes
 from tensorgrad.runtime.program import Dispatch, Program, ProgramRole, TensorSlot, runs
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
-from tensorgrad.tools.arrays import check_saved
+from tensorgrad.tools.arrays import array_type, check_saved
 from tensorgrad.tools.printing import plain, print_json, size
+from tensorgrad.tools.tables import Listing
 
 NEEDS = (
     "max_storage_buffers_per_shader_stage",
@@ -64,36 +64,28 @@ class Inspect:
         if facts["needs"]:
             needs = ", ".join(f"{name} {value}" for name, value in facts["needs"].items())
             console.print(plain(f"needs {needs}"), soft_wrap=True)
-        console.print(self._tensors(program))
-        console.print(self._kernels(facts["kernels"]))
+        self._tensors(program).print(console)
+        self._kernels(facts["kernels"]).print(console)
 
-    def _tensors(self, program: Program) -> Table:
-        table = Table()
-        for name in ("role", "name", "type"):
-            table.add_column(name, overflow="fold")
-        table.add_column("bytes", justify="right")
+    def _tensors(self, program: Program) -> Listing:
+        table = Listing(("role", "name", "type"), ("bytes",))
         slots = [slot for role in ROLES for slot in program.slots(role).values()]
         for slot in slots[: self.rows]:
-            table.add_row(*map(plain, (slot.role, slot.formula or slot.name, _type(slot), size(slot.size))))
+            table.add(slot.role, slot.formula or slot.name, _type(slot), size(slot.size))
         others = slots[self.rows :]
         if others:
-            table.add_row("", f"{len(others)} others", "", size(sum(slot.size for slot in others)))
+            table.add("", f"{len(others)} others", "", size(sum(slot.size for slot in others)))
         return table
 
-    def _kernels(self, kernels: list[dict[str, Any]]) -> Table:
-        table = Table()
-        for name in ("kernel", "from"):
-            table.add_column(name, overflow="fold")
-        for name in ("dispatches", "bytes bound", "code"):
-            table.add_column(name, justify="right")
+    def _kernels(self, kernels: list[dict[str, Any]]) -> Listing:
+        table = Listing(("kernel", "from"), ("dispatches", "bytes bound", "code"))
         for kernel in kernels[: self.rows]:
             label = kernel["label"].replace("\\", "/").rpartition("/")[2]
-            cells = (kernel["kernel"], label, str(kernel["dispatches"]), size(kernel["bytes"]), size(kernel["code"]))
-            table.add_row(*map(plain, cells))
+            table.add(kernel["kernel"], label, str(kernel["dispatches"]), size(kernel["bytes"]), size(kernel["code"]))
         others = kernels[self.rows :]
         if others:
             total = sum(other["dispatches"] for other in others)
-            table.add_row(f"{len(others)} others", "", str(total), size(sum(other["bytes"] for other in others)), "")
+            table.add(f"{len(others)} others", "", str(total), size(sum(other["bytes"] for other in others)))
         return table
 
 
@@ -158,4 +150,4 @@ def _summary(facts: dict[str, Any]) -> list[str]:
 
 
 def _type(slot: TensorSlot) -> str:
-    return f"{slot.dtype}[{', '.join(map(str, slot.shape))}]"
+    return array_type(slot.shape, slot.dtype)

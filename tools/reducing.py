@@ -14,6 +14,7 @@ from tensorgrad.checks.reduction.language import Language
 from tensorgrad.checks.reduction.search import Reduced, Reduction
 from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.texts import read_text
+from tensorgrad.tools.arrays import in_folder
 from tensorgrad.tools.extensions import load_extension
 from tensorgrad.tools.interestingness import Checker, Command, reason
 from tensorgrad.tools.parsing import parse_module
@@ -94,7 +95,7 @@ class Reduce:
     def _write(self, console: Console, reduced: Reduced, line: str) -> None:
         module = f"// {line}\n{reduced.text}"
         if self.out is not None:
-            Path(self.out).write_text(module, encoding="utf-8")
+            in_folder(self.out).write_text(module, encoding="utf-8")
         if self.json:
             facts = {"before_ops": reduced.before_ops, "after_ops": reduced.after_ops, "tried": reduced.tried}
             print_json(console, {**facts, "seconds": reduced.seconds, "check": line, "module": module})

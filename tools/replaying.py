@@ -12,17 +12,16 @@ from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from tensorgrad.checks.inspection import Inspected
 from tensorgrad.checks.nonfinite import Content
 from tensorgrad.driver.handles.training import Training
 from tensorgrad.errors import InputError, OptionError, ProgramError, TensorgradError
 from tensorgrad.report.columns import aligned
-from tensorgrad.tools.arrays import named_array, named_arrays
+from tensorgrad.tools.arrays import array_type, in_folder, named_array, named_arrays
 from tensorgrad.tools.printing import plain, print_json
+from tensorgrad.tools.tables import Listing
 from tensorgrad.tracing import trees
 
 COLUMNS = ("op", "phase", "line", "module", "type", "least", "most", "mean", "not finite")
@@ -71,7 +70,10 @@ class Replay:
             raise InputError("an input is given twice, by --batch and --input or by two of these")
         training = training_in(self.path)
         if self.checkpoint is not None:
-            training.load_checkpoint(self.checkpoint)
+            try:
+                training.load_checkpoint(self.checkpoint)
+            except InputError as error:
+                raise InputError(f"{self.checkpoint}: {error.message}") from error
         if self.blame:
             self._blame(console, training, arrays)
         else:
@@ -96,7 +98,7 @@ class Replay:
 
         results = training.replay(look, self.at, **arrays)
         if self.out is not None:
-            cast(Any, np.savez)(self.out, **kept)
+            cast(Any, np.savez)(in_folder(self.out), **kept)
         named = zip(trees.paths(results), trees.flatten(results)[0], strict=True)
         values = {name or "result": np.asarray(leaf) for name, leaf in named}
         if self.json:
@@ -108,7 +110,10 @@ class Replay:
         console.print(plain(f"{_title(training)}: {', '.join([f'{len(rows)} values', *scalars])}"), soft_wrap=True)
         cells = [_cells(*row) for row in rows[: self.rows]]
         if console.is_terminal:
-            console.print(_table(cells))
+            table = Listing(COLUMNS[:NUMBERS], COLUMNS[NUMBERS:], light=True)
+            for row in cells:
+                table.add(*row)
+            table.print(console)
         else:
             lines = aligned([COLUMNS, *cells], numbers=range(NUMBERS, len(COLUMNS)))
             console.out("\n".join(lines), highlight=False)
@@ -208,16 +213,7 @@ def _cells(one: Inspected, content: Content) -> tuple[str, ...]:
     """Returns a row of the table for a value, by `COLUMNS`."""
     line = one.line.replace("\\", "/").rpartition("/")[2]
     module = f"{one.module} (result)" if one.is_result else one.module
-    kind = f"{content.dtype}[{', '.join(map(str, content.shape))}]"
+    kind = array_type(content.shape, content.dtype)
     numbers = ("" if number is None else f"{number:.4g}" for number in (content.least, content.most, content.mean))
     bad = content.nans + content.infinities
     return one.op, one.phase, line, module, kind, *numbers, str(bad) if bad else ""
-
-
-def _table(cells: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(COLUMNS):
-        table.add_column(name, justify="right" if number >= NUMBERS else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*map(plain, row))
-    return table

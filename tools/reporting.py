@@ -11,6 +11,7 @@ from rich.console import Console
 from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import Target
+from tensorgrad.tools.arrays import in_folder
 from tensorgrad.tools.printing import plain, print_json
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Report:
         elif self.text:
             console.out(str(report), highlight=False)
         else:
-            report.save(self.out)
+            report.save(in_folder(self.out))
             console.print(plain(f"wrote {self.out}"), soft_wrap=True)
 
     def _facts(self, path: str) -> Facts:

@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from tensorgrad.driver.handles.load import load
+from tensorgrad.errors import InputError
 from tensorgrad.runtime.loaded import LoadedFunction
-from tensorgrad.tools.arrays import check_saved, named_array
-from tensorgrad.tools.printing import plain, print_json
+from tensorgrad.tools.arrays import array_type, check_saved, in_folder, input_fault, named_array
+from tensorgrad.tools.printing import print_json
+from tensorgrad.tools.tables import Listing
 from tensorgrad.tracing import trees
 
 MOST_SHOWN = 8
@@ -52,6 +53,8 @@ class ProgramRun:
         arrays = dict(named_array(text) for text in self.inputs)
         check_saved(self.path)
         loaded = load(self.path, device=self.device)
+        if (fault := input_fault(self.path, loaded.inputs, arrays)) is not None:
+            raise InputError(fault)
         found: Any = None
         if isinstance(loaded, LoadedFunction):
             found = loaded(**arrays)
@@ -61,19 +64,16 @@ class ProgramRun:
         paths, leaves = trees.paths(found), trees.flatten(found)[0]
         values = {path or "result": np.asarray(leaf) for path, leaf in zip(paths, leaves, strict=True)}
         if self.out is not None:
-            cast(Any, np.savez)(self.out, **values)
+            cast(Any, np.savez)(in_folder(self.out), **values)
         if self.save is not None:
-            loaded.save(self.save)
+            loaded.save(in_folder(self.save))
         if self.json:
             print_json(console, {"device": loaded.device, "results": {n: v.tolist() for n, v in values.items()}})
             return
-        table = Table(title=plain(f"{loaded!r}"))
-        for name in ("result", "type", "values"):
-            table.add_column(name, overflow="fold")
+        table = Listing(("result", "type", "values"), title=f"{loaded!r}")
         for name, value in values.items():
-            kind = f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-            table.add_row(*map(plain, (name, kind, _shown(value))))
-        console.print(table)
+            table.add(name, array_type(value.shape, value.dtype), _shown(value))
+        table.print(console)
 
 
 def _shown(value: np.ndarray) -> str:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import inspect
-import re
 import sys
-from collections.abc import Callable, Sequence
-from difflib import get_close_matches
-from typing import Any, Protocol, TypeAlias, cast
-
-from rich.console import Console
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from importlib import import_module
+from re import findall
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import tensorgrad
-from tensorgrad.driver.handles.load import DEVICES as LOADED_ON
 from tensorgrad.errors import TensorgradError, UserError
 from tensorgrad.runtime.printable import printable
-from tensorgrad.tools.bench import DEVICES, Bench
-from tensorgrad.tools.caches import Cache
-from tensorgrad.tools.completion import PROGRAMS, SHELLS, Completion
-from tensorgrad.tools.devices import Devices
-from tensorgrad.tools.exporting import Export, Serve
-from tensorgrad.tools.inspecting import Inspect
-from tensorgrad.tools.launching import Launch
-from tensorgrad.tools.reducing import Reduce
-from tensorgrad.tools.replaying import Replay
-from tensorgrad.tools.reporting import Report
-from tensorgrad.tools.running import ProgramRun
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 BENCH = """\
 Times the dispatches of a program on a device: a table of those that take the most, each with the line it is from.
@@ -63,6 +52,8 @@ Parser: TypeAlias = argparse.ArgumentParser
 
 
 def _bench(parser: Parser) -> None:
+    from tensorgrad.tools.bench import DEVICES
+
     parser.add_argument("path", metavar="FILE", help="a saved program, a .mlir file, or - for standard input")
     parser.add_argument("--device", choices=list(DEVICES), default="wgpu", help="an adapter, or cpu (default: wgpu)")
     parser.add_argument("--steps", type=_positive, default=10, help="how many steps are measured (default: 10)")
@@ -76,6 +67,8 @@ def _cache(parser: Parser) -> None:
 
 
 def _completion(parser: Parser) -> None:
+    from tensorgrad.tools.completion import PROGRAMS, SHELLS
+
     parser.add_argument("shell", choices=SHELLS, help="the shell")
     parser.add_argument("program", choices=PROGRAMS, nargs="?", default="tg", help="what is completed (default: tg)")
 
@@ -139,9 +132,11 @@ def _report(parser: Parser) -> None:
 
 
 def _run(parser: Parser) -> None:
+    from tensorgrad.driver.handles.load import DEVICES
+
     parser.add_argument("path", metavar="FILE", help="a saved program")
     parser.add_argument("--input", dest="inputs", action="append", default=[], metavar="NAME=NPY", help="an input")
-    parser.add_argument("--device", choices=list(LOADED_ON), default="auto", help="where to run it (default: auto)")
+    parser.add_argument("--device", choices=list(DEVICES), default="auto", help="where to run it (default: auto)")
     parser.add_argument("--steps", type=_positive, default=1, help="how many steps a training makes (default: 1)")
     parser.add_argument("--out", metavar="NPZ", help="where to write the results")
     parser.add_argument("--save", metavar="FILE", help="where to write the program with its parameters afterwards")
@@ -153,26 +148,49 @@ def _serve(parser: Parser) -> None:
     parser.add_argument("--seconds", type=_seconds, help="for how long (default: until Ctrl-C)")
 
 
-COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Command]]] = {
-    "bench": ("time the dispatches of a program", BENCH, _bench, Bench),
-    "cache": ("list or delete what is kept on disk", str(Cache.__doc__), _cache, Cache),
-    "completion": (
-        "print a script that completes commands",
-        str(Completion.__doc__),
-        _completion,
-        lambda **options: Completion(command_line(), **options),
-    ),
-    "devices": ("list devices and what they can do", str(Devices.__doc__), _devices, Devices),
-    "export": ("write a folder for web servers", str(Export.__doc__), _export, Export),
-    "inspect": ("show what is in a saved program", str(Inspect.__doc__), _inspect, Inspect),
-    "launch": ("run a script as several processes", str(Launch.__doc__), _launch, Launch),
-    "reduce": ("shrink a module on which something fails", str(Reduce.__doc__), _reduce, Reduce),
-    "replay": ("run a step of a training op by op", REPLAY, _replay, Replay),
-    "report": ("write a page about a program", str(Report.__doc__), _report, Report),
-    "run": ("run a saved program", RUN, _run, ProgramRun),
-    "serve": ("serve a folder to browsers on this machine", str(Serve.__doc__), _serve, Serve),
+class Subcommand(NamedTuple):
+    """What a subcommand is called, takes and does. Its module is imported when it runs, or when its help is printed.
+
+    Attributes:
+        line: A line of help.
+        add: A function that adds the arguments to a parser.
+        module: The module of `tools` that has its class.
+        kind: The name of the class, whose fields are the arguments.
+        description: The description, unless it is that of the class.
+    """
+
+    line: str
+    add: Callable[[Parser], None]
+    module: str
+    kind: str
+    description: str = ""
+
+    def load(self) -> Callable[..., Command]:
+        """Returns the class."""
+        return getattr(import_module(f"tensorgrad.tools.{self.module}"), self.kind)
+
+    def described(self) -> str:
+        """Returns the description, of which that of a class leaves out its attributes."""
+        from inspect import cleandoc
+
+        return cleandoc(self.description or str(self.load().__doc__)).partition("\n\nAttributes:")[0]
+
+
+COMMANDS: dict[str, Subcommand] = {
+    "bench": Subcommand("time the dispatches of a program", _bench, "bench", "Bench", BENCH),
+    "cache": Subcommand("list or delete what is kept on disk", _cache, "caches", "Cache"),
+    "completion": Subcommand("print a script that completes commands", _completion, "completion", "Completion"),
+    "devices": Subcommand("list devices and what they can do", _devices, "devices", "Devices"),
+    "export": Subcommand("write a folder for web servers", _export, "exporting", "Export"),
+    "inspect": Subcommand("show what is in a saved program", _inspect, "inspecting", "Inspect"),
+    "launch": Subcommand("run a script as several processes", _launch, "launching", "Launch"),
+    "reduce": Subcommand("shrink a module on which something fails", _reduce, "reducing", "Reduce"),
+    "replay": Subcommand("run a step of a training op by op", _replay, "replaying", "Replay", REPLAY),
+    "report": Subcommand("write a page about a program", _report, "reporting", "Report"),
+    "run": Subcommand("run a saved program", _run, "running", "ProgramRun", RUN),
+    "serve": Subcommand("serve a folder to browsers on this machine", _serve, "exporting", "Serve"),
 }
-"""The subcommands by name: a line of help, the description, a function that adds the options, and the class."""
+"""The subcommands by name."""
 
 
 def _whole(text: str) -> int:
@@ -213,29 +231,51 @@ def _seconds(text: str) -> float:
     return number
 
 
+class _Version(argparse.Action):
+    """Prints the version, which is looked up only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any):
+        super().__init__(option_strings, dest=argparse.SUPPRESS, default=argparse.SUPPRESS, nargs=0, **options)
+
+    def __call__(self, parser: Parser, *_: Any) -> None:
+        print(f"tg {tensorgrad.__version__}")
+        parser.exit()
+
+
+class _Paragraphs(argparse.HelpFormatter):
+    """Wraps each paragraph of a description to the terminal's width, but for those with indented lines."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.strip().split("\n\n")
+        return "\n\n".join(one if "\n " in one else fill(one, width, break_on_hyphens=False) for one in paragraphs)
+
+
 def command_line() -> Parser:
-    """Returns the parser of the command line."""
-    return _parsers()[0]
+    """Returns the parser of the command line, with the arguments of every subcommand."""
+    return _parsers(COMMANDS)[0]
 
 
-def _parsers() -> tuple[Parser, dict[str, Parser]]:
-    """Returns the parser of the command line, and those of the subcommands by name."""
-    made: dict[str, Parser] = {}
-    found = argparse.ArgumentParser(prog="tg", description=__doc__)
-    found.add_argument("--version", action="version", version=f"tg {tensorgrad.__version__}")
-    commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    raw = argparse.RawDescriptionHelpFormatter
-    for name, (line, description, add, _) in COMMANDS.items():
-        description = inspect.cleandoc(description).partition("\n\nAttributes:")[0]
-        command = commands.add_parser(name, help=line, description=description, formatter_class=raw)
-        add(command)
-        command.add_argument("--json", action="store_true", help="print JSON")
-        made[name] = command
-    return found, made
+def _parsers(wanted: Container[str]) -> tuple[Parser, dict[str, Parser]]:
+    """Returns the parser of the command line, and those of the subcommands by name.
+
+    Args:
+        wanted: The subcommands that get a description and arguments; the modules of others aren't imported.
+    """
+    parsers: dict[str, Parser] = {}
+    parser = argparse.ArgumentParser(prog="tg", description=__doc__)
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, subcommand in COMMANDS.items():
+        command = parsers[name] = commands.add_parser(name, help=subcommand.line, formatter_class=_Paragraphs)
+        if name in wanted:
+            command.description = subcommand.described()
+            subcommand.add(command)
+            command.add_argument("--json", action="store_true", help="print JSON")
+    return parser, parsers
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Runs `tg`.
+    """Runs `tg`; without a subcommand it prints its help.
 
     Args:
         args: The command line without the program's name; by default that of the process.
@@ -243,10 +283,19 @@ def main(args: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, 1 after an error caused by the input, which goes to stderr, or that of the script it ran.
     """
-    given = sys.argv[1:] if args is None else list(args)
-    options: dict[str, Any] = vars(_parsed(given))
-    make = COMMANDS[options.pop("command")][3]
+    words = sys.argv[1:] if args is None else list(args)
+    parser, subparsers = _parsers(words[:1])
+    if not words:
+        parser.print_help()
+        return 0
+    options: dict[str, Any] = vars(_parsed(words, parser, subparsers))
+    name = options.pop("command")
+    if name == "completion":
+        options["parser"] = command_line()
     try:
+        make = COMMANDS[name].load()
+        from rich.console import Console
+
         status = make(**options).run(Console())
     except (TensorgradError, OSError, ValueError) as error:
         print(f"tg: error: {printable(_message(error), lines=True)}", file=sys.stderr)
@@ -254,21 +303,26 @@ def main(args: Sequence[str] | None = None) -> int:
     return status or 0
 
 
-def _parsed(given: Sequence[str]) -> argparse.Namespace:
+def _parsed(words: Sequence[str], parser: Parser, subparsers: Mapping[str, Parser]) -> argparse.Namespace:
     """Returns the parsed command line; if it is invalid, prints the subcommand's usage and exits."""
-    parser, commands = _parsers()
-    if given and not given[0].startswith("-") and given[0] not in commands:
-        close = get_close_matches(given[0], commands, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(commands)}"
-        parser.error(f"there is no command {given[0]!r}; {hint}")
-    result, rest = parser.parse_known_args(given)
+    if not words[0].startswith("-") and words[0] not in subparsers:
+        close = _closest(words[0], subparsers)
+        hint = f"did you mean {close}?" if close else f"choose from {', '.join(subparsers)}"
+        parser.error(f"there is no command {words[0]!r}; {hint}")
+    result, rest = parser.parse_known_args(words)
     if rest:
-        known = commands[result.command].format_usage()
-        options = [option for option in re.findall(r"--[\w-]+", known) if option not in given]
-        close = get_close_matches(rest[0].partition("=")[0], options, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        commands[result.command].error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+        usage = subparsers[result.command].format_usage()
+        options = [option for option in findall(r"--[\w-]+", usage) if option not in words]
+        close = _closest(rest[0].partition("=")[0], options)
+        hint = f"; did you mean {close}?" if close else ""
+        subparsers[result.command].error(f"unrecognized arguments: {' '.join(rest)}{hint}")
     return result
+
+
+def _closest(word: str, words: Iterable[str]) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, list(words), n=1)), None)
 
 
 def _message(error: Exception) -> str:

@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from errno import ENOENT
 from importlib.metadata import version
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -221,14 +220,12 @@ class TgOpt(xDSLOptMain):
             self.ctx.register_dialect(dialect.name, lambda dialect=dialect: dialect)
 
     def run(self) -> None:
-        """Processes the parts of the input, and writes the output; a file is written only if there was no error.
+        """Processes the parts of the input, and writes the output; a file, and its folder, only if there was no error.
 
         Raises:
             ExceptionGroup: Several parts have errors. A single one is raised as it is.
         """
         path = None if self.args.output_file in (None, "-") else Path(self.args.output_file)
-        if path is not None and not path.parent.is_dir():
-            raise FileNotFoundError(ENOENT, "There is no folder for the output", self.args.output_file)
         chunks, extension = self.prepare_input()
         output: IO[str] = sys.stdout if path is None else StringIO()
         errors: list[Exception] = []
@@ -255,6 +252,7 @@ class TgOpt(xDSLOptMain):
         if errors:
             raise errors[0] if len(errors) == 1 else ExceptionGroup("several parts have errors", errors)
         if path is not None and isinstance(output, StringIO):
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(output.getvalue(), encoding="utf-8")
 
     def _processed(self, chunk: IO[bytes], extension: str, offset: int) -> str:

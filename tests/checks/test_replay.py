@@ -235,7 +235,7 @@ def test_which_training_is_meant(folder: Path, capsys: pytest.CaptureFixture[str
 def test_what_does_not_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = "script.py:compiled"
     namespace(folder)["faulty"]().save_checkpoint("other.safetensors")
-    assert "the state is not this training's" in refused(
+    assert "other.safetensors: the state is not this training's" in refused(
         capsys, one, "--checkpoint", "other.safetensors", "--input", "x=x.npy"
     )
     assert "missing input 'x'" in refused(capsys, one)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +71,11 @@ def test_run_steps_of_a_training(folder: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([], "missing input 'x'"),
+        ([], "predict.tg takes these inputs (missing: x)\n  --input x=FILE.npy  f32[3, 4]\n"),
         (["x"], "--input takes name=file.npy, got 'x'"),
         (["x=none.npy"], "No such file"),
         (["x=text.npy"], "text.npy is not an .npy file of numbers"),
-        (["y=x.npy"], "unknown input 'y'"),
+        (["y=x.npy"], "predict.tg takes these inputs (missing: x; unknown: y)\n  --input x="),
     ],
 )
 def test_run_refuses(
@@ -84,6 +86,47 @@ def test_run_refuses(
     given = [part for one in inputs for part in ("--input", one)]
     assert main(["run", "predict.tg", "--device", "cpu", *given]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_folders_of_results_are_made(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    command = ["run", "training.tg", "--input", "x=x.npy", "--device", "cpu"]
+    printed(capsys, *command, "--out", "new/values/out.npz", "--save", "new/later.tg")
+    assert (folder / "new" / "values" / "out.npz").exists() and (folder / "new" / "later.tg").exists()
+    assert main([*command, "--out", "x.npy/out.npz"]) == 1
+    assert capsys.readouterr().err == "tg: error: x.npy: File exists\n"
+
+
+def test_a_file_that_cannot_be_written_is_named_as_the_user_does(
+    training: tg.Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError) as caught:
+        training.save("missing/training.tg")
+    assert caught.value.filename == "missing/training.tg"
+
+
+@pytest.mark.parametrize("command", ["devices", "inspect", "run", "bench", "cache"])
+def test_tables_fit_narrow_consoles(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table would cut words of a letter or two; each row is a block of lines instead."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("TENSORGRAD_CACHE", "cache")
+    options = {
+        "inspect": ["predict.tg"],
+        "run": ["predict.tg", "--input", "x=x.npy", "--device", "cpu"],
+        "bench": ["predict.tg", "--device", "cpu", "--steps", "1"],
+    }
+    words: dict[int, set[str]] = {}
+    for width in (40, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = [line for line in printed(capsys, command, *options.get(command, [])).splitlines() if ": " not in line]
+        assert max(map(len, lines)) <= width
+        words[width] = {word for line in lines for word in line.split() if word.isalpha() and len(word) <= 12}
+    assert words[200] - words[40] <= {"GFLOP"}
 
 
 def test_native_code_runs_only_where_it_is_trusted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,3 +208,38 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
     assert left.value.code == 0
     text = capsys.readouterr().out
     assert "--json" in text and "Attributes" not in text
+
+
+def test_it_prints_its_help_when_it_is_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    help_text = printed(capsys)
+    assert help_text.startswith("usage: tg ") and all(name in help_text for name in COMMANDS)
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert (caught.value.code, capsys.readouterr().out) == (0, help_text)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--version"], ["--help"], ["nothing"]])
+def test_it_answers_without_what_it_does_not_need(arguments: list[str]) -> None:
+    probe = (
+        "import sys\n"
+        "from tensorgrad.tools.tg import main\n"
+        "try:\n"
+        f"    main({arguments})\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "loaded = {'numpy', 'rich', 'xdsl', 'wgpu', 'llvmlite', 'shtab'} & set(sys.modules)\n"
+        "print('loaded', sorted(loaded))"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded []"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_narrow_consoles(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    description = capsys.readouterr().out.partition("\n\n")[2]
+    assert [line for line in description.splitlines() if len(line) > 40 and len(line.split()) > 1] == []

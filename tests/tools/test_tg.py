@@ -182,7 +182,7 @@ def test_a_saved_program_has_its_schedules(tmp_path: Path, capsys: pytest.Captur
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["bench"], ["bench", "f", "--steps", "0"], ["bench", "f", "--tune", "-1"], ["bench", "f", "--device", "tpu"]],
+    [["bench"], ["bench", "f", "--steps", "0"], ["bench", "f", "--tune", "-1"], ["bench", "f", "--device", "tpu"]],
 )
 def test_bad_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as found:
