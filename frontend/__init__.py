@@ -25,8 +25,16 @@ if os.environ.get("TG_LOG"):
     import_module("tensorgrad.logs").log_to_stderr(os.environ["TG_LOG"])
 
 
-@without_collector()
 def __getattr__(name: str) -> Any:
+    try:
+        with without_collector():
+            return _loaded(name)
+    except BaseException as error:
+        import_module("tensorgrad.runtime.tracebacks").trim(error)
+        raise
+
+
+def _loaded(name: str) -> Any:
     if name == "__version__":
         value = import_module("importlib.metadata").version("tensorgrad-xdsl")
     elif name in _OTHERS:

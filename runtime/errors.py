@@ -18,7 +18,7 @@ _is_users: dict[str, bool] = {}
 
 
 @lru_cache(maxsize=1 << 11)
-def _is_library(file: str) -> bool:
+def is_library(file: str) -> bool:
     """Returns whether a file belongs to the standard library."""
     real = os.path.realpath(file)
     return (real.startswith(_LIBRARY) and "site-packages" not in real) or file.startswith("<frozen")
@@ -44,7 +44,7 @@ def user_frame(skipped: int = 0) -> FrameType | None:
 
 def _of_user(frame: FrameType, file: str) -> bool:
     module = frame.f_globals.get("__name__") or ""
-    result = module != "tensorgrad" and not module.startswith("tensorgrad.") and not _is_library(file)
+    result = module != "tensorgrad" and not module.startswith("tensorgrad.") and not is_library(file)
     if not file.startswith("<"):  # code compiled from text, such as "<string>", has no owner
         _is_users[file] = result
     return result

@@ -22,6 +22,7 @@ from tensorgrad.nn.state import State
 from tensorgrad.nn.weights import BUFFERS, PARAMETERS, Held, Kept, Leaf, Weight, described_leaf, is_leaf, is_parameter
 from tensorgrad.ops import random
 from tensorgrad.runtime.backend import ArraySlot, check_inputs
+from tensorgrad.runtime.tracebacks import trim
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import calling, current_call, user_line
@@ -339,17 +340,21 @@ def _located(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(self: Module, *args: Any, **kwargs: Any) -> Any:
-        trace = current_trace()
-        if trace is None:
-            return function(self, *args, **kwargs)
-        path = "" if self._binding is None else self._binding.path
-        around = current_call()
-        if not path or (around is not None and around.path == path):  # called by a subclass's `__call__`
-            return function(self, *args, **kwargs)
-        calls = trace.outermost.calls
-        calls[path] += 1
-        with calling(path, calls[path]):
-            return function(self, *args, **kwargs)
+        try:
+            trace = current_trace()
+            if trace is None:
+                return function(self, *args, **kwargs)
+            path = "" if self._binding is None else self._binding.path
+            around = current_call()
+            if not path or (around is not None and around.path == path):  # called by a subclass's `__call__`
+                return function(self, *args, **kwargs)
+            calls = trace.outermost.calls
+            calls[path] += 1
+            with calling(path, calls[path]):
+                return function(self, *args, **kwargs)
+        except BaseException as error:
+            trim(error)
+            raise
 
     return call
 

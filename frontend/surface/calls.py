@@ -1,7 +1,8 @@
 """Calls of public functions: argument names of other libraries, and errors for names that don't exist.
 
 `public` wraps each public function. If the arguments bind, it just forwards them; its extra knowledge is used only when
-Python can't bind them. Inside the package, functions are called directly.
+Python can't bind them. Inside the package, functions are called directly, so that is also the boundary at which
+exceptions lose the frames of the package; see `tensorgrad.runtime.tracebacks`.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from tensorgrad.runtime.errors import ArgumentError, UserError
+from tensorgrad.runtime.tracebacks import boundary, trim
 from tensorgrad.surface import foreign
 from tensorgrad.surface.foreign import keyword_hint
 
 Public = TypeVar("Public")
+Class = TypeVar("Class", bound=type)
 
 SAME = {
     "dim": "axis",
@@ -45,6 +48,7 @@ def public(value: Public, namespace: str | None = None) -> Public:
     if not isinstance(value, types.FunctionType) or hasattr(value, "__public__"):
         return anything
     result = _around(value)
+    result.__public__ = True
     result.__module__ = namespace or value.__module__  # pickle looks it up there
     return result
 
@@ -66,6 +70,7 @@ def publish(namespace: MutableMapping[str, Any]) -> None:
         if isinstance(value, types.FunctionType | type) and not _is_exception(value):
             namespace[key] = public(value, name)
 
+    @boundary
     def unknown(attribute: str) -> NoReturn:
         raise foreign.unknown_name(name, attribute, namespace)
 
@@ -77,14 +82,37 @@ def _is_exception(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, BaseException)
 
 
+def guarded(kind: Class) -> Class:
+    """Makes the methods that Python and NumPy call boundaries of tracebacks. The class is modified in place."""
+    _wrap_methods(kind, PROTOCOL, boundary)
+    return kind
+
+
 def _publish_methods(kind: type) -> None:
-    for name, value in list(vars(kind).items()):
+    named = [name for name in vars(kind) if not name.startswith("_") or name in METHODS]
+    _wrap_methods(kind, named, _around)
+    _wrap_methods(kind, PROTOCOL, boundary)
+
+
+def _wrap_methods(kind: type, names: Iterable[str], wrap: Callable[[Any], Any]) -> None:
+    """Wraps those methods of a class that it defines itself in the package, each once."""
+    for name in names:
+        value: Any = vars(kind).get(name)
         is_ours = isinstance(value, types.FunctionType) and value.__module__.split(".", 1)[0] == "tensorgrad"
-        if is_ours and not hasattr(value, "__public__") and (not name.startswith("_") or name in METHODS):
-            setattr(kind, name, _around(value))
+        if is_ours and not hasattr(value, "__public__"):
+            wrapped = wrap(value)
+            wrapped.__public__ = True
+            setattr(kind, name, wrapped)
 
 
 METHODS = ("__init__", "__call__")
+PROTOCOL = (
+    *("__getattr__", "__setattr__", "__getitem__", "__setitem__", "__len__", "__iter__"),
+    *("__neg__", "__abs__", "__invert__", "__divmod__", "__rdivmod__"),
+    *("__bool__", "__int__", "__float__", "__complex__", "__index__", "__array__", "__format__"),
+    *("__array_ufunc__", "__array_function__", "__array_namespace__", "__dlpack__", "__reduce__"),
+)
+"""Methods that Python and NumPy call for the user, whose arguments always bind; binary operators trim by themselves."""
 
 
 def _around(function: Any) -> Any:
@@ -93,16 +121,18 @@ def _around(function: Any) -> Any:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            found = None if whole is None else whole(args, kwargs)
-            return function(*args, **kwargs) if found is None else found
-        except TypeError as error:
-            if isinstance(error, UserError) or _binds(function, args, kwargs):
-                raise
-        return call(*args, **_renamed(function, args, kwargs))
+            try:
+                found = None if whole is None else whole(args, kwargs)
+                return function(*args, **kwargs) if found is None else found
+            except TypeError as error:
+                if isinstance(error, UserError) or _binds(function, args, kwargs):
+                    raise
+            return call(*args, **_renamed(function, args, kwargs))
+        except BaseException as error:
+            trim(error)
+            raise
 
-    result: Any = call
-    result.__public__ = True
-    return result
+    return call
 
 
 def _binds(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

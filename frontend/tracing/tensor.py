@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 import operator
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -15,7 +15,8 @@ from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.errors import ArgumentError, GradientError, ShapeError, TraceError
 from tensorgrad.runtime.backend import OutputHandle
-from tensorgrad.surface.calls import public
+from tensorgrad.runtime.tracebacks import trim
+from tensorgrad.surface.calls import guarded, public
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.surface.methods import Methods, revived
 from tensorgrad.tracing.dtypes import SHORT, DType
@@ -27,11 +28,28 @@ from tensorgrad.tracing.views import fixed, is_basic, keeps_order, linked
 _NO_OPERANDS = (str, bytes, dict, set, type(None))
 
 
-def _operator(name: str, x: Any, y: Any) -> Any:
-    """Returns a binary operator; operands that can't be tensors are left to Python's reflected operator."""
-    if isinstance(x, _NO_OPERANDS) or isinstance(y, _NO_OPERANDS):
-        return NotImplemented
-    return getattr(Tensor, name)(x, y)
+def _operators(name: str) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor]]:
+    """Returns a binary operator and its reflected form; operands that can't be tensors are left to Python's own."""
+
+    def forward(x: Any, y: Any) -> Any:
+        if isinstance(y, _NO_OPERANDS):
+            return NotImplemented
+        try:
+            return getattr(Tensor, name)(x, y)
+        except BaseException as error:
+            trim(error)
+            raise
+
+    def reflected(y: Any, x: Any) -> Any:
+        if isinstance(x, _NO_OPERANDS):
+            return NotImplemented
+        try:
+            return getattr(Tensor, name)(x, y)
+        except BaseException as error:
+            trim(error)
+            raise
+
+    return forward, reflected
 
 
 @public
@@ -142,83 +160,23 @@ class Tensor(Methods):
     def __invert__(self) -> Tensor:
         return self.bitwise_invert()
 
-    def __add__(self, other: Any) -> Tensor:
-        return _operator("add", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return _operator("add", other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return _operator("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return _operator("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return _operator("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return _operator("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return _operator("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return _operator("divide", other, self)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return _operator("power", self, other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return _operator("power", other, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return _operator("matmul", self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return _operator("matmul", other, self)
-
-    def __and__(self, other: Any) -> Tensor:
-        return _operator("bitwise_and", self, other)
-
-    def __rand__(self, other: Any) -> Tensor:
-        return _operator("bitwise_and", other, self)
-
-    def __or__(self, other: Any) -> Tensor:
-        return _operator("bitwise_or", self, other)
-
-    def __ror__(self, other: Any) -> Tensor:
-        return _operator("bitwise_or", other, self)
-
-    def __xor__(self, other: Any) -> Tensor:
-        return _operator("bitwise_xor", self, other)
-
-    def __rxor__(self, other: Any) -> Tensor:
-        return _operator("bitwise_xor", other, self)
-
-    def __lshift__(self, other: Any) -> Tensor:
-        return _operator("bitwise_left_shift", self, other)
-
-    def __rlshift__(self, other: Any) -> Tensor:
-        return _operator("bitwise_left_shift", other, self)
-
-    def __rshift__(self, other: Any) -> Tensor:
-        return _operator("bitwise_right_shift", self, other)
-
-    def __rrshift__(self, other: Any) -> Tensor:
-        return _operator("bitwise_right_shift", other, self)
-
-    def __floordiv__(self, other: Any) -> Tensor:
-        return _operator("floor_divide", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Tensor:
-        return _operator("floor_divide", other, self)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return _operator("remainder", self, other)
-
-    def __rmod__(self, other: Any) -> Tensor:
-        return _operator("remainder", other, self)
+    __add__, __radd__ = _operators("add")
+    __sub__, __rsub__ = _operators("subtract")
+    __mul__, __rmul__ = _operators("multiply")
+    __truediv__, __rtruediv__ = _operators("divide")
+    __floordiv__, __rfloordiv__ = _operators("floor_divide")
+    __mod__, __rmod__ = _operators("remainder")
+    __pow__, __rpow__ = _operators("power")
+    __matmul__, __rmatmul__ = _operators("matmul")
+    __and__, __rand__ = _operators("bitwise_and")
+    __or__, __ror__ = _operators("bitwise_or")
+    __xor__, __rxor__ = _operators("bitwise_xor")
+    __lshift__, __rlshift__ = _operators("bitwise_left_shift")
+    __rshift__, __rrshift__ = _operators("bitwise_right_shift")
+    __lt__, __gt__ = _operators("less")[0], _operators("greater")[0]
+    __le__, __ge__ = _operators("less_equal")[0], _operators("greater_equal")[0]
+    __eq__: Any = _operators("equal")[0]
+    __ne__: Any = _operators("not_equal")[0]
 
     def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return self // other, self % other
@@ -229,27 +187,10 @@ class Tensor(Methods):
     def __pos__(self) -> Tensor:
         return self
 
-    def __lt__(self, other: Any) -> Tensor:
-        return _operator("less", self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return _operator("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return _operator("greater", self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return _operator("greater_equal", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return _operator("equal", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return _operator("not_equal", self, other)
-
     __hash__ = object.__hash__
 
 
+@guarded
 class Traced(Tensor):
     """A value in a program that is being traced: it has a shape and a dtype, but no numbers yet."""
 

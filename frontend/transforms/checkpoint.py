@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
+from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Traced
@@ -49,6 +50,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
     check_function(function, "tg.checkpoint")
 
+    @boundary
     @functools.wraps(function, updated=())
     def recomputed(*args: Any, **kwargs: Any) -> Any:
         trace = current_trace()

@@ -15,6 +15,7 @@ from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
 from tensorgrad.errors import DTypeError, ShapeError, TraceError
+from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.location import user_line, user_location
@@ -71,6 +72,7 @@ class CustomVjp:
         """
         self._forward, self._backward = forward, backward
 
+    @boundary
     def __call__(self, *args: Any) -> Any:
         """Returns the function's value.
 

@@ -19,6 +19,7 @@ from tensorgrad.passes.tensors.grad import gradients
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 from tensorgrad.passes.tensors.outline_attention import outlined
 from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, Spec, is_float
 from tensorgrad.tracing.index_ranges import IndexRanges
@@ -73,6 +74,7 @@ def value_and_grad(
     if not all(isinstance(number, int) for number in numbers):
         raise TraceError(f"grad: argnums must be the positions of arguments, got {argnums!r}")
 
+    @boundary
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         chosen = []
@@ -96,6 +98,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
     """
     both = value_and_grad(function, argnums, has_aux)
 
+    @boundary
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)

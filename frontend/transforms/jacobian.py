@@ -16,6 +16,7 @@ from tensorgrad.dialects.tg.shape import ReshapeOp
 from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.passes.tensors.batch import basis, repeated
 from tensorgrad.passes.tensors.grad import cotangents, tangents
+from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.location import user_location
@@ -123,6 +124,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
 
     value, *aux = computed(_name("vjp", function), program, points)
 
+    @boundary
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         if current_trace() is not None:
             return _vjp(function, arguments, points, has_aux)[1](cotangent)
@@ -167,6 +169,7 @@ def jacobian(
         raise OptionError(f"jacobian: mode must be reverse or forward, not {mode!r}")
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
+    @boundary
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen = []
@@ -351,6 +354,7 @@ def _vjp(
 ) -> tuple[Any, ...]:
     done = _Application("vjp", function, arguments, points, has_aux)
 
+    @boundary
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         note_derivative()
         for one in done.wrt:

@@ -15,6 +15,7 @@ from tensorgrad.dialects.tg.build import TensorBuilder, type_of
 from tensorgrad.dialects.tg.shape import TransposeOp
 from tensorgrad.errors import ShapeError, TraceError
 from tensorgrad.passes.tensors.batch import repeated
+from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
@@ -63,6 +64,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
     check_function(function, "vmap")
 
+    @boundary
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, rebuild = trees.flatten((args, kwargs))

@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "passes": ("dialects", *PLAIN_DATA),
     "checks": ("errors", "surface", "dialects", "interpreters", "passes", "runtime", "driver.device"),
     "errors": ("runtime.errors",),
-    "surface": ("errors", "runtime.errors"),
+    "surface": ("errors", "runtime.errors", "runtime.tracebacks"),
     "tracing": TRACING,
     "transforms": (*TRACING, "passes.tensors", "passes.analyses"),
     "ops": FUNCTIONS,
@@ -62,7 +62,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "random": ("surface", "ops"),
     "logs": ("errors",),
     "testing": FUNCTIONS,
-    "": ("surface", "logs"),
+    "": ("surface", "logs", "runtime.tracebacks"),
     "tools": ("",),
 }
 """For each room, the rooms of ours that it may import besides itself; "" is the public API, or all for the tools.

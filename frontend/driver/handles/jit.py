@@ -28,6 +28,7 @@ from tensorgrad.nn.values import check_kept, closed, opened
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.pipelines import forward_passes
+from tensorgrad.runtime.tracebacks import trim
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.grad_mode import is_grad_enabled
@@ -106,23 +107,27 @@ class Jitted(Specializations[Key], Generic[Result]):
             TraceError, ShapeError, DTypeError, ParameterError: The function does something invalid.
             ProgramError, TargetError, DeviceError: The device can't run it.
         """
-        if current_trace() is not None:
-            return self._function(*args, **kwargs)
-        bound = self._bound(args, kwargs)
-        given = opened({name: value for name, value in bound.arguments.items() if name not in self._static})
-        leaves, rebuild = trees.flatten(given)
-        known = self._static_key(bound), trees.structure(given)
-        if is_grad_enabled() and any(map(_requires_gradient, leaves)):
-            return self._differentiable(bound, leaves, rebuild, known)
-        host = map(_state_or_host_array if self._donate else _host_array, leaves)
-        arrays = [self._array(leaves[at], given, at) if one is None else one for at, one in enumerate(host)]
-        key = (*known, tuple([(array.shape, array.dtype) for array in arrays]))
-        compiled = self._compiled(
-            key, lambda: self._traced(bound, rebuild([Spec(array.shape, array.dtype) for array in arrays]))
-        )
-        names = compiled.inputs
-        constant = {name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Array)}
-        return closed(compiled.run(dict(zip(names, arrays, strict=True)), constant))
+        try:
+            if current_trace() is not None:
+                return self._function(*args, **kwargs)
+            bound = self._bound(args, kwargs)
+            given = opened({name: value for name, value in bound.arguments.items() if name not in self._static})
+            leaves, rebuild = trees.flatten(given)
+            known = self._static_key(bound), trees.structure(given)
+            if is_grad_enabled() and any(map(_requires_gradient, leaves)):
+                return self._differentiable(bound, leaves, rebuild, known)
+            host = map(_state_or_host_array if self._donate else _host_array, leaves)
+            arrays = [self._array(leaves[at], given, at) if one is None else one for at, one in enumerate(host)]
+            key = (*known, tuple([(array.shape, array.dtype) for array in arrays]))
+            compiled = self._compiled(
+                key, lambda: self._traced(bound, rebuild([Spec(array.shape, array.dtype) for array in arrays]))
+            )
+            names = compiled.inputs
+            constant = {name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Array)}
+            return closed(compiled.run(dict(zip(names, arrays, strict=True)), constant))
+        except BaseException as error:
+            trim(error)
+            raise
 
     def _differentiable(
         self, bound: inspect.BoundArguments, leaves: Sequence[Any], rebuild: trees.Rebuild, known: Key

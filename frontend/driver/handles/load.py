@@ -12,11 +12,15 @@ from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.runtime.cpu import CpuDevice
 from tensorgrad.runtime.loaded import Loaded, LoadedFunction, LoadedTraining
 from tensorgrad.runtime.saved import FUNCTION, Saved
+from tensorgrad.surface.calls import public
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
 
 __all__ = ["LoadedFunction", "LoadedTraining", "load"]
+
+for _loaded in (LoadedFunction, LoadedTraining):  # the runtime knows nothing of the public surface
+    public(_loaded)
 
 DEVICES = ("auto", "wgpu", "cpu")
 PATIENCE = 300.0
