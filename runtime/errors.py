@@ -80,10 +80,14 @@ class UserError(TensorgradError):
     Attributes:
         location: The location, or an empty string.
         message: What is wrong, without the location.
+        layer: The layer of a model in whose call it was raised, with which the message starts, or an empty string.
     """
+
+    layer: str = ""
 
     def __init__(self, message: object = "", *rest: object, location: str | None = None):
         if isinstance(message, UserError):
+            self.layer = message.layer
             message, location = message.message, location or message.location
         self.location = _user_line() if location is None else location
         # A message that quotes an error of the same line, or names the line itself, must not repeat it.
@@ -92,6 +96,11 @@ class UserError(TensorgradError):
 
     def __str__(self) -> str:
         return printable(f"{self.location}: {self.message}" if self.location else self.message, lines=True)
+
+    def name_layer(self, layer: str) -> None:
+        """Starts the message with a layer, unless it starts with an inner one already."""
+        if not self.layer:
+            self.layer, self.message = layer, f"{layer}: {self.message}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.message, self.location)

@@ -60,6 +60,16 @@ class Linear(Module):
         self.weight = param((in_features, out_features), near if init is None else init, dtype)
         self.bias = param((out_features,), near if bias_init is None else bias_init, dtype) if bias else None
 
+    @property
+    def in_features(self) -> int:
+        """The extent of the last axis of `x`."""
+        return self.weight.shape[0]
+
+    @property
+    def out_features(self) -> int:
+        """The extent of the last axis of `y`."""
+        return self.weight.shape[1]
+
     def __setattr__(self, name: str, value: object) -> None:
         before = vars(self).get(name)
         if name == "weight" and is_parameter(before) and is_parameter(value):
@@ -133,6 +143,16 @@ class Embedding(Module):
         if self.padding_idx is not None:
             drawn = _with_zero_row(drawn, self.padding_idx)
         self.weight = param((num_embeddings, embedding_dim), init=drawn, dtype=dtype)
+
+    @property
+    def num_embeddings(self) -> int:
+        """The number of rows."""
+        return self.weight.shape[0]
+
+    @property
+    def embedding_dim(self) -> int:
+        """The length of a row."""
+        return self.weight.shape[1]
 
     def __call__(self, indices: Any) -> tg.Tensor:
         """Returns the rows at `indices`, integers: `[*indices.shape, embedding_dim]`; NaN for indices out of range.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.errors import ArgumentError, InputError, OptionError, ParameterError, TraceError
+from tensorgrad.errors import ArgumentError, InputError, OptionError, ParameterError, ShapeError, TraceError
 from tensorgrad.nn.description import Entry
 from tensorgrad.nn.parameters import Buffer, Parameter, drawn, is_float_array, parameter_of
 from tensorgrad.nn.state import State
@@ -353,10 +353,29 @@ def _located(function: Callable[..., Any]) -> Callable[..., Any]:
             with calling(path, calls[path]):
                 return function(self, *args, **kwargs)
         except BaseException as error:
+            if isinstance(error, ShapeError) and self._binding is not None and self._binding.path:
+                error.name_layer(_named_call(self, self._binding.path, args, kwargs))
             trim(error)
             raise
 
     return call
+
+
+EXTENTS = (
+    *(("in_features", "out_features"), ("in_channels", "out_channels"), ("input_size", "hidden_size")),
+    *(("num_embeddings", "embedding_dim"), ("embed_dim",), ("num_features",), ("num_channels",), ("normalized_shape",)),
+)
+"""The attributes that say what a layer takes and returns; error messages name those that it has."""
+
+
+def _named_call(module: Module, path: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Returns the text for a call in error messages, such as "`blocks.2.mlp` (Linear 9 -> 1) got (4, 8)"."""
+    names = next((names for names in EXTENTS if all(hasattr(module, name) for name in names)), ())
+    extents = " -> ".join(str(getattr(module, name)) for name in names)
+    shapes = [str(value.shape) for value in args if isinstance(value, Tensor | np.ndarray)]
+    shapes += [f"{name}={value.shape}" for name, value in kwargs.items() if isinstance(value, Tensor | np.ndarray)]
+    got = f" got {', '.join(shapes)}" if shapes else ""
+    return f"`{path}` ({' '.join(part for part in (type(module).__name__, extents) if part)}){got}"
 
 
 class Path(str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import pickle
 from collections import namedtuple
 from typing import Any, cast
 from xml.etree.ElementTree import fromstring
@@ -387,3 +388,63 @@ def test_an_initializer_of_another_shape():
     model.w = tg.nn.param((2,), init=lambda key, shape, dtype: np.zeros(3, dtype))
     with pytest.raises(ParameterError, match=r"parameter w is f32\[2\]"):
         drawn(model)
+
+
+class Masked(tg.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = Scaled()
+        self.parts = {"conv": tg.nn.Conv2d(3, 8, 3), "norm": tg.nn.BatchNorm2d(4), "embedding": tg.nn.Embedding(10, 4)}
+
+    def __call__(self, x: Any, part: str | None = None) -> Any:
+        return self.layer(x, mask=tg.ones((3,))) if part is None else self.parts[part](x)
+
+
+class Scaled(tg.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = tg.nn.param((5,), init=1.0)
+
+    def __call__(self, x: Any, mask: Any) -> Any:
+        return x * self.scale * mask
+
+
+LAYER_MISTAKES: list[tuple[tuple[int, ...], dict[str, Any], str]] = [
+    ((2, 4), {}, "`layer` (Scaled) got (2, 4), mask=(3,): multiply: "),
+    ((2, 4, 5, 5), {"part": "conv"}, "`parts.conv` (Conv2d 3 -> 8) got (2, 4, 5, 5): "),
+    ((2, 3, 5, 5), {"part": "norm"}, "`parts.norm` (BatchNorm2d 4) got (2, 3, 5, 5): "),
+]
+
+
+@pytest.mark.parametrize(("shape", "options", "start"), LAYER_MISTAKES)
+@pytest.mark.parametrize("how", ["eager", "device", "jit", "compile"])
+def test_shape_errors_start_with_the_innermost_layer(
+    how: str, shape: tuple[int, ...], options: dict[str, Any], start: str
+) -> None:
+    model, x = Masked(), np.ones(shape, np.float32)
+    with pytest.raises(ShapeError) as caught:
+        if how == "eager":
+            model.initialized(0)(x, **options)
+        elif how == "device":
+            model.initialized(0, device="numpy")(tg.tensor(x, device="numpy"), **options)
+        elif how == "jit":
+            tg.jit(lambda m, x: m(x, **options), device="numpy")(model.initialized(0), x)
+        else:
+            tg.compile(model, loss=lambda m, x: tg.mean(m(x, **options)), inputs={"x": shape}, device="numpy")
+    assert caught.value.message.startswith(start)
+    assert caught.value.layer == start.partition(": ")[0]
+    assert str(caught.value).startswith(caught.value.location)
+
+
+def test_errors_of_layers_survive_pickling_and_wrapping() -> None:
+    with pytest.raises(ShapeError) as caught:
+        Masked().initialized(0)(np.ones((2, 4), np.float32))
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert InputError(caught.value).layer == caught.value.layer
+
+
+def test_layers_say_what_they_take_and_return() -> None:
+    linear, embedding = tg.nn.Linear(4, 3), tg.nn.Embedding(10, 5)
+    assert (linear.in_features, linear.out_features) == (4, 3)
+    assert (embedding.num_embeddings, embedding.embedding_dim) == (10, 5)
+    assert (linear.initialized(0).in_features, linear.initialized(0).out_features) == (4, 3)
