@@ -17,6 +17,7 @@ from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.runtime.counting import RunCount
 from tensorgrad.runtime.errors import FormulaError, InputError
 from tensorgrad.runtime.formula import Formula
+from tensorgrad.runtime.printable import listed
 from tensorgrad.runtime.program import HOST_DTYPES, Program, ProgramRole, TensorSlot
 
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in HOST_DTYPES.items()}
@@ -560,11 +561,11 @@ def _check_number(name: str, value: object) -> float:
 
 def _name_error(what: str, unknown: Sequence[str], missing: Sequence[str], known: Iterable[str]) -> str:
     parts = [
-        f"{kind} {what}{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
+        f"{kind} {what}{'s' if len(names) > 1 else ''} {listed([*map(repr, names)])}"
         for kind, names in (("unknown", unknown), ("missing", missing))
         if names
     ]
-    return f"{'; '.join(parts)} (expected: {', '.join(sorted(known)) or 'none'})"
+    return f"{'; '.join(parts)} (expected: {listed(sorted(known)) or 'none'})"
 
 
 def _check_array(slot: Slot, value: Any, where: str) -> np.ndarray:

@@ -1,8 +1,9 @@
-"""Escapes what a terminal would obey rather than show, in names that come from files."""
+"""Names in messages: escapes what a terminal would obey rather than show, if they are from files; shortens lists."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 CONTROLS = r"\x00-\x1f\x7f-\x9f"
 BIDIRECTIONAL = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -26,3 +27,13 @@ def printable(text: str, lines: bool = False) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode("ascii")
+
+
+MOST_NAMES = 10
+"""How many names of a kind an error lists."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Returns names as text for a message: ten of them, and the number of all if there are more."""
+    first = ", ".join(map(str, names[:MOST_NAMES]))
+    return first if len(names) <= MOST_NAMES else f"{first} and {len(names) - MOST_NAMES} more, {len(names)} in all"

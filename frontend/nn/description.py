@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.tracing.tensor import Tensor
 
 
 @dataclass
@@ -42,3 +48,20 @@ class Entry:
             return f"<div>{line}</div>"
         inner = "".join(child.html() for child in self.children)
         return f'<details open=""><summary>{line}</summary><div style="margin-left: 1.5em">{inner}</div></details>'
+
+
+EXTENTS = (
+    *(("in_features", "out_features"), ("in_channels", "out_channels"), ("input_size", "hidden_size")),
+    *(("num_embeddings", "embedding_dim"), ("embed_dim",), ("num_features",), ("num_channels",), ("normalized_shape",)),
+)
+"""The attributes that say what a layer takes and returns; error messages name those that it has."""
+
+
+def named_call(module: Any, path: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Returns the text for a call in error messages, such as "`blocks.2.mlp` (Linear 9 -> 1) got (4, 8)"."""
+    names = next((names for names in EXTENTS if all(hasattr(module, name) for name in names)), ())
+    extents = " -> ".join(str(getattr(module, name)) for name in names)
+    shapes = [str(value.shape) for value in args if isinstance(value, Tensor | np.ndarray)]
+    shapes += [f"{name}={value.shape}" for name, value in kwargs.items() if isinstance(value, Tensor | np.ndarray)]
+    got = f" got {', '.join(shapes)}" if shapes else ""
+    return f"`{path}` ({' '.join(part for part in (type(module).__name__, extents) if part)}){got}"

@@ -10,13 +10,14 @@ import math
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.errors import ArgumentError, InputError, OptionError, ParameterError, ShapeError, TraceError
-from tensorgrad.nn.description import Entry
+from tensorgrad.errors import ArgumentError, OptionError, ParameterError, ShapeError, TraceError
+from tensorgrad.nn.description import Entry, named_call
+from tensorgrad.nn.named_values import NamedValues, check_kinds
 from tensorgrad.nn.parameters import Buffer, Parameter, drawn, is_float_array, parameter_of
 from tensorgrad.nn.state import State
 from tensorgrad.nn.weights import BUFFERS, PARAMETERS, Held, Kept, Leaf, Weight, described_leaf, is_leaf, is_parameter
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Module")
 
 
-class Module:
+class Module(NamedValues):
     """A part of a model: an object with parameters and other modules as attributes.
 
     Parameters are declared at construction, `self.w = tg.nn.param(...)`, and named by the path of attributes that leads
@@ -131,6 +132,15 @@ class Module:
         binding = self._binding
         return (self, None) if binding is None or binding.origin is None else (binding.origin, binding.values)
 
+    def _leaves(self) -> tuple[dict[str, Leaf], dict[str, Any]]:
+        origin, present = self._opened()
+        declared = declarations(origin)
+        return declared, {path: (present or {}).get(id(leaf), leaf) for path, leaf in declared.items()}
+
+    def _bound(self, values: Mapping[str, Any]) -> Self:
+        path = "" if self._binding is None else self._binding.path
+        return cast("Self", with_values(self._opened()[0], list(values.values()), path))
+
     def _named(self, kinds: tuple[type, ...]) -> dict[str, Any]:
         origin, values = self._opened()
         found: dict[str, Any] = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kinds)}
@@ -164,9 +174,8 @@ class Module:
             OptionError: The seed is not an integer, or there is no such device.
             TraceError: The seed is a traced tensor.
         """
-        origin, present = self._opened()
-        declared = declarations(origin)
-        start: dict[str, Any] = {path: (present or {}).get(id(leaf), leaf) for path, leaf in declared.items()}
+        origin = self._opened()[0]
+        declared, start = self._leaves()
         slots = {path: ArraySlot(path, leaf.shape, SHORT[leaf.dtype]) for path, leaf in declared.items()}
         computed = {path: value for path, value in (values or {}).items() if _is_computed(value)}
         absent = {
@@ -301,13 +310,7 @@ def _checked_computed(
     """
     if values and device is not None:
         raise OptionError(f"initialized: values that are computed in a trace can't go to {device!r}")
-    for path, value in values.items():
-        wanted = declared[path]
-        if (value.shape, value.dtype) != (wanted.shape, wanted.dtype):
-            raise InputError(
-                f"initialized: parameter {path!r} is {SHORT[wanted.dtype]}{list(wanted.shape)}, the "
-                f"value {SHORT[value.dtype]}{list(value.shape)}"
-            )
+    check_kinds("initialized", declared, values)
     return values
 
 
@@ -354,28 +357,11 @@ def _located(function: Callable[..., Any]) -> Callable[..., Any]:
                 return function(self, *args, **kwargs)
         except BaseException as error:
             if isinstance(error, ShapeError) and self._binding is not None and self._binding.path:
-                error.name_layer(_named_call(self, self._binding.path, args, kwargs))
+                error.name_layer(named_call(self, self._binding.path, args, kwargs))
             trim(error)
             raise
 
     return call
-
-
-EXTENTS = (
-    *(("in_features", "out_features"), ("in_channels", "out_channels"), ("input_size", "hidden_size")),
-    *(("num_embeddings", "embedding_dim"), ("embed_dim",), ("num_features",), ("num_channels",), ("normalized_shape",)),
-)
-"""The attributes that say what a layer takes and returns; error messages name those that it has."""
-
-
-def _named_call(module: Module, path: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Returns the text for a call in error messages, such as "`blocks.2.mlp` (Linear 9 -> 1) got (4, 8)"."""
-    names = next((names for names in EXTENTS if all(hasattr(module, name) for name in names)), ())
-    extents = " -> ".join(str(getattr(module, name)) for name in names)
-    shapes = [str(value.shape) for value in args if isinstance(value, Tensor | np.ndarray)]
-    shapes += [f"{name}={value.shape}" for name, value in kwargs.items() if isinstance(value, Tensor | np.ndarray)]
-    got = f" got {', '.join(shapes)}" if shapes else ""
-    return f"`{path}` ({' '.join(part for part in (type(module).__name__, extents) if part)}){got}"
 
 
 class Path(str):
@@ -565,20 +551,25 @@ def bind(root: Module, values: Mapping[int, Any], path: str = "") -> Module:
     return copied_tree(root, leaf, made)
 
 
-def with_values(origin: Module, values: Sequence[Any]) -> Module:
+def with_values(origin: Module, values: Sequence[Any], path: str = "") -> Module:
     """Returns a declared model with values for its parameters and buffers, in the order of `declarations`.
 
-    Its buffers can't be assigned to.
+    Its buffers can't be assigned to, except for those whose values are buffers themselves.
+
+    Args:
+        origin: The model.
+        values: The values.
+        path: The path of the model, if it is a part of another.
     """
     found: dict[int, Any] = {}
-    for (path, leaf), value in zip(declarations(origin).items(), values, strict=True):
+    for (name, leaf), value in zip(declarations(origin).items(), values, strict=True):
         held = value
-        if not is_parameter(leaf) and isinstance(value, Traced):
-            held = State(value, path, value.trace.name, "refused")
+        if not is_parameter(leaf) and isinstance(value, Traced) and not isinstance(value, State):
+            held = State(value, name, value.trace.name, "refused")
         elif not is_parameter(leaf) and isinstance(value, Array) and not is_leaf(value):
-            held = Held.of_path(value, path) if value.live is None else Kept.of(value)
+            held = Held.of_path(value, name) if value.live is None else Kept.of(value)
         found[id(leaf)] = held
-    return bind(origin, found)
+    return bind(origin, found, path)
 
 
 def inference(model: T) -> T:

@@ -17,6 +17,7 @@ from tensorgrad.driver.storage import checkpoints
 from tensorgrad.driver.storage.checkpoints import Persistent
 from tensorgrad.errors import InputError, OptionError, PartialStateWarning
 from tensorgrad.nn.module import declarations
+from tensorgrad.nn.named_values import Loaded
 from tensorgrad.nn.parameters import drawn
 from tensorgrad.nn.weights import is_live
 from tensorgrad.ops import random
@@ -130,14 +131,14 @@ class TrainingState:
         values = self._executable.read(self._buffer_paths)
         return {path: values[path] for path in self._buffer_paths}
 
-    def load_parameters(self, values: Mapping[str, Any], strict: bool) -> checkpoints.Loaded:
+    def load_parameters(self, values: Mapping[str, Any], strict: bool) -> Loaded:
         """See `WithState.load_parameters`."""
         refuse_inside_trace("load_parameters")
         passed = values if isinstance(values, Mapping) else {}
         names = self.parameter_paths if strict else ()
         expected = {path: slot for path, slot in self._slots.items() if path in names or path in passed}
         chosen = values if strict else {path: value for path, value in passed.items() if path in self._slots}
-        loaded = checkpoints.Loaded(
+        loaded = Loaded(
             tuple(path for path in self._slots if path not in passed),
             tuple(str(name) for name in passed if name not in self._slots),
         )
@@ -156,15 +157,13 @@ class TrainingState:
         with self.lock:
             return checkpoints.state_of(self.whole, self._kept(), checkpoints.checked_parts(parts))
 
-    def load_state_dict(
-        self, values: Mapping[str, Any], strict: bool, parts: str | Sequence[str] | None
-    ) -> checkpoints.Loaded:
+    def load_state_dict(self, values: Mapping[str, Any], strict: bool, parts: str | Sequence[str] | None) -> Loaded:
         """See `WithState.load_state_dict`."""
         refuse_inside_trace("load_state_dict")
         with self.lock:
             return self._load(values, strict, parts)
 
-    def _load(self, values: Mapping[str, Any], strict: bool, parts: str | Sequence[str] | None) -> checkpoints.Loaded:
+    def _load(self, values: Mapping[str, Any], strict: bool, parts: str | Sequence[str] | None) -> Loaded:
         chosen = checkpoints.checked_parts("model" if parts is None and not strict else parts)
         state, kept, loaded = checkpoints.checked_state(self.whole, self._kept(), values, strict, chosen)
         own = {**self._kept(), **kept}
@@ -191,9 +190,7 @@ class TrainingState:
         state = self.to_write()
         by_first(self._source.group, lambda: checkpoints.write_checkpoint(path, state), "save_checkpoint")
 
-    def load_checkpoint(
-        self, path: str | os.PathLike[str], strict: bool, parts: str | Sequence[str] | None
-    ) -> checkpoints.Loaded:
+    def load_checkpoint(self, path: str | os.PathLike[str], strict: bool, parts: str | Sequence[str] | None) -> Loaded:
         """See `WithState.load_checkpoint`."""
         refuse_inside_trace("load_checkpoint")
         state = together(self._source.group, lambda: self._read_checkpoint(path), "load_checkpoint")

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorgrad.driver.handles.training_state import Replaced, TrainingState
 from tensorgrad.driver.stepping.step_source import Source
-from tensorgrad.driver.storage.checkpoints import Loaded
+from tensorgrad.nn.named_values import Loaded
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.tracing.location import user_line
 
@@ -176,7 +176,7 @@ class WithState:
             The names that were missing, and those that were ignored.
 
         Raises:
-            InputError: Names are missing or unexpected, shapes or dtypes differ (lists all), or the step count, the
+            InputError: Names are missing or unexpected, shapes or dtypes differ, or the step count, the
                 number of micro-batches or the key is out of range. Nothing is changed then.
             OptionError: A setting is out of range, or there is no such part. Nothing is changed then.
             TraceError: This is inside a trace.

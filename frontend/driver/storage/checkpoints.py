@@ -10,17 +10,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from tensorgrad.errors import InputError, OptionError, ProgramError
+from tensorgrad.nn.named_values import Loaded, checked_values
 from tensorgrad.runtime.backend import DTYPES, Slot
 from tensorgrad.runtime.files import read_metadata, read_safetensors, write_safetensors
 from tensorgrad.runtime.program import FORMAT as PROGRAM
 from tensorgrad.runtime.saved import STEP, Saved
 from tensorgrad.runtime.texts import parsed_json
-from tensorgrad.tracing.arrays import as_numpy
 
 OPTIMIZER, TRAINING, RUN = "optimizer/", "training/", "fit/"
 """Name prefixes of the optimizer's state, of what the host keeps, and of what `tg.fit` adds."""
@@ -47,19 +47,6 @@ class Persistent(Protocol):
     def write(self, values: Mapping[str, Any]) -> None:
         """Sets parameters and state by name; checks everything before writing anything."""
         ...
-
-
-class Loaded(NamedTuple):
-    """The names that `load_state_dict` did not find, and those that it ignored.
-
-    Attributes:
-        missing: Names that were not given; their values are unchanged.
-        unexpected: Names that were given but ignored: they are not the training's, or belong to a part of the state
-            that was not requested.
-    """
-
-    missing: tuple[str, ...]
-    unexpected: tuple[str, ...]
 
 
 def part_of(name: str) -> str:
@@ -126,34 +113,16 @@ def checked_state(
         The values by their names in the program; those for the host; and the names that did not match.
 
     Raises:
-        InputError: A shape or dtype differs, or a name is missing or unexpected; lists all.
+        InputError: A shape or dtype differs, or a name is missing or unexpected; see `checked_values`.
     """
-    if not isinstance(values, Mapping):
-        raise InputError(f"load_state_dict takes arrays by name, got {type(values).__name__}")
     own = {
         name: (holder.persistent[key].shape, DTYPES[holder.persistent[key].dtype])
         for key, name in names_of(holder).items()
     }
     every = {**own, **{TRAINING + name: (value.shape, value.dtype) for name, value in kept.items()}}
     expected = {name: kind for name, kind in every.items() if part_of(name) in parts}
-    given = {name: as_numpy(name, value) for name, value in values.items() if name in expected}
-    loaded = Loaded(
-        tuple(name for name in expected if name not in values), tuple(name for name in values if name not in expected)
-    )
-    wrong = [
-        f"{name} is {value.dtype}{list(value.shape)}, expected {expected[name][1]}{list(expected[name][0])}"
-        for name, value in given.items()
-        if (value.shape, value.dtype) != expected[name]
-    ]
-    unexpected = tuple(name for name in loaded.unexpected if part_of(str(name)) in parts)
-    problems = {"missing": loaded.missing, "unexpected": unexpected} if strict else {}
-    problems["of another shape or dtype"] = tuple(wrong)
-    if any(problems.values()):
-        listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in problems.items() if names)
-        raise InputError(
-            f"the state is not this training's, nothing is loaded. {listed}. parts= and strict=False "
-            "load a part of it; replace_model keeps what fits another model"
-        )
+    advice = "parts= and strict=False load a part of it; replace_model keeps what fits another model"
+    given, loaded = checked_values("training", expected, values, strict, lambda name: part_of(name) in parts, advice)
     for_program = {key: given[name] for key, name in names_of(holder).items() if name in given}
     for_host = {name: given[TRAINING + name] for name in kept if TRAINING + name in given}
     return for_program, for_host, loaded
