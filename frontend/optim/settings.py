@@ -176,6 +176,10 @@ class HostSettings:
             results[name] = self._declared[name].checked(f"schedule {schedule.name}, step {step}", rate)
         return results
 
+    def of_group(self, group: str | None) -> dict[str, float]:
+        """Returns the values of a group by name; `None` is the settings of all other parameters."""
+        return {one.name: self.values[name] for name, one in self._declared.items() if one.group == group}
+
     def refuse_functions(self, what: str) -> None:
         """Refuses schedules that are Python functions, which a file can't hold.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -11,9 +12,9 @@ from xdsl.dialects.func import FuncOp
 import tensorgrad as tg
 from tensorgrad.dialects.signature import Role
 from tensorgrad.errors import GradientError, InputError, OptionError
-from tensorgrad.nn.module import Module
 from tensorgrad.optim.optimizers import adagrad, adam, adamw, lion, rmsprop, sgd
 from tensorgrad.optim.packed_update import PackedUpdate, packed_update, rows_of, state_specs, traced_update
+from tensorgrad.optim.parameter_groups import LR, ParameterGroup, are_groups, by_name, grouped
 from tensorgrad.optim.settings import HostSettings
 from tensorgrad.optim.transforms import Optimizer
 from tensorgrad.runtime.backend import check_inputs
@@ -32,12 +33,26 @@ class Stepper:
             select by these names; those of a list are "0", "1", ….
         optimizer: The update rule: one of `tg.optim`.
 
+    Attributes:
+        param_groups: The parameters with their settings, which can be changed: one group, or for `Adam` and its like
+            those that they were given.
+        step_count: The number of steps.
+
     Raises:
         OptionError: There are no parameters, or `optimizer` is not an optimizer.
         GradientError: A parameter requires no gradient.
     """
 
     def __init__(self, parameters: Any, optimizer: Optimizer):
+        if are_groups(parameters):
+            raise OptionError(
+                "Stepper takes parameters in groups from its optimizer, as in "
+                'tg.optim.adam(1e-3, groups={"*.bias": {"weight_decay": 0.0}}); tg.optim.Adam and its like take dicts'
+            )
+        self._set_up(parameters, optimizer, [None])
+
+    def _set_up(self, parameters: Any, optimizer: Optimizer, patterns: Sequence[str | None]) -> None:
+        """Initializes it, with a group of parameters for each pattern; `None` is one of all."""
         if not isinstance(optimizer, Optimizer):
             raise OptionError(f"Stepper takes an optimizer such as tg.optim.adam(1e-3), not {optimizer!r}")
         self._parameters = _named(parameters)
@@ -50,16 +65,32 @@ class Stepper:
         self._state: list[Array] | None = None  # one tensor for each row, from the first step on
         self._updates: dict[tuple[str, ...], PackedUpdate] = {names: packed_update(traced, self._rows)}
         self._settings = HostSettings(optimizer.host_settings(), self._updates[names].scalars.names)
+        self.param_groups = [
+            ParameterGroup(optimizer, pattern, _matching(self._parameters, pattern), self._settings)
+            for pattern in patterns
+        ]
         self.step_count = 0
 
     @property
+    def lr(self) -> float:
+        """The learning rate, or the rate that its schedule scales. If there are groups, that of the first is read, and
+        those of all are set.
+        """
+        return self.param_groups[0][LR]
+
+    @lr.setter
+    def lr(self, rate: float) -> None:
+        for group in self.param_groups:
+            group[LR] = rate
+
+    @property
     def learning_rate(self) -> float:
-        """The learning rate, or the rate that its schedule scales; it can be set."""
-        return next(iter(self._settings.values.values()))
+        """The same as `lr`."""
+        return self.lr
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
-        self.set(learning_rate=rate)
+        self.lr = rate
 
     def set(self, group: str | None = None, **settings: float) -> None:
         """Changes settings, such as `learning_rate` and `weight_decay`; see `Training.set`.
@@ -149,12 +180,7 @@ def _named(parameters: Any) -> dict[str, Array]:
         OptionError: There are none, or one is not a tensor.
         GradientError: One requires no gradient.
     """
-    if isinstance(parameters, Module):
-        parameters = parameters.named_parameters()
-    if isinstance(parameters, Array) or not isinstance(parameters, Mapping | Sequence):
-        parameters = list(parameters) if hasattr(parameters, "__next__") else [parameters]
-    pairs = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters)
-    results: dict[str, Array] = {str(name): one for name, one in pairs}
+    results: dict[str, Array] = by_name(parameters)
     if not results:
         raise OptionError("an optimizer takes parameters: there are none")
     for name, result in results.items():
@@ -171,43 +197,80 @@ def _named(parameters: Any) -> dict[str, Array]:
     return results
 
 
-class SGD(Stepper):
-    """`tg.optim.sgd` for eager tensors: `SGD(model.parameters(), lr=0.1, momentum=0.9)`."""
+def _matching(parameters: Mapping[str, Array], pattern: str | None) -> list[Array]:
+    return [one for name, one in parameters.items() if pattern is None or fnmatch.fnmatchcase(name, pattern)]
+
+
+class _Named(Stepper):
+    """An optimizer of eager tensors that is called as in PyTorch.
+
+    Args:
+        parameters: As for `Stepper`; or a list of groups with settings of their own, `[{"params": model.body, "lr":
+            1e-4}, {"params": model.head}]`, whose parameters' names start with the group's number.
+        lr: The learning rate, or one of `tg.optim.schedules`, which scales that of every group.
+        **settings: Those of the optimizer in `tg.optim` with the same name.
+
+    Raises:
+        OptionError: There are no parameters, or a setting is unknown or out of range.
+        GradientError: A parameter requires no gradient.
+    """
+
+    _rule: ClassVar[Callable[..., Optimizer]]
 
     def __init__(self, parameters: Any, lr: Any, **settings: Any):
-        super().__init__(parameters, sgd(lr, **settings))
+        if not are_groups(parameters):
+            super().__init__(parameters, type(self)._rule(lr, **settings))
+            return
+        named, optimizer = grouped(parameters, type(self)._rule, lr, settings)
+        self._set_up(named, optimizer, [f"{number}.*" for number in range(len(parameters))])
 
 
-class Adam(Stepper):
+class SGD(_Named):
+    """`tg.optim.sgd` for eager tensors: `SGD(model.parameters(), lr=0.1, momentum=0.9)`."""
+
+    _rule = staticmethod(sgd)
+
+
+class Adam(_Named):
     """`tg.optim.adam` for eager tensors: `Adam(model.parameters(), lr=1e-3)`."""
 
+    _rule = staticmethod(adam)
+
     def __init__(self, parameters: Any, lr: Any = 1e-3, **settings: Any):
-        super().__init__(parameters, adam(lr, **settings))
+        super().__init__(parameters, lr, **settings)
 
 
-class AdamW(Stepper):
+class AdamW(_Named):
     """`tg.optim.adamw` for eager tensors: `AdamW(model.parameters(), lr=1e-3, weight_decay=1e-2)`."""
 
+    _rule = staticmethod(adamw)
+
     def __init__(self, parameters: Any, lr: Any = 1e-3, **settings: Any):
-        super().__init__(parameters, adamw(lr, **settings))
+        super().__init__(parameters, lr, **settings)
 
 
-class RMSprop(Stepper):
+class RMSprop(_Named):
     """`tg.optim.rmsprop` for eager tensors: `RMSprop(model.parameters(), lr=1e-2)`."""
 
+    _rule = staticmethod(rmsprop)
+
     def __init__(self, parameters: Any, lr: Any = 1e-2, **settings: Any):
-        super().__init__(parameters, rmsprop(lr, **settings))
+        super().__init__(parameters, lr, **settings)
 
 
-class Adagrad(Stepper):
+class Adagrad(_Named):
     """`tg.optim.adagrad` for eager tensors: `Adagrad(model.parameters(), lr=1e-2)`."""
 
+    _rule = staticmethod(adagrad)
+
     def __init__(self, parameters: Any, lr: Any = 1e-2, **settings: Any):
-        super().__init__(parameters, adagrad(lr, **settings))
+        super().__init__(parameters, lr, **settings)
 
 
-class Lion(Stepper):
+class Lion(_Named):
     """`tg.optim.lion` for eager tensors: `Lion(model.parameters(), lr=1e-4)`."""
 
+    _rule = staticmethod(lion)
+
     def __init__(self, parameters: Any, lr: Any = 1e-4, **settings: Any):
-        super().__init__(parameters, lion(lr, **settings))
+        super().__init__(parameters, lr, **settings)
