@@ -25,6 +25,7 @@ from tensorgrad.driver.handles.jit import Jitted as Jitted
 from tensorgrad.driver.handles.jit import jit as jit
 from tensorgrad.driver.handles.load import load as load
 from tensorgrad.driver.handles.training import Training as Training
+from tensorgrad.driver.stepping.nested_inputs import like as like
 from tensorgrad.ops.activations import celu as celu
 from tensorgrad.ops.activations import elu as elu
 from tensorgrad.ops.activations import gelu as gelu

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.runtime.counting import RunCount
-from tensorgrad.runtime.errors import FormulaError, InputError
+from tensorgrad.runtime.errors import ArgumentError, FormulaError, InputError
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.printable import listed
 from tensorgrad.runtime.program import HOST_DTYPES, Program, ProgramRole, TensorSlot
@@ -455,6 +455,32 @@ def check_inputs(
         else _check_array(slots[name], value, f"{what} {name!r}")
         for name, value in inputs.items()
     }
+
+
+def named_inputs(
+    what: str, names: Sequence[str], positional: Sequence[Any], inputs: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Returns the inputs of a call by name.
+
+    Args:
+        what: What is called, for messages.
+        names: The names of those that may be given by position, in order.
+        positional: Those given by position.
+        inputs: Those given by name.
+
+    Raises:
+        ArgumentError: There are more by position than there are names, or one is given twice.
+    """
+    if not positional:
+        return inputs
+    if len(positional) > len(names):
+        count = f"{len(names)} input{'' if len(names) == 1 else 's'} by position"
+        listed_names = ", ".join(f"{name}=..." for name in names)
+        raise ArgumentError(f"{what} takes {count}, got {len(positional)}{listed_names and ': ' + listed_names}")
+    for name in names[: len(positional)]:
+        if name in inputs:
+            raise ArgumentError(f"{what} got the input {name!r} by position and by name")
+    return {**dict(zip(names, positional, strict=False)), **inputs}
 
 
 class ScalarInputs:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.runtime import keys
-from tensorgrad.runtime.backend import Executable, OutputHandle
+from tensorgrad.runtime.backend import Executable, OutputHandle, named_inputs
 from tensorgrad.runtime.errors import ArgumentError, InputError, ProgramError
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program, ProgramRole
 from tensorgrad.runtime.saved import FUNCTION, STEP, Host, Saved, fill
@@ -125,7 +125,7 @@ class LoadedFunction(Loaded):
         """Runs the function, for the shapes that it was saved with.
 
         Args:
-            *positional: Not allowed.
+            *positional: The input, if there is only one.
             **inputs: An array for each input.
 
         Returns:
@@ -134,10 +134,14 @@ class LoadedFunction(Loaded):
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
-            ArgumentError: An input is passed by position.
+            ArgumentError: One of several inputs is passed by position.
             DeviceError: The device reported an error.
         """
-        self._refuse_positional("the function", positional)
+        names = list(self._executable.program_inputs)
+        if len(names) == 1:
+            inputs = dict(named_inputs("the function", names, positional, inputs))
+        else:
+            self._refuse_positional("the function", positional)
         return self._results(self._executable.step(inputs, {}))
 
 

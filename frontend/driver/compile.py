@@ -96,7 +96,8 @@ def compile(
         optimizer: One of `tg.optim`. Or one for each part of the model, by its path, and `None` for a part that is not
             trained: `{"actor": tg.optim.adam(1e-4), "critic": tg.optim.sgd(1e-2), "target": None}`. Or `None`: then a
             step runs the loss and its assignments without a derivative, as if everything were frozen.
-        inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name; `None` without a loss.
+        inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name, or `tg.like(batch)` for those of an
+            example; `None` without a loss.
         device: "auto" for a hardware adapter if there is one, else the CPU, as reported by the log and the training's
             `repr`; "wgpu" for any adapter; "cpu" for native code; "numpy" for the reference.
         seed: Seeds the initialization and the key of each step.

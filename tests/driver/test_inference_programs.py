@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from models import MLP
 
 import tensorgrad as tg
-from tensorgrad.errors import InputError, OptionError
+from tensorgrad.errors import ArgumentError, DTypeError, InputError, OptionError
 
 DEVICES = ["numpy", "cpu", "wgpu"]
 X = np.ones((4, 3), np.float32)
@@ -77,3 +78,66 @@ def test_a_tree_of_shapes_is_an_error() -> None:
     program: Any = tg.compile(MLP(3, 5, 2), device="numpy")
     with pytest.raises(InputError, match=r"input 'cache.keys.0' must be a tg.spec"):
         program.attach(read, inputs={"x": (4, 3), "cache": {"keys": [2, 3], "count": tg.spec(())}})
+
+
+def scaled(model: Any, x: Any, factor: Any, *, shift: Any = 0.0) -> Any:
+    return model(x) * factor + shift
+
+
+def test_inputs_by_position_come_in_the_declared_order() -> None:
+    program = tg.compile(MLP(3, 5, 2).initialized(3), device="numpy")
+    expected = program.attach(scaled)(x=X, factor=np.float32(2))
+    assert np.asarray(expected).any()
+    for inputs in (None, {"x": (4, 3), "factor": ()}):
+        function = program.attach(scaled, inputs=inputs)
+        np.testing.assert_array_equal(function(X, 2.0), expected)
+        np.testing.assert_array_equal(function(X, factor=2.0), expected)
+    swapped = program.attach(scaled, inputs={"factor": (), "x": (4, 3)})
+    np.testing.assert_array_equal(swapped(2.0, X), expected)
+    with pytest.raises(ArgumentError, match=r"scaled\(\) takes 2 inputs by position, got 3: x=\.\.\., factor=\.\.\."):
+        program.attach(scaled)(X, 2.0, 1.0)
+    with pytest.raises(ArgumentError, match=r"scaled\(\) got the input 'x' by position and by name"):
+        swapped(2.0, X, x=X)
+    with pytest.raises(InputError, match="missing input 'factor'"):
+        program.attach(scaled, inputs={"x": (4, 3), "factor": ()})(X)
+
+
+def test_trees_may_be_given_by_position() -> None:
+    cache = {"keys": [np.ones(2), np.ones(3)], "count": 1}
+    function: Any = tg.compile(MLP(3, 5, 2).initialized(0), device="numpy").attach(read)
+    np.testing.assert_array_equal(function(X, cache)["keys"][0], function(x=X, cache=cache)["keys"][0])
+
+
+def test_a_batch_says_what_the_inputs_are() -> None:
+    batch: Any = {"x": np.ones((4, 3)), "y": np.zeros(4, np.int64), "mask": [True, False], "scale": 2.0}
+    found = tg.like(batch)
+    assert found == {
+        "x": tg.spec((4, 3)),
+        "y": tg.spec((4,), "i32"),
+        "mask": tg.spec((2,), "bool"),
+        "scale": tg.spec((), "f32"),
+    }
+    assert list(found) == list(batch)
+    assert tg.like(found) == found
+    assert tg.like(np.ones(3, np.uint8)) == tg.spec(3, "u8")
+    assert tg.like(tg.array(np.ones(3), "f64")) == tg.spec(3, "f64")
+    assert tg.like(torch.ones(2, 3, dtype=torch.float64)) == tg.spec((2, 3))
+    assert tg.like(Cache([X, X], 1)) == Cache([tg.spec((4, 3)), tg.spec((4, 3))], tg.spec((), "i32"))
+    with pytest.raises(DTypeError, match="cannot use"):
+        tg.like({"x": "text"})
+
+
+def test_a_step_is_compiled_for_an_example_batch() -> None:
+    batch = {"x": np.ones((4, 3)), "y": np.zeros(4, np.int64)}
+    training = tg.compile(
+        MLP(3, 5, 2),
+        loss=lambda model, x, y: tg.cross_entropy(model(x), y),
+        optimizer=tg.optim.sgd(0.1),
+        inputs=tg.like(batch),
+        device="numpy",
+    )
+    first = float(training.step(**batch))
+    assert float(training.step(**batch)) < first
+    nested = {"x": X, "cache": {"keys": [np.ones(2), np.ones(3)], "count": 1}}
+    function: Any = training.attach(read, inputs=tg.like(nested))
+    assert function(**nested)["keys"][1].shape == (3,)

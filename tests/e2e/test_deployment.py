@@ -283,8 +283,10 @@ def test_what_can_not_be_saved_or_loaded_says_why(tmp_path: Path) -> None:
     lazy.save(path)
     loaded = tg.load(path)
     assert isinstance(loaded, tg.LoadedFunction)
-    with pytest.raises(ArgumentError, match=r"the function takes its inputs by name: x=\.\.\."):
-        loaded(np.zeros((5, 6), np.float32))
+    zeros = np.zeros((5, 6), np.float32)
+    np.testing.assert_array_equal(loaded(zeros), loaded(x=zeros))
+    with pytest.raises(ArgumentError, match=r"the function takes 1 input by position, got 2: x=\.\.\."):
+        loaded(zeros, zeros)
     assert loaded.inputs == {"x": ((5, 6), "f32")}
     with pytest.raises(InputError, match=r"input 'x' has shape \(8, 6\), expected \(5, 6\)"):
         loaded(x=np.zeros((8, 6), np.float32))

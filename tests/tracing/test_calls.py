@@ -65,8 +65,8 @@ MISFITS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "training": (lambda: training().save_checkpoint(), r"save_checkpoint\(\) needs the argument 'path'"),
     "attached": (
-        lambda: training().attach(lambda model, x: model(x), inputs={"x": (1, 3)})(X),
-        r"Inference\(\) takes no argument by position, got 1: give them by name, such as x=",
+        lambda: training().attach(lambda model, x: model(x), inputs={"x": (1, 3)})(X, X),
+        r"\(\) takes 1 input by position, got 2: x=\.\.\.",
     ),
     "same": (lambda: X.sum(axis=1, dim=1), r"sum\(\) got dim= and axis=, which are the same"),
     "same-twice": (lambda: X.sum(1, dim=1), "multiple values for argument 'axis'"),

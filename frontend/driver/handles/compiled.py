@@ -22,7 +22,7 @@ from tensorgrad.driver.stepping.nested_inputs import Nesting
 from tensorgrad.eager.devices import EagerDevice
 from tensorgrad.errors import InputError, ProgramError
 from tensorgrad.report import CompilationReport
-from tensorgrad.runtime.backend import OutputHandle, check_inputs
+from tensorgrad.runtime.backend import OutputHandle, check_inputs, named_inputs
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
 from tensorgrad.runtime.saved import FUNCTION, Host, Saved
@@ -301,24 +301,35 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
     """
 
     def __init__(
-        self, name: str, declared: tuple[Mapping[str, Spec], Nesting] | None, specialize: Specialize, checks: bool
+        self,
+        name: str,
+        order: Sequence[str],
+        declared: tuple[Mapping[str, Spec], Nesting] | None,
+        specialize: Specialize,
+        checks: bool,
     ):
+        """Makes a function that is compiled for declared inputs, or else when it is called.
+
+        Args:
+            name: Its name.
+            order: The names of the inputs that may be given by position.
+            declared: The specifications of its inputs.
+            specialize: Compiles it for some inputs.
+            checks: Whether the inputs of every call are checked.
+        """
         super().__init__(name)
+        self._order = order
         self._checks = checks
         self._declared = None if declared is None else dict(declared[0])
         self._specialize = specialize
         if declared is not None:
             self._compiled_for(*declared)
 
-    @property
-    def _input_names(self) -> Sequence[str]:
-        """The input names that error messages list when inputs are given by position."""
-        return list(self._declared or ())
-
-    def __call__(self, /, **inputs: Any) -> Result:
+    def __call__(self, /, *positional: Any, **inputs: Any) -> Result:
         """Runs the function.
 
         Args:
+            *positional: Inputs in the order in which they were declared, or else in that of the function's parameters.
             **inputs: An array for each input, or a dict or dataclass of arrays and of lists and tuples of them. If
                 inputs were declared, their leading extents may differ from the declared ones, as long as inputs that
                 shared one still do.
@@ -328,11 +339,12 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            ArgumentError: There are too many inputs by position, or one is given by name too.
             TraceError: This is inside a trace.
             DeviceError: What the device reported.
         """
         refuse_inside_trace("a compiled function called")
-        nesting = Nesting(inputs)
+        nesting = Nesting(named_inputs(f"{self._name}()", self._order, positional, inputs))
         arrays = {name: to_numpy(value, f"input {name!r}") for name, value in nesting.flat.items()}
         if self._declared is None:
             arrays = {name: as_array(value) for name, value in arrays.items()}

@@ -36,7 +36,7 @@ from tensorgrad.driver.handles.with_diagnosis import Result, WithDiagnosis
 from tensorgrad.driver.handles.with_state import WithState
 from tensorgrad.driver.precision import Precision, check_device, checked_precision
 from tensorgrad.driver.stepping.distribution import refuse_to_save
-from tensorgrad.driver.stepping.model_tracing import checked_results, nested_specs
+from tensorgrad.driver.stepping.model_tracing import checked_results, input_names, nested_specs
 from tensorgrad.driver.stepping.nested_inputs import Nesting
 from tensorgrad.driver.stepping.step_programs import StepProgram
 from tensorgrad.driver.stepping.step_source import Source
@@ -425,9 +425,9 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
 
         Args:
             forward: Called as `forward(model, **inputs)`, with traced tensors; returns a tensor or a pytree of them.
-            inputs: A shape (f32) or a `tg.spec` for each input, by name, or a dict or dataclass of `tg.spec`s. It is
-                compiled for these immediately, and for other leading extents when it is called with them. `None`
-                compiles on calls only.
+            inputs: A shape (f32) or a `tg.spec` for each input, by name, or a dict or dataclass of `tg.spec`s; or
+                `tg.like` of examples. It is compiled for these immediately, and for other leading extents when it is
+                called with them. `None` compiles on calls only.
             precision: How values between kernels are stored, as for `tg.compile`; `None` is as in the training.
 
         Returns:
@@ -452,7 +452,8 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
             )
 
         declared = None if inputs is None else nested_specs(inputs)
-        return Inference(function_name(forward), declared, specialize, self._checks)
+        order = input_names(forward) if inputs is None else list(inputs)
+        return Inference(function_name(forward), order, declared, specialize, self._checks)
 
     def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
         """Writes the step with all that it needs to continue to one file, which `tg.load` runs without the compiler.

@@ -60,7 +60,9 @@ def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
         if not isinstance(name, str) or not name.isidentifier():
             raise InputError(f"the name of an input must be an identifier, got {name!r}")
         if hasattr(given, "__array__"):
-            raise InputError(f"input {name!r} must be a shape or a tg.spec, not an array: numbers go to each call")
+            raise InputError(
+                f"input {name!r} must be a shape or a tg.spec, not an array: tg.like(batch) has those of arrays"
+            )
         try:
             specs[name] = given if isinstance(given, Spec) else spec(given)
         except (ShapeError, DTypeError, TypeError) as error:
@@ -92,6 +94,15 @@ def takes_key(function: Callable[..., Any]) -> bool:
         return False
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return parameter is not None and parameter.kind in by_name and parameter.default is inspect.Parameter.empty
+
+
+def input_names(function: Callable[..., Any]) -> list[str]:
+    """Returns the names of a function's parameters after the model, as far as they can be given by position."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return []
+    return [one.name for one in parameters if one.kind == inspect.Parameter.POSITIONAL_OR_KEYWORD]
 
 
 def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: str) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from tensorgrad.tracing import trees
-from tensorgrad.tracing.tracer import function_name
+from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.tracer import as_array, function_name
 
 
 class Nesting:
@@ -51,6 +52,35 @@ class Nesting:
 
         nested.__name__ = function_name(function)
         return nested
+
+
+def like(batch: Any) -> Any:
+    """Describes inputs by examples: the shapes and dtypes that they have as inputs.
+
+    Numbers of 64 bits are those of 32, since NumPy makes them by default; those of a `tg.Array` keep theirs.
+
+    Args:
+        batch: Arrays by name, as a loader of data gives them; or an array. An input may be a tree of arrays: a dict or
+            a dataclass.
+
+    Returns:
+        The same tree with a `tg.spec` for each array, such as `inputs=` of `tg.compile` takes.
+
+    Raises:
+        DTypeError: Something is not an array of numbers.
+
+    Example:
+        >>> import numpy as np, tensorgrad as tg
+        >>> tg.like({"x": np.zeros((32, 8)), "y": np.zeros(32, np.int64)})
+        {'x': spec((32, 8), 'f32'), 'y': spec((32,), 'i32')}
+    """
+    return {name: _specs(value) for name, value in batch.items()} if isinstance(batch, dict) else _specs(batch)
+
+
+def _specs(value: Any) -> Any:
+    leaves, rebuild = trees.flatten(value) if is_tree(value) else ([value], _only)
+    arrays = [leaf if isinstance(leaf, Spec) else as_array(leaf) for leaf in leaves]
+    return rebuild([Spec(array.shape, array.dtype) for array in arrays])
 
 
 def is_tree(value: Any) -> bool:
