@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorgrad.optim import schedules
+from tensorgrad.optim.averaging import weight_ema
 from tensorgrad.optim.links import (
     add_decayed_weights,
     clip,
@@ -77,6 +78,7 @@ __all__ = [
     "schedules",
     "sgd",
     "transformation",
+    "weight_ema",
     "zeros_of",
 ]
 

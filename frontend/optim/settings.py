@@ -18,6 +18,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "alpha": (0.0, 1.0),
     "decay": (0.0, 1.0),
     "d": (1.0, INF),
+    "ema_decay": (0.0, 1.0),
     "beta2_decay": (-INF, math.nextafter(0, 1)),
     **dict.fromkeys(
         ("learning_rate", "momentum", "weight_decay", "lr_decay", "eps", "eps1", "eps2", "scale"), (0.0, INF)
@@ -25,10 +26,23 @@ RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("clip_norm", "max_norm", "max_delta"), (math.nextafter(0, 1), INF)),
 }
 """The least value of a setting, and an exclusive upper bound; other settings may be any finite number."""
-ALWAYS = {"learning_rate", "beta1", "beta2", "alpha", "eps", "eps1", "eps2", "beta2_decay", "decay", "factor", "scale"}
+ALWAYS = {
+    "learning_rate",
+    "beta1",
+    "beta2",
+    "alpha",
+    "eps",
+    "eps1",
+    "eps2",
+    "beta2_decay",
+    "decay",
+    "factor",
+    "scale",
+    "ema_decay",
+}
 """Settings that the program has even if they are 0."""
 POSITIVE = ("clip_norm", "max_norm", "max_delta")
-RATE, CLIP, DECAY = "learning_rate", "clip_norm", "weight_decay"
+RATE, CLIP, DECAY, EMA_DECAY = "learning_rate", "clip_norm", "weight_decay", "ema_decay"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 import tensorgrad as tg
 from tensorgrad.dialects.signature import Role
 from tensorgrad.errors import GradientError, InputError, OptionError
+from tensorgrad.optim.averaging import averages_among, no_averages
 from tensorgrad.optim.optimizers import adagrad, adam, adamw, lion, rmsprop, sgd
 from tensorgrad.optim.packed_update import PackedUpdate, packed_update, rows_of, state_specs, traced_update
 from tensorgrad.optim.parameter_groups import LR, ParameterGroup, are_groups, by_name, grouped
@@ -20,6 +22,7 @@ from tensorgrad.optim.transforms import Optimizer
 from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.grad_mode import no_grad
 from tensorgrad.tracing.tensor import Array
 
 STEP = "training/step"
@@ -128,6 +131,41 @@ class Stepper:
         device.change(update.function, changed, [*read, *scalars], update.function)
         device.synchronize()
         self.step_count += 1
+
+    def averages(self) -> dict[str, np.ndarray]:
+        """Returns the averages of the parameters that `tg.optim.weight_ema` keeps, by name.
+
+        Raises:
+            OptionError: The optimizer keeps none.
+        """
+        names = averages_among(self._specs)
+        if not names:
+            raise no_averages("averages")
+        values = {name: parameter.numpy() for name, parameter in self._parameters.items()}
+        if self.step_count:
+            states = self.state_dict()
+            values |= {path: states[name].astype(values[path].dtype) for path, name in names.items()}
+        return values
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Sets the parameters to their averages inside the context, to evaluate them.
+
+        Raises:
+            OptionError: The optimizer keeps none.
+        """
+        averages = self.averages()
+        before = {name: parameter.numpy() for name, parameter in self._parameters.items()}
+        try:
+            self._assign(averages)
+            yield
+        finally:
+            self._assign(before)
+
+    def _assign(self, values: Mapping[str, np.ndarray]) -> None:
+        with no_grad():
+            for name, value in values.items():
+                self._parameters[name].copy_(value)
 
     def _from_arrays(self, states: Mapping[str, np.ndarray]) -> list[Array]:
         """Returns a tensor for each row of state; missing states are zero."""

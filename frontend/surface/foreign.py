@@ -162,6 +162,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "Muon": "tg.optim.muon(...) is that",
         "cosine_decay_schedule": "tg.optim.schedules.cosine is that",
         "lr_scheduler": _SCHEDULE,
+        "swa_utils": "tg.optim.weight_ema(optimizer, decay) keeps averages of the parameters",
     },
     "tensorgrad.optim.schedules": {
         "CosineAnnealingLR": "cosine is that",

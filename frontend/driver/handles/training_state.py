@@ -21,6 +21,7 @@ from tensorgrad.nn.named_values import Loaded
 from tensorgrad.nn.parameters import drawn
 from tensorgrad.nn.weights import is_live
 from tensorgrad.ops import random
+from tensorgrad.optim.averaging import averages_among, no_averages
 from tensorgrad.optim.settings import HostSettings
 from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.counting import completed
@@ -126,6 +127,17 @@ class TrainingState:
         values = self._executable.read(self.parameter_paths)
         return {path: values[path] for path in self.parameter_paths}
 
+    def averages(self) -> dict[str, np.ndarray]:
+        """See `WithState.averages`."""
+        names = averages_among(self.whole.persistent)
+        if not names:
+            raise no_averages("averages")
+        values = self.parameters()
+        if self.step_count:
+            states = self.whole.read(names.values())
+            values |= {path: states[name].astype(values[path].dtype) for path, name in names.items()}
+        return values
+
     def buffers(self) -> dict[str, np.ndarray]:
         """Returns copies of the current buffers, by path."""
         values = self._executable.read(self._buffer_paths)
@@ -216,6 +228,8 @@ class TrainingState:
             source = f"{prefix}{slash}{sources.get(path, '')}" if path in self.declared else name
             if source in found and (found[source].shape, found[source].dtype) == (value.shape, value.dtype):
                 fitting[name] = found[source]
+        for path, state in averages_among(own).items():  # a new parameter's average starts with it
+            fitting.setdefault(state, fitting.get(path, own[path]).astype(own[state].dtype))
         self.load_state_dict(fitting, strict=False, parts=parts)
         used = {sources[path] for path in self.declared if path in fitting}
         self.replaced = Replaced(

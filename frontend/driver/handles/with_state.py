@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,32 @@ class WithState:
     def parameters(self) -> dict[str, np.ndarray]:
         """Returns copies of the current parameters, by path."""
         return self._state.parameters()
+
+    def averages(self) -> dict[str, np.ndarray]:
+        """Returns copies of the parameters, by path, with the averages that `tg.optim.weight_ema` keeps in their place.
+
+        Before the first step they are the parameters.
+
+        Raises:
+            OptionError: The optimizer keeps none.
+        """
+        return self._state.averages()
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Sets the parameters to their averages inside the context: to evaluate, save or export them.
+
+        At its end the parameters are as before, so no step should run inside.
+
+        Raises:
+            OptionError: The optimizer keeps no averages.
+        """
+        averages, before = self.averages(), self.parameters()
+        try:
+            self.load_parameters(averages, strict=False)
+            yield
+        finally:
+            self.load_parameters(before, strict=False)
 
     def buffers(self) -> dict[str, np.ndarray]:
         """Returns copies of the model's current buffers, such as running statistics, by path."""
