@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensorgrad.optim import schedules
 from tensorgrad.optim.averaging import weight_ema
+from tensorgrad.optim.lbfgs import Minimum, minimize
 from tensorgrad.optim.links import (
     add_decayed_weights,
     clip,
@@ -47,6 +48,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Lion",
+    "Minimum",
     "Optimizer",
     "RMSprop",
     "Schedule",
@@ -63,6 +65,7 @@ __all__ = [
     "ema",
     "lion",
     "masked",
+    "minimize",
     "muon",
     "normalize",
     "normalize_per_parameter",

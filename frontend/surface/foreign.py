@@ -159,6 +159,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "warmup_cosine_decay_schedule": "tg.optim.schedules.cosine(rate, steps, warmup=...) is that",
         "ASGD": "tg.optim.sgd is the nearest",
         "Adafactor": "tg.optim.adafactor(...) is that",
+        "LBFGS": "tg.optim.minimize(function, start, *data) is that, on all data at once",
         "Muon": "tg.optim.muon(...) is that",
         "cosine_decay_schedule": "tg.optim.schedules.cosine is that",
         "lr_scheduler": _SCHEDULE,
