@@ -15,7 +15,7 @@ OPENBLAS_NUM_THREADS ?= 1
 
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := frontend dialects passes interpreters checks runtime tools web/__init__.py
+SOURCES := frontend dialects passes interpreters checks runtime tools lab web/__init__.py
 CHECKED := $(SOURCES) tests examples benchmarks
 
 # The editable install links file by file, so the stamps' name changes with the list of package files and with

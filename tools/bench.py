@@ -112,8 +112,8 @@ class Bench:
         host: Host | None = None,
     ) -> Profile:
         program = executable.program
-        inputs, scalars = {**_drawn(program.slots(ProgramRole.INPUT), scale=1.0), **given}, _scalars(program, host)
-        executable.write({**_drawn(program.slots(ProgramRole.PARAMETER), scale=0.02), **state})
+        inputs, scalars = {**drawn(program.slots(ProgramRole.INPUT), scale=1.0), **given}, _scalars(program, host)
+        executable.write({**drawn(program.slots(ProgramRole.PARAMETER), scale=0.02), **state})
         if isinstance(executable, CpuExecutable):
             return profile(executable, inputs, scalars, self.steps)
         from tensorgrad.runtime.webgpu import WebGPUExecutable
@@ -163,7 +163,7 @@ def _milliseconds(found: Profile) -> str:
     return f"{1e3 * found.device_seconds:.3f} ms in dispatches, {1e3 * found.step_seconds:.3f} ms a step"
 
 
-def _drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarray]:
+def drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarray]:
     """Returns values for tensors, the same on every run."""
     generator = np.random.default_rng(0)
     values: dict[str, np.ndarray] = {}

@@ -9,7 +9,7 @@ set -eu
 
 tree=build/types/tensorgrad
 rm -rf build/types
-find frontend dialects passes interpreters checks runtime tools web/__init__.py -name '*.py' -o -name '*.pyi' -o -name py.typed | while read -r path; do
+find frontend dialects passes interpreters checks runtime tools lab web/__init__.py -name '*.py' -o -name '*.pyi' -o -name py.typed | while read -r path; do
     link=$tree/${path#frontend/}
     mkdir -p "$(dirname "$link")"
     ln -s "$PWD/$path" "$link"
@@ -18,6 +18,6 @@ done
 status=0
 output=$(PYRIGHT_PYTHON_IGNORE_WARNINGS=1 "$1/pyright" --pythonpath "$1/python" --warnings) || status=$?
 printf '%s\n' "$output" | sed -E \
-    -e "s,$tree/(dialects|passes|interpreters|checks|runtime|tools|web)/,\\1/,g" \
+    -e "s,$tree/(dialects|passes|interpreters|checks|runtime|tools|lab|web)/,\\1/,g" \
     -e "s,$tree/,frontend/,g"
 exit "$status"

@@ -142,6 +142,12 @@ def _run(parser: Parser) -> None:
     parser.add_argument("--save", metavar="FILE", help="where to write the program with its parameters afterwards")
 
 
+def _lab(parser: Parser) -> None:
+    parser.add_argument("chapter", nargs="?", metavar="CHAPTER", help="a chapter (default: choose in the browser)")
+    parser.add_argument("--folder", default="tensorgrad-lab", help="where the copies are (default: tensorgrad-lab)")
+    parser.add_argument("--copy-only", action="store_true", help="only copy the notebooks")
+
+
 def _serve(parser: Parser) -> None:
     parser.add_argument("folder", metavar="FOLDER", help="what `tg export web` wrote")
     parser.add_argument("--port", type=_port, default=8000, help="where; 0 is any that is free (default: 8000)")
@@ -183,6 +189,7 @@ COMMANDS: dict[str, Subcommand] = {
     "devices": Subcommand("list devices and what they can do", _devices, "devices", "Devices"),
     "export": Subcommand("write a folder for web servers", _export, "exporting", "Export"),
     "inspect": Subcommand("show what is in a saved program", _inspect, "inspecting", "Inspect"),
+    "lab": Subcommand("open notebooks in which the compiler runs", _lab, "lab", "Lab"),
     "launch": Subcommand("run a script as several processes", _launch, "launching", "Launch"),
     "reduce": Subcommand("shrink a module on which something fails", _reduce, "reducing", "Reduce"),
     "replay": Subcommand("run a step of a training op by op", _replay, "replaying", "Replay", REPLAY),

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
-from io import StringIO
 from pathlib import Path
 
 from xdsl.context import Context
@@ -14,7 +13,6 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu, wgsl
@@ -25,7 +23,7 @@ from tensorgrad.passes.codegen.llvm import emit_llvm
 from tensorgrad.passes.codegen.wgsl import emit_wgsl
 from tensorgrad.passes.pipelines import Phase, start_of
 from tensorgrad.passes.running import PACKAGE, apply_pass
-from tensorgrad.report.difference import difference
+from tensorgrad.report.difference import NamedText, difference
 from tensorgrad.report.facts import Facts, KernelCode, Level, PassRun, PlannedStep
 from tensorgrad.report.flow import Flow, flow_of, flow_of_program
 from tensorgrad.report.locations import Sources, printed
@@ -88,7 +86,7 @@ class _Collector:
         self._levels: list[Level] = []
         self._passes: list[PassRun] = []
         self._flow = Flow()
-        self._names = 0
+        self._named = NamedText()
         self._text: list[str] = []
 
     def run(
@@ -100,8 +98,7 @@ class _Collector:
         profile: Profile | None,
     ) -> Facts:
         """Runs the passes; returns the recorded data."""
-        self._name_values()
-        self._text = self._plain()
+        self._text = self._named.lines(self._module)
         self._level("traced")
         passes = [*on_tensors, *below]
         lowering = start_of(Phase.DEVICE, passes)
@@ -141,27 +138,12 @@ class _Collector:
         except DiagnosticException as error:
             raise ProgramError(str(error)) from error
         seconds = time.perf_counter() - start
-        self._name_values()
-        before, self._text = self._text, self._plain()
+        before, self._text = self._text, self._named.lines(self._module)
         ops = list(self._module.walk())
         kernels = sum(isinstance(op, KernelOp | wgsl.KernelOp | cpu.KernelOp | llvm.FuncOp) for op in ops)
         self._passes.append(
             PassRun(_spec(passes[number]), seconds, len(ops), kernels, difference(before, self._text, MOST_CHANGED))
         )
-
-    def _name_values(self) -> None:
-        """Names unnamed values, so that a value keeps its name after every pass."""
-        for op in self._module.walk():
-            blocks = (block for region in op.regions for block in region.blocks)
-            for value in (*op.results, *(argument for block in blocks for argument in block.args)):
-                if value.name_hint is None:
-                    value.name_hint = f"v{self._names}"
-                    self._names += 1
-
-    def _plain(self) -> list[str]:
-        stream = StringIO()
-        Printer(stream=stream).print_op(self._module)
-        return stream.getvalue().splitlines()
 
     def _level(self, name: str) -> None:
         text, places = printed(self._module, self._sources)

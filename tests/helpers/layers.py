@@ -17,6 +17,7 @@ FOLDERS = {
     "checks": "tensorgrad.checks",
     "runtime": "tensorgrad.runtime",
     "tools": "tensorgrad.tools",
+    "lab": "tensorgrad.lab",
     "web": "tensorgrad.web",
 }
 """The folders that are packages, and what they import as."""

@@ -29,7 +29,7 @@ MODULES = {"callbacks", "data", "distributed", "errors", "initializers", "linalg
 
 def one_tree(folder: Path) -> None:
     """Links the package's folders under their import name, as a strict editable install does."""
-    for source in ("frontend", "dialects", "passes", "interpreters", "checks", "runtime", "tools"):
+    for source in ("frontend", "dialects", "passes", "interpreters", "checks", "runtime", "tools", "lab"):
         for path in (ROOT / source).rglob("*.py*"):
             if path.suffix not in (".py", ".pyi"):
                 continue

@@ -1,0 +1,119 @@
+"""Every chapter of the laboratory runs as a script, and its exercises notice what solves them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tensorgrad import lab
+from tensorgrad.passes.pipelines import read_passes
+from tensorgrad.tools.lab import ORDER
+from tensorgrad.tools.tg import main
+
+CHAPTERS = Path(__file__).resolve().parents[2] / "lab" / "chapters"
+
+
+def ran(chapter: str, **values: Any) -> Any:
+    """Runs a chapter with other values of its widgets; returns what its cells define."""
+    definitions = {name: SimpleNamespace(value=value) for name, value in values.items()}
+    app = import_module(f"tensorgrad.lab.chapters.{chapter}").app
+    return SimpleNamespace(**app.run(defs=definitions)[1])
+
+
+def test_the_order_has_all_chapters() -> None:
+    assert set(ORDER) == {path.stem for path in CHAPTERS.glob("*.py")} - {"__init__"}
+
+
+def test_levels() -> None:
+    for level, piece in (("traced", "tg.tanh"), ("buf", "buf.kernel"), ("wgsl", "wgsl.kernel"), ("llvm", "llvm.func")):
+        shown = ran("levels", level=level)
+        assert piece in shown.text
+    assert shown.losses[-1] < shown.losses[0]
+    assert ran("levels", optimizer="adam").sizes["tg"] > shown.sizes["tg"]
+
+
+def test_passes() -> None:
+    plain, apart = ran("passes"), ran("passes", left_out=["fuse"])
+    assert not plain.steps[-1].fault and not plain.solved
+    assert apart.solved and apart.kernels > plain.kernels
+    broken = ran("passes", left_out=["lower-tg-to-buf"])
+    assert "fuse" in broken.steps[-1].name and broken.steps[-1].fault and not broken.solved
+
+
+def test_schedules() -> None:
+    plain = ran("schedules")
+    assert not plain.fault and plain.before > 0
+    wrong = plain.chosen.replace("groups = [8, 1, 1]", "groups = [1, 1, 1]")
+    assert wrong != plain.chosen
+    assert "tasks" in ran("schedules", scheduled=wrong).fault
+
+
+def test_training() -> None:
+    shown = ran("training")
+    assert shown.losses[-1] < shown.losses[0]
+    assert not ran("training", optimizer="sgd", rate=10.0).solved
+
+
+def test_derivatives() -> None:
+    shown = ran("derivatives")
+    assert "derivative 1 (rev)" in shown.complaint
+    source = """
+def forward(x):
+    return tg.log(1 + tg.exp(x)), x
+
+
+def backward(x, g):
+    return (g * tg.sigmoid(x),)
+"""
+    assert not ran("derivatives", source=source).complaint
+
+
+def test_bugs() -> None:
+    shown = ran("bugs")
+    assert shown.steps[-1].name == "planted" and "of 8 elements" in shown.steps[-1].fault and not shown.solved
+    assert ran("bugs", body="pass").solved
+
+
+def test_memory() -> None:
+    plain, frugal = ran("memory"), ran("memory", share=80)
+    assert max(plain.live) <= plain.facts.arenas["workspace"] < sum(value.bytes for value in plain.buffers)
+    assert frugal.facts.arenas["workspace"] < plain.facts.arenas["workspace"]
+    assert frugal.facts.dispatches > plain.facts.dispatches and not frugal.refused
+    assert "memory_limit" in ran("memory", share=10).refused
+
+
+def test_a_fault_is_the_last_step() -> None:
+    module = 'func.func @f(%x: tensor<4xf32> {tg.name = "x", tg.role = "input"}) -> (tensor<4xf32>) {\n'
+    module += "  %y = tg.exp %x : tensor<4xf32>\n  func.return %y : tensor<4xf32>\n}\n"
+    steps = lab.run(module, read_passes("simplify,fuse,simplify"))
+    assert [bool(step.fault) for step in steps] == [False, True]
+
+
+def test_pictures_name_what_they_show() -> None:
+    picture = lab.lines({"a <b>": ([0, 1, 2], [1.0, float("nan"), 100.0])}, "title", logarithmic=True).text
+    assert "a &lt;b&gt;" in picture and "from 1 to 100" in picture and picture.count("polyline") == 1
+    assert "<title>x: 1,024 bytes</title>" in lab.plan([(0, 1, 0, 1024, "x")]).text
+    assert lab.plan([]).text.count("<rect") == 0
+    assert "nothing" in lab.diff("").text
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "new" / "lab"
+    assert main(["lab", "--copy-only", "--json", "--folder", str(folder)]) == 0
+    chapters = json.loads(capsys.readouterr().out)["chapters"]
+    assert [Path(chapter).name for chapter in chapters] == [f"{n}_{name}.py" for n, name in enumerate(ORDER, 1)]
+    mine = folder / "1_levels.py"
+    mine.write_text("# mine\n", encoding="utf-8")
+    assert main(["lab", "--copy-only", "--folder", str(folder)]) == 0
+    assert mine.read_text(encoding="utf-8") == "# mine\n", "a notebook that was edited is kept"
+    assert main(["lab", "nothing", "--folder", str(folder)]) == 1
+    assert "there is no chapter 'nothing'; there are levels, passes" in capsys.readouterr().err
+    script = subprocess.run([sys.executable, str(folder / "6_bugs.py")], capture_output=True, text=True, check=False)
+    assert script.returncode == 0, script.stderr
