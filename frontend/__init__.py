@@ -16,9 +16,8 @@ from tensorgrad.surface.stubs import listed
 _HOMES, _OTHERS = listed("__init__.pyi")
 """The module of each public name; and the one that each name of another library stands for."""
 
-globals()["__all__"] = sorted(
-    {*_HOMES, *_OTHERS}
-)  # type checkers read the stub instead, as they can't evaluate a computed list
+# Type checkers read the stub instead, as they can't evaluate a computed list.
+globals()["__all__"] = sorted({*_HOMES, *_OTHERS})
 
 
 if os.environ.get("TG_LOG"):

@@ -223,7 +223,15 @@ def segment_max(x: Any, segment_ids: Any, num_segments: int | None = None) -> Te
 def segment_min(x: Any, segment_ids: Any, num_segments: int | None = None) -> Tensor:
     """Returns the minima of the rows of each segment; where there are none, `inf`, or the dtype's largest integer.
 
-    It is `segment_max` of the reverse order.
+    Args:
+        x: As for `segment_sum`.
+        segment_ids: As for `segment_sum`.
+        num_segments: As for `segment_sum`, as are the exceptions; equal minima share the derivative evenly.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.segment_min(tg.array([3.0, 2.0, 4.0]), [0, 1, 0])
+        Array([3., 2.], dtype=f32)
     """
     return _segments("segment_min", x, segment_ids, num_segments, "amin", lambda rows: farthest(rows, 1))
 
@@ -243,7 +251,11 @@ def _segments(
     flat = reshape(numbers, -1)
     inside = logical_and(less(-1, flat), less(flat, count)) if flat.dtype.kind == "i" else less(flat, count)
     places = where(inside, cast(flat, index_dtype(count)), count)
-    wide = cast(reshape(tensor, (flat.size, math.prod(row))), _wide(tensor.dtype, reduce))
+    rows = reshape(tensor, (flat.size, math.prod(row)))
+    if reduce == "sum":
+        added = emit(index_ops.ScatterAddOp, [rows, places], axis=integer(0), extent=integer(count))
+        return reshape(added, (count, *row))
+    wide = cast(rows, _wide(tensor.dtype, reduce))
     lines = _Lines(full((wide.shape[1], count), empty(wide), wide.dtype), moveaxis(wide, 0, -1), places)
     named = _added(full(places.shape, 1, "i32"), lines)
     found = where(named > 0, _FOLDS[reduce](lines, named, False, reduce), lines.into)

@@ -175,7 +175,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "PolynomialLR": "polynomial is that",
         "SequentialLR": "join is that",
         "StepLR": "step is that",
-        "exponential_decay": "exponential is that",
     },
     "tensorgrad.data": {
         "DataLoader": "tg.data.batches(arrays, size) makes batches, and tg.data.prefetch prepares them ahead",

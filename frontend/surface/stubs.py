@@ -9,6 +9,9 @@ import pkgutil
 def listed(stub: str) -> tuple[dict[str, str], dict[str, str]]:
     """Returns the names that a stub of this package exports.
 
+    Args:
+        stub: The file's path in the package, such as `__init__.pyi`.
+
     Returns:
         The module of each name that is exported by `import x as x`, or by an import inside a class; and by each further
         name, assigned as `y = x`, the one that it stands for.

@@ -163,6 +163,10 @@ def while_loop(
     bound = None if at_most is None else _count("while_loop", "at_most", at_most)
     start = _Leaves(state)
     step = _checked("while_loop", body)
+
+    def holds(carry: Any) -> Tensor:
+        return _predicate("while_loop", "the condition", condition(carry))
+
     if current_trace() is not None:
         if bound is None:
             raise TraceError(
@@ -171,13 +175,11 @@ def while_loop(
             )
 
         def bounded(carry: Any, _: Any) -> tuple[Any, None]:
-            return cond(
-                _predicate("while_loop", "the condition", condition(carry)), step, lambda same: same, carry
-            ), None
+            return cond(holds(carry), step, lambda same: same, carry), None
 
         return scan(bounded, state, length=bound)[0]
     current, count = start.rebuild(start.tensors), 0
-    while count != bound and _predicate("while_loop", "the condition", condition(current)):
+    while count != bound and holds(current):
         current, count = step(current), count + 1
     return current
 
