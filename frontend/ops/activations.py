@@ -260,7 +260,7 @@ def gumbel_softmax(logits: Any, key: Any, temperature: Any = 1.0, hard: bool = F
     """
     scores = as_float(logits)
     place = normalized_axis(axis, scores.ndim, "gumbel_softmax") - scores.ndim
-    if isinstance(temperature, Real) and not 0 < temperature < math.inf:
+    if isinstance(temperature, Real) and not 0 < float(temperature) < math.inf:
         raise OptionError(f"gumbel_softmax: temperature must be positive and finite, got {temperature!r}")
     soft = softmax(divide(scores + cast(gumbel(key, scores.shape), scores.dtype), temperature), place)
     if not hard:

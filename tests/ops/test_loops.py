@@ -78,7 +78,7 @@ def test_derivatives_are_those_of_the_loop_of_python(device: tg.DeviceName) -> N
         return tg.sum(tg.cos(grown(x, w, bounded)[0]))
 
     leaves = [tg.tensor(value, "f32", device="numpy", requires_grad=True) for value in (X, 0.3)]
-    tg.sum(tg.cos(grown(*leaves, tg.while_loop)[0])).backward()
+    tg.sum(tg.cos(grown(leaves[0], leaves[1], tg.while_loop)[0])).backward()
     gradients = tg.jit(tg.grad(loss, (0, 1)), device=device)(X, np.float32(0.3))
     for leaf, gradient in zip(leaves, gradients, strict=True):
         np.testing.assert_allclose(gradient, leaf.grad, rtol=2e-3, atol=2e-3)
