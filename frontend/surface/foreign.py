@@ -160,6 +160,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "ASGD": "tg.optim.sgd is the nearest",
         "Adafactor": "tg.optim.adafactor(...) is that",
         "LBFGS": "tg.optim.minimize(function, start, *data) is that, on all data at once",
+        "lbfgs": "tg.optim.minimize(function, start, *data) is that, on all data at once",
         "Muon": "tg.optim.muon(...) is that",
         "cosine_decay_schedule": "tg.optim.schedules.cosine is that",
         "lr_scheduler": _SCHEDULE,

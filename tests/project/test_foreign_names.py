@@ -97,6 +97,7 @@ HINTED: dict[str, tuple[Callable[[], Any], str]] = {
     "jax.random.PRNGKey": (lambda: untyped.random.PRNGKey, "tg.random.key(seed) makes a key"),
     "optax.exponential_decay": (lambda: untyped.optim.exponential_decay, "tg.optim.schedules.exponential is that"),
     "optax.polynomial_schedule": (lambda: untyped.optim.polynomial_schedule, "tg.optim.schedules.polynomial is that"),
+    "torch.optim.LBFGS": (lambda: untyped.optim.LBFGS, "tg.optim.minimize(function, start, *data) is that"),
     "optax.adamw": (lambda: untyped.adamw, "tg.optim.adamw is that"),
     "ExponentialLR": (lambda: untyped.optim.schedules.ExponentialLR, "exponential with every=1 is that"),
     "torch.float": (lambda: untyped.float, "it is tg.f32 here"),
