@@ -118,12 +118,12 @@ def test_a_model_is_fitted_and_its_frozen_parameters_stay() -> None:
 
 
 def test_values_never_increase_and_steps_may_leave_the_domain() -> None:
-    values: list[float] = []
-    for steps in range(1, 8):
-        found = tg.optim.minimize(lambda x: x - tg.log(x), f64(20.0), max_steps=steps, device="numpy")
-        values.append(found.value)
+    found = [
+        tg.optim.minimize(lambda x: x - tg.log(x), f64(20.0), max_steps=steps, device="numpy") for steps in range(1, 8)
+    ]
+    values = [one.value for one in found]
     assert values == sorted(values, reverse=True)
-    assert float(found.point) == pytest.approx(1.0, abs=1e-4)
+    assert float(found[-1].point) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_what_stops_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def compiled(optimizer: Any, device: tg.DeviceName = "numpy", model: Any = None,
     return tg.compile(model, loss=loss_of, optimizer=optimizer, inputs={"x": (8, 3)}, device=device, **options)
 
 
-def averaged_by_hand(training: Any, steps: int, decay: Any) -> dict[str, np.ndarray]:
+def averaged_by_hand(training: Any, steps: int, decay: float | Callable[[int], float]) -> dict[str, np.ndarray]:
     """Runs steps, and returns the averages that they should give."""
     averages = training.parameters()
     for step in range(1, steps + 1):
@@ -63,7 +64,7 @@ def test_averages_are_those_of_pytorch() -> None:
     with torch.no_grad():
         model.weight.copy_(torch.tensor(training.parameters()["weight"].T))
         model.bias.copy_(torch.tensor(training.parameters()["bias"]))
-    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+    average: Any = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
     average.update_parameters(model)  # the first copies
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(4):
@@ -91,7 +92,7 @@ def test_the_decay_is_a_setting() -> None:
 
 def test_functions_run_on_the_averages_inside_the_context() -> None:
     training = compiled(tg.optim.weight_ema(tg.optim.adam(0.1), 0.5), "cpu")
-    forward = training.attach(lambda model, x: model(x), inputs={"x": (8, 3)})
+    forward: Any = training.attach(lambda model, x: model(x), inputs={"x": (8, 3)})
     for _ in range(3):
         training.step(x=X)
     before, averages = training.state_dict(), training.averages()
@@ -102,9 +103,8 @@ def test_functions_run_on_the_averages_inside_the_context() -> None:
         _ = 1 / 0
     for name, value in training.state_dict().items():
         np.testing.assert_array_equal(value, before[name])
-    np.testing.assert_allclose(
-        tg.nn.Linear(3, 2).with_values(averages)(X), X @ averages["weight"] + averages["bias"], rtol=1e-5
-    )
+    with_averages: Any = tg.nn.Linear(3, 2).with_values(averages)
+    np.testing.assert_allclose(with_averages(X), X @ averages["weight"] + averages["bias"], rtol=1e-5)
 
 
 def test_before_the_first_step_they_are_the_parameters() -> None:
