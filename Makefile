@@ -16,7 +16,7 @@ OPENBLAS_NUM_THREADS ?= 1
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := frontend dialects passes interpreters checks runtime tools lab web/__init__.py
-CHECKED := $(SOURCES) tests examples benchmarks
+CHECKED := $(SOURCES) tests examples benchmarks distribution
 
 # The editable install links file by file, so the stamps' name changes with the list of package files and with
 # pyproject.toml; that of the environment itself changes with its place, because a moved one is broken.
@@ -27,7 +27,6 @@ PYTEST = LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_TH
 VENV_READY := $(VENV)/.ready-$(PLACE)
 EXAMPLES_READY := $(VENV)/.examples-$(KEY)
 TEST_READY := $(VENV)/.test-$(KEY)
-WEB_READY := web/dist/.ready-$(shell cat web/package*.json web/tsconfig.json web/src/*.ts | cksum | tr ' ' -)
 
 .PHONY: help install train test check test-mlir test-web lint types lit unit nightly format adapter bench docs web wheel clean
 
@@ -62,18 +61,19 @@ test-mlir: $(TEST_READY) ## Run the whole op table by upstream MLIR, from what b
 	@sh tools/ensure_mlir.sh
 	$(PYTEST) -n $(JOBS) -m mlir $(PYTEST_ARGS)
 
-web: $(WEB_READY) ## Build the runtime for browsers, web/dist/tensorgrad.js
+web: $(TEST_READY) ## Build the runtime for browsers, web/dist/tensorgrad.js
+	@$(BIN)/python distribution/browser_module.py
 
-wheel: $(WEB_READY) ## Build the package in dist/
+wheel: web ## Build the package in dist/
 	@rm -rf build/lib  # what setuptools left there would be packaged too
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
-test-web: $(TEST_READY) $(WEB_READY) adapter ## Check the runtime for browsers, and try pages in headless Chromium
-	@sh tools/run_npm.sh $(BIN)/python run check
+test-web: $(TEST_READY) web adapter ## Check the runtime for browsers, and try pages in headless Chromium
+	@$(BIN)/python distribution/browser_module.py run check
 	@sh tools/ensure_browser.sh
 	$(PYTEST) -m "web and not nightly" $(PYTEST_ARGS)
 
-nightly: $(TEST_READY) $(WEB_READY) adapter ## Run what is too slow for every change, with many more random examples (SLICE=2/4: a quarter)
+nightly: $(TEST_READY) web adapter ## Run what is too slow for every change, with many more random examples (SLICE=2/4: a quarter)
 	@sh tools/ensure_browser.sh
 	$(PYTEST) -n $(JOBS) -m nightly --hypothesis-profile=nightly $(if $(SLICE),--slice $(SLICE)) $(PYTEST_ARGS)
 
@@ -88,7 +88,7 @@ format: $(TEST_READY) ## Rewrite the code in ruff's format
 adapter: $(TEST_READY) ## Make sure that there is a GPU or software adapter
 	@sh tools/ensure_adapter.sh $(BIN)/python
 
-docs: $(TEST_READY) $(WEB_READY) ## Build the documentation's site in build/site
+docs: $(TEST_READY) web ## Build the documentation's site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean: ## Remove .venv and everything built
@@ -108,11 +108,6 @@ $(VENV_READY):
 $(EXAMPLES_READY): $(VENV_READY)
 	$(INSTALL) --editable '.[examples]'
 	@rm -f $(VENV)/.examples-* && touch '$@'
-
-$(WEB_READY): | $(TEST_READY)
-	sh tools/run_npm.sh $(BIN)/python ci --ignore-scripts
-	sh tools/run_npm.sh $(BIN)/python run build
-	@rm -f web/dist/.ready-* && touch '$@'
 
 $(TEST_READY): $(VENV_READY)
 	$(INSTALL) --editable '.[test]'

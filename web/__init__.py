@@ -1,6 +1,6 @@
 """The runtime for browsers: an ES module in TypeScript, and the page that an exported folder begins with.
 
-`make web` builds the module; the package includes it.
+`make web` builds the module, and so does what packs a wheel; the package includes it.
 """
 
 from __future__ import annotations

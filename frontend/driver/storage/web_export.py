@@ -152,5 +152,6 @@ def _check_names(names: Iterable[str]) -> None:
 def _check_built() -> None:
     if not MODULE.exists():
         raise OptionError(
-            "the module for pages is not built: in a clone, `make web` builds it, and `pip install .` then installs it"
+            "the module for pages is not built: in a clone `make web` builds it, and so does `pip install .` "
+            "where npm's registry can be reached"
         )
