@@ -59,3 +59,15 @@ def test_they_may_only_read() -> None:
 def test_the_table_of_contributors_has_every_job() -> None:
     rows = set(re.findall(r"^\| `(\w+)` \|", CONTRIBUTING, re.MULTILINE))
     assert JOBS.keys() <= rows
+
+
+def test_the_changelog_has_the_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+    released = [re.fullmatch(r"\[(\d+)\.(\d+)\.(\d+)\] - \d{4}-\d\d-\d\d", heading) for heading in headings[1:]]
+    assert None not in released
+    versions = [tuple(map(int, one.groups())) for one in released if one is not None]
+    assert versions == sorted(set(versions), reverse=True)
+    current = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert current is not None and ".".join(map(str, versions[0])) == current[1]
