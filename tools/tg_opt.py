@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from io import BytesIO, StringIO
@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import (
@@ -34,7 +35,6 @@ from tensorgrad.runtime.printable import printable
 from tensorgrad.tools.diagnostics import TrackingParser, check_diagnostics, expectations, line_of
 from tensorgrad.tools.extensions import Extension, load_extension
 from tensorgrad.tools.instruments import Dumps, Timing
-from tensorgrad.tools.parsing import LocatingParser
 from tensorgrad.tools.pass_help import described_passes, upstream_names
 from tensorgrad.tools.pass_pipeline import named_passes, pipeline_text, read_pipeline
 from tensorgrad.tools.tg_opt_flags import HELP, add_arguments, loaded_files, take_passes, unrecognized, with_two_dashes
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 PART_ERRORS = (DiagnosticException, ParseError, TensorgradError, ValueError, OSError)
 """The errors of one part of a file, after which the next is processed."""
+
+PLACE = "at "
+"""How the note with an error's place begins."""
 
 EXPECTED_ERRORS = (ArgSpecParseError, *PART_ERRORS)
 """Errors that input can cause, reported as one message. Anything else is a bug, and keeps its traceback."""
@@ -63,7 +66,7 @@ class TgOpt(xDSLOptMain):
 
     def __init__(self, args: Sequence[str] | None = None):
         """Parses the command line; exits with a usage message if it is malformed."""
-        self._tracking: TrackingParser | None = None
+        self._starts: Mapping[Operation, int] = {}
         self._timing: Timing | None = None
         super().__init__("tensorgrad's modular optimizer driver: reads IR, runs passes, prints what they leave.", args)
 
@@ -119,9 +122,8 @@ class TgOpt(xDSLOptMain):
         super().register_all_frontends()
 
         def parse_mlir(stream: IO[bytes]) -> ModuleOp:
-            kind = TrackingParser if self.args.verify_diagnostics else LocatingParser
-            parser = kind(self.ctx, stream.read(), self.get_input_name())
-            self._tracking = parser if isinstance(parser, TrackingParser) else None
+            parser = TrackingParser(self.ctx, stream.read(), self.get_input_name())
+            self._starts = parser.starts
             return parser.parse_module(not self.args.no_implicit_module)
 
         self.available_frontends["mlir"] = parse_mlir
@@ -270,25 +272,20 @@ class TgOpt(xDSLOptMain):
             error = caught
         if isinstance(error, ParseError):
             error.span = replace(error.span, line_offset=offset)
+        source = content.decode("utf-8", "replace")
+        line = None if error is None else line_of(error, module, self._starts, source)
         if self.args.verify_diagnostics and not isinstance(error, CompilerError | OSError):
-            self._check(content.decode("utf-8", "replace"), module, error, offset)
+            expected = expectations(source, offset + 1)
+            check_diagnostics(self.get_input_name(), expected, error, None if line is None else line + offset)
         elif error is not None:
+            if line is not None and not isinstance(error, ParseError):
+                error.add_note(f"{PLACE}{self.get_input_name()}:{line + offset}")
             kind = ParseError if self.args.parsing_diagnostics else ()
             printed = (kind, DiagnosticException if self.args.print_diagnostics else ())
             if not isinstance(error, printed):
                 raise error
             print(error, *getattr(error, "__notes__", ()), sep="\n")
         return text
-
-    def _check(self, text: str, module: ModuleOp | None, error: Exception | None, offset: int) -> None:
-        """Compares an error with what the text expects.
-
-        Raises:
-            ProgramError: They differ.
-        """
-        starts = {} if self._tracking is None else self._tracking.starts
-        line = None if error is None else line_of(error, module, starts, text)
-        check_diagnostics(self.get_input_name(), expectations(text, offset + 1), error, line, offset)
 
 
 class _Numerics:
@@ -404,7 +401,8 @@ def _described(error: BaseException) -> str:
     """Returns an error's message; of the module that the verifier appends to it, only the line of the invalid op."""
     lines = [line for note in getattr(error, "__notes__", ()) for line in str(note).splitlines()]
     marked = [number for number, line in enumerate(lines) if line.lstrip().startswith("^^^") and number]
-    return "\n".join([str(error), *(lines[number - 1].strip() for number in marked)])
+    places = [line for line in lines if line.startswith(PLACE)]
+    return "\n".join([str(error), *(lines[number - 1].strip() for number in marked), *places])
 
 
 if __name__ == "__main__":
