@@ -145,11 +145,11 @@ def test_tg_opt_prints_what_it_prints(passes: str, folders: tuple[Path, Path], t
         outcome(place / "tg-opt", "-p", *passes.split(), given=IR, folder=tmp_path) for place in (folders[1], BIN)
     )
     assert own == itself
-    assert own[0] == (passes in ("grad", "unknown"))
+    assert own[0] == {"grad": 1, "unknown": 2}.get(passes, 0)
     (tmp_path / "checks").write_text("CHECK: bitcast", encoding="utf-8")
     checked = outcome(folders[1] / "filecheck", "checks", given=own[1], folder=tmp_path)
     assert checked == outcome(BIN / "filecheck", "checks", given=own[1], folder=tmp_path)
-    assert checked[0] == own[0]
+    assert checked[0] == bool(own[0])
 
 
 def test_the_process_ends_with_the_one_that_started_it() -> None:
