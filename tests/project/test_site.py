@@ -9,6 +9,7 @@ import subprocess
 import sys
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,14 @@ def test_passes_are_in_the_reference_and_in_the_table(name: str) -> None:
 @pytest.mark.parametrize("dialect", [Tg, Buf, Wgsl, Cpu], ids=lambda dialect: dialect.name)
 def test_dialect_ops_are_in_the_reference(dialect: Dialect) -> None:
     assert {op.__module__ for op in dialect.operations} <= documented()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_columns_of_tables_have_headings(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    headers = [line for line, rule in pairwise(lines) if re.fullmatch(r"\|(-+\|)+", rule)]
+    assert all(cell.strip() for header in headers for cell in header.strip("|").split("|")), headers

@@ -93,8 +93,8 @@ def test_it_trains_as_python_does_and_goes_on_after_a_reload(page: Page, exporte
     page.reload()
     says(page, "Ready")
     assert page.locator("#step").inner_text() == "0"
-    page.get_by_role("button", name="Go on from what was kept").click()
-    says(page, f"Going on from step {STEPS}.")
+    page.get_by_role("button", name="Restore").click()
+    says(page, f"Resumed from step {STEPS}.")
     page.get_by_role("button", name="Train").click()
     says(page, f"{2 * STEPS} steps have run.")
     losses += [float(made.step(**example())) for _ in range(STEPS)]

@@ -72,13 +72,13 @@ function showTraining(example) {
   onClick("train", () => train(inputs));
   onClick("keep", async () => {
     await store(CHECKPOINT, await training.save());
-    say(`Step ${training.stepCount} is kept by this browser.`);
+    say(`Step ${training.stepCount} is kept in this browser.`);
   });
   onClick("restore", async () => {
     const kept = await stored(CHECKPOINT);
     if (kept) await training.restore(kept);
     if (kept) losses.length = 0;
-    say(kept ? `Going on from step ${training.stepCount}.` : "Nothing was kept.");
+    say(kept ? `Resumed from step ${training.stepCount}.` : "No checkpoint is kept in this browser.");
     draw();
   });
   onClick("download", async () => download("training.tg", await training.save()));

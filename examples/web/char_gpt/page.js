@@ -43,7 +43,7 @@ await open(async (training) => {
 
   async function write(prompt) {
     const unknown = [...prompt].filter((character) => !characters.includes(character));
-    if (unknown.length) return say(`The training text has no ${[...new Set(unknown)].join(" ")}.`);
+    if (unknown.length) return say(`The training text does not contain ${[...new Set(unknown)].join(" ")}.`);
     if (!prompt) return say("Enter at least one character.");
     const written = [...prompt].map((character) => characters.indexOf(character));
     const begun = document.createElement("strong");
@@ -60,7 +60,7 @@ await open(async (training) => {
         rest.appendData(characters[written.at(-1)]);
         element("text").scrollTop = element("text").scrollHeight;
       }
-      say(`It wrote ${written.length - [...prompt].length} characters.`);
+      say(`Wrote ${written.length - [...prompt].length} characters.`);
     } finally {
       isWriting = false;
       element("write").textContent = "Write";

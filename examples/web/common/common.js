@@ -31,9 +31,9 @@ const PANEL = `
   </div>
   <div class="checkpoint" role="group" aria-label="Checkpoint">
     <button id="keep" type="button" title="Keep a checkpoint in this browser">Keep</button>
-    <button id="restore" type="button" title="Go on from the checkpoint that was kept">Restore</button>
+    <button id="restore" type="button" title="Resume from the checkpoint kept in this browser">Restore</button>
     <button id="download" type="button" title="Save a checkpoint as a file, for Python or another page">Download</button>
-    <label class="button" title="Go on from a checkpoint in a file">Open<input id="open" type="file" accept=".tg" class="visually-hidden" /></label>
+    <label class="button" title="Resume from a checkpoint in a file">Open<input id="open" type="file" accept=".tg" class="visually-hidden" /></label>
   </div>`;
 
 // The documentation embeds these pages in frames, under its own titles.
@@ -111,11 +111,11 @@ class Curve {
     const figure = element("curve");
     const line = points.map((loss, index) => `${x(index).toFixed(2)},${y(loss).toFixed(2)}`).join(" ");
     figure.querySelector("polyline").setAttribute("points", line);
-    figure.querySelector(".most").textContent = points.length ? `most ${short(most)}` : "";
-    figure.querySelector(".least").textContent = points.length ? `least ${short(least)}` : "";
+    figure.querySelector(".most").textContent = points.length ? `largest ${short(most)}` : "";
+    figure.querySelector(".least").textContent = points.length ? `smallest ${short(least)}` : "";
     if (!inWords) return;
     const words = `from ${short(points[0] ?? 0)} to ${short(points.at(-1) ?? 0)}`;
-    figure.setAttribute("aria-label", points.length ? `Loss until step ${step}: ${words}` : "Loss: no step has run");
+    figure.setAttribute("aria-label", points.length ? `Loss up to step ${step}: ${words}` : "Loss: no step has run yet");
   }
 }
 
@@ -132,22 +132,22 @@ class Trainer {
     this.show = show;
     training.lost.then((error) => explain(error));
     on("train", "click", () => (this.#isOn ? this.pause() : this.start()));
-    on("reset", "click", () => this.#goOnFrom(FILE, () => "This is the beginning again."));
+    on("reset", "click", () => this.#goOnFrom(FILE, () => "Started over."));
     on("rate", "input", () => training.set({ learning_rate: 10 ** Number(element("rate").value) }) ?? this.#showRate());
     on("keep", "click", async () => {
       await store(KEPT, await training.save());
-      say(`This browser keeps step ${training.stepCount}.`);
+      say(`Step ${training.stepCount} is kept in this browser.`);
     });
     on("restore", "click", async () => {
       const kept = await stored(KEPT);
-      if (!kept) return say("Nothing was kept.");
-      await this.#goOnFrom(kept, () => `Going on from step ${training.stepCount}, which was kept.`);
+      if (!kept) return say("No checkpoint is kept in this browser.");
+      await this.#goOnFrom(kept, () => `Resumed from step ${training.stepCount}, kept in this browser.`);
     });
     on("download", "click", async () => download(FILE, await training.save()));
     on("open", "change", async ({ target }) => {
       const [file] = target.files;
       target.value = "";
-      await this.#goOnFrom(file, () => `Going on from step ${training.stepCount} of ${file.name}.`);
+      await this.#goOnFrom(file, () => `Resumed from step ${training.stepCount} of ${file.name}.`);
     });
     this.#curve.clear();
     this.#showRate();

@@ -32,7 +32,7 @@ function showChances(chances) {
   element("answer").textContent = chances ? best : "";
   [...element("chances").children].forEach((row, digit) => {
     row.querySelector(".bar span").style.width = `${100 * (chances?.[digit] ?? 0)}%`;
-    row.querySelector(".share").textContent = chances ? `${Math.round(100 * chances[digit])} %` : "–";
+    row.querySelector(".share").textContent = chances ? `${Math.round(100 * chances[digit])}%` : "–";
   });
   return best;
 }
@@ -93,7 +93,7 @@ const trainer = await open(async (training) => {
 
   async function show() {
     const [share] = await Promise.all([test.call(judged).item(), look()]);
-    element("right").textContent = `${Math.round(share * unseen)} right`;
+    element("right").textContent = `${Math.round(100 * share)}%`;
   }
 
   pad(element("area"), {
@@ -108,7 +108,7 @@ const trainer = await open(async (training) => {
     },
     async up() {
       const found = await look();
-      if (found) say(`It reads a ${found[0]}: ${Math.round(100 * found[1][found[0]])} % sure.`);
+      if (found) say(`It reads a ${found[0]}, ${Math.round(100 * found[1][found[0]])}% sure.`);
     },
   });
   on("clear", "click", () => {

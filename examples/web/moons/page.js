@@ -56,7 +56,7 @@ await open(async (training) => {
     paint(chances, cells);
     const cellOf = (place) => Math.floor(((place / HALF + 1) / 2) * cells * 0.9999);
     const right = points.filter(({ x, y, kind }) => chances[cellOf(y) * cells + cellOf(x)] > 0.5 === (kind === 1));
-    element("right").textContent = `${Math.round((100 * right.length) / points.length)} %`;
+    element("right").textContent = `${Math.round((100 * right.length) / points.length)}%`;
   }
 
   function begin(name) {
@@ -70,7 +70,7 @@ await open(async (training) => {
     down(x, y) {
       const kind = Number(document.querySelector("input[name=kind]:checked").value);
       put({ x: HALF * (2 * x - 1), y: HALF * (2 * y - 1), kind });
-      say(`A ${KINDS[kind]} more: ${points.length} points.`);
+      say(`Added a ${KINDS[kind]}: ${points.length} points.`);
     },
   });
   on("cloud", "change", ({ target }) => {

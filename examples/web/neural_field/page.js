@@ -84,7 +84,7 @@ await open(async (training) => {
     colors = await colorsOf(file, side);
     element("target").setAttribute("aria-label", `The picture: ${file.name}`);
     showTarget();
-    say(`It learns ${file.name} from the next step on.`);
+    say(`Training on ${file.name} from the next step on.`);
   }
 
   on("file", "change", ({ target }) => choose(target.files[0]));

@@ -28,7 +28,7 @@ await open(async (training) => {
     const values = await fit.call({ x: places }).read();
     element("fit").setAttribute("d", pathOf(places, values));
     const furthest = Math.max(...values.map((value, index) => Math.abs(value - curve(places[index]))));
-    const words = `The curve, and what the network makes of it: at most ${furthest.toFixed(2)} apart`;
+    const words = `The curve and the network's fit: at most ${furthest.toFixed(2)} apart`;
     element("plot").setAttribute("aria-label", words);
   }
 
@@ -36,7 +36,7 @@ await open(async (training) => {
   on("curve-name", "change", ({ target }) => {
     curve = CURVES[target.value];
     showCurve();
-    say(`Another curve: ${target.selectedOptions[0].label}.`);
+    say(`Curve: ${target.selectedOptions[0].label}.`);
   });
   showCurve();
   return { batch, show };
