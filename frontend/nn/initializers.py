@@ -53,7 +53,11 @@ class constant:
         return np.full(shape, self.value, dtype)
 
 
-zeros, ones = constant(0.0), constant(1.0)
+zeros = constant(0.0)
+"""Fills with 0."""
+
+ones = constant(1.0)
+"""Fills with 1."""
 
 
 @dataclass(frozen=True)
@@ -225,11 +229,22 @@ _DISTRIBUTIONS: dict[str, Callable[[float], Initializer]] = {
 }
 
 glorot_uniform = variance_scaling(1.0, "mean", "uniform")
+"""Uniform, with variance 2 / (fan_in + fan_out): PyTorch's `xavier_uniform_` (Glorot and Bengio, 2010)."""
+
 glorot_normal = variance_scaling(1.0, "mean", "normal")
+"""Normal, with variance 2 / (fan_in + fan_out): PyTorch's `xavier_normal_`."""
+
 he_uniform = variance_scaling(2.0, "in", "uniform")
+"""Uniform, with variance 2 / fan_in: PyTorch's `kaiming_uniform_` for ReLU (He et al., 2015)."""
+
 he_normal = variance_scaling(2.0, "in", "normal")
+"""Normal, with variance 2 / fan_in: PyTorch's `kaiming_normal_` for ReLU."""
+
 lecun_uniform = variance_scaling(1.0, "in", "uniform")
+"""Uniform, with variance 1 / fan_in."""
+
 lecun_normal = variance_scaling(1.0, "in", "normal")
+"""Normal, with variance 1 / fan_in (LeCun et al., 1998)."""
 
 
 _GAINS: dict[str, float] = {

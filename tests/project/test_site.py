@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.ir import Dialect
 
@@ -22,8 +24,12 @@ from tensorgrad.dialects.cpu import Cpu
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.dialects.wgsl import Wgsl
 from tensorgrad.passes.registry import CLASSES, pass_class
+from tensorgrad.tools.reference import NAMESPACES, public_names, restricted
 
 ROOT = Path(__file__).resolve().parents[2]
+DTYPES = {name for name in dir(tg) if isinstance(getattr(tg, name), np.dtype)}
+IN_PROSE = {"__version__", "DeviceName", "Initializer", "Key", *DTYPES}
+"""Public names that pages describe without an entry: dtypes are in a table."""
 MODULES = {"callbacks", "data", "distributed", "errors", "initializers", "linalg", "nn", "onnx", "optim", "random"}
 """Public names that are modules, which have pages and sections of their own."""
 
@@ -42,26 +48,42 @@ def one_tree(folder: Path) -> None:
     (folder / "tensorgrad" / "web" / "__init__.py").symlink_to(ROOT / "web" / "__init__.py")
 
 
-@pytest.mark.web  # the gallery needs the runtime for browsers
-def test_it_builds(tmp_path: Path) -> None:
-    """In strict mode: an unlisted page, a dead link or a missing module fails. The gallery is live."""
-    one_tree(tmp_path / "links")
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site, in strict mode: an unlisted page, a dead link or a missing module fails."""
+    folder = tmp_path_factory.mktemp("site")
+    one_tree(folder / "links")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder / "site")],
         cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "GALLERY_STEPS": "1", "PYTHONPATH": str(tmp_path / "links")},
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "GALLERY_STEPS": "1", "PYTHONPATH": str(folder / "links")},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def entries(site: Path) -> list[tuple[str, str]]:
+    """The generated entries of the reference, each as its module and its name there; members are left out."""
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    anchors = [entry["location"].partition("#")[2] for entry in index["docs"]]
+    found = [(anchor.rpartition(".")[0], anchor.rpartition(".")[2]) for anchor in anchors]
+    return [(module, name) for module, name in found if module in documented()]
+
+
+@pytest.mark.web  # the gallery needs the runtime for browsers
+def test_it_builds(site: Path) -> None:
+    """The gallery is live, and figures have their data."""
     for program in sorted((ROOT / "examples" / "web").glob("*/*.py")):
-        page = tmp_path / "site" / "gallery" / program.stem
+        page = site / "gallery" / program.stem
         assert (page / "live" / "index.html").exists() and (page / "live" / "training.tg").exists()
         assert "export_web" in (page / "index.html").read_text(encoding="utf-8")
     for name in ("values", "training"):
-        assert (tmp_path / "site" / "learn" / name / "autodiff.py").exists()
-    drawn = (tmp_path / "site" / "learn" / "values" / "index.html").read_text(encoding="utf-8")
+        assert (site / "learn" / name / "autodiff.py").exists()
+    drawn = (site / "learn" / "values" / "index.html").read_text(encoding="utf-8")
     assert '<div class="learn" data-figure="graph">' in drawn and "fonts.g" not in drawn
 
 
@@ -76,6 +98,27 @@ def documented() -> set[str]:
 def published() -> set[str]:
     """Returns the names that documented modules export, including those of other modules."""
     return {name for module in documented() for name in getattr(import_module(module), "__all__", ())}
+
+
+@pytest.mark.web
+def test_the_reference_lists_no_internals(entries: list[tuple[str, str]]) -> None:
+    user = [(module, name) for module, name in entries if restricted(module)]
+    homes = {entry: getattr(getattr(import_module(entry[0]), entry[1]), "__module__", entry[0]) for entry in user}
+    internal = [entry for entry in user if not {entry, (homes[entry], entry[1])} & public_names()]
+    assert len(user) > 500 and not internal
+
+
+@pytest.mark.web
+@pytest.mark.parametrize("namespace", ["tensorgrad", *NAMESPACES])
+def test_every_public_name_has_an_entry(entries: list[tuple[str, str]], namespace: str) -> None:
+    module, missing = import_module(namespace), []
+    for name in getattr(module, "__all__", None) or dir(module):
+        value: Any = getattr(module, name)
+        home = inspect.unwrap(value) if callable(value) else value
+        places = {(namespace, name), (getattr(home, "__module__", ""), getattr(home, "__name__", name))}
+        if not (inspect.ismodule(value) or places & set(entries) or name in IN_PROSE):
+            missing.append(name)
+    assert not missing
 
 
 @pytest.mark.parametrize("name", dir(tg.linalg))

@@ -1,0 +1,87 @@
+"""The extension of mkdocstrings that leaves internals out of the reference of the public API.
+
+The pages about the compiler (dialects, passes, runtime) list everything without a leading underscore, the others what
+users can reach by a public name, and the classes of what they get from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from griffe import Extension, Function, Module, Object
+
+from tensorgrad.surface.stubs import listed
+
+NAMESPACES = (
+    *(f"tensorgrad.{name}" for name in ("callbacks", "data", "distributed", "errors", "initializers", "linalg")),
+    *(f"tensorgrad.{name}" for name in ("nn", "onnx", "optim", "optim.schedules", "random", "testing")),
+)
+"""The modules whose names are public, besides `tensorgrad` itself."""
+
+RESULTS = {
+    "tensorgrad.driver.device": {"Device"},
+    "tensorgrad.driver.handles.compiled": {"Specialization"},
+    "tensorgrad.driver.handles.training_state": {"Replaced"},
+    "tensorgrad.driver.storage.checkpoints": {"Loaded"},
+    "tensorgrad.nn.pytorch": {"Converted"},
+    "tensorgrad.nn.state": {"State"},
+    "tensorgrad.nn.weights": {"Initialized", "Weight", "Held"},
+    "tensorgrad.ops.linalg.decompositions": {"Eigh", "Qr", "Svd"},
+    "tensorgrad.ops.linalg.systems": {"Slogdet"},
+    "tensorgrad.optim.scalars": {"Hyper"},
+    "tensorgrad.optim.settings": {"Setting"},
+    "tensorgrad.optim.transforms": {"ChainStage"},
+    "tensorgrad.tracing.dtypes": {"Spec"},
+    "tensorgrad.tracing.eager": {"HookHandle"},
+    "tensorgrad.train.log": {"Log"},
+    "tensorgrad.train.run": {"Run"},
+    "tensorgrad.transforms.custom_vjp": {"CustomVjp"},
+}
+"""Classes that have no public name, but whose objects users are given."""
+
+COMPILER = ("dialects", "passes", "interpreters", "checks", "runtime", "tools")
+"""The packages of the compiler, whose pages list everything."""
+
+SHOWN_RUNTIME = ("tensorgrad.runtime.loaded", "tensorgrad.runtime.group.group")
+"""Modules of the runtime that are on the pages of the public API."""
+
+
+@cache
+def public_names() -> frozenset[tuple[str, str]]:
+    """Returns the public functions, classes and constants, each as its module and its name there."""
+    names = {(home, name) for name, home in listed("__init__.pyi").items()}
+    names |= {(home, name) for home, classes in RESULTS.items() for name in classes}
+    for namespace in ("tensorgrad", *NAMESPACES):
+        module = import_module(namespace)
+        for name in getattr(module, "__all__", None) or dir(module):
+            value: Any = getattr(module, name)
+            home: Any = inspect.unwrap(value) if callable(value) else namespace
+            bases = home.__mro__ if inspect.isclass(home) else (home,)
+            names |= {(str(base.__module__), base.__name__) for base in bases if hasattr(base, "__name__")}
+            names.add((namespace, name))
+    return frozenset(names)
+
+
+def restricted(module: str) -> bool:
+    """Returns whether only public names of a module are listed."""
+    package = module.removeprefix("tensorgrad.").split(".")[0]
+    return module in SHOWN_RUNTIME or package not in COMPILER
+
+
+class PublicNames(Extension):
+    """Marks what the reference lists as public, and the rest as private."""
+
+    def on_object(self, *, obj: Object, **_: Any) -> None:
+        """Decides about an object, when it has been read."""
+        parent = obj.parent
+        if isinstance(obj, Module) or parent is None:
+            return
+        shown = obj.name == "__call__" or not obj.name.startswith("_")
+        if isinstance(parent, Module) and restricted(parent.path):
+            shown = (parent.path, obj.name) in public_names()
+        elif isinstance(obj, Function) and "overload" in obj.labels:
+            return
+        obj.public = shown
