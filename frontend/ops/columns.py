@@ -15,13 +15,14 @@ from tensorgrad.ops.joining import pad
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.shape import normalized_axis, reshape, transpose
 from tensorgrad.ops.windows import Padding, Sizes, listed, paddings, same_padding
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 from tensorgrad.tracing.views import viewing
 
 
 @viewing(in_order=False)
-def unfold(x: Any, axis: int, size: int, step: int) -> Tensor:
+def unfold(x: TensorLike, axis: int, size: int, step: int) -> Tensor:
     """Returns every window along an axis, as PyTorch's `Tensor.unfold`: a view, no copy.
 
     Args:
@@ -69,7 +70,7 @@ class _Grid:
             )
 
 
-def im2col(x: Any, size: Sizes, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1) -> Tensor:
+def im2col(x: TensorLike, size: Sizes, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1) -> Tensor:
     """Returns the windows over images as columns, as `torch.nn.functional.unfold`, for any number of spatial axes.
 
     Args:
@@ -97,7 +98,7 @@ def im2col(x: Any, size: Sizes, stride: Sizes = 1, padding: Padding = 0, dilatio
 
 
 def col2im(
-    x: Any, output_size: Sequence[int], size: Sizes, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1
+    x: TensorLike, output_size: Sequence[int], size: Sizes, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1
 ) -> Tensor:
     """Returns images summed from columns of windows, as `torch.nn.functional.fold`: the transpose of `im2col`.
 

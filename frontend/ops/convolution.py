@@ -14,6 +14,7 @@ from tensorgrad.ops.elementwise.arithmetic import add
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.shape import flip, reshape, transpose
 from tensorgrad.ops.windows import Padding, Sizes, listed, paddings, same_padding
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -79,7 +80,13 @@ def _conv(
 
 
 def conv(
-    x: Any, w: Any, bias: Any = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1
+    x: TensorLike,
+    w: TensorLike,
+    bias: TensorLike | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
 ) -> Tensor:
     """Returns the convolution of images with weights, as in neural networks: the window is not flipped.
 
@@ -104,30 +111,48 @@ def conv(
 
 
 def conv1d(
-    x: Any, w: Any, bias: Any = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1
+    x: TensorLike,
+    w: TensorLike,
+    bias: TensorLike | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
 ) -> Tensor:
     """`conv` along one axis: `x` is `[batch, channels, length]`."""
     return _conv("conv1d", 1, x, w, bias, stride, padding, dilation, groups)
 
 
 def conv2d(
-    x: Any, w: Any, bias: Any = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1
+    x: TensorLike,
+    w: TensorLike,
+    bias: TensorLike | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
 ) -> Tensor:
     """`conv` on images: `x` is `[batch, channels, height, width]`."""
     return _conv("conv2d", 2, x, w, bias, stride, padding, dilation, groups)
 
 
 def conv3d(
-    x: Any, w: Any, bias: Any = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1
+    x: TensorLike,
+    w: TensorLike,
+    bias: TensorLike | None = None,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
 ) -> Tensor:
     """`conv` on volumes: `x` is `[batch, channels, depth, height, width]`."""
     return _conv("conv3d", 3, x, w, bias, stride, padding, dilation, groups)
 
 
 def conv_transpose(
-    x: Any,
-    w: Any,
-    bias: Any = None,
+    x: TensorLike,
+    w: TensorLike,
+    bias: TensorLike | None = None,
     stride: Sizes = 1,
     padding: Padding = 0,
     output_padding: Sizes = 0,

@@ -40,6 +40,7 @@ from tensorgrad.ops.shape import (
     take_along_axis,
 )
 from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.custom_vjp import custom_vjp
 
@@ -70,7 +71,7 @@ def _multiplied(x: Tensor, axis: int) -> Tensor:
     return product(x, axis, dtype=x.dtype)
 
 
-def cumsum(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
+def cumsum(x: TensorLike, axis: int | None = None, *, dtype: object = None) -> Tensor:
     """Running sums along `axis` (of the flattened tensor if `None`).
 
     Blocks of 32 elements are summed directly, and the sums of blocks in the same way: two kernels for each power of 32
@@ -85,7 +86,7 @@ def cumsum(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
     return moveaxis(_folds(rows, 0, _sums, operator.add, 0) if rows.size else rows, -1, place)
 
 
-def cumprod(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
+def cumprod(x: TensorLike, axis: int | None = None, *, dtype: object = None) -> Tensor:
     """Running products along `axis` (of the flattened tensor if `None`); the derivative is exact where elements are 0.
 
     Floats are multiplied in their order, as by NumPy, so that a product is finite wherever all products before it are:
@@ -104,7 +105,7 @@ def cumprod(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
     return moveaxis(rows, -1, place)
 
 
-def cummax(x: Any, axis: int | None = None) -> tuple[Tensor, Tensor]:
+def cummax(x: TensorLike, axis: int | None = None) -> tuple[Tensor, Tensor]:
     """Running maxima along `axis` (of the flattened tensor if `None`), and their positions along it, as in PyTorch.
 
     Args:
@@ -121,7 +122,7 @@ def cummax(x: Any, axis: int | None = None) -> tuple[Tensor, Tensor]:
     return _extremes(x, axis, "cummax", largest, maximum, -1)
 
 
-def cummin(x: Any, axis: int | None = None) -> tuple[Tensor, Tensor]:
+def cummin(x: TensorLike, axis: int | None = None) -> tuple[Tensor, Tensor]:
     """Running minima along `axis` (of the flattened tensor if `None`), and their positions along it, as in PyTorch.
 
     Args:
@@ -138,7 +139,9 @@ def cummin(x: Any, axis: int | None = None) -> tuple[Tensor, Tensor]:
     return _extremes(x, axis, "cummin", smallest, minimum, 1)
 
 
-def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+def diff(
+    x: TensorLike, n: int = 1, axis: int = -1, prepend: TensorLike | None = None, append: TensorLike | None = None
+) -> Tensor:
     """Returns the differences of neighbors along `axis`, taken `n` times; for booleans, whether they differ.
 
     Args:
@@ -188,7 +191,7 @@ def farthest(x: Tensor, sign: int) -> float:
 
 
 @in_full
-def logcumsumexp(x: Any, axis: int | None = None) -> Tensor:
+def logcumsumexp(x: TensorLike, axis: int | None = None) -> Tensor:
     """`log(cumsum(exp(x)))` along `axis` (of the flattened tensor if `None`), without overflow.
 
     It is blocked like `cumsum`. For elements that are all `-inf` it is `-inf`, with derivative 0. The derivative takes

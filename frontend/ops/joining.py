@@ -28,6 +28,7 @@ from tensorgrad.ops.shape import (
     transpose,
 )
 from tensorgrad.tracing.dtypes import NAMES, as_dtype, promote
+from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import emit
 from tensorgrad.tracing.views import viewing
@@ -49,7 +50,7 @@ def _integer(value: Any, what: str) -> int:
 
 
 @viewing(in_order=False)
-def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
+def moveaxis(x: TensorLike, source: Any, destination: Any) -> Tensor:
     """Moves the axes in `source` to the positions in `destination`; the others keep their order.
 
     Raises:
@@ -70,7 +71,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
 
 
 @viewing(in_order=False)
-def permute(x: Any, *axes: Any) -> Tensor:
+def permute(x: TensorLike, *axes: Axes) -> Tensor:
     """Permutes the axes: axis `i` of the result is axis `axes[i]` of `x`; `transpose` with all axes given.
 
     Raises:
@@ -149,7 +150,7 @@ def _between(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tens
 
 
 @viewing(in_order=False)
-def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+def split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Splits `x` along `axis` into equal parts, or at the positions in a list, as in NumPy.
 
     Raises:
@@ -170,7 +171,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
 
 
 @viewing(in_order=False)
-def chunk(x: Any, chunks: int, axis: int = 0) -> list[Tensor]:
+def chunk(x: TensorLike, chunks: int, axis: int = 0) -> list[Tensor]:
     """Splits `x` along `axis` into at most `chunks` parts, as in PyTorch: equal ones, but the last may be shorter.
 
     The extent is the smallest for which `chunks` parts suffice, so there may be fewer.
@@ -189,7 +190,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> list[Tensor]:
 
 
 @viewing(in_order=False)
-def narrow(x: Any, axis: int, start: int, length: int) -> Tensor:
+def narrow(x: TensorLike, axis: int, start: int, length: int) -> Tensor:
     """Returns `length` positions along `axis` from `start` on; a negative start counts from the end.
 
     Raises:
@@ -205,7 +206,7 @@ def narrow(x: Any, axis: int, start: int, length: int) -> Tensor:
     return _between(tensor, place, first, last)
 
 
-def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
+def roll(x: TensorLike, shift: TensorLike, axis: Axes | None = None) -> Tensor:
     """Rolls the elements by `shift` positions along `axis`, circularly.
 
     `None` rolls the flattened tensor; several shifts correspond to several axes.
@@ -229,7 +230,7 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
     return tensor
 
 
-def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
+def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
     """Repeats each element along `axis` (of the flattened tensor if `None`), by one number or by a number for each.
 
     Args:
@@ -263,7 +264,7 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     return reshape(broadcast_to(expand_dims(tensor, place + 1), wide), result)
 
 
-def tile(x: Any, repeats: Any) -> Tensor:
+def tile(x: TensorLike, repeats: Any) -> Tensor:
     """Repeats the whole tensor along each axis; missing axes or numbers count as 1, as in NumPy.
 
     Raises:
@@ -305,7 +306,7 @@ def _cropped(x: Tensor, widths: Sequence[tuple[int, int]]) -> Tensor:
     return x
 
 
-def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
+def pad(x: TensorLike, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
     """Pads `x`: `pad_width` is one number, a pair (before, after), or a pair for each axis, as in NumPy.
 
     Modes: `constant` pads with `constant_values` (one number), `edge` repeats the last element, `reflect` mirrors at it
@@ -396,7 +397,7 @@ def _triangle(x: Any, k: int, upper: bool, what: str) -> Tensor:
     return where(kept, tensor, False if tensor.dtype == NAMES["bool"] else 0)
 
 
-def tril(x: Any, k: int = 0) -> Tensor:
+def tril(x: TensorLike, k: int = 0) -> Tensor:
     """Returns the lower triangle of the last two axes, up to `k` diagonals above the main one; 0 elsewhere.
 
     Raises:
@@ -405,7 +406,7 @@ def tril(x: Any, k: int = 0) -> Tensor:
     return _triangle(x, k, False, "tril")
 
 
-def triu(x: Any, k: int = 0) -> Tensor:
+def triu(x: TensorLike, k: int = 0) -> Tensor:
     """Returns the upper triangle of the last two axes, from `k` diagonals above the main one on; 0 elsewhere.
 
     Raises:
@@ -415,7 +416,7 @@ def triu(x: Any, k: int = 0) -> Tensor:
 
 
 @viewing(in_order=False)
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Returns the diagonal of two axes, `offset` above the main one, as the last axis, as a view.
 
     Raises:
@@ -437,7 +438,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     return _between(flat, flat.ndim - 1, first, first + (count - 1) * (columns + 1) + 1, columns + 1)
 
 
-def meshgrid(*axes: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*axes: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Returns the coordinates of a grid: for each vector, a tensor of the grid's shape.
 
     Args:

@@ -41,6 +41,7 @@ from tensorgrad.ops.reduce import log_softmax, logsumexp, mean, norm, sum
 from tensorgrad.ops.shape import as_indices, check_range, expand_dims, normalized_axis, squeeze
 from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.dtypes import SHORT, is_float, promote
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 from tensorgrad.transforms.custom_vjp import custom_vjp
@@ -70,7 +71,7 @@ def reduced_by(what: str, losses: Callable[[], Tensor], reduction: str) -> Tenso
     return REDUCTIONS[reduction](losses())
 
 
-def alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+def alike(what: str, x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
     """Returns two tensors of the same shape, with integers and booleans, whose differences could wrap, as floats.
 
     Raises:
@@ -172,11 +173,11 @@ def _check_ignored(what: str, labels: Tensor, ignore_index: int | None) -> None:
 
 @recorded_whole
 def cross_entropy(
-    logits: Any,
-    labels: Any,
+    logits: TensorLike,
+    labels: TensorLike,
     reduction: str = "mean",
     *,
-    weight: Any = None,
+    weight: TensorLike | None = None,
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
 ) -> Tensor:
@@ -237,10 +238,10 @@ def _soft_losses(scores: Tensor, wanted: Tensor, weights: Tensor | None, label_s
 @recorded_whole
 def nll(
     log_probabilities: Any,
-    labels: Any,
+    labels: TensorLike,
     reduction: str = "mean",
     *,
-    weight: Any = None,
+    weight: TensorLike | None = None,
     ignore_index: int | None = None,
 ) -> Tensor:
     """Returns the negative log-likelihood of integer labels under log-probabilities, such as those of `tg.log_softmax`.
@@ -269,7 +270,12 @@ def nll(
 
 @recorded_whole
 def binary_cross_entropy_with_logits(
-    logits: Any, target: Any, reduction: str = "mean", *, weight: Any = None, pos_weight: Any = None
+    logits: TensorLike,
+    target: TensorLike,
+    reduction: str = "mean",
+    *,
+    weight: TensorLike | None = None,
+    pos_weight: TensorLike | None = None,
 ) -> Tensor:
     """`-(pos_weight * t * log(p) + (1 - t) * log(1 - p))` with `p = sigmoid(logits)`, without overflow.
 
@@ -308,7 +314,9 @@ def logistic_losses(x: Tensor, yes: Tensor, no: Tensor) -> Tensor:
 
 
 @recorded_whole
-def binary_cross_entropy(probabilities: Any, target: Any, reduction: str = "mean", *, weight: Any = None) -> Tensor:
+def binary_cross_entropy(
+    probabilities: TensorLike, target: TensorLike, reduction: str = "mean", *, weight: TensorLike | None = None
+) -> Tensor:
     """`-(t * log(p) + (1 - t) * log(1 - p))`, with logarithms clamped at -100, as in PyTorch.
 
     Its derivative by `p` is `(p - t) / max(p * (1 - p), 1e-12)`, also as in PyTorch: large, not 0, where `p` is 0 and
@@ -369,7 +377,7 @@ _bernoulli_losses.defvjp(_bernoulli_losses_kept, _bernoulli_losses_cotangent)
 
 
 @recorded_whole
-def mse(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
+def mse(prediction: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """Returns the squared error, `(prediction - target) ** 2`.
 
     Args:
@@ -386,7 +394,7 @@ def mse(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 
 @recorded_whole
-def l1(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
+def l1(prediction: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """Returns the absolute error, `abs(prediction - target)`; its derivative where they are equal is 0.
 
     Args:
@@ -403,7 +411,7 @@ def l1(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 
 @recorded_whole
-def huber(prediction: Any, target: Any, reduction: str = "mean", *, delta: float = 1.0) -> Tensor:
+def huber(prediction: TensorLike, target: TensorLike, reduction: str = "mean", *, delta: float = 1.0) -> Tensor:
     """Half the squared error if it is within `delta`, and `delta * (abs(error) - delta / 2)` beyond.
 
     Args:
@@ -431,7 +439,7 @@ def huber(prediction: Any, target: Any, reduction: str = "mean", *, delta: float
 
 
 @recorded_whole
-def kl_div(input: Any, target: Any, reduction: str = "mean", *, log_target: bool = False) -> Tensor:
+def kl_div(input: Any, target: TensorLike, reduction: str = "mean", *, log_target: bool = False) -> Tensor:
     """Returns the Kullback-Leibler divergence, `target * (log(target) - input)`, element by element.
 
     Args:
@@ -459,7 +467,9 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", *, log_target: bool
     return REDUCTIONS[reduction](losses)
 
 
-def cosine_embedding(x: Any, y: Any, target: Any, reduction: str = "mean", *, margin: float = 0.0) -> Tensor:
+def cosine_embedding(
+    x: TensorLike, y: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 0.0
+) -> Tensor:
     """`1 - cos(x, y)` where the target is 1, and `max(cos(x, y) - margin, 0)` where it is -1.
 
     Args:
@@ -490,7 +500,7 @@ def cosine_embedding(x: Any, y: Any, target: Any, reduction: str = "mean", *, ma
     return reduced_by("cosine_embedding", losses, reduction)
 
 
-def cosine_similarity(x: Any, y: Any, axis: int = -1, eps: float = 1e-8) -> Tensor:
+def cosine_similarity(x: TensorLike, y: TensorLike, axis: int = -1, eps: float = 1e-8) -> Tensor:
     """Returns the cosine of the angle between vectors along `axis`; 0 where one is zero.
 
     Args:
@@ -511,7 +521,7 @@ def cosine_similarity(x: Any, y: Any, axis: int = -1, eps: float = 1e-8) -> Tens
     return sum(multiply(*units), normalized_axis(axis, left.ndim, "cosine_similarity"))
 
 
-def hinge(scores: Any, target: Any, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
+def hinge(scores: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
     """`max(margin - target * scores, 0)`: that of a classifier into 1 and -1.
 
     Args:
@@ -528,7 +538,7 @@ def hinge(scores: Any, target: Any, reduction: str = "mean", *, margin: float = 
     return reduced_by("hinge", lambda: maximum(subtract(margin, multiply(left, right)), 0), reduction)
 
 
-def hinge_embedding(distances: Any, target: Any, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
+def hinge_embedding(distances: Any, target: TensorLike, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
     """Returns the distance where the target is 1, and `max(margin - distance, 0)` where it is -1.
 
     Args:
@@ -555,7 +565,13 @@ def hinge_embedding(distances: Any, target: Any, reduction: str = "mean", *, mar
 
 
 def gaussian_nll(
-    mean: Any, target: Any, variance: Any, reduction: str = "mean", *, full: bool = False, eps: float = 1e-6
+    mean: TensorLike,
+    target: TensorLike,
+    variance: TensorLike,
+    reduction: str = "mean",
+    *,
+    full: bool = False,
+    eps: float = 1e-6,
 ) -> Tensor:
     """Returns `(log(v) + (target - mean)**2 / v) / 2`, where `v` is the variance, clamped at `eps`.
 
@@ -591,8 +607,8 @@ def gaussian_nll(
 
 
 def poisson_nll(
-    prediction: Any,
-    target: Any,
+    prediction: TensorLike,
+    target: TensorLike,
     reduction: str = "mean",
     *,
     log_input: bool = True,

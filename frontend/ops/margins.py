@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.activations import softplus
 from tensorgrad.ops.elementwise.arithmetic import (
@@ -22,11 +20,12 @@ from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import mean, norm, sum
 from tensorgrad.ops.shape import arange, as_indices, expand_dims, take
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 
 @recorded_whole
-def soft_margin(scores: Any, target: Any, reduction: str = "mean") -> Tensor:
+def soft_margin(scores: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """Returns `log(1 + exp(-target * scores))`, without overflow: the logistic loss of a classifier into 1 and -1.
 
     Args:
@@ -42,7 +41,9 @@ def soft_margin(scores: Any, target: Any, reduction: str = "mean") -> Tensor:
     return reduced_by("soft_margin", lambda: softplus(negative(multiply(right, left))), reduction)
 
 
-def margin_ranking(x: Any, y: Any, target: Any, reduction: str = "mean", *, margin: float = 0.0) -> Tensor:
+def margin_ranking(
+    x: TensorLike, y: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 0.0
+) -> Tensor:
     """Returns `max(margin - target * (x - y), 0)`: `x` should rank higher if the target is 1, `y` if it is -1.
 
     Args:
@@ -63,9 +64,9 @@ def margin_ranking(x: Any, y: Any, target: Any, reduction: str = "mean", *, marg
 
 
 def triplet_margin(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
+    anchor: TensorLike,
+    positive: TensorLike,
+    negative: TensorLike,
     reduction: str = "mean",
     *,
     margin: float = 1.0,
@@ -108,7 +109,13 @@ def triplet_margin(
 
 
 def multi_margin(
-    scores: Any, labels: Any, reduction: str = "mean", *, p: int = 1, margin: float = 1.0, weight: Any = None
+    scores: TensorLike,
+    labels: TensorLike,
+    reduction: str = "mean",
+    *,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: TensorLike | None = None,
 ) -> Tensor:
     """Returns the mean over classes of `max(margin - scores[label] + scores[class], 0) ** p`, without the label itself.
 
@@ -147,7 +154,9 @@ def multi_margin(
     return reduced_by(what, losses, reduction)
 
 
-def multilabel_soft_margin(logits: Any, target: Any, reduction: str = "mean", *, weight: Any = None) -> Tensor:
+def multilabel_soft_margin(
+    logits: TensorLike, target: TensorLike, reduction: str = "mean", *, weight: TensorLike | None = None
+) -> Tensor:
     """Returns the mean over classes of the binary cross-entropy of each class's logit.
 
     Args:

@@ -17,6 +17,7 @@ from tensorgrad.ops.promotion import as_float
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import mean, norm
 from tensorgrad.ops.shape import reshape
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -39,7 +40,11 @@ def _affine(x: Tensor, weight: Any, bias: Any) -> Tensor:
 
 @recorded_whole
 def layer_norm(
-    x: Any, normalized_shape: int | tuple[int, ...], weight: Any = None, bias: Any = None, eps: float = 1e-5
+    x: TensorLike,
+    normalized_shape: int | tuple[int, ...],
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """Returns `(x - mean) / sqrt(variance + eps) * weight + bias` over the last axes; the variance is the biased one.
 
@@ -60,7 +65,9 @@ def layer_norm(
 
 
 @recorded_whole
-def rms_norm(x: Any, normalized_shape: int | tuple[int, ...], weight: Any = None, eps: float | None = None) -> Tensor:
+def rms_norm(
+    x: TensorLike, normalized_shape: int | tuple[int, ...], weight: TensorLike | None = None, eps: float | None = None
+) -> Tensor:
     """Returns `x / sqrt(mean(x**2) + eps) * weight` over the last axes.
 
     B. Zhang and R. Sennrich, Root Mean Square Layer Normalization, 2019.
@@ -81,7 +88,9 @@ def rms_norm(x: Any, normalized_shape: int | tuple[int, ...], weight: Any = None
 
 
 @recorded_whole
-def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+def group_norm(
+    x: TensorLike, num_groups: int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5
+) -> Tensor:
     """Standardizes each group of neighboring channels of each example, then scales and shifts each channel.
 
     Y. Wu and K. He, Group Normalization, 2018. With as many groups as channels it is instance normalization.
@@ -108,7 +117,7 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     return _affine(result, *(part if part is None else reshape(part, each) for part in (weight, bias)))
 
 
-def normalize(x: Any, p: float = 2.0, axis: int = -1, eps: float = 1e-12) -> Tensor:
+def normalize(x: TensorLike, p: float = 2.0, axis: int = -1, eps: float = 1e-12) -> Tensor:
     """Returns `x` divided by its norm along `axis`, or by `eps` if that is larger.
 
     Args:
@@ -127,7 +136,7 @@ def normalize(x: Any, p: float = 2.0, axis: int = -1, eps: float = 1e-12) -> Ten
     return divide(tensor, maximum(norm(tensor, p, axis, keepdims=True), eps))
 
 
-def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+def local_response_norm(x: TensorLike, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divides each element by `(k + alpha * mean(square of size neighboring channels)) ** beta`.
 
     A. Krizhevsky, I. Sutskever and G. E. Hinton, ImageNet Classification with Deep Convolutional Neural Networks, 2012.

@@ -36,6 +36,7 @@ from tensorgrad.ops.sampling import Samples, sampled
 from tensorgrad.ops.shape import arange, as_indices, check_range, expand_dims, full, reshape, take
 from tensorgrad.ops.windows import Padding, Sizes, last_axes, listed, paddings, same_padding
 from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -198,7 +199,7 @@ class _Parts(_Windows):
 
 @overload
 def max_pool(
-    x: Any,
+    x: TensorLike,
     size: Sizes,
     stride: Sizes | None = None,
     padding: Padding = 0,
@@ -208,7 +209,7 @@ def max_pool(
 ) -> Tensor: ...
 @overload
 def max_pool(
-    x: Any,
+    x: TensorLike,
     size: Sizes,
     stride: Sizes | None = None,
     padding: Padding = 0,
@@ -218,7 +219,7 @@ def max_pool(
     return_indices: Literal[True],
 ) -> tuple[Tensor, Tensor]: ...
 def max_pool(
-    x: Any,
+    x: TensorLike,
     size: Sizes,
     stride: Sizes | None = None,
     padding: Padding = 0,
@@ -249,8 +250,8 @@ def max_pool(
 
 
 def max_unpool(
-    x: Any,
-    indices: Any,
+    x: TensorLike,
+    indices: TensorLike,
     size: Sizes,
     stride: Sizes | None = None,
     padding: Sizes = 0,
@@ -304,7 +305,7 @@ def _unpooled(what: str, extents: list[int], size: Any, stride: Any, padding: An
 
 
 def avg_pool(
-    x: Any,
+    x: TensorLike,
     size: Sizes,
     stride: Sizes | None = None,
     padding: Padding = 0,
@@ -355,7 +356,7 @@ def _adaptive(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]:
     return axes, listed(filled, len(axes), f"{what}: sizes")
 
 
-def adaptive_avg_pool(x: Any, size: int | Sequence[int | None]) -> Tensor:
+def adaptive_avg_pool(x: TensorLike, size: int | Sequence[int | None]) -> Tensor:
     """Returns the means of parts of the last axes, a given number of each; integers average as f32.
 
     Part `i` of `n` holds the elements from `floor(i * extent / n)` to before `ceil((i + 1) * extent / n)`, as in
@@ -382,12 +383,14 @@ def adaptive_avg_pool(x: Any, size: int | Sequence[int | None]) -> Tensor:
 
 
 @overload
-def adaptive_max_pool(x: Any, size: int | Sequence[int | None], return_indices: Literal[False] = False) -> Tensor: ...
+def adaptive_max_pool(
+    x: TensorLike, size: int | Sequence[int | None], return_indices: Literal[False] = False
+) -> Tensor: ...
 @overload
 def adaptive_max_pool(
-    x: Any, size: int | Sequence[int | None], return_indices: Literal[True]
+    x: TensorLike, size: int | Sequence[int | None], return_indices: Literal[True]
 ) -> tuple[Tensor, Tensor]: ...
-def adaptive_max_pool(x: Any, size: int | Sequence[int | None], return_indices: bool = False) -> Any:
+def adaptive_max_pool(x: TensorLike, size: int | Sequence[int | None], return_indices: bool = False) -> Any:
     """Returns the largest element of each part of the last axes, a given number of each.
 
     Args:
@@ -406,13 +409,13 @@ def adaptive_max_pool(x: Any, size: int | Sequence[int | None], return_indices: 
     return Pool("adaptive_max_pool", tensor, even, None, 0, 1, False).largest(tensor, return_indices)
 
 
-def global_max_pool(x: Any, keepdims: bool = False) -> Tensor:
+def global_max_pool(x: TensorLike, keepdims: bool = False) -> Tensor:
     """Returns the largest element of each channel of `[batch, channels, spatial...]`."""
     tensor = as_tensor(x)
     return largest(tensor, tuple(range(2, tensor.ndim)), keepdims)
 
 
-def global_avg_pool(x: Any, keepdims: bool = False) -> Tensor:
+def global_avg_pool(x: TensorLike, keepdims: bool = False) -> Tensor:
     """Returns the mean of each channel of `[batch, channels, spatial...]`."""
     tensor = as_tensor(x)
     return mean(tensor, tuple(range(2, tensor.ndim)), keepdims)

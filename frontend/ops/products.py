@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import multiply, subtract
 from tensorgrad.ops.joining import moveaxis, stack
 from tensorgrad.ops.promotion import as_float, as_tensor, common
 from tensorgrad.ops.reduce import norm
 from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 
-def kron(x: Any, y: Any) -> Tensor:
+def kron(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the Kronecker product: each element of `x` times all of `y`, in blocks.
 
     The shorter shape is padded with leading axes of extent 1. Axis `i` of the result has extent `x.shape[i] *
@@ -31,7 +30,7 @@ def kron(x: Any, y: Any) -> Tensor:
     return reshape(multiply(outer, inner), extents)
 
 
-def cross(x: Any, y: Any, axis: int = -1) -> Tensor:
+def cross(x: TensorLike, y: TensorLike, axis: int = -1) -> Tensor:
     """Returns the cross product of vectors of three elements along `axis`.
 
     Raises:
@@ -47,7 +46,7 @@ def cross(x: Any, y: Any, axis: int = -1) -> Tensor:
     return stack(parts, place)
 
 
-def cdist(x: Any, y: Any, p: float = 2.0) -> Tensor:
+def cdist(x: TensorLike, y: TensorLike, p: float = 2.0) -> Tensor:
     """Returns the distances between all pairs of points: `norm(x[..., i, :] - y[..., j, :], p)`.
 
     Differences are taken before they are squared, to avoid cancellation for near points; their derivative for equal

@@ -11,10 +11,11 @@ from tensorgrad.ops.elementwise.arithmetic import add, equal, where
 from tensorgrad.ops.joining import concat, diagonal, pad, split
 from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.shape import arange, expand_dims, flip, normalized_axis, reshape, swapaxes, transpose
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 
-def flatten(x: Any, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+def flatten(x: TensorLike, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     """Returns `x` with the axes from `start_axis` to `end_axis`, both included, merged into one.
 
     A tensor without axes becomes one of shape `(1,)`.
@@ -32,7 +33,7 @@ def flatten(x: Any, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     return reshape(tensor, [*tensor.shape[:first], merged, *tensor.shape[last + 1 :]])
 
 
-def unflatten(x: Any, axis: int, extents: Sequence[int]) -> Tensor:
+def unflatten(x: TensorLike, axis: int, extents: Sequence[int]) -> Tensor:
     """Returns `x` with one axis split into several, the inverse of `flatten`.
 
     Args:
@@ -54,7 +55,7 @@ def unflatten(x: Any, axis: int, extents: Sequence[int]) -> Tensor:
     return reshape(tensor, [*tensor.shape[:place], *parts, *tensor.shape[place + 1 :]])
 
 
-def unbind(x: Any, axis: int = 0) -> list[Tensor]:
+def unbind(x: TensorLike, axis: int = 0) -> list[Tensor]:
     """Returns the slices of `x` along `axis`, each without that axis.
 
     Raises:
@@ -89,7 +90,7 @@ def vstack(tensors: Sequence[Any]) -> Tensor:
     return concat([part if part.ndim > 1 else reshape(part, (1, -1)) for part in parts], 0)
 
 
-def array_split(x: Any, sections: int, axis: int = 0) -> list[Tensor]:
+def array_split(x: TensorLike, sections: int, axis: int = 0) -> list[Tensor]:
     """Splits `x` into `sections` parts along `axis`, whose extents differ by at most one, the longer ones first.
 
     Raises:
@@ -104,7 +105,7 @@ def array_split(x: Any, sections: int, axis: int = 0) -> list[Tensor]:
     return split(tensor, ends, place)
 
 
-def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
+def rot90(x: TensorLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
     """Returns `x` rotated `k` times by 90 degrees in the plane of two axes, from the first towards the second.
 
     Raises:
@@ -138,7 +139,7 @@ def _divided(what: str, x: Any, factor: int, power: int, axes: Sequence[int]) ->
     return tensor
 
 
-def pixel_shuffle(x: Any, factor: int) -> Tensor:
+def pixel_shuffle(x: TensorLike, factor: int) -> Tensor:
     """Returns `[..., c * factor**2, h, w]` as `[..., c, h * factor, w * factor]`: channels become pixels.
 
     W. Shi et al., Real-Time Single Image and Video Super-Resolution, 2016.
@@ -155,7 +156,7 @@ def pixel_shuffle(x: Any, factor: int) -> Tensor:
     return reshape(turned, [*lead, remaining, height * factor, width * factor])
 
 
-def pixel_unshuffle(x: Any, factor: int) -> Tensor:
+def pixel_unshuffle(x: TensorLike, factor: int) -> Tensor:
     """Returns `[..., c, h * factor, w * factor]` as `[..., c * factor**2, h, w]`, the inverse of `pixel_shuffle`.
 
     Raises:
@@ -169,7 +170,7 @@ def pixel_unshuffle(x: Any, factor: int) -> Tensor:
     return reshape(turned, [*lead, channels * factor * factor, height // factor, width // factor])
 
 
-def channel_shuffle(x: Any, groups: int) -> Tensor:
+def channel_shuffle(x: TensorLike, groups: int) -> Tensor:
     """Returns `[batch, channels, ...]` with the channels of `groups` groups interleaved.
 
     X. Zhang et al., ShuffleNet, 2018.
@@ -187,7 +188,7 @@ def channel_shuffle(x: Any, groups: int) -> Tensor:
     return reshape(swapaxes(apart, 1, 2), tensor.shape)
 
 
-def diag(x: Any, k: int = 0) -> Tensor:
+def diag(x: TensorLike, k: int = 0) -> Tensor:
     """Returns the `k`-th diagonal of a matrix, or the matrix that has a vector there and 0 elsewhere.
 
     Raises:
@@ -201,7 +202,7 @@ def diag(x: Any, k: int = 0) -> Tensor:
     return diag_embed(tensor, k)
 
 
-def diag_embed(x: Any, k: int = 0) -> Tensor:
+def diag_embed(x: TensorLike, k: int = 0) -> Tensor:
     """Returns matrices that have the last axis of `x` on their `k`-th diagonal and 0 elsewhere.
 
     Args:

@@ -20,6 +20,7 @@ from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_shapes, broa
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import full, normalized_axes, normalized_axis, positions, reshape
 from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, is_float, promote
+from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -51,7 +52,7 @@ def in_full(function: Statistic) -> Statistic:
     return typing.cast("Statistic", wide)
 
 
-def numbers(x: Any, dtype: object, what: str, floats: bool = False) -> Tensor:
+def numbers(x: TensorLike, dtype: object, what: str, floats: bool = False) -> Tensor:
     """Returns `x` in the dtype that a reduction computes in; its own if that is `None`.
 
     Raises:
@@ -66,7 +67,7 @@ def numbers(x: Any, dtype: object, what: str, floats: bool = False) -> Tensor:
     return cast(x, wanted)
 
 
-def counted(x: Any, dtype: object, what: str) -> Tensor:
+def counted(x: TensorLike, dtype: object, what: str) -> Tensor:
     """Returns `x` in the dtype of its sum or product: booleans become i32, and integers have 32 bits or more.
 
     This follows the Array API standard, with i32 as the default integer.
@@ -81,7 +82,7 @@ def counted(x: Any, dtype: object, what: str) -> Tensor:
 
 
 @recorded_whole
-def sum(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
+def sum(x: TensorLike, axis: Axes | None = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
     """Returns the sum along `axis`: one axis, several, or all (None). Booleans count.
 
     Integers of 8 and 16 bits are added as i32 or u32. With `dtype` elements are converted to that first.
@@ -93,7 +94,7 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = Non
 
 
 @recorded_whole
-def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def max(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the largest element along `axis`, NaN if any is NaN. False is smaller than True.
 
     Equal maxima, or all NaN, share the derivative evenly.
@@ -105,7 +106,7 @@ def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 @recorded_whole
-def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def min(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the smallest element along `axis`, NaN if any is NaN. False is smaller than True.
 
     Equal minima, or all NaN, share the derivative evenly.
@@ -122,7 +123,7 @@ def _extreme(what: str, kind: type[reduce.ReduceOp], x: Any, axis: Any, keepdims
 
 
 @recorded_whole
-def mean(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
+def mean(x: TensorLike, axis: Axes | None = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
     """Returns the mean along `axis`; integers and booleans average as f32; f16 is averaged in f32 and rounded once.
 
     With `dtype` elements are converted to it first. The mean of nothing is NaN, with an `EmptyAxisWarning`.
@@ -163,7 +164,7 @@ def _count(x: Tensor, axes: list[int]) -> int:
 
 
 @recorded_whole
-def matmul(x: Any, y: Any) -> Tensor:
+def matmul(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the matrix product by NumPy's rules: leading axes are batches and broadcast, vectors are rows or columns.
 
     Raises:
@@ -205,7 +206,9 @@ def _dot(left: Tensor, right: Tensor, batch: int) -> Tensor:
 
 
 @recorded_whole
-def logsumexp(x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Tensor:
+def logsumexp(
+    x: TensorLike, axis: Axes | None = None, keepdims: bool = False, where: TensorLike | None = None
+) -> Tensor:
     """`log(sum(exp(x)))` along `axis`, without overflow, where `where` is true; `-inf` if nowhere.
 
     Its derivative where all elements are `-inf` is 0.
@@ -268,7 +271,7 @@ def _masked_powers(x: Tensor, axis: Any, where: Any) -> tuple[Tensor, Tensor, Te
 
 
 @recorded_whole
-def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
+def softmax(x: TensorLike, axis: Axes = -1, where: TensorLike | None = None) -> Tensor:
     """`exp(x) / sum(exp(x))` along `axis`, one or several, without overflow.
 
     A row whose elements are all `-inf` is NaN, as in PyTorch and JAX, but its derivative is 0, so that it spoils no
@@ -297,7 +300,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
 
 
 @recorded_whole
-def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
+def log_softmax(x: TensorLike, axis: Axes = -1, where: TensorLike | None = None) -> Tensor:
     """Returns the logarithm of `softmax`, without overflow, and accurate for large elements as well as for small ones.
 
     A row whose elements are all `-inf` is NaN, with finite derivatives; with `where`, which may be just True, it is all
@@ -338,7 +341,7 @@ def causal_mask(queries: int, keys: int | None = None) -> Tensor:
     return positions(shape, 1, NAMES["i32"]) <= positions(shape, 0, NAMES["i32"]) + (columns - queries)
 
 
-def prod(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
+def prod(x: TensorLike, axis: Axes | None = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
     """Returns the product along `axis`, 1 if it is empty; its derivative is exact where elements are 0.
 
     Booleans count, and integers of 8 and 16 bits are multiplied as i32 or u32. With `dtype` elements are converted to
@@ -354,12 +357,12 @@ def _truth(x: Any) -> Tensor:
     return cast(cast(x, NAMES["bool"]), NAMES["i32"])
 
 
-def any(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def any(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns whether any element along `axis` is nonzero (NaN is); False if it is empty."""
     return sum(_truth(x), axis, keepdims) != 0
 
 
-def all(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def all(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns whether every element along `axis` is nonzero (NaN is); True if it is empty."""
     return sum(1 - _truth(x), axis, keepdims) == 0
 
@@ -371,7 +374,7 @@ def _root(x: Tensor) -> Tensor:
 
 
 @recorded_whole
-def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
+def var(x: TensorLike, axis: Axes | None = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Returns the variance along `axis`: the mean of the squared distances from the mean; integers and booleans as f32.
 
     It takes two passes, and is thus accurate if the mean is large relative to the spread. If the correction is not less
@@ -395,7 +398,7 @@ def _spread(x: Tensor, axes: list[int], share: float, keepdims: bool) -> Tensor:
 
 
 @recorded_whole
-def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
+def std(x: TensorLike, axis: Axes | None = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Returns the standard deviation along `axis`, the root of `var`; its derivative is 0 where all elements are equal.
 
     If the correction is not less than the number of elements it is as in `var`, with an `EmptyAxisWarning`.
@@ -410,7 +413,7 @@ def _rooted_spread(x: Tensor, axes: list[int], share: float, keepdims: bool) -> 
 
 
 @in_full
-def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Tensor:
+def norm(x: TensorLike, ord: float = 2, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the vector norm over all axes in `axis`: `sum(|x|^ord)^(1/ord)`; its derivatives at 0 are 0.
 
     `ord` may be infinite (the largest or smallest magnitude) or 0 (the number of nonzero elements).
@@ -459,7 +462,7 @@ def _extreme_position(what: str, kind: Any, x: Any, axis: int | None, keepdims: 
     return reshape(first, (1,) * rank) if axis is None and keepdims else reshape(first, ()) if axis is None else first
 
 
-def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Returns the position of the largest element along `axis` (of the flattened tensor if `None`), as i32.
 
     The first among equals; the first NaN if there is one.
@@ -470,7 +473,7 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     return _extreme_position("argmax", max, x, axis, keepdims)
 
 
-def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Returns the position of the smallest element along `axis` (of the flattened tensor if `None`), as i32.
 
     The first among equals; the first NaN if there is one.

@@ -17,6 +17,7 @@ from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.sampling import Samples, sampled, taken
 from tensorgrad.ops.windows import Sizes, last_axes, listed
 from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 FINEST_FACTOR = 10**9
@@ -95,7 +96,7 @@ _METHODS = {
 
 
 def resize(
-    x: Any,
+    x: TensorLike,
     size: Sizes | None = None,
     method: str = "nearest",
     align_corners: bool = False,

@@ -27,17 +27,18 @@ from tensorgrad.ops.shape import full, reshape, take, take_rows
 from tensorgrad.ops.sort import sort
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.tracing.dtypes import NAMES, DType, is_float
+from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
 
 SIDES = ("left", "right")
 
 
-def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the number of nonzero elements along `axis`, as i32; NaN is nonzero."""
     return total(cast(not_equal(stop_gradient(as_tensor(x)), 0), NAMES["i32"]), axis, keepdims)
 
 
-def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) -> Tensor:
+def searchsorted(x: TensorLike, values: Any, side: str = "left", sorter: Any = None) -> Tensor:
     """Returns the insertion positions of values in a sorted vector, as i32.
 
     NaN counts as larger than every number, as in `sort`. One gather for each power of two in the vector's extent.
@@ -103,7 +104,7 @@ def _isin_of_other_sign(element: Tensor, wanted: Tensor, invert: bool) -> Tensor
     return logical_not(hit) if invert else hit
 
 
-def isin(x: Any, values: Any, invert: bool = False) -> Tensor:
+def isin(x: TensorLike, values: Any, invert: bool = False) -> Tensor:
     """Returns whether each element is among the values, or not among them with `invert`; NaN never is.
 
     Raises:

@@ -11,6 +11,7 @@ from tensorgrad.ops.joining import moveaxis, narrow
 from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.shape import normalized_axis, reshape, take_along_axis
 from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -23,7 +24,7 @@ def _rows(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
     return tensor, normalized_axis(axis, tensor.ndim, what)
 
 
-def argsort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
+def argsort(x: TensorLike, axis: int | None = -1, descending: bool = False) -> Tensor:
     """Returns the positions that sort `x` along `axis` (flattened if `None`), as i32.
 
     Stable in both directions; NaN counts as larger than every number. Any length: ceil(log2 n) kernels that merge
@@ -39,7 +40,7 @@ def argsort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
     return moveaxis(order, -1, place)
 
 
-def sort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
+def sort(x: TensorLike, axis: int | None = -1, descending: bool = False) -> Tensor:
     """`x` sorted along `axis` (flattened if `None`): the elements at the positions of `argsort`.
 
     The cotangent of each result flows to the element that it came from.
@@ -51,7 +52,7 @@ def sort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
     return take_along_axis(tensor, argsort(tensor, place, descending), place)
 
 
-def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+def top_k(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
     """Returns the `k` largest elements along `axis` (or the smallest), in order, and their positions as i32.
 
     The first among equals comes first; NaN counts as largest. It costs as much as `argsort`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from tensorgrad.ops.searching import searchsorted
 from tensorgrad.ops.shape import arange, as_indices, expand_dims, full_like, normalized_axes, reshape, transpose, zeros
 from tensorgrad.ops.sort import sort
 from tensorgrad.tracing.dtypes import NAMES, SHORT
+from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 INTERPOLATIONS: dict[str, Callable[[float], tuple[int, int, float]]] = {
@@ -44,7 +44,7 @@ INTERPOLATIONS: dict[str, Callable[[float], tuple[int, int, float]]] = {
 """The two positions of a sorted row that a quantile lies between, and its distance from the first."""
 
 
-def allclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+def allclose(x: TensorLike, y: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """Returns whether all elements are close, as one boolean; see `isclose`.
 
     Raises:
@@ -55,7 +55,9 @@ def allclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: 
     return every(isclose(x, y, rtol, atol, equal_nan))
 
 
-def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False, *, method: str = "linear") -> Tensor:
+def quantile(
+    x: TensorLike, q: TensorLike, axis: Axes | None = None, keepdims: bool = False, *, method: str = "linear"
+) -> Tensor:
     """Returns quantiles along `axis`: one axis, several, or all (None). NaN if a row contains NaN.
 
     Args:
@@ -83,7 +85,7 @@ def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False, *, method
     return reshape(quantiles, [*wanted.shape, *kept])
 
 
-def median(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def median(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the median along `axis`, as in NumPy: the mean of the middle two of an even number of samples.
 
     NaN if a row contains NaN; integers and booleans are converted to f32.
@@ -120,12 +122,12 @@ def _quantiles(what: str, x: Tensor, axes: Sequence[int], wanted: Sequence[float
     return stack(tensors)
 
 
-def nansum(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def nansum(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the sum along `axis` of the elements that are not NaN, which alone have a nonzero derivative."""
     return sum(_without_nan(as_tensor(x)), axis, keepdims)
 
 
-def nanmean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def nanmean(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the mean along `axis` of the elements that are not NaN; NaN if there are none."""
     tensor = as_float(x)
     count = sum(cast(equal(tensor, tensor), tensor.dtype), axis, keepdims)
@@ -136,7 +138,7 @@ def _without_nan(x: Tensor) -> Tensor:
     return where(isnan(x), 0, x) if x.dtype.kind == "f" else x
 
 
-def cov(x: Any, correction: int = 1) -> Tensor:
+def cov(x: TensorLike, correction: int = 1) -> Tensor:
     """Returns the covariances of variables, the rows of a matrix: a matrix, or without axes the variance of only one.
 
     Args:
@@ -158,7 +160,7 @@ def cov(x: Any, correction: int = 1) -> Tensor:
     return reshape(found, ()) if found.shape == (1, 1) else found
 
 
-def corrcoef(x: Any) -> Tensor:
+def corrcoef(x: TensorLike) -> Tensor:
     """Returns the correlation coefficients of the rows of a matrix, or 1, without axes, for one row; see `cov`.
 
     Raises:
@@ -171,7 +173,7 @@ def corrcoef(x: Any) -> Tensor:
     return divide(covariances, multiply(expand_dims(deviation, 1), deviation))
 
 
-def bincount(x: Any, length: int, weights: Any = None) -> Tensor:
+def bincount(x: TensorLike, length: int, weights: TensorLike | None = None) -> Tensor:
     """Returns the number of occurrences of each integer from 0 to `length - 1`; others are ignored.
 
     NumPy's `minlength` extends the result to the largest value; here its length is fixed.
@@ -204,7 +206,7 @@ def bincount(x: Any, length: int, weights: Any = None) -> Tensor:
     return narrow(totals, 0, 0, length)
 
 
-def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None) -> tuple[Tensor, Tensor]:
+def histogram(x: TensorLike, bins: TensorLike = 10, range: tuple[float, float] | None = None) -> tuple[Tensor, Tensor]:
     """Returns the number of elements in each bin, and the edges of the bins.
 
     A bin contains its lower edge, the last one its upper edge too. NaN, and values outside, are ignored.

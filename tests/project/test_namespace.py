@@ -16,6 +16,7 @@ import tensorgrad as tg
 from tensorgrad.surface.stubs import listed as listed_in_package
 
 FOLDER = Path(tg.__file__).parent
+ANY_IN_SIGNATURES = 208
 
 
 def listed(stub: str) -> list[tuple[str, str]]:
@@ -131,3 +132,21 @@ def test_importing_is_light():
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_any_is_rare_in_public_signatures() -> None:
+    """Counts the arguments and results of type Any; lower the number when there are fewer."""
+    modules = (
+        tg,
+        *(getattr(tg, name) for name in ("nn", "optim", "random", "data", "initializers", "linalg", "testing")),
+    )
+    public = (getattr(module, name) for module in modules for name in dir(module))
+    functions = {inspect.unwrap(value) for value in public if inspect.isroutine(value)}
+    signatures = [inspect.signature(function) for function in functions]
+    annotations = [
+        annotation
+        for signature in signatures
+        for annotation in (*(one.annotation for one in signature.parameters.values()), signature.return_annotation)
+    ]
+    count = annotations.count("Any")
+    assert count <= ANY_IN_SIGNATURES, f"{count}: say what an argument may be, such as `tracing.likes.TensorLike`"

@@ -36,16 +36,17 @@ from tensorgrad.ops.elementwise.arithmetic import (
 from tensorgrad.ops.elementwise.functions import isfinite, isinf, isnan, log, log1p, sin, sqrt
 from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, cast, common
 from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
 
-def log10(x: Any) -> Tensor:
+def log10(x: TensorLike) -> Tensor:
     """Returns the logarithm to base 10: `-inf` at 0, NaN below."""
     return multiply(log(as_float(x)), 1 / math.log(10))
 
 
-def logaddexp(x: Any, y: Any) -> Tensor:
+def logaddexp(x: TensorLike, y: TensorLike) -> Tensor:
     """`log(exp(x) + exp(y))` as floats, without overflow.
 
     Raises:
@@ -60,7 +61,7 @@ def logaddexp(x: Any, y: Any) -> Tensor:
     return add(larger, emit(functions.SoftplusOp, [distance]))
 
 
-def hypot(x: Any, y: Any) -> Tensor:
+def hypot(x: TensorLike, y: TensorLike) -> Tensor:
     """`sqrt(x * x + y * y)` as floats, without overflow; infinite if either is, even if the other is NaN.
 
     Its derivatives at the origin are 0.
@@ -78,7 +79,7 @@ def hypot(x: Any, y: Any) -> Tensor:
     return where(logical_or(isinf(left), isinf(right)), math.inf, length)
 
 
-def xlogy(x: Any, y: Any) -> Tensor:
+def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
     """`x * log(y)` as floats, and 0 where `x` is 0 and `y` is not NaN, as in entropies.
 
     Its derivative where `x` is 0 is `log(y)` with respect to `x`, 0 if that is not finite, and 0 with respect to `y`.
@@ -92,7 +93,7 @@ def xlogy(x: Any, y: Any) -> Tensor:
     return multiply(factor, log(where(dropped, 1.0, argument)))
 
 
-def logit(x: Any, eps: float | None = None) -> Tensor:
+def logit(x: TensorLike, eps: float | None = None) -> Tensor:
     """Returns `log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside.
 
     Args:
@@ -110,7 +111,7 @@ def logit(x: Any, eps: float | None = None) -> Tensor:
     return subtract(log(tensor), log1p(negative(tensor)))
 
 
-def sinc(x: Any) -> Tensor:
+def sinc(x: TensorLike) -> Tensor:
     """Returns `sin(pi * x) / (pi * x)`, 1 at 0, where its derivative is 0.
 
     Up to `|x| = 1 / 2` it is the Taylor series, whose derivatives don't cancel as those of the quotient do.
@@ -129,17 +130,17 @@ def sinc(x: Any) -> Tensor:
     return where(near, series, divide(sin(far), far))
 
 
-def deg2rad(x: Any) -> Tensor:
+def deg2rad(x: TensorLike) -> Tensor:
     """Converts angles from degrees to radians, as floats."""
     return multiply(as_float(x), math.pi / 180)
 
 
-def rad2deg(x: Any) -> Tensor:
+def rad2deg(x: TensorLike) -> Tensor:
     """Converts angles from radians to degrees, as floats."""
     return multiply(as_float(x), 180 / math.pi)
 
 
-def fmod(x: Any, y: Any) -> Tensor:
+def fmod(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the remainder of a division rounded towards zero: it has the sign of `x`, as C's `fmod`.
 
     Floats divided by 0 give NaN, integers 0. For the remainder with the sign of `y` see `remainder`.
@@ -162,13 +163,13 @@ def fmod(x: Any, y: Any) -> Tensor:
     return where(unchanged, left, where(signbit(left), negative(magnitude), magnitude))
 
 
-def fmax(x: Any, y: Any) -> Tensor:
+def fmax(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the larger of two elements, or the other one if one is NaN; see `maximum`."""
     left, right = common("fmax", x, y)
     return _ignoring_nan(left, right, maximum)
 
 
-def fmin(x: Any, y: Any) -> Tensor:
+def fmin(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the smaller of two elements, or the other one if one is NaN; see `minimum`."""
     left, right = common("fmin", x, y)
     return _ignoring_nan(left, right, minimum)
@@ -180,7 +181,7 @@ def _ignoring_nan(x: Tensor, y: Tensor, choose: Callable[[Any, Any], Tensor]) ->
     return where(isnan(x), y, where(isnan(y), x, choose(where(isnan(x), 0, x), where(isnan(y), 0, y))))
 
 
-def heaviside(x: Any, values: Any) -> Tensor:
+def heaviside(x: TensorLike, values: Any) -> Tensor:
     """Returns 0 where `x` is negative, 1 where it is positive, `values` where it is 0, NaN where it is NaN.
 
     Without derivative with respect to `x`.
@@ -197,7 +198,7 @@ def heaviside(x: Any, values: Any) -> Tensor:
     return where(isnan(tensor), math.nan, result) if is_float(tensor.dtype) else result
 
 
-def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """Replaces NaN and infinities by numbers; the derivative there is 0.
 
     Args:
@@ -216,7 +217,7 @@ def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: fl
     return where(isfinite(tensor), tensor, where(isnan(tensor), undefined, infinite))
 
 
-def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+def isclose(x: TensorLike, y: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """Returns whether `|x - y| <= atol + rtol * |y|`, elementwise; equal infinities are close.
 
     Args:
@@ -239,7 +240,7 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
     return logical_or(close, logical_and(isnan(left), isnan(right))) if equal_nan else close
 
 
-def signbit(x: Any) -> Tensor:
+def signbit(x: TensorLike) -> Tensor:
     """Returns whether an element's sign bit is set, also for zeros and NaN; unsigned elements have none."""
     tensor = as_tensor(x)
     if tensor.dtype.kind != "f":
@@ -247,7 +248,7 @@ def signbit(x: Any) -> Tensor:
     return less(bitcast(cast(stop_gradient(tensor), NAMES["f32"]), NAMES["i32"]), 0)
 
 
-def nextafter(x: Any, y: Any) -> Tensor:
+def nextafter(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the next float after `x` towards `y`, or `y` if they are equal; without derivative.
 
     Raises:

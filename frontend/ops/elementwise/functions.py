@@ -14,6 +14,7 @@ from tensorgrad.ops.elementwise.arithmetic import divide, equal, logical_not, no
 from tensorgrad.ops.promotion import as_float, as_tensor, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.tracing.dtypes import is_float
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -29,177 +30,177 @@ def _whole(kind: type[TensorOp], x: Any) -> Tensor:
 
 
 @recorded_whole
-def exp(x: Any) -> Tensor:
+def exp(x: TensorLike) -> Tensor:
     """`e` to the power of `x`; 0 or infinity beyond the range."""
     return _float(functions.ExpOp, x)
 
 
 @recorded_whole
-def log(x: Any) -> Tensor:
+def log(x: TensorLike) -> Tensor:
     """Returns the natural logarithm; `-inf` at 0, NaN below."""
     return _float(functions.LogOp, x)
 
 
 @recorded_whole
-def sqrt(x: Any) -> Tensor:
+def sqrt(x: TensorLike) -> Tensor:
     """Returns the square root; NaN below 0."""
     return _float(functions.SqrtOp, x)
 
 
 @recorded_whole
-def sin(x: Any) -> Tensor:
+def sin(x: TensorLike) -> Tensor:
     """Returns the sine of `x` in radians."""
     return _float(functions.SinOp, x)
 
 
 @recorded_whole
-def cos(x: Any) -> Tensor:
+def cos(x: TensorLike) -> Tensor:
     """Returns the cosine of `x` in radians."""
     return _float(functions.CosOp, x)
 
 
 @recorded_whole
-def tanh(x: Any) -> Tensor:
+def tanh(x: TensorLike) -> Tensor:
     """Returns the hyperbolic tangent."""
     return _float(functions.TanhOp, x)
 
 
 @recorded_whole
-def relu(x: Any) -> Tensor:
+def relu(x: TensorLike) -> Tensor:
     """`x` where it is positive, else 0; its derivative at 0 is 0."""
     return emit(functions.ReluOp, [as_tensor(x)])
 
 
 @recorded_whole
-def sigmoid(x: Any) -> Tensor:
+def sigmoid(x: TensorLike) -> Tensor:
     """`1 / (1 + exp(-x))`, without overflow for either sign."""
     return _float(functions.SigmoidOp, x)
 
 
-def exp2(x: Any) -> Tensor:
+def exp2(x: TensorLike) -> Tensor:
     """`2` to the power of `x`, exact at integers."""
     return _float(functions.Exp2Op, x)
 
 
-def expm1(x: Any) -> Tensor:
+def expm1(x: TensorLike) -> Tensor:
     """`exp(x) - 1`, exact near 0 too."""
     return _float(functions.Expm1Op, x)
 
 
-def log2(x: Any) -> Tensor:
+def log2(x: TensorLike) -> Tensor:
     """Returns the logarithm to base 2, exact at powers of two; `-inf` at 0, NaN below."""
     return _float(functions.Log2Op, x)
 
 
-def log1p(x: Any) -> Tensor:
+def log1p(x: TensorLike) -> Tensor:
     """`log(1 + x)`, exact near 0 too; `-inf` at -1, NaN below."""
     return _float(functions.Log1pOp, x)
 
 
-def rsqrt(x: Any) -> Tensor:
+def rsqrt(x: TensorLike) -> Tensor:
     """`1 / sqrt(x)`: infinity at 0, NaN below."""
     return divide(1.0, sqrt(x))
 
 
-def reciprocal(x: Any) -> Tensor:
+def reciprocal(x: TensorLike) -> Tensor:
     """`1 / x` as floats; infinite at 0."""
     return divide(1.0, as_float(x))
 
 
-def tan(x: Any) -> Tensor:
+def tan(x: TensorLike) -> Tensor:
     """Returns the tangent of `x` in radians."""
     return _float(functions.TanOp, x)
 
 
-def asin(x: Any) -> Tensor:
+def asin(x: TensorLike) -> Tensor:
     """Returns the inverse sine; NaN outside [-1, 1]."""
     return _float(functions.AsinOp, x)
 
 
-def acos(x: Any) -> Tensor:
+def acos(x: TensorLike) -> Tensor:
     """Returns the inverse cosine; NaN outside [-1, 1]."""
     return _float(functions.AcosOp, x)
 
 
-def atan(x: Any) -> Tensor:
+def atan(x: TensorLike) -> Tensor:
     """Returns the inverse tangent."""
     return _float(functions.AtanOp, x)
 
 
-def atan2(y: Any, x: Any) -> Tensor:
+def atan2(y: TensorLike, x: TensorLike) -> Tensor:
     """Returns the angle of the point (`x`, `y`) in (-pi, pi], as C's; its derivative at the origin is 0."""
     left, right = common("atan2", y, x)
     return emit(functions.Atan2Op, [as_float(left), as_float(right)])
 
 
-def sinh(x: Any) -> Tensor:
+def sinh(x: TensorLike) -> Tensor:
     """Returns the hyperbolic sine."""
     return _float(functions.SinhOp, x)
 
 
-def cosh(x: Any) -> Tensor:
+def cosh(x: TensorLike) -> Tensor:
     """Returns the hyperbolic cosine."""
     return _float(functions.CoshOp, x)
 
 
-def asinh(x: Any) -> Tensor:
+def asinh(x: TensorLike) -> Tensor:
     """Returns the inverse hyperbolic sine."""
     return _float(functions.AsinhOp, x)
 
 
-def acosh(x: Any) -> Tensor:
+def acosh(x: TensorLike) -> Tensor:
     """Returns the inverse hyperbolic cosine; NaN below 1."""
     return _float(functions.AcoshOp, x)
 
 
-def atanh(x: Any) -> Tensor:
+def atanh(x: TensorLike) -> Tensor:
     """Returns the inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond."""
     return _float(functions.AtanhOp, x)
 
 
-def erf(x: Any) -> Tensor:
+def erf(x: TensorLike) -> Tensor:
     """Returns the error function."""
     return _float(functions.ErfOp, x)
 
 
-def erfc(x: Any) -> Tensor:
+def erfc(x: TensorLike) -> Tensor:
     """`1 - erf(x)`, accurate in its tail too."""
     return _float(functions.ErfcOp, x)
 
 
-def floor(x: Any) -> Tensor:
+def floor(x: TensorLike) -> Tensor:
     """Returns the largest integer not above `x`, in `x`'s dtype; without derivative."""
     return _whole(functions.FloorOp, x)
 
 
-def ceil(x: Any) -> Tensor:
+def ceil(x: TensorLike) -> Tensor:
     """Returns the smallest integer not below `x`, in `x`'s dtype; without derivative."""
     return _whole(functions.CeilOp, x)
 
 
-def round(x: Any) -> Tensor:
+def round(x: TensorLike) -> Tensor:
     """Returns the nearest integer, ties to even, in `x`'s dtype; without derivative."""
     return _whole(functions.RoundOp, x)
 
 
-def trunc(x: Any) -> Tensor:
+def trunc(x: TensorLike) -> Tensor:
     """Returns `x` rounded towards 0, in `x`'s dtype; without derivative."""
     return _whole(functions.TruncOp, x)
 
 
-def isnan(x: Any) -> Tensor:
+def isnan(x: TensorLike) -> Tensor:
     """Returns whether an element is NaN; integers never are."""
     tensor = as_tensor(x)
     return not_equal(tensor, tensor)
 
 
-def isfinite(x: Any) -> Tensor:
+def isfinite(x: TensorLike) -> Tensor:
     """Returns whether an element is neither infinite nor NaN; every integer is finite."""
     tensor = as_tensor(x)
     return emit(functions.IsFiniteOp, [tensor]) if is_float(tensor.dtype) else equal(tensor, tensor)
 
 
-def isinf(x: Any) -> Tensor:
+def isinf(x: TensorLike) -> Tensor:
     """Returns whether an element is infinite; integers never are."""
     tensor = as_tensor(x)
     if not is_float(tensor.dtype):

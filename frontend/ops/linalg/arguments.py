@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.ops.promotion import as_float, as_tensor
 from tensorgrad.ops.shape import swapaxes
 from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 
-def square_matrices(what: str, x: Any) -> Tensor:
+def square_matrices(what: str, x: TensorLike) -> Tensor:
     """Returns the argument as stacks of square matrices.
 
     Raises:
@@ -23,7 +22,7 @@ def square_matrices(what: str, x: Any) -> Tensor:
     return tensor
 
 
-def float_matrices(what: str, x: Any) -> Tensor:
+def float_matrices(what: str, x: TensorLike) -> Tensor:
     """Returns the argument as stacks of matrices in f32 or f64.
 
     Raises:
@@ -38,7 +37,7 @@ def float_matrices(what: str, x: Any) -> Tensor:
     return tensor
 
 
-def symmetric_part(what: str, x: Any) -> Tensor:
+def symmetric_part(what: str, x: TensorLike) -> Tensor:
     """Returns the symmetric parts of stacks of square matrices in f32 or f64.
 
     Raises:

@@ -16,6 +16,7 @@ from tensorgrad.ops.linalg.one_sided_jacobi import completed_basis, jacobi_pinv,
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.shape import expand_dims, zeros
 from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -41,7 +42,7 @@ class Svd(NamedTuple):
     Vh: Tensor
 
 
-def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
+def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
     """Returns `Q` with orthonormal columns and upper triangular `R` with `Q @ R = x`, in f32 or f64.
 
     The diagonal of `R` is nonnegative, so NumPy's factors may differ in sign. Derivatives of any order are exact if the
@@ -61,7 +62,7 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
     return Qr(*householder_qr(float_matrices("qr", x), mode == "complete"))
 
 
-def eigh(x: Any, /) -> Eigh:
+def eigh(x: TensorLike, /) -> Eigh:
     """Returns the eigenvalues of symmetric matrices, ascending, and their eigenvectors, the columns of a matrix.
 
     Computed by Jacobi rotations in f32 or f64. The signs of eigenvectors are unspecified, and so is the basis for a
@@ -84,7 +85,7 @@ def eigh(x: Any, /) -> Eigh:
     return Eigh(*jacobi_eigh(matrices))
 
 
-def eigvalsh(x: Any, /) -> Tensor:
+def eigvalsh(x: TensorLike, /) -> Tensor:
     """Returns the eigenvalues of symmetric matrices, ascending: those of `eigh`.
 
     Args:
@@ -103,7 +104,7 @@ def eigvalsh(x: Any, /) -> Tensor:
     return jacobi_eigvalsh(matrices) if matrices.size else zeros(matrices.shape[:-1], matrices.dtype)
 
 
-def svd(x: Any, /, *, full_matrices: bool = True) -> Svd:
+def svd(x: TensorLike, /, *, full_matrices: bool = True) -> Svd:
     """Returns the singular values `S` of matrices, descending, and singular vectors, with `(U * S) @ Vh = x`.
 
     Computed by one-sided Jacobi rotations in f32 or f64. The signs of pairs of singular vectors are unspecified.
@@ -136,7 +137,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> Svd:
     return Svd(completed_basis(left) if full_matrices and rows > columns else left, values, right)
 
 
-def svdvals(x: Any, /) -> Tensor:
+def svdvals(x: TensorLike, /) -> Tensor:
     """Returns the singular values of matrices, descending: those of `svd`.
 
     Args:
@@ -154,7 +155,7 @@ def _tall(x: Tensor) -> Tensor:
     return transposed(x) if x.shape[-2] < x.shape[-1] else x
 
 
-def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
+def pinv(x: TensorLike, /, *, rtol: Any = None) -> Tensor:
     """Returns the Moore-Penrose pseudoinverses of matrices.
 
     Derivatives of any order are exact if nearby matrices have the same rank, even if singular values are equal.
@@ -183,7 +184,7 @@ def _cutoff(matrices: Tensor, rtol: Any) -> Tensor:
     return broadcast_to(cast(as_tensor(rtol), matrices.dtype), matrices.shape[:-2])
 
 
-def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
+def matrix_rank(x: TensorLike, /, *, rtol: Any = None) -> Tensor:
     """Returns the number of singular values of each matrix that exceed a cutoff, as i32.
 
     Args:

@@ -11,12 +11,13 @@ from tensorgrad.ops.linalg.arguments import float_matrices
 from tensorgrad.ops.linalg.decompositions import svdvals
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.shape import expand_dims, reshape
+from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 MATRIX_NORMS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """Returns matrix norms.
 
     Args:
@@ -47,7 +48,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
     return norms if keepdims else reshape(norms, tensor.shape[:-2])
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+def vector_norm(x: TensorLike, /, *, axis: Axes | None = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """Returns vector norms: `sum(|x| ** ord) ** (1 / ord)`.
 
     Args:

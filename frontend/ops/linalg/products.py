@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tensorgrad.errors import ShapeError
@@ -11,10 +12,11 @@ from tensorgrad.ops.linalg.arguments import square_matrices, transposed
 from tensorgrad.ops.linalg.systems import inv
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, common
 from tensorgrad.ops.shape import normalized_axis
+from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 
-def matmul(x1: Any, x2: Any, /) -> Tensor:
+def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Returns the matrix product.
 
     Args:
@@ -28,7 +30,7 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
     return reduce.matmul(x1, x2)
 
 
-def matrix_power(x: Any, n: int, /) -> Tensor:
+def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     """Returns powers of square matrices, by repeated squaring.
 
     Args:
@@ -52,7 +54,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
     return result
 
 
-def matrix_transpose(x: Any, /) -> Tensor:
+def matrix_transpose(x: TensorLike, /) -> Tensor:
     """Returns `x` with its last two axes exchanged.
 
     Args:
@@ -67,7 +69,7 @@ def matrix_transpose(x: Any, /) -> Tensor:
     return transposed(tensor)
 
 
-def outer(x1: Any, x2: Any, /) -> Tensor:
+def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Returns the outer product of two vectors, of shape (m, n).
 
     Args:
@@ -80,7 +82,7 @@ def outer(x1: Any, x2: Any, /) -> Tensor:
     return contract.outer(x1, x2)
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
+def tensordot(x1: TensorLike, x2: TensorLike, /, *, axes: Axes | Sequence[Sequence[int]] = 2) -> Tensor:
     """Returns sums of products over pairs of axes, each one axis of `x1` and one of `x2`.
 
     Args:
@@ -95,7 +97,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
     return contract.tensordot(x1, x2, axes)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     """Returns the sums of products along an axis.
 
     Args:
@@ -116,7 +118,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     return reduce.sum(products, -1, dtype=products.dtype)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     """Returns the cross products of vectors of three elements.
 
     Args:
@@ -140,7 +142,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     return joining.stack(parts, place)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
+def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
     """Returns the diagonals of matrices, along a new last axis.
 
     Args:
@@ -153,7 +155,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
     return joining.diagonal(x, offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
+def trace(x: TensorLike, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     """Returns the sums of the diagonals of matrices.
 
     Args:

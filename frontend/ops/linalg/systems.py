@@ -13,6 +13,7 @@ from tensorgrad.ops.linalg.arguments import square_matrices, transposed
 from tensorgrad.ops.linalg.elimination import cholesky_factor, gauss_jordan, gauss_jordan_solve
 from tensorgrad.ops.promotion import as_float
 from tensorgrad.ops.shape import expand_dims
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -23,7 +24,7 @@ class Slogdet(NamedTuple):
     logabsdet: Tensor
 
 
-def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
+def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     """Returns the Cholesky factors of symmetric positive definite matrices: lower triangular, or upper with `upper`.
 
     They are NaN if a matrix is not positive definite. Of a matrix that is not symmetric, the symmetric part is used.
@@ -44,7 +45,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
     return transposed(factor) if upper else factor
 
 
-def det(x: Any, /) -> Tensor:
+def det(x: TensorLike, /) -> Tensor:
     """Returns the determinants of matrices, by elimination with partial pivoting.
 
     The derivative is exact if the matrix is nonsingular.
@@ -58,7 +59,7 @@ def det(x: Any, /) -> Tensor:
     return reduce.prod(_pivots("det", x), 0)
 
 
-def slogdet(x: Any, /) -> Slogdet:
+def slogdet(x: TensorLike, /) -> Slogdet:
     """Returns the signs of the determinants of matrices, and the logarithms of their absolute values.
 
     Unlike `det`, it neither overflows nor underflows for large matrices.
@@ -78,7 +79,7 @@ def _pivots(what: str, x: Any) -> Tensor:
     return gauss_jordan(tensor, tensor.shape[-1], True)[1]
 
 
-def inv(x: Any, /) -> Tensor:
+def inv(x: TensorLike, /) -> Tensor:
     """Returns the inverses of matrices; not finite if a matrix is singular.
 
     `solve` multiplies by an inverse at less cost, and with smaller errors.
@@ -93,7 +94,7 @@ def inv(x: Any, /) -> Tensor:
     return gauss_jordan_solve(tensor, joining.eye(tensor.shape[-1], dtype=tensor.dtype))
 
 
-def solve(x1: Any, x2: Any, /) -> Tensor:
+def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Returns the solution `x` of `x1 @ x = x2`; not finite if a matrix is singular.
 
     Args:
