@@ -52,7 +52,8 @@ SHOWN_RUNTIME = ("tensorgrad.runtime.loaded", "tensorgrad.runtime.group.group")
 @cache
 def public_names() -> frozenset[tuple[str, str]]:
     """Returns the public functions, classes and constants, each as its module and its name there."""
-    names = {(home, name) for name, home in listed("__init__.pyi").items()}
+    homes, _ = listed("__init__.pyi")
+    names = {(home, name) for name, home in homes.items()}
     names |= {(home, name) for home, classes in RESULTS.items() for name in classes}
     for namespace in ("tensorgrad", *NAMESPACES):
         module = import_module(namespace)

@@ -3,6 +3,8 @@ import marimo
 app = marimo.App(width="medium", app_title="5. Write a derivative")
 
 with app.setup:
+    from typing import Any
+
     import marimo as mo
     import numpy as np
 
@@ -40,7 +42,7 @@ def backward(x, g):
 
 @app.cell
 def _(source):
-    names = {"tg": tg}
+    names: dict[str, Any] = {"tg": tg}
     exec(source.value, names)
     softplus = tg.custom_vjp(lambda x: names["forward"](x)[0])
     softplus.defvjp(names["forward"], names["backward"])

@@ -3,6 +3,8 @@ import marimo
 app = marimo.App(width="medium", app_title="1. One model at every level")
 
 with app.setup:
+    from typing import Any
+
     import marimo as mo
     import numpy as np
 
@@ -46,7 +48,7 @@ def _():
 
 @app.cell
 def _(optimizer, source):
-    names = {"tg": tg}
+    names: dict[str, Any] = {"tg": tg}
     exec(source.value, names)
     training = tg.compile(
         names["model"],
