@@ -314,14 +314,14 @@ def _changed(x: Tensor, place: int, written: Tensor, values: Tensor) -> Tensor:
 
 def _added(updates: Tensor, lines: _Lines) -> Tensor:
     """Returns the sum of the updates at each position."""
-    kind = index_ops.ScatterAddOp if lines.places.ndim == 1 else index_ops.ScatterAddAlongAxisOp
+    kind = index_ops.ScatterAddOp if lines.places.ndim < updates.ndim else index_ops.ScatterAddAlongAxisOp
     bounds = {"axis": integer(updates.ndim - 1), "extent": integer(lines.into.shape[-1])}
     return emit(kind, [updates, lines.places], **bounds)
 
 
 def _taken(rows: Tensor, places: Tensor) -> Tensor:
     """Returns the elements at positions along the last axis, which may be one vector for all rows."""
-    return (take_rows if places.ndim == 1 else take_along_axis)(rows, places, rows.ndim - 1)
+    return (take_rows if places.ndim < rows.ndim else take_along_axis)(rows, places, rows.ndim - 1)
 
 
 def _read(rows: Tensor, places: Tensor) -> Tensor:

@@ -139,9 +139,11 @@ def segments() -> Iterator[Case]:
         "empty": (normal(3, 2), u32(3, 3, 0), 5, False),
     }
     for name in SEGMENTS:
+        # All but a product add rows up; a product only counts them.
+        op = index.ScatterAddAlongAxisOp if name == "prod" else index.ScatterAddOp
         for note, (x, i, count, smooth) in samples.items():
             yield Case(
-                index.ScatterAddOp,
+                op,
                 f"segment {name} {note}",
                 lambda x, i, n=name, c=count: getattr(scatter, f"segment_{n}")(x, i, c),
                 (x, i),
