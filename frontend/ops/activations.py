@@ -29,11 +29,12 @@ from tensorgrad.ops.elementwise.arithmetic import (
 from tensorgrad.ops.elementwise.functions import erfc, expm1, sigmoid, tanh
 from tensorgrad.ops.joining import narrow
 from tensorgrad.ops.promotion import as_float, cast
-from tensorgrad.ops.random import gumbel
+from tensorgrad.ops.random import Key, gumbel
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import argmax, softmax
 from tensorgrad.ops.shape import normalized_axis, positions
 from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -49,14 +50,14 @@ def _gated(x: Any, limit: float) -> tuple[Tensor, Tensor]:
 
 
 @recorded_whole
-def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
+def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Tensor:
     """`x` where it is positive, else `negative_slope * x`; its derivative at 0 is `negative_slope`."""
     tensor = as_float(x)
     return where(greater(tensor, 0), tensor, multiply(tensor, negative_slope))
 
 
 @recorded_whole
-def elu(x: Any, alpha: float = 1.0) -> Tensor:
+def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """`x` where it is positive, else `alpha * (exp(x) - 1)`; its derivative at 0 is `alpha`."""
     tensor = as_float(x)
     positive = greater(tensor, 0)
@@ -64,13 +65,13 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
 
 
 @recorded_whole
-def selu(x: Any) -> Tensor:
+def selu(x: TensorLike) -> Tensor:
     """Returns the self-normalizing `elu`: scale 1.0507, alpha 1.6733."""
     return multiply(elu(x, 1.6732632423543772), 1.0507009873554805)
 
 
 @recorded_whole
-def gelu(x: Any, approximate: str = "none") -> Tensor:
+def gelu(x: TensorLike, approximate: str = "none") -> Tensor:
     """`x` times the normal distribution's probability below `x`.
 
     Args:
@@ -91,14 +92,14 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
 
 
 @recorded_whole
-def silu(x: Any) -> Tensor:
+def silu(x: TensorLike) -> Tensor:
     """`x * sigmoid(x)`."""
     factor, gate = _gated(x, 1000.0)
     return multiply(factor, sigmoid(gate))
 
 
 @recorded_whole
-def softplus(x: Any, beta: float = 1.0, threshold: float | None = None) -> Tensor:
+def softplus(x: TensorLike, beta: float = 1.0, threshold: float | None = None) -> Tensor:
     """`log(1 + exp(beta * x)) / beta`, without overflow; its derivative is the sigmoid of `beta * x`, 0.5 at 0.
 
     Args:
@@ -122,37 +123,37 @@ def softplus(x: Any, beta: float = 1.0, threshold: float | None = None) -> Tenso
 
 
 @recorded_whole
-def log_sigmoid(x: Any) -> Tensor:
+def log_sigmoid(x: TensorLike) -> Tensor:
     """Returns the logarithm of the sigmoid, `-softplus(-x)`, without overflow."""
     return negative(softplus(negative(as_float(x))))
 
 
-def mish(x: Any) -> Tensor:
+def mish(x: TensorLike) -> Tensor:
     """`x * tanh(softplus(x))`."""
     factor, gate = _gated(x, 1000.0)
     return multiply(factor, tanh(softplus(gate)))
 
 
-def hard_tanh(x: Any) -> Tensor:
+def hard_tanh(x: TensorLike) -> Tensor:
     """`x` clamped to `[-1, 1]`; its derivative at both bounds is 0."""
     tensor = as_float(x)
     return where(less_equal(tensor, -1), -1, where(greater_equal(tensor, 1), 1, tensor))
 
 
-def hard_sigmoid(x: Any) -> Tensor:
+def hard_sigmoid(x: TensorLike) -> Tensor:
     """`x / 6 + 1 / 2` clamped to `[0, 1]`; its derivative is 0 from 3 on, and up to -3."""
     tensor = as_float(x)
     line = multiply(tensor, 1 / 6) + 0.5
     return where(less_equal(tensor, -3), 0, where(greater_equal(tensor, 3), 1, line))
 
 
-def relu6(x: Any) -> Tensor:
+def relu6(x: TensorLike) -> Tensor:
     """`x` clamped to `[0, 6]`; its derivative at both bounds is 0."""
     tensor = as_float(x)
     return where(less_equal(tensor, 0), 0, where(greater_equal(tensor, 6), 6, tensor))
 
 
-def hard_swish(x: Any) -> Tensor:
+def hard_swish(x: TensorLike) -> Tensor:
     """`x * relu6(x + 3) / 6`; its derivative at -3 is 0, at 3 it is 1.
 
     A. Howard et al., Searching for MobileNetV3, 2019.
@@ -163,7 +164,7 @@ def hard_swish(x: Any) -> Tensor:
     return where(less_equal(tensor, -3), 0, where(greater_equal(tensor, 3), tensor, curve))
 
 
-def softsign(x: Any) -> Tensor:
+def softsign(x: TensorLike) -> Tensor:
     """`x / (1 + |x|)`, which is -1 and 1 at the infinities."""
     tensor = as_float(x)
     magnitude = absolute(tensor)
@@ -172,7 +173,7 @@ def softsign(x: Any) -> Tensor:
     return where(is_large, where(less(tensor, 0), -1, 1), divide(held, absolute(held) + 1.0))
 
 
-def celu(x: Any, alpha: float = 1.0) -> Tensor:
+def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """`x` where it is positive, else `alpha * (exp(x / alpha) - 1)`, whose derivative is continuous.
 
     J. T. Barron, Continuously Differentiable Exponential Linear Units, 2017.
@@ -187,13 +188,13 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
     return where(positive, tensor, multiply(expm1(multiply(where(positive, 0, tensor), 1 / alpha)), alpha))
 
 
-def hard_shrink(x: Any, threshold: float = 0.5) -> Tensor:
+def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
     """`x` where its magnitude exceeds the threshold, else 0."""
     tensor = as_float(x)
     return where(less_equal(absolute(tensor), threshold), 0, tensor)
 
 
-def soft_shrink(x: Any, threshold: float = 0.5) -> Tensor:
+def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
     """`x` shrunk towards 0 by the threshold, and 0 below it: the proximal operator of the absolute value.
 
     Raises:
@@ -207,13 +208,13 @@ def soft_shrink(x: Any, threshold: float = 0.5) -> Tensor:
     return where(above, moved, where(below, moved, multiply(tensor, 0)))
 
 
-def tanh_shrink(x: Any) -> Tensor:
+def tanh_shrink(x: TensorLike) -> Tensor:
     """`x - tanh(x)`."""
     tensor = as_float(x)
     return tensor - tanh(tensor)
 
 
-def glu(x: Any, axis: int = -1) -> Tensor:
+def glu(x: TensorLike, axis: int = -1) -> Tensor:
     """`a * sigmoid(b)`, where `a` and `b` are the halves of `x` along `axis`.
 
     Y. N. Dauphin et al., Language Modeling with Gated Convolutional Networks, 2017.
@@ -229,7 +230,9 @@ def glu(x: Any, axis: int = -1) -> Tensor:
     return multiply(narrow(tensor, place, 0, half), sigmoid(narrow(tensor, place, half, half)))
 
 
-def gumbel_softmax(logits: Any, key: Any, temperature: Any = 1.0, hard: bool = False, axis: int = -1) -> Tensor:
+def gumbel_softmax(
+    logits: TensorLike, key: TensorLike, temperature: TensorLike = 1.0, hard: bool = False, axis: int = -1
+) -> Tensor:
     """Returns random points of the simplex that concentrate at its corners: differentiable samples of categories.
 
     `softmax((logits + g) / temperature)`, where g is Gumbel noise (`tg.random.gumbel`): the largest element is at index

@@ -45,6 +45,7 @@ from tensorgrad.ops.shape import (
 )
 from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.dtypes import NAMES, DType, is_float
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 from tensorgrad.transforms.custom_vjp import custom_vjp
@@ -71,7 +72,7 @@ class _Lines:
     places: Tensor
 
 
-def scatter(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
+def scatter(x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike) -> Tensor:
     """`x` with `updates` along `axis` at indices for each position, as in PyTorch: other axes may be shorter.
 
     `scatter(x, 1, i, u)` writes `u[a, b]` to `x[a, i[a, b]]`. Of equal indices the last along the axis wins; one out of
@@ -99,7 +100,9 @@ def scatter(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
     return _changed(tensor, place, written, values)
 
 
-def scatter_reduce(x: Any, axis: int, indices: Any, updates: Any, reduce: str, include_self: bool = True) -> Tensor:
+def scatter_reduce(
+    x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike, reduce: str, include_self: bool = True
+) -> Tensor:
     """`x` with `updates` reduced along `axis`, at indices for each position, as in PyTorch.
 
     Positions that no index names keep their elements. An index out of range is dropped. Sums and means are
@@ -138,7 +141,7 @@ def scatter_reduce(x: Any, axis: int, indices: Any, updates: Any, reduce: str, i
     return cast(_changed(wide, place, count > 0, found), tensor.dtype)
 
 
-def segment_sum(x: Any, segment_ids: Any, num_segments: int | None = None) -> Tensor:
+def segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the sum of the rows of each segment, as `jax.ops.segment_sum`: the derivative of taking rows by number.
 
     Rows are added in the order of their positions, without atomics: see `scatter_add`.
@@ -167,7 +170,7 @@ def segment_sum(x: Any, segment_ids: Any, num_segments: int | None = None) -> Te
     return _segments("segment_sum", x, segment_ids, num_segments, "sum", lambda rows: 0)
 
 
-def segment_mean(x: Any, segment_ids: Any, num_segments: int | None = None) -> Tensor:
+def segment_mean(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the mean of the rows of each segment (of integers rounded down), 0 where there are none.
 
     Args:
@@ -183,7 +186,7 @@ def segment_mean(x: Any, segment_ids: Any, num_segments: int | None = None) -> T
     return _segments("segment_mean", x, segment_ids, num_segments, "mean", lambda rows: 0)
 
 
-def segment_prod(x: Any, segment_ids: Any, num_segments: int | None = None) -> Tensor:
+def segment_prod(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the product of the rows of each segment, 1 where there are none; the derivative is exact at zeros.
 
     The numbers are sorted once for all elements of a row, and the rows scanned in that order, in blocks.
@@ -201,7 +204,7 @@ def segment_prod(x: Any, segment_ids: Any, num_segments: int | None = None) -> T
     return _segments("segment_prod", x, segment_ids, num_segments, "prod", lambda rows: 1)
 
 
-def segment_max(x: Any, segment_ids: Any, num_segments: int | None = None) -> Tensor:
+def segment_max(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the maxima of the rows of each segment; where there are none, `-inf`, or the dtype's least integer.
 
     Equal maxima share the derivative evenly. The numbers are sorted as for `segment_prod`.
@@ -220,7 +223,7 @@ def segment_max(x: Any, segment_ids: Any, num_segments: int | None = None) -> Te
     return _segments("segment_max", x, segment_ids, num_segments, "amax", lambda rows: farthest(rows, -1))
 
 
-def segment_min(x: Any, segment_ids: Any, num_segments: int | None = None) -> Tensor:
+def segment_min(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the minima of the rows of each segment; where there are none, `inf`, or the dtype's largest integer.
 
     Args:
