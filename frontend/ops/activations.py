@@ -231,7 +231,7 @@ def glu(x: TensorLike, axis: int = -1) -> Tensor:
 
 
 def gumbel_softmax(
-    logits: TensorLike, key: TensorLike, temperature: TensorLike = 1.0, hard: bool = False, axis: int = -1
+    logits: TensorLike, key: Key, temperature: TensorLike = 1.0, hard: bool = False, axis: int = -1
 ) -> Tensor:
     """Returns random points of the simplex that concentrate at its corners: differentiable samples of categories.
 
