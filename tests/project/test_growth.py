@@ -21,6 +21,8 @@ FINITE = {
     **dict.fromkeys(
         (
             "driver.storage.program_key.environment",
+            "lab.show._highlighter",
+            "lab.show._style",
             "ops.native_drawing.native_drawing",
             "runtime.cpu.compiler.host_cpu",
             "runtime.cpu.device._device",
@@ -29,6 +31,7 @@ FINITE = {
             "runtime.cpu.threads._core_of_thread",
             "runtime.schema.fields",
             "runtime.webgpu.encoding.native_library",
+            "tools.reference.public_names",
         ),
         SINGLE,
     ),
