@@ -11,7 +11,7 @@ func.func @loss(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
   func.return %ga, %gb : tensor<2xf32>, tensor<f32>
 }
 
-// TYPE: tg-opt: error: trace-optimizer: there is no optimizer 'much'; the optimizers are Schedule, adafactor, adagrad, adam, adamw, add_decayed_weights, chain, clip, clip_by_global_norm, ema, lion, masked, muon, normalize, normalize_per_parameter, rmsprop, scale, scale_by_adagrad, scale_by_adam, scale_by_learning_rate, scale_by_lion, scale_by_rmsprop, scale_by_sgd, sgd
+// TYPE: tg-opt: error: trace-optimizer: there is no optimizer 'much'; the optimizers are Schedule, adafactor, adagrad, adam, adamw, add_decayed_weights, chain, clip, clip_by_global_norm, ema, lion, masked, muon, normalize, normalize_per_parameter, rmsprop, scale, scale_by_adagrad, scale_by_adam, scale_by_learning_rate, scale_by_lion, scale_by_rmsprop, scale_by_sgd, sgd, weight_ema
 
 // RANGE: tg-opt: error: trace-optimizer: sgd: momentum must be a finite number that is not negative, got -1
 
