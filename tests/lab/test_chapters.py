@@ -50,9 +50,9 @@ def test_passes() -> None:
 def test_schedules() -> None:
     plain = ran("schedules")
     assert not plain.fault and plain.before > 0
-    wrong = plain.chosen.replace("groups = [8, 1, 1]", "groups = [1, 1, 1]")
+    wrong = plain.chosen.replace("column = [1]", "column = [0]")
     assert wrong != plain.chosen
-    assert "tasks" in ran("schedules", scheduled=wrong).fault
+    assert "distinct" in ran("schedules", scheduled=wrong).fault
 
 
 def test_training() -> None:
