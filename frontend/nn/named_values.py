@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -35,18 +35,25 @@ class Loaded(NamedTuple):
     unexpected: tuple[str, ...]
 
 
-class NamedValues:
-    """What a module offers on its parameters and buffers by path."""
+class HasLeaves(Protocol):
+    """A module, for what is computed from its parameters and buffers by path."""
 
     def _leaves(self) -> tuple[dict[str, Leaf], dict[str, Any]]:
         """Returns the declarations of parameters and buffers by path, and their values, or declarations without any."""
-        raise NotImplementedError
+        ...
 
     def _bound(self, values: Mapping[str, Any]) -> Self:
         """Returns the model as a function of the values of all parameters and buffers."""
-        raise NotImplementedError
+        ...
 
-    def with_values(self, values: Any) -> Self:
+
+Model = TypeVar("Model", bound=HasLeaves)
+
+
+class NamedValues:
+    """What a module offers on its parameters and buffers by path."""
+
+    def with_values(self: Model, values: Any) -> Model:
         """Returns the model with other values for its parameters and buffers, as a function of which it can be called.
 
         Derivatives propagate through the values, which may be traced: those of the parameters after a step of gradient
@@ -89,7 +96,7 @@ class NamedValues:
             )
         return self._bound({**present, **given})
 
-    def state_dict(self) -> dict[str, np.ndarray]:
+    def state_dict(self: HasLeaves) -> dict[str, np.ndarray]:
         """Returns copies of the parameters and buffers, by path, as `Training.state_dict(parts="model")` does.
 
         Raises:
@@ -104,7 +111,7 @@ class NamedValues:
                 raise TraceError(f"state_dict: {path} is traced; named_parameters() has the tensors of a traced model")
         return {path: np.array(value) for path, value in values.items()}
 
-    def load_state_dict(self, values: Mapping[str, Any], strict: bool = True) -> Loaded:
+    def load_state_dict(self: HasLeaves, values: Mapping[str, Any], strict: bool = True) -> Loaded:
         """Sets the parameters and buffers of a model on a device to values, in place.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -113,8 +113,7 @@ def test_before_the_first_step_they_are_the_parameters() -> None:
 
 
 def test_a_run_resumes_with_its_averages(tmp_path: Path) -> None:
-    make = lambda: compiled(tg.optim.weight_ema(tg.optim.adam(0.1), 0.7))  # noqa: E731
-    whole, half, resumed = make(), make(), make()
+    whole, half, resumed = (compiled(tg.optim.weight_ema(tg.optim.adam(0.1), 0.7)) for _ in range(3))
     for _ in range(4):
         whole.step(x=X)
     for training in (half, resumed):
@@ -175,7 +174,7 @@ def test_eager_optimizers_keep_averages_too() -> None:
 
 
 MISTAKES: list[tuple[Any, str]] = [
-    (lambda: tg.optim.weight_ema(0.9), "takes an optimizer"),  # type: ignore[arg-type]
+    (lambda: tg.optim.weight_ema(cast(Any, 0.9)), "takes an optimizer"),
     (lambda: tg.optim.weight_ema(tg.optim.sgd(0.1), 1.0), "decay must be"),
     (lambda: tg.optim.weight_ema(tg.optim.weight_ema(tg.optim.sgd(0.1))), "sgd keeps an average already"),
     (lambda: compiled(tg.optim.sgd(0.1)).averages(), "the optimizer keeps no averages: tg.optim.weight_ema"),
