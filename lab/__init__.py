@@ -4,7 +4,7 @@
 again. They need `pip install '.[lab]'`.
 """
 
-from tensorgrad.lab.show import code, diff, lines, plan, table
+from tensorgrad.lab.show import code, diff, lines, memory, table
 from tensorgrad.lab.workbench import Step, run, seconds_of
 
-__all__ = ["Step", "code", "diff", "lines", "plan", "run", "seconds_of", "table"]
+__all__ = ["Step", "code", "diff", "lines", "memory", "run", "seconds_of", "table"]

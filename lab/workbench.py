@@ -11,12 +11,12 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.checks.numerics import NumericsVerifier
-from tensorgrad.driver.device import load_program
 from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import scheduled_passes
-from tensorgrad.passes.running import pass_text
+from tensorgrad.passes.running import without_target
 from tensorgrad.report.difference import NamedText, difference
-from tensorgrad.runtime.cpu import CpuDevice
+from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
+from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import TensorgradError
 from tensorgrad.runtime.program import ProgramRole
 from tensorgrad.tools.bench import drawn
@@ -25,7 +25,7 @@ from tensorgrad.tools.parsing import parse_module
 MOST_LINES = 400
 """The longest diff, in lines."""
 REPETITIONS = 30
-"""How often a program is timed; the fastest counts."""
+"""How often a program is timed."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,14 @@ def run(text: str, passes: Sequence[ModulePass]) -> list[Step]:
             seconds, fault = time.perf_counter() - start, str(error)
         before, lines = lines, named.lines(module)
         changed = difference(before, lines, MOST_LINES)
-        steps.append(Step(_name(pass_), "\n".join(lines), changed, seconds, fault))
+        steps.append(Step(without_target(pass_), "\n".join(lines), changed, seconds, fault))
         if fault:
             break
     return steps
 
 
-def _name(pass_: ModulePass) -> str:
-    return pass_text(pass_).partition("{target=")[0]
-
-
 def seconds_of(text: str) -> float:
-    """Returns how long the kernels of a module take on the CPU, in seconds: the fastest of several runs.
+    """Returns how long the kernels of a module take on the CPU, in seconds: the median of several runs.
 
     Args:
         text: A module of scheduled kernels: `buf`, before its memory is planned.
@@ -100,13 +96,7 @@ def seconds_of(text: str) -> float:
     device, module = CpuDevice(), parse_module(text, "the module")
     for pass_ in scheduled_passes(device.target):
         pass_.apply(Context(), module)
-    executable = load_program(device, build_program(module, device.target))
+    executable = CpuExecutable(build_program(module, device.target), device)
     inputs = drawn(executable.program.slots(ProgramRole.INPUT), scale=1.0)
     executable.write(drawn(executable.program.slots(ProgramRole.PARAMETER), scale=0.02))
-    times: list[float] = []
-    for _ in range(REPETITIONS):
-        start = time.perf_counter()
-        for output in executable.step(inputs, {}).values():
-            output.numpy()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return profile(executable, inputs, {}, REPETITIONS).step_seconds

@@ -162,5 +162,12 @@ def pass_text(pass_: ModulePass) -> str:
     return str(ArgSpec(spec.name, escaped))
 
 
+def without_target(pass_: ModulePass) -> str:
+    """Returns a pass as text without its target, which is long and the same for all passes of a program."""
+    spec = pass_.spec()
+    spec.parameters.pop("target", None)
+    return str(spec)
+
+
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -18,6 +18,9 @@ from tensorgrad.tools.printing import plain, print_json
 ORDER = ("levels", "passes", "schedules", "training", "derivatives", "bugs", "memory")
 """The chapters, in the order in which they are read."""
 
+NEEDED = {"marimo": "marimo", "igraph": "igraph", "vl-convert-python": "vl_convert"}
+"""The packages of the extra `lab`, and a module of each."""
+
 
 @dataclass(frozen=True)
 class Lab:
@@ -47,8 +50,9 @@ class Lab:
         """
         if self.chapter is not None and self.chapter not in ORDER:
             raise OptionError(f"there is no chapter {self.chapter!r}; there are {', '.join(ORDER)}")
-        if find_spec("marimo") is None or find_spec("pygments") is None:
-            raise ProgramError("the laboratory needs the packages marimo and pygments: pip install marimo pygments")
+        missing = [package for package, module in NEEDED.items() if find_spec(module) is None]
+        if missing:
+            raise ProgramError(f"the laboratory needs {' and '.join(missing)}: pip install {' '.join(missing)}")
         files = self._copied()
         if self.json:
             print_json(console, {"folder": self.folder, "chapters": [str(file) for file in files]})

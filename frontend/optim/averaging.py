@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from tensorgrad.errors import OptionError
 from tensorgrad.optim.settings import EMA_DECAY, checked_setting
 from tensorgrad.optim.transforms import Optimizer
 
-AVERAGE = "average"
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+AVERAGE = "weight_average"
 """The name of the state that holds the average of a parameter."""
 
 
@@ -77,6 +81,27 @@ def averages_among(states: Iterable[str]) -> dict[str, str]:
     return {path: name for name, (state, _, path) in parts.items() if state.rpartition(".")[2] == AVERAGE}
 
 
-def no_averages(what: str) -> OptionError:
-    """Returns the error for an optimizer that keeps no averages."""
-    return OptionError(f"{what}: the optimizer keeps no averages: tg.optim.weight_ema(optimizer) does")
+def averages_of(
+    parameters: Mapping[str, Array], names: Mapping[str, str], read: Callable[[Iterable[str]], Mapping[str, Array]]
+) -> dict[str, Array]:
+    """Returns parameters by path, with their averages in their place.
+
+    Args:
+        parameters: The values of all parameters.
+        names: The states that are averages, by path; none before the first step, when they are the parameters.
+        read: Returns the values of states.
+    """
+    states = read(names.values()) if names else {}
+    return {**parameters, **{path: states[name].astype(parameters[path].dtype) for path, name in names.items()}}
+
+
+def checked_averages(states: Iterable[str]) -> dict[str, str]:
+    """Returns `averages_among` states.
+
+    Raises:
+        OptionError: There are none.
+    """
+    names = averages_among(states)
+    if not names:
+        raise OptionError("averages: the optimizer keeps no averages: tg.optim.weight_ema(optimizer) does")
+    return names

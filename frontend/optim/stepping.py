@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 import tensorgrad as tg
 from tensorgrad.dialects.signature import Role
 from tensorgrad.errors import GradientError, InputError, OptionError
-from tensorgrad.optim.averaging import averages_among, no_averages
+from tensorgrad.optim.averaging import averages_of, checked_averages
 from tensorgrad.optim.optimizers import adagrad, adam, adamw, lion, rmsprop, sgd
 from tensorgrad.optim.packed_update import PackedUpdate, packed_update, rows_of, state_specs, traced_update
 from tensorgrad.optim.parameter_groups import LR, ParameterGroup, are_groups, by_name, grouped
@@ -138,14 +138,8 @@ class Stepper:
         Raises:
             OptionError: The optimizer keeps none.
         """
-        names = averages_among(self._specs)
-        if not names:
-            raise no_averages("averages")
-        values = {name: parameter.numpy() for name, parameter in self._parameters.items()}
-        if self.step_count:
-            states = self.state_dict()
-            values |= {path: states[name].astype(values[path].dtype) for path, name in names.items()}
-        return values
+        names = checked_averages(self._specs)
+        return averages_of(self._values(), names if self.step_count else {}, lambda _: self.state_dict())
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -154,13 +148,15 @@ class Stepper:
         Raises:
             OptionError: The optimizer keeps none.
         """
-        averages = self.averages()
-        before = {name: parameter.numpy() for name, parameter in self._parameters.items()}
+        averages, before = self.averages(), self._values()
         try:
             self._assign(averages)
             yield
         finally:
             self._assign(before)
+
+    def _values(self) -> dict[str, np.ndarray]:
+        return {name: parameter.numpy() for name, parameter in self._parameters.items()}
 
     def _assign(self, values: Mapping[str, np.ndarray]) -> None:
         with no_grad():

@@ -22,7 +22,7 @@ from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.codegen.llvm import emit_llvm
 from tensorgrad.passes.codegen.wgsl import emit_wgsl
 from tensorgrad.passes.pipelines import Phase, start_of
-from tensorgrad.passes.running import PACKAGE, apply_pass
+from tensorgrad.passes.running import PACKAGE, apply_pass, without_target
 from tensorgrad.report.difference import NamedText, difference
 from tensorgrad.report.facts import Facts, KernelCode, Level, PassRun, PlannedStep
 from tensorgrad.report.flow import Flow, flow_of, flow_of_program
@@ -142,7 +142,9 @@ class _Collector:
         ops = list(self._module.walk())
         kernels = sum(isinstance(op, KernelOp | wgsl.KernelOp | cpu.KernelOp | llvm.FuncOp) for op in ops)
         self._passes.append(
-            PassRun(_spec(passes[number]), seconds, len(ops), kernels, difference(before, self._text, MOST_CHANGED))
+            PassRun(
+                without_target(passes[number]), seconds, len(ops), kernels, difference(before, self._text, MOST_CHANGED)
+            )
         )
 
     def _level(self, name: str) -> None:
@@ -161,13 +163,6 @@ class _Collector:
     def _shader_origins(self, op: Operation) -> Sequence[Sequence[Operation]]:
         assert isinstance(op, wgsl.KernelOp)
         return emit_wgsl.line_origins(op, self._target)
-
-
-def _spec(one: ModulePass) -> str:
-    """Returns a pass in the syntax of `tg-opt -p`, without the target, which is long and always the same."""
-    spec = one.spec()
-    spec.parameters.pop("target", None)
-    return str(spec)
 
 
 def _symbol(op: Operation) -> str | None:

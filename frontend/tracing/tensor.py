@@ -31,25 +31,19 @@ _NO_OPERANDS = (str, bytes, dict, set, type(None))
 def _operators(name: str) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor]]:
     """Returns a binary operator and its reflected form; operands that can't be tensors are left to Python's own."""
 
-    def forward(x: Any, y: Any) -> Any:
-        if isinstance(y, _NO_OPERANDS):
-            return NotImplemented
-        try:
-            return getattr(Tensor, name)(x, y)
-        except BaseException as error:
-            trim(error)
-            raise
+    def operator(is_reflected: bool) -> Callable[[Any, Any], Tensor]:
+        def operate(own: Any, other: Any) -> Any:
+            if isinstance(other, _NO_OPERANDS):
+                return NotImplemented
+            try:
+                return getattr(Tensor, name)(other, own) if is_reflected else getattr(Tensor, name)(own, other)
+            except BaseException as error:
+                trim(error)
+                raise
 
-    def reflected(y: Any, x: Any) -> Any:
-        if isinstance(x, _NO_OPERANDS):
-            return NotImplemented
-        try:
-            return getattr(Tensor, name)(x, y)
-        except BaseException as error:
-            trim(error)
-            raise
+        return operate
 
-    return forward, reflected
+    return operator(False), operator(True)
 
 
 @public

@@ -30,9 +30,9 @@ def introduction():
 def _():
     body = mo.ui.code_editor(
         """
-# `one` is each op of the module: x * x becomes x.
-if one.name == "tg.mul" and one.operands[0] is one.operands[1]:
-    one.results[0].replace_all_uses_with(one.operands[0])
+# `op` is each op of the module: x * x becomes x.
+if op.name == "tg.mul" and op.operands[0] is op.operands[1]:
+    op.results[0].replace_all_uses_with(op.operands[0])
 """.strip(),
         language="python",
     )
@@ -57,8 +57,8 @@ def _(body):
 
         def apply(self, ctx: Context, op: ModuleOp) -> None:
             code = compile(body.value, "<planted>", "exec")
-            for one in list(op.walk()):
-                exec(code, {"one": one, "elementwise": elementwise})
+            for inner in list(op.walk()):
+                exec(code, {"op": inner, "elementwise": elementwise})
 
     return (PlantedPass,)
 

@@ -110,8 +110,6 @@ def _(training):
 
 @app.cell
 def _(sizes, training):
-    # Exercise: with which optimizer does a step have the most dispatches? Does one more layer add more lines of `traced`
-    # or of `tg`? The cell below says what is the case now.
     mo.md(f"""
     **Exercises.** Which optimizer adds the most lines to `tg`, and does it add dispatches, too? Put `tg.checkpoint` around a
     layer: what becomes of `tg`? Now: {sizes["traced"]} lines traced, {sizes["tg"]} with derivatives and update,

@@ -69,14 +69,13 @@ def _(depth, share):
 def _(facts, refused):
     buffers = [value for value in facts.values if value.role == "workspace" and value.first >= 0]
     live = facts.live_bytes()
-    picture = lab.plan([(value.first, value.last, value.offset, value.bytes, value.name) for value in buffers])
     mo.vstack(
         [
             mo.md(
                 f"{len(buffers)} buffers of {sum(value.bytes for value in buffers):,} bytes share "
                 f"**{facts.arenas['workspace']:,} bytes**; at most {max(live):,} are in use at once. {refused}"
             ),
-            picture,
+            lab.memory(facts),
         ]
     )
     return buffers, live

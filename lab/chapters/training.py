@@ -73,7 +73,7 @@ def _(predict, rate, start, training):
 def _(curve, losses, x, y):
     mo.hstack(
         [
-            lab.lines({"loss": (range(len(losses)), losses)}, "Loss by step", logarithmic=True),
+            lab.lines({"loss": (range(len(losses)), losses)}, "Loss by step", scale="log"),
             lab.lines({"sin 2x": (x[:, 0], y[:, 0]), "the model": (x[:, 0], curve[:, 0])}, "After 300 steps"),
         ]
     )

@@ -122,7 +122,7 @@ def test_a_run_resumes_with_its_averages(tmp_path: Path) -> None:
             resumed.load_checkpoint(tmp_path / "half.safetensors")
         for _ in range(2):
             training.step(x=X)
-    assert "optimizer/adam.average/weight" in whole.state_dict()
+    assert "optimizer/adam.weight_average/weight" in whole.state_dict()
     np.testing.assert_array_equal(resumed.averages()["weight"], whole.averages()["weight"])
 
 

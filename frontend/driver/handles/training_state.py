@@ -21,7 +21,7 @@ from tensorgrad.nn.named_values import Loaded
 from tensorgrad.nn.parameters import drawn
 from tensorgrad.nn.weights import is_live
 from tensorgrad.ops import random
-from tensorgrad.optim.averaging import averages_among, no_averages
+from tensorgrad.optim.averaging import averages_among, averages_of, checked_averages
 from tensorgrad.optim.settings import HostSettings
 from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.counting import completed
@@ -129,14 +129,8 @@ class TrainingState:
 
     def averages(self) -> dict[str, np.ndarray]:
         """See `WithState.averages`."""
-        names = averages_among(self.whole.persistent)
-        if not names:
-            raise no_averages("averages")
-        values = self.parameters()
-        if self.step_count:
-            states = self.whole.read(names.values())
-            values |= {path: states[name].astype(values[path].dtype) for path, name in names.items()}
-        return values
+        names = checked_averages(self.whole.persistent)
+        return averages_of(self.parameters(), names if self.step_count else {}, self.whole.read)
 
     def buffers(self) -> dict[str, np.ndarray]:
         """Returns copies of the current buffers, by path."""
