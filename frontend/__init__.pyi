@@ -26,6 +26,7 @@ from tensorgrad.driver.handles.jit import jit as jit
 from tensorgrad.driver.handles.load import load as load
 from tensorgrad.driver.handles.training import Training as Training
 from tensorgrad.driver.stepping.nested_inputs import like as like
+from tensorgrad.importers.torch import from_torch as from_torch
 from tensorgrad.ops.activations import celu as celu
 from tensorgrad.ops.activations import elu as elu
 from tensorgrad.ops.activations import gelu as gelu
@@ -152,6 +153,7 @@ from tensorgrad.ops.elementwise.functions import sqrt as sqrt
 from tensorgrad.ops.elementwise.functions import tan as tan
 from tensorgrad.ops.elementwise.functions import tanh as tanh
 from tensorgrad.ops.elementwise.functions import trunc as trunc
+from tensorgrad.ops.grid_sampling import grid_sample as grid_sample
 from tensorgrad.ops.index import embedding as embedding
 from tensorgrad.ops.index import gather as gather
 from tensorgrad.ops.index import masked_select as masked_select

@@ -32,6 +32,7 @@ class Call:
 
 class _Current(threading.local):
     call: Call | None = None
+    place: tuple[str, int] | None = None
 
 
 _current = _Current()
@@ -58,12 +59,25 @@ def calling(path: str, number: int) -> Iterator[None]:
         _current.call = before
 
 
+@contextmanager
+def at_line(file: str, line: int) -> Iterator[None]:
+    """Makes a line of code that isn't running the user's line inside the context: that of an imported model's author."""
+    before = _current.place
+    _current.place = file, line
+    try:
+        yield
+    finally:
+        _current.place = before
+
+
 def user_place(skipped: int = 0) -> tuple[str, int]:
     """Returns the file and the line number of the user's code.
 
     Args:
         skipped: The number of callers known to be internal; inspecting each takes time.
     """
+    if _current.place is not None:
+        return _current.place
     frame = user_frame(1 + skipped)
     return ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 

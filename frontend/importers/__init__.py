@@ -1,0 +1,1 @@
+"""Models of other libraries as modules; clients of the public API."""

@@ -1,0 +1,27 @@
+"""PyTorch modules as modules here, through `torch.export`. Needs the package `torch`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+if find_spec("torch") is None:
+    raise ImportError("tg.from_torch needs the package torch: pip install torch")
+
+from tensorgrad.importers.torch.model import TorchModule, from_torch
+from tensorgrad.importers.torch.rules import FAMILIES, RULES
+from tensorgrad.surface.calls import publish
+
+
+def supported() -> dict[str, tuple[str, ...]]:
+    """Returns the names of PyTorch's ops that `tg.from_torch` knows, by family."""
+    return {
+        (family.__doc__ or "").partition("\n")[0].rstrip("."): tuple(
+            sorted(name for name, rule in RULES.items() if rule.function.__module__ == family.__name__)
+        )
+        for family in FAMILIES
+    }
+
+
+__all__ = ["TorchModule", "from_torch", "supported"]
+
+publish(globals())

@@ -1,0 +1,193 @@
+"""Graphs of PyTorch modules, for shapes as they are asked for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram, default_decompositions
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.importers.torch.nodes import is_python, op_name
+from tensorgrad.importers.torch.rules import RULES
+
+DECOMPOSITIONS = 4
+"""How often ops that the table doesn't have are replaced by PyTorch's decompositions."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph of functional ops, and what its inputs and outputs are.
+
+    Attributes:
+        module: The graph.
+        inputs: For each placeholder its kind, and the name of the parameter or buffer.
+        outputs: For each output its kind, and the name of the buffer that it is the new value of.
+        constants: The values of constants, by name.
+        structure: The structure of the results.
+    """
+
+    module: GraphModule
+    inputs: tuple[tuple[InputKind, str | None], ...]
+    outputs: tuple[tuple[OutputKind, str | None], ...]
+    constants: Mapping[str, Any]
+    structure: pytree.TreeSpec
+
+    @property
+    def updated(self) -> frozenset[str]:
+        """The names of the buffers that a call changes."""
+        return frozenset(name for kind, name in self.outputs if kind == OutputKind.BUFFER_MUTATION and name is not None)
+
+
+@dataclass
+class Exporter:
+    """A PyTorch module, and the graphs of it that were needed so far.
+
+    Attributes:
+        module: The module, which is never changed.
+        leaves: The example's leaves: tensors and other values, which are constants of the graphs.
+        structure: The structure of the example: positional arguments and keywords.
+    """
+
+    module: torch.nn.Module
+    leaves: Sequence[Any]
+    structure: pytree.TreeSpec
+    _graphs: dict[Any, Graph] = field(default_factory=dict, repr=False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Exporter:
+        return self
+
+    @property
+    def has_inference_form(self) -> bool:
+        """Whether the module computes otherwise in `eval()` than as it is."""
+        return any(module.training for module in self.module.modules())
+
+    def graph(self, training: bool, shapes: Sequence[tuple[int, ...] | None]) -> Graph:
+        """Returns the graph for tensors of these shapes.
+
+        Args:
+            training: Whether it is that of the module as it is; otherwise that of its inference form, `eval()`.
+            shapes: The shape of each leaf that is a tensor; `None` for others.
+
+        Raises:
+            OptionError: `torch.export` refuses the module; says why.
+        """
+        key = (training or not self.has_inference_form, tuple(shapes))
+        if key not in self._graphs:
+            args, kwargs = pytree.tree_unflatten(
+                [_example(leaf, shape) for leaf, shape in zip(self.leaves, shapes, strict=True)], self.structure
+            )
+            with _mode(self.module, key[0]):
+                self._graphs[key] = exported(self.module, args, kwargs)
+        return self._graphs[key]
+
+    def flattened(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Returns the leaves of a call's arguments.
+
+        Raises:
+            InputError: They have another structure than the example's, or other values that are no tensors.
+        """
+        leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        if structure != self.structure:
+            raise InputError(f"the model takes arguments like the example's, {_described(self.structure)}, got {_described(structure)}")
+        for leaf, example in zip(leaves, self.leaves, strict=True):
+            if not isinstance(example, torch.Tensor) and leaf != example:
+                raise InputError(
+                    f"the model was exported with {example!r}, got {leaf!r}: from_torch with that value gives such a model"
+                )
+        return leaves
+
+
+def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph:
+    """Exports a module for the shapes of an example, as functional ops.
+
+    Raises:
+        OptionError: `torch.export` refuses it; says why.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch's own of deprecated functions, which users can't act on
+            program = _functional(torch.export.export(module, args, kwargs, strict=False))
+    except Exception as error:
+        reason = str(error).strip().partition("\n\n")[0]
+        raise OptionError(f"from_torch: torch.export refuses {type(module).__name__}: {reason}") from error
+    signature = program.graph_signature
+    for spec in signature.output_specs:
+        if spec.kind in (OutputKind.USER_INPUT_MUTATION, OutputKind.PARAMETER_MUTATION):
+            raise OptionError(f"from_torch: {type(module).__name__} changes its input or parameter {spec.target!r} in place")
+    assert program.call_spec.out_spec is not None
+    return Graph(
+        program.graph_module,
+        tuple((spec.kind, spec.target) for spec in signature.input_specs),
+        tuple((spec.kind, spec.target) for spec in signature.output_specs),
+        dict(program.constants),
+        program.call_spec.out_spec,
+    )
+
+
+def _functional(program: ExportedProgram) -> ExportedProgram:
+    """Returns a program without changes in place, of ops that the table has, as far as PyTorch can decompose others."""
+    for graph in program.graph_module.modules():
+        if isinstance(graph, GraphModule):
+            _detach_regions(graph)
+    functional = program.run_decompositions({})
+    for _ in range(DECOMPOSITIONS):
+        unknown = {node.target for node in _nodes(functional) if op_name(node) not in RULES and not is_python(node)}
+        table = {op: rule for op, rule in default_decompositions().items() if op in unknown} if unknown else {}
+        if not table:
+            break
+        functional = functional.run_decompositions(table)
+    return functional
+
+
+def _nodes(program: ExportedProgram) -> Iterator[Node]:
+    for graph in program.graph_module.modules():
+        if isinstance(graph, GraphModule):
+            yield from (node for node in graph.graph.nodes if node.op == "call_function")
+
+
+def _detach_regions(graph: GraphModule) -> None:
+    """Detaches what regions of `torch.no_grad` compute, as decompositions dissolve them."""
+    for node in list(graph.graph.nodes):
+        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
+            continue
+        for result in list(node.users):
+            with graph.graph.inserting_after(result):
+                detached = graph.graph.call_function(torch.ops.aten.detach.default, (result,))
+            detached.meta = dict(result.meta)
+            result.replace_all_uses_with(detached, delete_user_cb=lambda user, own=detached: user is not own)
+    graph.recompile()
+
+
+def _example(leaf: Any, shape: tuple[int, ...] | None) -> Any:
+    """Returns a leaf of the example in another shape; values don't matter."""
+    if not isinstance(leaf, torch.Tensor) or tuple(leaf.shape) == shape:
+        return leaf
+    assert shape is not None
+    return torch.zeros(shape, dtype=leaf.dtype)
+
+
+@contextmanager
+def _mode(module: torch.nn.Module, training: bool) -> Iterator[None]:
+    """Puts a module into its inference form inside the context, unless it is to stay as it is."""
+    before = {part: part.training for part in module.modules()}
+    if not training:
+        module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in before.items():
+            part.training = mode
+
+
+def _described(structure: pytree.TreeSpec) -> str:
+    args, kwargs = pytree.tree_unflatten(["…"] * structure.num_leaves, structure)
+    parts = [*map(str, args), *(f"{name}={value}" for name, value in kwargs.items())]
+    return f"({', '.join(parts)})".replace("'…'", "…")

@@ -1,0 +1,216 @@
+"""`from_torch`: a PyTorch module as a module whose parameters are trained here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from tensorgrad.errors import ArgumentError, InputError, OptionError
+from tensorgrad.importers.torch.evaluation import Evaluation, constant
+from tensorgrad.importers.torch.exporting import Exporter, Graph
+from tensorgrad.importers.torch.table import dtype_of
+from tensorgrad.nn.module import Module
+from tensorgrad.nn.parameters import Buffer, Parameter, buffer, param
+from tensorgrad.runtime.conversion import converted, to_numpy
+from tensorgrad.tracing.dtypes import SHORT
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import as_array, current_trace
+
+
+class Part(Module):
+    """A part of an imported module: its parameters, buffers and parts, under PyTorch's names."""
+
+
+class TorchModule(Module):
+    """A PyTorch module as a module here: made by `tg.from_torch`.
+
+    It has PyTorch's tree of names: `model.layers[0]` there is `getattr(model.layers, "0")` here, and the paths of
+    parameters, `layers.0.weight`, are the same. Call it with arguments like the example's; tensors may have other shapes, for
+    which the module is exported anew.
+    """
+
+    key_argument = "key"
+
+    def __init__(self, exporter: Exporter):
+        super().__init__()
+        self._exporter = exporter
+        self._constants: Mapping[str, Any] = {}
+        module = exporter.module
+        shapes = [tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else None for leaf in exporter.leaves]
+        updated = exporter.graph(True, shapes).updated
+        leaves: dict[int, Any] = {}
+        for name, parameter in module.named_parameters(remove_duplicate=False):
+            self._declare(name, leaves.setdefault(id(parameter), _parameter(parameter)))
+        constants: dict[str, Any] = {}
+        for name, value in module.named_buffers(remove_duplicate=False):
+            if value.dtype.is_floating_point or name in updated:
+                array = _numbers(value)
+                self._declare(name, leaves.setdefault(id(value), buffer(array.shape, array, array.dtype)))
+            else:
+                constants[name] = constant(value)
+        self._constants = constants
+
+    def _declare(self, name: str, leaf: Parameter | Buffer) -> None:
+        """Puts a leaf at its path.
+
+        Raises:
+            OptionError: A name on the path is one that modules here have for something else.
+        """
+        *parts, last = name.split(".")
+        holder: Module = self
+        for part in [*parts, last]:
+            if hasattr(Module, part) or part.startswith("_"):
+                raise OptionError(f"{user_line()}: from_torch: {name!r} can't be called {part!r}: modules here use that name")
+        for part in parts:
+            holder = vars(holder).setdefault(part, Part())
+        vars(holder)[last] = leaf
+
+    def __call__(self, *args: Any, key: Any = None, **kwargs: Any) -> Any:
+        """Runs the module.
+
+        Args:
+            *args: As in the example.
+            key: A random key, for modules that draw numbers, as dropout does; not in the form of
+                `tg.nn.inference(model)`.
+            **kwargs: As in the example.
+
+        Returns:
+            What PyTorch's module returns, with tensors in place of PyTorch's.
+
+        Raises:
+            InputError: The arguments are unlike the example's, or a dtype differs.
+            OptionError: An op is unsupported, or there is no key; the message names the module and its author's line.
+            ShapeError: Shapes inside the module don't fit.
+        """
+        exporter = self._exporter
+        leaves = exporter.flattened(args, kwargs)
+        inputs = [_input(i, leaf, example) for i, (leaf, example) in enumerate(zip(leaves, exporter.leaves, strict=True))]
+        shapes = [value.shape if isinstance(value, Tensor) else None for value in inputs]
+        graph = exporter.graph(self.training, shapes)
+        path = "" if self._binding is None else self._binding.path
+        results = Evaluation(path, key).run(graph.module, self._values(graph, inputs))
+        return self._finished(graph, list(results))
+
+    def _values(self, graph: Graph, inputs: list[Any]) -> list[Any]:
+        """Returns the value of each of a graph's placeholders."""
+        remaining = iter(inputs)
+        values: list[Any] = []
+        for kind, name in graph.inputs:
+            if kind == InputKind.USER_INPUT:
+                values.append(next(remaining))
+            elif kind in (InputKind.PARAMETER, InputKind.BUFFER) and name not in self._constants and self._has(name):
+                leaf = self._leaf(str(name))
+                declared = isinstance(leaf, Parameter | Buffer)
+                values.append(Array(_initial(leaf)) if declared else leaf)
+            elif name in self._constants:
+                values.append(self._constants[str(name)])
+            else:
+                value = graph.constants[str(name)]
+                values.append(constant(value) if isinstance(value, torch.Tensor) else value)
+        return values
+
+    def _has(self, name: str | None) -> bool:
+        holder: Any = self
+        for part in str(name).split("."):
+            holder = vars(holder).get(part)
+            if holder is None:
+                return False
+        return True
+
+    def _leaf(self, name: str) -> Any:
+        holder: Any = self
+        for part in name.split("."):
+            holder = vars(holder)[part]
+        return holder
+
+    def _finished(self, graph: Graph, results: list[Any]) -> Any:
+        """Assigns new values to buffers, and returns the module's results in their structure."""
+        values: list[Any] = []
+        for (kind, name), value in zip(graph.outputs, results, strict=True):
+            if kind == OutputKind.BUFFER_MUTATION:
+                leaf = self._leaf(str(name))
+                if current_trace() is not None or not isinstance(leaf, Buffer):
+                    leaf.assign(value)
+            else:
+                values.append(value)
+        return pytree.tree_unflatten(values, graph.structure)
+
+
+def _numbers(value: torch.Tensor) -> np.ndarray[Any, Any]:
+    wide = value.detach().float() if value.dtype == torch.bfloat16 else value.detach()
+    return as_array(np.array(wide.cpu().numpy()), dtype_of(value.dtype))
+
+
+def _parameter(parameter: torch.nn.Parameter) -> Parameter:
+    array = _numbers(parameter)
+    declared = param(array.shape, array, array.dtype)
+    return declared.requires_grad_(parameter.requires_grad)
+
+
+def _initial(leaf: Parameter | Buffer) -> np.ndarray[Any, Any]:
+    return np.asarray(leaf.initializer(None, leaf.shape, leaf.dtype))
+
+
+def _input(number: int, value: Any, example: Any) -> Any:
+    """Returns an argument as the module takes it.
+
+    Raises:
+        InputError: It is no tensor, or one of another dtype.
+    """
+    if not isinstance(example, torch.Tensor):
+        return value
+    where = f"{user_line()}: tensor {number} of the call"
+    dtype = dtype_of(example.dtype)
+    if isinstance(value, torch.Tensor):
+        return constant(value)
+    if not isinstance(value, Tensor):
+        return Array(converted(to_numpy(value, where), dtype, SHORT[dtype], where).copy())
+    if value.dtype != dtype:
+        raise InputError(f"{where} is {SHORT[value.dtype]}, expected {SHORT[dtype]}, the dtype of the example's")
+    return value
+
+
+def from_torch(module: torch.nn.Module, *example: Any, **keywords: Any) -> TorchModule:
+    """Returns a PyTorch module as a module here, to train, differentiate, run and export on every device.
+
+    The module is exported by `torch.export` for the example's shapes, and for others when it is called with them; its ops
+    become ops here, under the paths of its parts. Parameters and buffers have PyTorch's names and layouts, and its present
+    values; what is shared there is shared here, and what doesn't require a gradient is not trained.
+    `tg.nn.from_torch(model, state_dict)` and `tg.nn.to_torch(model, values)` convert states.
+
+    The result computes what the module would compute as it is now: after `module.train()`, with dropout (call it with
+    `key=`) and with batch statistics, which update the buffers; in the form of `tg.nn.inference(model)`, what it would compute
+    after `module.eval()`. A module that is in `eval()` now has only that form.
+
+    Integers of 64 bits become those of 32, bfloat16 becomes f32, exactly, and autocast regions compute in f32. Buffers of
+    integers that never change are constants.
+
+    Args:
+        module: The module; it is not changed, and not computed with again.
+        *example: Arguments for one call: tensors of PyTorch, in any structure; other values are constants.
+        **keywords: Keyword arguments for it.
+
+    Returns:
+        The module.
+
+    Raises:
+        ArgumentError: `module` is not a `torch.nn.Module`.
+        OptionError: `torch.export` refuses the module, such as for control flow that depends on values; or its ops or
+            dtypes are unsupported: the error names the op, its module and the author's line.
+        DTypeError: A 64-bit integer doesn't fit 32 bits.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise ArgumentError(
+            f"{user_line()}: from_torch takes a torch.nn.Module and arguments for it, got {type(module).__name__}; "
+            "tg.nn.from_torch(model, state_dict) takes a state"
+        )
+    leaves, structure = pytree.tree_flatten((example, keywords))
+    exporter = Exporter(module, leaves, structure)
+    model = TorchModule(exporter)
+    return model

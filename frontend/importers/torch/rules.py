@@ -1,0 +1,37 @@
+"""The whole table: importing this module registers every family."""
+
+from __future__ import annotations
+
+from tensorgrad.importers.torch import (
+    activations,
+    complex_pairs,
+    contractions,
+    control,
+    creation,
+    indexing,
+    normalization,
+    pointwise,
+    recurrent,
+    reductions,
+    shapes,
+    windows,
+)
+from tensorgrad.importers.torch.table import RULES
+
+__all__ = ["FAMILIES", "RULES"]
+
+FAMILIES = (
+    pointwise,
+    activations,
+    reductions,
+    shapes,
+    indexing,
+    contractions,
+    windows,
+    normalization,
+    recurrent,
+    creation,
+    control,
+    complex_pairs,
+)
+"""The modules of the table."""
