@@ -20,7 +20,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -67,6 +67,13 @@ def _attention(module: MultiHeadAttention) -> list[Stored]:
 
 RULES: dict[type[Module], Callable[[Any], list[Stored]]] = {Linear: _linear, MultiHeadAttention: _attention}
 """The layers whose names or layouts differ, each with its PyTorch tensors; all others are stored unchanged."""
+
+
+@runtime_checkable
+class HasConstants(Protocol):
+    """A module for which some names of PyTorch's state dict are constants."""
+
+    torch_constants: Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,11 @@ def from_torch(
     tensors = _tensors(model, names)
     paths = {id(parameter): path for path, parameter in declarations(model).items()}
     skipped = _skipped(state_dict, [ignore] if isinstance(ignore, str) else ignore)
+    constants = _constants(model)
     given = {name: _array(name, value) for name, value in state_dict.items() if name not in skipped}
+    for name in constants.keys() & given.keys():
+        if not np.array_equal(given.pop(name), constants[name]):
+            raise _mistake(f"from_torch: {name} is a constant of the model, and other numbers are given")
     covered = {id(part) for tensor in tensors if tensor.name in given for part in tensor.parts}
     missing = [t.name for t in tensors if t.name not in given and any(id(p) not in covered for p in t.parts)]
     unexpected = [name for name in given if name not in {tensor.name for tensor in tensors}]
@@ -194,7 +205,8 @@ def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] 
     arrays = _checked(parameters, {name: _array(name, value) for name, value in values.items() if "/" not in name})
     by_parameter = {id(parameter): arrays[path] for path, parameter in parameters.items()}
     tensors = _tensors(model, names)
-    return {tensor.name: tensor.join([by_parameter[id(part)] for part in tensor.parts]) for tensor in tensors}
+    joined = {tensor.name: tensor.join([by_parameter[id(part)] for part in tensor.parts]) for tensor in tensors}
+    return joined | _constants(model)
 
 
 # Declaring layers must stay lightweight; the imports below are only needed once there are values.
@@ -210,6 +222,11 @@ def _checked(parameters: Mapping[str, Leaf], values: Mapping[str, np.ndarray]) -
 
     slots = {path: slot_of(path, Spec(parameter.shape, parameter.dtype)) for path, parameter in parameters.items()}
     return check_inputs(slots, values, what="parameter")
+
+
+def _constants(model: Module) -> dict[str, np.ndarray]:
+    """Returns the arrays of PyTorch's dict that are constants of the model itself, by name."""
+    return dict(model.torch_constants) if isinstance(model, HasConstants) else {}
 
 
 def _array(name: str, value: Any) -> np.ndarray:

@@ -23,9 +23,13 @@ class Pair:
 
 
 LINEAR = frozenset(
-    f"aten.{name}"
-    for name in "add sub neg view reshape _unsafe_view expand squeeze unsqueeze permute transpose slice select split "
-    "split_with_sizes unbind cat stack index index_select roll flip clone alias sum mean where repeat".split()
+    (
+        *("aten.add", "aten.sub", "aten.neg", "aten.sum", "aten.mean", "aten.where", "aten.clone", "aten.alias"),
+        *("aten.view", "aten.reshape", "aten._unsafe_view", "aten.expand", "aten.squeeze", "aten.unsqueeze"),
+        *("aten.permute", "aten.transpose", "aten.slice", "aten.select", "aten.split", "aten.split_with_sizes"),
+        *("aten.unbind", "aten.cat", "aten.stack", "aten.index", "aten.index_select", "aten.roll", "aten.flip"),
+        *("aten.repeat",),
+    )
 )
 """The ops that apply to both parts alike."""
 

@@ -17,9 +17,7 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 
 @rule("matmul mm bmm dot mv vdot inner")
-def _matmul(
-    self: Tensor, other: Any = None, mat2: Any = None, vec: Any = None, tensor: Any = None
-) -> Tensor:
+def _matmul(self: Tensor, other: Any = None, mat2: Any = None, vec: Any = None, tensor: Any = None) -> Tensor:
     right = next(x for x in (other, mat2, vec, tensor) if x is not None)
     return tg.matmul(self, right)
 
@@ -88,12 +86,26 @@ def _attention(
 
 
 @rule("_grouped_mm")
-def _grouped_mm(self: Tensor, mat2: Tensor, call: Call, offs: Tensor | None = None, bias: Any = None, out_dtype: Any = None) -> Tensor:
+def _grouped_mm(self: Tensor, mat2: Tensor, call: Call, offs: Tensor | None = None) -> Tensor:
     if offs is None:
         return tg.matmul(self, mat2)
     if self.ndim != 2 or mat2.ndim != 3:
         call.refuse("takes rows [rows, features] and one matrix for each group")
-    group = tg.searchsorted(offs, tg.arange(self.shape[0]), side="right")
-    count = mat2.shape[0]
-    chosen = tg.cast(tg.equal(tg.expand_dims(group, 0), tg.reshape(tg.arange(count), (-1, 1))), self.dtype)
-    return tg.einsum("gr,ri,gio->ro", chosen, self, mat2)
+    return _by_groups(self, mat2, offs)
+
+
+@rule("transformers.grouped_mm_fallback")
+def _experts(input: Tensor, weight: Tensor, offs: Tensor) -> Tensor:
+    return _by_groups(input, weight, offs)
+
+
+def _by_groups(rows: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
+    """Returns each row times the matrix of its group; groups follow each other, and end where `ends` says.
+
+    Which rows are a group's is known only when the program runs, so each group's matrix is multiplied with all rows, of
+    which the others are 0.
+    """
+    group = tg.searchsorted(ends, tg.arange(rows.shape[0]), side="right")
+    chosen = tg.equal(tg.expand_dims(group, 0), tg.reshape(tg.arange(matrices.shape[0]), (-1, 1)))
+    own = tg.where(tg.expand_dims(chosen, -1), rows, 0.0)  # [groups, rows, features]
+    return tg.sum(tg.matmul(own, matrices), 0)

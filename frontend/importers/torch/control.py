@@ -12,7 +12,7 @@ from tensorgrad.tracing.tensor import Array, Tensor
 
 @rule("higher_order.cond")
 def _cond(predicate: Any, true_graph: Any, false_graph: Any, operands: Sequence[Any], call: Call) -> Any:
-    if isinstance(predicate, bool) or isinstance(predicate, Array):
+    if isinstance(predicate, (bool, Array)):
         return call.run(true_graph if bool(predicate) else false_graph, operands)
     return tg.cond(
         tg.reshape(predicate, ()),

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 import tensorgrad as tg
 from tensorgrad.importers.torch.table import Call, rule
@@ -111,7 +110,9 @@ def _randn(
 
 
 @rule("randint randint_like", is_random=True)
-def _randint(high: int, call: Call, low: int = 0, self: Any = None, size: Sequence[int] = (), dtype: Any = None) -> Tensor:
+def _randint(
+    high: int, call: Call, low: int = 0, self: Any = None, size: Sequence[int] = (), dtype: Any = None
+) -> Tensor:
     return tg.cast(tg.random.randint(call.key(), call.shape, low, high), call.dtype)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -24,7 +24,6 @@ from tensorgrad.tracing.tracer import as_array, suspended
 
 FOLDED = 1 << 16
 """Known values of more elements are computed by the program, not stored in it."""
-
 
 
 def constant(value: torch.Tensor) -> Tensor | Pair:

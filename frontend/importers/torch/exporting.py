@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,8 +16,9 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.importers.torch.nodes import is_python, op_name
+from tensorgrad.importers.torch.nodes import authors_line, is_python, op_name
 from tensorgrad.importers.torch.rules import RULES
+from tensorgrad.tracing.location import user_line
 
 DECOMPOSITIONS = 4
 """How often ops that the table doesn't have are replaced by PyTorch's decompositions."""
@@ -96,11 +98,15 @@ class Exporter:
         """
         leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
         if structure != self.structure:
-            raise InputError(f"the model takes arguments like the example's, {_described(self.structure)}, got {_described(structure)}")
+            raise InputError(
+                f"{user_line()}: the model takes arguments like the example's, {_described(self.structure)}, got "
+                f"{_described(structure)}"
+            )
         for leaf, example in zip(leaves, self.leaves, strict=True):
             if not isinstance(example, torch.Tensor) and leaf != example:
                 raise InputError(
-                    f"the model was exported with {example!r}, got {leaf!r}: from_torch with that value gives such a model"
+                    f"{user_line()}: the model was exported with {example!r}, got {leaf!r}: from_torch with that value "
+                    "gives such a model"
                 )
         return leaves
 
@@ -112,16 +118,19 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         OptionError: `torch.export` refuses it; says why.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTorch's own of deprecated functions, which users can't act on
+        with _quiet():
             program = _functional(torch.export.export(module, args, kwargs, strict=False))
     except Exception as error:
-        reason = str(error).strip().partition("\n\n")[0]
-        raise OptionError(f"from_torch: torch.export refuses {type(module).__name__}: {reason}") from error
+        reason = str(error).strip().partition("\n")[0]
+        line = authors_line(error)
+        where = "" if line is None else f" ({line})"
+        raise OptionError(f"from_torch: torch.export refuses {type(module).__name__}: {reason}{where}") from None
     signature = program.graph_signature
     for spec in signature.output_specs:
         if spec.kind in (OutputKind.USER_INPUT_MUTATION, OutputKind.PARAMETER_MUTATION):
-            raise OptionError(f"from_torch: {type(module).__name__} changes its input or parameter {spec.target!r} in place")
+            raise OptionError(
+                f"from_torch: {type(module).__name__} changes its input or parameter {spec.target!r} in place"
+            )
     assert program.call_spec.out_spec is not None
     return Graph(
         program.graph_module,
@@ -130,6 +139,19 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         dict(program.constants),
         program.call_spec.out_spec,
     )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps PyTorch from writing warnings and graphs to the terminal: errors say what there is to say."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def _functional(program: ExportedProgram) -> ExportedProgram:

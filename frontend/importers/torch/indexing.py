@@ -79,7 +79,9 @@ def _keys(x: Tensor, indices: Sequence[Tensor | None], call: Call) -> tuple[Any,
             continue
         if index.dtype.kind == "b":
             if not isinstance(index, Array):
-                call.refuse("a mask that is known only when the program runs selects a number of elements that isn't known")
+                call.refuse(
+                    "a mask that is known only when the program runs selects a number of elements that isn't known"
+                )
             keys.extend(tg.nonzero(index))
             continue
         keys.append(_wrapped(index, x.shape[len(keys)]))
@@ -93,7 +95,7 @@ def _index_put(
     new = tg.cast(values, self.dtype)
     masks = [index for index in indices if index is not None and index.dtype.kind == "b"]
     if masks and not isinstance(masks[0], Array):
-        if len(indices) > 1 or new.size > 1 and new.shape != self.shape[masks[0].ndim :]:
+        if len(indices) > 1 or (new.size > 1 and new.shape != self.shape[masks[0].ndim :]):
             call.refuse("a mask that is known only when the program runs takes one value for all elements")
         mask = tg.reshape(masks[0], (*masks[0].shape, *[1] * (self.ndim - masks[0].ndim)))
         return tg.where(mask, self + new if accumulate else new, self)
@@ -118,7 +120,13 @@ def _take(self: Tensor, index: Tensor) -> Tensor:
 
 @rule("scatter")
 def _scatter(
-    self: Tensor, dim: int, index: Tensor, call: Call, src: Tensor | None = None, value: Any = None, reduce: str | None = None
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    call: Call,
+    src: Tensor | None = None,
+    value: Any = None,
+    reduce: str | None = None,
 ) -> Tensor:
     if reduce is not None:
         call.refuse("reduce is unsupported: use scatter_reduce")
@@ -136,7 +144,9 @@ def _scatter_add(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 @rule("scatter_reduce")
-def _scatter_reduce(self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool = True) -> Tensor:
+def _scatter_reduce(
+    self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool = True
+) -> Tensor:
     return tg.scatter_reduce(self, dim, index, _corner(src, index), reduce, include_self)
 
 

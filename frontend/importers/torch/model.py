@@ -22,6 +22,9 @@ from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import as_array, current_trace
 
+RESERVED = ("_exporter", "_constants", "torch_constants")
+"""Attributes of imported modules that are no part of them."""
+
 
 class Part(Module):
     """A part of an imported module: its parameters, buffers and parts, under PyTorch's names."""
@@ -31,8 +34,12 @@ class TorchModule(Module):
     """A PyTorch module as a module here: made by `tg.from_torch`.
 
     It has PyTorch's tree of names: `model.layers[0]` there is `getattr(model.layers, "0")` here, and the paths of
-    parameters, `layers.0.weight`, are the same. Call it with arguments like the example's; tensors may have other shapes, for
-    which the module is exported anew.
+    parameters, `layers.0.weight`, are the same. Call it with arguments like the example's; tensors may have other
+    shapes, for which the module is exported anew.
+
+    Attributes:
+        torch_constants: The arrays of PyTorch's state dict that are constants here: buffers of integers that never
+            change.
     """
 
     key_argument = "key"
@@ -47,14 +54,18 @@ class TorchModule(Module):
         leaves: dict[int, Any] = {}
         for name, parameter in module.named_parameters(remove_duplicate=False):
             self._declare(name, leaves.setdefault(id(parameter), _parameter(parameter)))
+        persistent = module.state_dict().keys()
         constants: dict[str, Any] = {}
         for name, value in module.named_buffers(remove_duplicate=False):
-            if value.dtype.is_floating_point or name in updated:
+            if name in updated or (value.dtype.is_floating_point and name in persistent):
                 array = _numbers(value)
                 self._declare(name, leaves.setdefault(id(value), buffer(array.shape, array, array.dtype)))
             else:
                 constants[name] = constant(value)
         self._constants = constants
+        self.torch_constants = {
+            name: value.detach().cpu().numpy() for name, value in module.state_dict().items() if name in constants
+        }
 
     def _declare(self, name: str, leaf: Parameter | Buffer) -> None:
         """Puts a leaf at its path.
@@ -65,8 +76,10 @@ class TorchModule(Module):
         *parts, last = name.split(".")
         holder: Module = self
         for part in [*parts, last]:
-            if hasattr(Module, part) or part.startswith("_"):
-                raise OptionError(f"{user_line()}: from_torch: {name!r} can't be called {part!r}: modules here use that name")
+            if hasattr(Module, part) or part in RESERVED:
+                raise OptionError(
+                    f"{user_line()}: from_torch: {name!r} can't be called {part!r}: modules here use that name"
+                )
         for part in parts:
             holder = vars(holder).setdefault(part, Part())
         vars(holder)[last] = leaf
@@ -90,7 +103,9 @@ class TorchModule(Module):
         """
         exporter = self._exporter
         leaves = exporter.flattened(args, kwargs)
-        inputs = [_input(i, leaf, example) for i, (leaf, example) in enumerate(zip(leaves, exporter.leaves, strict=True))]
+        inputs = [
+            _input(i, leaf, example) for i, (leaf, example) in enumerate(zip(leaves, exporter.leaves, strict=True))
+        ]
         shapes = [value.shape if isinstance(value, Tensor) else None for value in inputs]
         graph = exporter.graph(self.training, shapes)
         path = "" if self._binding is None else self._binding.path
@@ -179,17 +194,17 @@ def _input(number: int, value: Any, example: Any) -> Any:
 def from_torch(module: torch.nn.Module, *example: Any, **keywords: Any) -> TorchModule:
     """Returns a PyTorch module as a module here, to train, differentiate, run and export on every device.
 
-    The module is exported by `torch.export` for the example's shapes, and for others when it is called with them; its ops
-    become ops here, under the paths of its parts. Parameters and buffers have PyTorch's names and layouts, and its present
-    values; what is shared there is shared here, and what doesn't require a gradient is not trained.
-    `tg.nn.from_torch(model, state_dict)` and `tg.nn.to_torch(model, values)` convert states.
+    The module is exported by `torch.export` for the example's shapes, and for others when it is called with them. Its
+    ops become ops here, under the paths of its parts and with the lines of its author. Parameters and buffers have
+    PyTorch's names and layouts, and its present values; what is shared there is shared here, and what doesn't require a
+    gradient is not trained. `tg.nn.from_torch(model, state_dict)` and `tg.nn.to_torch(model, values)` convert states.
 
     The result computes what the module would compute as it is now: after `module.train()`, with dropout (call it with
-    `key=`) and with batch statistics, which update the buffers; in the form of `tg.nn.inference(model)`, what it would compute
-    after `module.eval()`. A module that is in `eval()` now has only that form.
+    `key=`) and with batch statistics, which update the buffers; in the form of `tg.nn.inference(model)`, what it would
+    compute after `module.eval()`. A module that is in `eval()` now has only that form.
 
-    Integers of 64 bits become those of 32, bfloat16 becomes f32, exactly, and autocast regions compute in f32. Buffers of
-    integers that never change are constants.
+    Integers of 64 bits become those of 32, bfloat16 becomes f32, exactly, and autocast regions compute in f32. Buffers
+    of integers that never change are constants.
 
     Args:
         module: The module; it is not changed, and not computed with again.
@@ -212,5 +227,4 @@ def from_torch(module: torch.nn.Module, *example: Any, **keywords: Any) -> Torch
         )
     leaves, structure = pytree.tree_flatten((example, keywords))
     exporter = Exporter(module, leaves, structure)
-    model = TorchModule(exporter)
-    return model
+    return TorchModule(exporter)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import re
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,27 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from tensorgrad.runtime.errors import is_library
+
 _FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in ')
 _PYTHON = frozenset(
     getattr(operator, name)
-    for name in ("getitem", "add", "sub", "mul", "floordiv", "mod", "neg", "truediv", "eq", "ne", "lt", "le", "gt", "ge")
+    for name in (
+        "getitem",
+        "add",
+        "sub",
+        "mul",
+        "floordiv",
+        "mod",
+        "neg",
+        "truediv",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+    )
 )
 
 
@@ -30,6 +48,16 @@ def op_name(node: Node) -> str:
     if isinstance(target, torch._ops.OpOverload):
         return str(target.overloadpacket)
     return f"{getattr(target, 'namespace', 'python')}.{getattr(target, '__name__', target)}"
+
+
+def authors_line(error: BaseException) -> str | None:
+    """Returns the innermost line outside PyTorch and this package that an error passed through, as `file:line`."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        file = frame.f_code.co_filename
+        if package not in ("torch", "tensorgrad") and not file.startswith("<") and not is_library(file):
+            return f"{os.path.relpath(file)}:{line}"
+    return None
 
 
 _TORCH = str(Path(torch.__file__).parent)

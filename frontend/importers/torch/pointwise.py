@@ -89,6 +89,8 @@ def _round(self: Tensor, decimals: int = 0) -> Tensor:
 @rule("add")
 def _add(self: Any, other: Any, call: Call, alpha: float = 1) -> Tensor:
     dtype = call.dtype
+    if dtype.kind == "b":
+        return tg.logical_or(self, other)
     term = _in(dtype, other)
     return _in(dtype, self) + (term if alpha == 1 else term * alpha)
 
@@ -107,6 +109,8 @@ def _rsub(self: Any, other: Any, call: Call, alpha: float = 1) -> Tensor:
 
 @rule("mul")
 def _mul(self: Any, other: Any, call: Call) -> Tensor:
+    if call.dtype.kind == "b":
+        return tg.logical_and(self, other)
     return _in(call.dtype, self) * _in(call.dtype, other)
 
 
@@ -204,7 +208,9 @@ def _clamp_max(self: Tensor, max: Any, call: Call) -> Tensor:
 
 
 @rule("nan_to_num")
-def _nan_to_num(self: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+def _nan_to_num(
+    self: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
     largest = float(torch.finfo(torch.float32).max)
     known = tg.where(tg.isnan(self), 0.0 if nan is None else nan, self)
     known = tg.where(tg.equal(known, math.inf), largest if posinf is None else posinf, known)
@@ -328,4 +334,8 @@ def _copy(self: Tensor, src: Tensor) -> Tensor:
 
 @rule("fill")
 def _fill(self: Tensor, value: Any) -> Tensor:
-    return tg.broadcast_to(tg.cast(value, self.dtype), self.shape) if isinstance(value, Tensor) else tg.full_like(self, value)
+    return (
+        tg.broadcast_to(tg.cast(value, self.dtype), self.shape)
+        if isinstance(value, Tensor)
+        else tg.full_like(self, value)
+    )

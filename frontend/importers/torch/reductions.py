@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import tensorgrad as tg
-from tensorgrad.importers.torch.table import Call, dtype_of, rule
+from tensorgrad.importers.torch.table import Call, rule
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor
 
@@ -101,12 +101,16 @@ def _argmin(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 @rule("any")
 def _any(self: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return tg.any(tg.not_equal(self, 0) if self.dtype.kind != "b" else self, _axes(dim) if dim is not None else None, keepdim)
+    return tg.any(
+        tg.not_equal(self, 0) if self.dtype.kind != "b" else self, _axes(dim) if dim is not None else None, keepdim
+    )
 
 
 @rule("all")
 def _all(self: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return tg.all(tg.not_equal(self, 0) if self.dtype.kind != "b" else self, _axes(dim) if dim is not None else None, keepdim)
+    return tg.all(
+        tg.not_equal(self, 0) if self.dtype.kind != "b" else self, _axes(dim) if dim is not None else None, keepdim
+    )
 
 
 @rule("logsumexp")

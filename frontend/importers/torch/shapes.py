@@ -88,7 +88,9 @@ def _select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 
 @rule("split split_with_sizes split_copy split_with_sizes_copy chunk unsafe_split unsafe_split_with_sizes tensor_split")
-def _split(self: Tensor, call: Call, split_size: Any = None, split_sizes: Any = None, dim: int = 0, chunks: int = 0) -> Any:
+def _split(
+    self: Tensor, call: Call, split_size: Any = None, split_sizes: Any = None, dim: int = 0, chunks: int = 0
+) -> Any:
     parts: list[Tensor] = []
     start = 0
     for part in call.outputs:
@@ -172,7 +174,9 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "ci
 def _padded(x: Tensor, pad: Sequence[int], mode: str, value: float = 0.0) -> Tensor:
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     widths = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
-    cut = tuple(slice(max(-low, 0), extent - max(-high, 0)) for (low, high), extent in zip(widths, x.shape, strict=True))
+    cut = tuple(
+        slice(max(-low, 0), extent - max(-high, 0)) for (low, high), extent in zip(widths, x.shape, strict=True)
+    )
     inner = x if all(low >= 0 and high >= 0 for low, high in widths) else x[cut]
     outer = [(max(low, 0), max(high, 0)) for low, high in widths]
     return tg.pad(inner, outer, _MODES[mode], value) if mode == "constant" else tg.pad(inner, outer, _MODES[mode])

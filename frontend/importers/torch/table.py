@@ -105,7 +105,9 @@ class Rule:
     @cached_property
     def takes_all(self) -> bool:
         """Whether the function takes arguments by any name."""
-        kinds = {parameter.kind for parameter in inspect.signature(self.parameters_of or self.function).parameters.values()}
+        kinds = {
+            parameter.kind for parameter in inspect.signature(self.parameters_of or self.function).parameters.values()
+        }
         return inspect.Parameter.VAR_KEYWORD in kinds
 
 
@@ -113,8 +115,10 @@ RULES: dict[str, Rule] = {}
 """The table, by the op's name without its overload."""
 
 WITHOUT_MEANING = frozenset(
-    ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "implicit", "generator")
-    + ("cudnn_enabled", "cudnn_enable", "benchmark", "deterministic", "allow_tf32", "is_coalesced", "sparse")
+    (
+        *("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "implicit", "generator"),
+        *("cudnn_enabled", "cudnn_enable", "benchmark", "deterministic", "allow_tf32", "is_coalesced", "sparse"),
+    )
 )
 """Arguments that say where and how PyTorch stores and computes, not what."""
 

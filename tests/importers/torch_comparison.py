@@ -1,0 +1,80 @@
+"""Compares an imported module with PyTorch's: results, the gradient of every parameter, and buffers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+import tensorgrad as tg
+
+
+def arrays(value: Any) -> Any:
+    """Returns arguments with NumPy's arrays in place of PyTorch's tensors."""
+    return pytree.tree_map(lambda leaf: leaf.detach().numpy() if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
+def named(value: Any, kind: type) -> dict[str, Any]:
+    """Returns the tensors of a result, by path."""
+    leaves, _ = pytree.tree_flatten_with_path(value)
+    return {pytree.keystr(path): leaf for path, leaf in leaves if isinstance(leaf, kind)}
+
+
+def factors(results: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Returns what each float result is multiplied with in the loss, so that its elements count differently."""
+    generator = np.random.default_rng(0)
+    floats = {name: value for name, value in results.items() if "float" in str(value.dtype)}
+    return {name: generator.normal(size=tuple(value.shape)) for name, value in floats.items()}
+
+
+def differences(
+    module: torch.nn.Module, args: Any, kwargs: dict[str, Any] | None = None, device: str = "numpy"
+) -> dict[str, float]:
+    """Returns the largest difference of each result, gradient and buffer, relative to the largest element or 1."""
+    kwargs = kwargs or {}
+    model = tg.from_torch(module, *args, **kwargs).initialized(device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's own: its conditionals look at gradients of tensors that have none
+        expected = named(module(*args, **kwargs), torch.Tensor)
+    weights = factors(expected)
+    torch_loss: Any = sum(
+        (expected[name].double() * torch.from_numpy(factor)).sum() for name, factor in weights.items()
+    )
+    module.zero_grad()
+    torch_loss.backward()
+    on_device = pytree.tree_map(lambda leaf: _tensor(leaf, device), (tuple(args), kwargs))
+    results = named(model(*on_device[0], **on_device[1]), tg.Tensor)
+    assert results.keys() == expected.keys()
+    loss: Any = 0.0
+    for name, factor in weights.items():
+        loss = loss + tg.sum(results[name] * factor.astype(results[name].dtype))
+    loss.backward()
+    worst = {name: _difference(results[name].numpy(), value) for name, value in expected.items()}
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            own = model.named_parameters()[name].grad
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            worst[f"gradient of {name}"] = _difference(np.zeros(1) if own is None else own.numpy(), gradient)
+    buffers = model.named_buffers()
+    for name, value in module.named_buffers():
+        if name in buffers:
+            worst[f"buffer {name}"] = _difference(buffers[name].numpy(), value)
+    return worst
+
+
+def _tensor(leaf: Any, device: str) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    array = leaf.detach().numpy()
+    return tg.tensor(array.astype(np.int32) if array.dtype == np.int64 else array, device=device)
+
+
+def _difference(own: np.ndarray, theirs: torch.Tensor) -> float:
+    expected = theirs.detach().double().numpy()
+    if own.size == expected.size:
+        assert own.shape == expected.shape
+    error = np.abs(own.astype(np.float64) - expected).max(initial=0)
+    return float(error / max(1.0, np.abs(expected).max(initial=0)))
