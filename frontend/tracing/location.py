@@ -61,7 +61,7 @@ def calling(path: str, number: int) -> Iterator[None]:
 
 @contextmanager
 def at_line(file: str, line: int) -> Iterator[None]:
-    """Makes a line of code that isn't running the user's line inside the context: that of an imported model's author."""
+    """Makes a line of an imported model's author, which isn't running, the user's line inside the context."""
     before = _current.place
     _current.place = file, line
     try:
