@@ -194,8 +194,8 @@ def compile(
     )
     options.check()
     if loss is None:
-        for name, given in (("optimizer", optimizer), ("inputs", inputs or None)):
-            if given is not None:
+        for name, argument in (("optimizer", optimizer), ("inputs", inputs or None)):
+            if argument is not None:
                 raise OptionError(f"tg.compile: {name} is for a step, which needs a loss")
     elif inputs is None:
         raise OptionError("tg.compile: the loss needs inputs, a shape for each by name")

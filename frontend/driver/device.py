@@ -59,17 +59,17 @@ class Device:
 
 def devices() -> tuple[Device, ...]:
     """Returns all usable devices, best first. `device="wgpu"` is the first adapter."""
-    found: list[Device] = []
+    wgpu_devices: list[Device] = []
     try:
         from tensorgrad.runtime.webgpu import list_adapters
     except ImportError:
         adapters = []
     else:
         adapters = list_adapters()
-    found += [Device("wgpu", info.name, info.type, info.backend, info.driver) for info in adapters]
-    position = sum(device.type == "hardware" for device in found)
+    wgpu_devices += [Device("wgpu", info.name, info.type, info.backend, info.driver) for info in adapters]
+    position = sum(device.type == "hardware" for device in wgpu_devices)
     reference = Device("numpy", f"NumPy {np.__version__}", "cpu", "NumPy")
-    return (*found[:position], *_native(), *found[position:], reference)
+    return (*wgpu_devices[:position], *_native(), *wgpu_devices[position:], reference)
 
 
 def _native() -> list[Device]:

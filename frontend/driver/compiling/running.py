@@ -96,5 +96,5 @@ def run_passes(
             try:
                 module.verify()
             except (DiagnosticException, VerifyException) as error:
-                names = ", ".join(one.name for one in passes)
+                names = ", ".join(stage.name for stage in passes)
                 raise CompilerError(f"the passes {names} left invalid IR: {error}") from error

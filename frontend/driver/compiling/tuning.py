@@ -96,27 +96,27 @@ def tune(module: ModuleOp, device: ProgramDevice, seconds: float) -> Path:
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     count = Counter(kernel_key(kernel) for kernel in kernels)
     benches: dict[str, _Bench] = {}
-    found: dict[str, Search] = {}
+    running: dict[str, Search] = {}
     try:
         for kernel in kernels:
             key = kernel_key(kernel)
             is_known = key in table and key not in searches
-            if is_known or key in found or perf_counter() > deadline:
+            if is_known or key in running or perf_counter() > deadline:
                 continue
             bench, before = _Bench.of(kernel, device), searches.get(key)
             if bench is not None and (before is not None or bench.runs()):
                 benches[key] = bench
                 default = bench.default
-                found[key] = before or Search(bench.seconds(default), default, {default})
-        for key in sorted(found, key=lambda key: -found[key].seconds * count[key]):
+                running[key] = before or Search(bench.seconds(default), default, {default})
+        for key in sorted(running, key=lambda key: -running[key].seconds * count[key]):
             if perf_counter() > deadline:
                 break
-            if _climb(benches[key], found[key], deadline):
-                table[key] = found.pop(key).best
+            if _climb(benches[key], running[key], deadline):
+                table[key] = running.pop(key).best
                 _keep(path, {key: table[key]}, {})
             benches[key].release()
     finally:
-        _keep(path, {}, found)
+        _keep(path, {}, running)
     return path
 
 

@@ -123,11 +123,11 @@ def resized(declared: Mapping[str, Spec], inputs: Mapping[str, Any], what: str) 
         if len(shape) != len(expected) or not shape or shape[1:] != expected[1:]:
             return declared
     sizes = {declared[name].shape[0]: shapes[name][0] for name in changed}
-    for name, one in declared.items():
-        size = sizes.get(one.shape[0]) if one.shape else None
+    for name, input_spec in declared.items():
+        size = sizes.get(input_spec.shape[0]) if input_spec.shape else None
         if size is not None and (shapes[name][0] != size or not size or len(sizes) > 1):
             raise InputError(_message(declared, shapes, changed, what))
-    return {name: Spec(shapes[name], one.dtype) for name, one in declared.items()}
+    return {name: Spec(shapes[name], spec.dtype) for name, spec in declared.items()}
 
 
 def _shape(name: str, value: Any) -> tuple[int, ...]:
@@ -139,7 +139,7 @@ def _message(
     declared: Mapping[str, Spec], shapes: Mapping[str, tuple[int, ...]], changed: Sequence[str], what: str
 ) -> str:
     first = changed[0]
-    others = [name for name, one in declared.items() if one.shape[:1] == declared[first].shape[:1]]
+    others = [name for name, spec in declared.items() if spec.shape[:1] == declared[first].shape[:1]]
     return (
         f"{user_line()}: {what}: input {first!r} has shape {shapes[first]}, expected {declared[first].shape}; another "
         f"batch size is one leading extent, from 1, of {', '.join(others)} and of no other input"

@@ -42,5 +42,5 @@ class CallCount:
         """Stops to count executables, which don't run any more; what they have run remains counted."""
         origin, known = self._origin_and_runs
         gone = {id(count): count for count in runs}
-        kept = tuple(count for count in known if id(count) not in gone)
-        self._origin_and_runs = (origin + sum(count.number for count in gone.values()), kept)
+        remaining = tuple(count for count in known if id(count) not in gone)
+        self._origin_and_runs = (origin + sum(count.number for count in gone.values()), remaining)

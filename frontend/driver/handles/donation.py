@@ -129,22 +129,22 @@ class Donating(Specialization):
             self._place({name: inputs[name] for name in self._states})
             others = {name: _array(value) for name, value in inputs.items() if name not in self._states}
             others_constant = [name for name in constant if name in others]
-            found = iter(super().run(others, others_constant))
+            results = iter(super().run(others, others_constant))
             handles = {name: StateHandle(self._slot(name), self) for name in self._states}
             self._handles = [weakref.ref(handle) for handle in handles.values()]
             make = Array if self._device is None else self._device.output
             return self._donation.rebuild(
-                [next(found) if path is None else make(handles[path]) for path in self._donation.places]
+                [next(results) if path is None else make(handles[path]) for path in self._donation.places]
             )
 
-    def _place(self, given: Mapping[str, Any]) -> None:
+    def _place(self, values: Mapping[str, Any]) -> None:
         """Makes these values the state, if they aren't; results that are the state, and are still held, are read."""
-        if all(isinstance(value, StateHandle) and value.is_state_of(self, name) for name, value in given.items()):
+        if all(isinstance(value, StateHandle) and value.is_state_of(self, name) for name, value in values.items()):
             return
         for handle in (reference() for reference in self._handles):
             if handle is not None and handle.is_pending:
                 handle.numpy()
-        arrays = {name: _array(value) for name, value in given.items()}
+        arrays = {name: _array(value) for name, value in values.items()}
         self._writes += 1
         self._executable.write(arrays)
 

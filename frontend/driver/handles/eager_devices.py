@@ -87,8 +87,8 @@ def new_eager_device(name: str, device: ProgramDevice, compiled_at: int) -> Reco
         inputs, outputs = ([slot.name for slot in slots] for slots in (arguments_of(function), results_of(function)))
         if isinstance(executable, CpuExecutable):
             call, places = executable.caller(inputs, outputs), range(len(outputs))
-            return lambda given: zip(repeat(call(given)), places)
-        return lambda given: _called(executable, dict(zip(inputs, map(array_of, given), strict=True)), outputs)
+            return lambda arguments: zip(repeat(call(arguments)), places)
+        return lambda arguments: _called(executable, dict(zip(inputs, map(array_of, arguments), strict=True)), outputs)
 
     lacks = frozenset[DType]() if device.target.native else frozenset({np.dtype(np.float64)})
     lacks |= frozenset[DType]() if device.target.int64 else frozenset({np.dtype(np.int64), np.dtype(np.uint64)})
@@ -96,8 +96,8 @@ def new_eager_device(name: str, device: ProgramDevice, compiled_at: int) -> Reco
 
 
 def _called(executable: Executable, inputs: Mapping[str, NumpyArray], outputs: Sequence[str]) -> list[OutputHandle]:
-    found = executable.step(inputs, {}, list(inputs))
-    return [found[name] for name in outputs]
+    results = executable.step(inputs, {}, list(inputs))
+    return [results[name] for name in outputs]
 
 
 def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, requires_grad: bool = False) -> Tensor:
@@ -126,24 +126,24 @@ def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, re
         >>> x.grad.tolist()
         [2.0, 4.0, 6.0]
     """
-    wanted = None if dtype is None else as_dtype(dtype)
+    target_dtype = None if dtype is None else as_dtype(dtype)
     if isinstance(x, Traced) or current_trace() is not None:
         if requires_grad:
             raise OptionError("tensor: requires_grad is for tensors outside a trace; tg.grad is for inside")
         if isinstance(x, Traced):
-            return x if wanted is None else x.astype(wanted)
-        return Array(np.array(as_array(x, wanted)))
+            return x if target_dtype is None else x.astype(target_dtype)
+        return Array(np.array(as_array(x, target_dtype)))
     if device is None and isinstance(x, Array) and x.tensor_device is not None:
         eager_device = cast(EagerDevice, x.tensor_device)
     else:
         eager_device = eager_device_named("auto" if device is None else device)
-    made = eager_device.made(np.array(as_array(x.detach() if isinstance(x, Array) else x, wanted)))
-    return made.requires_grad_() if requires_grad else made
+    result = eager_device.made(np.array(as_array(x.detach() if isinstance(x, Array) else x, target_dtype)))
+    return result.requires_grad_() if requires_grad else result
 
 
 def moved(x: Tensor, target: Any, dtype: object, device: Any, copy: bool) -> Tensor:
     """Returns a tensor on another device, of another dtype, or both; see `Tensor.to`."""
-    place, wanted = _destination(x, target, dtype, device)
+    place, target_dtype = _destination(x, target, dtype, device)
     trace = x.trace if isinstance(x, Traced) else current_trace()
     if trace is not None and place is not None:
         raise TraceError(
@@ -152,15 +152,15 @@ def moved(x: Tensor, target: Any, dtype: object, device: Any, copy: bool) -> Ten
         )
     eager_device = None if place is None else eager_device_named(place)
     if not isinstance(x, Array) or eager_device is None or eager_device is x.tensor_device:
-        found = x.astype(wanted)
+        result = x.astype(target_dtype)
     elif x.tensor_device is None:
-        found = eager_device.made(np.array(x.astype(wanted)), "to")
+        result = eager_device.made(np.array(x.astype(target_dtype)), "to")
     else:  # use the narrower of the two dtypes for the transfer, unless the new device lacks it
-        is_first = wanted.itemsize < x.dtype.itemsize or not eager_device.has(x.dtype)
-        source = x.astype(wanted) if is_first else x
+        is_first = target_dtype.itemsize < x.dtype.itemsize or not eager_device.has(x.dtype)
+        source = x.astype(target_dtype) if is_first else x
         assert isinstance(source, Array)
-        found = eager_device.moved(source).astype(wanted)
-    return found.clone() if copy and found is x else found
+        result = eager_device.moved(source).astype(target_dtype)
+    return result.clone() if copy and result is x else result
 
 
 def _destination(x: Tensor, target: Any, dtype: object, device: Any) -> tuple[str | None, DType]:
@@ -175,8 +175,8 @@ def _destination(x: Tensor, target: Any, dtype: object, device: Any) -> tuple[st
         devices.append(target)
     elif target is not None:
         dtypes.append(target)
-    for what, given in (("device", devices), ("dtype", dtypes)):
-        if len(given) > 1:
+    for what, candidates in (("device", devices), ("dtype", dtypes)):
+        if len(candidates) > 1:
             raise ArgumentError(f"to: the {what} is given twice")
     place: str | None = devices[0] if devices and devices[0] != x.device else None
     if place is not None:

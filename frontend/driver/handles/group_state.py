@@ -63,13 +63,13 @@ class GroupState:
             GroupError: Another process did not join.
         """
         chosen = list(self.persistent if names is None else names)
-        found = self.executable.read([name for name in chosen if self.layouts[name] == WHOLE])
+        values = self.executable.read([name for name in chosen if self.layouts[name] == WHOLE])
         for name in chosen:
             if self.layouts[name] != WHOLE:
-                found |= self.whole(self.executable.read([name]))
+                values |= self.whole(self.executable.read([name]))
                 if self.for_file and self.group.rank:
-                    del found[name]
-        return {name: found[name] for name in chosen if name in found}
+                    del values[name]
+        return {name: values[name] for name in chosen if name in values}
 
     def write(self, values: Mapping[str, Any]) -> None:
         """Sets parameters and state by name, from whole values.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Key: TypeAlias = tuple[Hashable, ...]
 
-TAKEN = frozenset(one for one in ELEMENT_TYPES if one.itemsize < 8)
+TAKEN = frozenset(dtype for dtype in ELEMENT_TYPES if dtype.itemsize < 8)
 """The NumPy dtypes that devices accept as they are: 64-bit dtypes are converted to 32 bits first."""
 
 
@@ -111,13 +111,15 @@ class Jitted(Specializations[Key], Generic[Result]):
             if current_trace() is not None:
                 return self._function(*args, **kwargs)
             bound = self._bound(args, kwargs)
-            given = opened({name: value for name, value in bound.arguments.items() if name not in self._static})
-            leaves, rebuild = trees.flatten(given)
-            known = self._static_key(bound), trees.structure(given)
+            arguments = opened({name: value for name, value in bound.arguments.items() if name not in self._static})
+            leaves, rebuild = trees.flatten(arguments)
+            known = self._static_key(bound), trees.structure(arguments)
             if is_grad_enabled() and any(map(_requires_gradient, leaves)):
                 return self._differentiable(bound, leaves, rebuild, known)
             host = map(_state_or_host_array if self._donate else _host_array, leaves)
-            arrays = [self._array(leaves[at], given, at) if one is None else one for at, one in enumerate(host)]
+            arrays = [
+                self._array(leaves[at], arguments, at) if array is None else array for at, array in enumerate(host)
+            ]
             key = (*known, tuple([(array.shape, array.dtype) for array in arrays]))
             compiled = self._compiled(
                 key, lambda: self._traced(bound, rebuild([Spec(array.shape, array.dtype) for array in arrays]))
@@ -135,20 +137,20 @@ class Jitted(Specializations[Key], Generic[Result]):
         """Returns the function's result for leaves some of which require gradients, with the graph behind it."""
         tensors = [leaf if isinstance(leaf, Array) else as_tensor(leaf) for leaf in leaves]
         key = (*known, tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
-        found = self._differentiated.get(key)
-        if found is not None:
+        application = self._differentiated.get(key)
+        if application is not None:
             self._differentiated.move_to_end(key)
-            return found.again(tensors)
+            return application.again(tensors)
         computation = Computation(self._name, lambda *new: self._applied(bound, rebuild(new)), tensors)
         self._differentiated[key] = computation
         if len(self._differentiated) > MOST_SPECIALIZATIONS:
             self._differentiated.popitem(last=False)
         return computation(tensors)
 
-    def _applied(self, bound: inspect.BoundArguments, given: Mapping[str, Any]) -> Any:
+    def _applied(self, bound: inspect.BoundArguments, arguments: Mapping[str, Any]) -> Any:
         """Returns the function's result for the arguments that are not static."""
         complete = inspect.BoundArguments(self._signature, dict(bound.arguments))
-        complete.arguments.update(closed(given))
+        complete.arguments.update(closed(arguments))
         return self._function(*complete.args, **complete.kwargs)
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
@@ -157,14 +159,14 @@ class Jitted(Specializations[Key], Generic[Result]):
         except TypeError as error:
             raise InputError(f"{self._name}(): {error}; it takes {self._signature}") from None
 
-    def _array(self, leaf: Any, given: Mapping[str, Any], place: int) -> np.ndarray:
+    def _array(self, leaf: Any, arguments: Mapping[str, Any], place: int) -> np.ndarray:
         # A device has its own memory; NumPy may return an argument as a result, so there it has to be copied.
         if type(leaf) is np.ndarray and leaf.dtype in TAKEN and self._device is not None:
             return leaf
         try:
             return as_array(leaf)
         except DTypeError as error:
-            path = trees.paths(given)[place]
+            path = trees.paths(arguments)[place]
             is_array = hasattr(leaf, "__array__") or hasattr(leaf, "__dlpack__")
             advice = "" if is_array else "; what is not an array goes into static="
             raise DTypeError(f"{error}, in argument {path!r} of {self._name}(){advice}") from None
@@ -187,25 +189,25 @@ class Jitted(Specializations[Key], Generic[Result]):
         donated = {name for name in names if name.partition(".")[0] in self._donate}
         donations: list[Donation] = []
 
-        def program(given: Mapping[str, Any]) -> Any:
-            result = self._applied(bound, given)
-            check_kept(given, f"{user_line()}: {self._name}()")
+        def program(arguments: Mapping[str, Any]) -> Any:
+            result = self._applied(bound, arguments)
+            check_kept(arguments, f"{user_line()}: {self._name}()")
             result = opened(checked_results(result, f"{self._name}()"))
             if not donated:
                 return result, []
-            tensors = dict(zip(names, trees.flatten(given)[0], strict=True))
+            tensors = dict(zip(names, trees.flatten(arguments)[0], strict=True))
             donations.append(Donation({name: tensors[name] for name in donated}, result, f"{self._name}()"))
             return donations[0].others, list(donations[0].updates.values())
 
         with phases.measure("trace"), while_tracing("jit", self._precision):
             slots = [Slot(name, Role.STATE if name in donated else Role.INPUT) for name in names]
-            made, (positions, _) = trace_call(self._name, program, [specs], slots)
+            traced, (positions, _) = trace_call(self._name, program, [specs], slots)
             order, rebuild = trees.flatten(positions)
             outputs = unique([Slot(path or "output", Role.OUTPUT) for path in trees.paths(positions)])
             updates = [Slot(name, Role.UPDATE) for donation in donations for name in donation.updates]
-            made.properties["res_attrs"] = slots_attribute([*outputs, *updates])
-        warn_of_pairs(made, self._name, stacklevel=4)
-        module = checked_module(made)
+            traced.properties["res_attrs"] = slots_attribute([*outputs, *updates])
+        warn_of_pairs(traced, self._name, stacklevel=4)
+        module = checked_module(traced)
         recipe = Recipe(
             self._name,
             module,
@@ -245,9 +247,9 @@ def _state_or_host_array(leaf: Any) -> Any:
     return source if is_state else _host_array(leaf)
 
 
-def _names(given: Mapping[str, Any]) -> list[str]:
+def _names(arguments: Mapping[str, Any]) -> list[str]:
     """Returns the distinct paths of the leaves."""
-    return [slot.name for slot in unique([Slot(path, Role.INPUT) for path in trees.paths(given)])]
+    return [slot.name for slot in unique([Slot(path, Role.INPUT) for path in trees.paths(arguments)])]
 
 
 def _signature(function: Callable[..., Any], named: Mapping[str, Sequence[str]]) -> inspect.Signature:
@@ -346,9 +348,9 @@ def jit(
     return Jitted(function, *named, device, rounding, every)
 
 
-def _argument_names(option: str, given: object) -> tuple[str, ...]:
-    if isinstance(given, str):
-        return (given,)
-    if not isinstance(given, Sequence):
-        raise OptionError(f"{option} must be names of arguments, got {given!r}")
-    return tuple(str(name) for name in given)
+def _argument_names(option: str, names: object) -> tuple[str, ...]:
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, Sequence):
+        raise OptionError(f"{option} must be names of arguments, got {names!r}")
+    return tuple(str(name) for name in names)

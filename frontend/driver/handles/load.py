@@ -77,14 +77,14 @@ def load(
             f'load: {path} holds native code, which can do anything: if you trust the file, ask for the device "cpu", '
             "which runs it; save(path, target='webgpu-default') writes one that need not be trusted"
         )
-    found: ProgramDevice = CpuDevice() if device == "cpu" else _adapter()
-    name, patience = described(found), None if device == "cpu" else timeout
-    executable = load_program(found, saved.program, timeout=patience, snapshot_every=every)
+    program_device: ProgramDevice = CpuDevice() if device == "cpu" else _adapter()
+    name, patience = described(program_device), None if device == "cpu" else timeout
+    executable = load_program(program_device, saved.program, timeout=patience, snapshot_every=every)
     if saved.host.kind == FUNCTION:
         return LoadedFunction(saved, executable, name)
     others = None
     if saved.others is not None:
-        others = load_program(found, saved.others, executable, in_turn=True, timeout=patience)
+        others = load_program(program_device, saved.others, executable, in_turn=True, timeout=patience)
     return LoadedTraining(saved, executable, name, others)
 
 

@@ -165,18 +165,18 @@ def _event(name: str, track: int, start: float, seconds: float, **arguments: str
     return {"ph": "X", "name": name, "pid": 0, "tid": track, "ts": 1e6 * start, "dur": 1e6 * seconds, "args": arguments}
 
 
-def _table(found: Profile) -> str:
-    rows = sorted(found.kernels(), key=lambda row: -row.seconds)
-    cells = [COLUMNS, *(_cells(row.kernel, row.label, row, found) for row in rows)]
+def _table(profile: Profile) -> str:
+    rows = sorted(profile.kernels(), key=lambda row: -row.seconds)
+    cells = [COLUMNS, *(_cells(row.kernel, row.label, row, profile) for row in rows)]
     if rows:
         total = rows[0]
         for row in rows[1:]:
             total = total.with_other(row)
-        cells.append(_cells("all", "", total, found))
+        cells.append(_cells("all", "", total, profile))
     return "\n".join(aligned(cells, numbers=range(2, len(COLUMNS))))
 
 
-def _cells(kernel: str, label: str, row: DispatchTime, found: Profile) -> tuple[str, ...]:
+def _cells(kernel: str, label: str, row: DispatchTime, profile: Profile) -> tuple[str, ...]:
     speeds = (f"{count / row.seconds / 1e9:.2f}" if row.seconds else "" for count in (row.bytes, row.flops))
-    share = row.seconds / found.device_seconds if found.device_seconds else 0.0
+    share = row.seconds / profile.device_seconds if profile.device_seconds else 0.0
     return kernel, label, str(row.times), f"{1e6 * row.seconds:.1f}", f"{share:.1%}", f"{row.bytes:,}", *speeds

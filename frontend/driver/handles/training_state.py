@@ -171,8 +171,8 @@ class TrainingState:
 
     def _load(self, values: Mapping[str, Any], strict: bool, parts: str | Sequence[str] | None) -> Loaded:
         chosen = checkpoints.checked_parts("model" if parts is None and not strict else parts)
-        state, kept, loaded = checkpoints.checked_state(self.whole, self._kept(), values, strict, chosen)
-        own = {**self._kept(), **kept}
+        state, host, loaded = checkpoints.checked_state(self.whole, self._kept(), values, strict, chosen)
+        own = {**self._kept(), **host}
         (step_count,) = checkpoints.whole("step", own["step"])
         done = 0
         if self.accumulate > 1:
@@ -215,13 +215,16 @@ class TrainingState:
 
     def take(self, other: TrainingState, parts: Sequence[str]) -> Replaced:
         """Takes the values of another training's state that belong to the same parameters, in shape and dtype too."""
-        own, found, sources = self.state_dict(), other.state_dict(parts), self._sources(other)
+        own, theirs, sources = self.state_dict(), other.state_dict(parts), self._sources(other)
         fitting: dict[str, np.ndarray] = {}
         for name, value in own.items():
             prefix, slash, path = name.rpartition("/")
             source = f"{prefix}{slash}{sources.get(path, '')}" if path in self.declared else name
-            if source in found and (found[source].shape, found[source].dtype) == (value.shape, value.dtype):
-                fitting[name] = found[source]
+            if source in theirs and (theirs[source].shape, theirs[source].dtype) == (
+                value.shape,
+                value.dtype,
+            ):
+                fitting[name] = theirs[source]
         for path, state in averages_among(own).items():  # a new parameter's average starts with it
             fitting.setdefault(state, fitting.get(path, own[path]).astype(own[state].dtype))
         self.load_state_dict(fitting, strict=False, parts=parts)

@@ -122,6 +122,6 @@ def _check_memory(last: Executable, others: Executable, limit: int, where: str) 
     """
     assert isinstance(others, ProgramExecutable)
     own = others.statistics()["peak_bytes"] - others.shared_bytes
-    taken = last.statistics()["peak_bytes"] + own
-    if taken > limit:
-        raise ProgramError(f"{where}: memory_limit is {limit} bytes, but a step of micro-batches needs {taken}")
+    peak = last.statistics()["peak_bytes"] + own
+    if peak > limit:
+        raise ProgramError(f"{where}: memory_limit is {limit} bytes, but a step of micro-batches needs {peak}")

@@ -71,11 +71,11 @@ def _is_expanded(value: SSAValue, shape: tuple[int, ...]) -> bool:
     """Returns whether a tensor `(*shape, 1)` is computed elementwise from one to which the last axis was added."""
     pending, seen = [value], set[SSAValue]()
     while pending:
-        one = pending.pop()
-        if one in seen or type_of(one).get_shape() != (*shape, 1):
+        current = pending.pop()
+        if current in seen or type_of(current).get_shape() != (*shape, 1):
             continue
-        seen.add(one)
-        op = one.owner
+        seen.add(current)
+        op = current.owner
         if isinstance(op, ReshapeOp) and type_of(op.operands[0]).get_shape() == shape:
             return True
         if isinstance(op, TensorOp) and op.has_trait(Elementwise):

@@ -48,7 +48,7 @@ class Distribution:
     @property
     def cut(self) -> tuple[str, ...]:
         """The inputs that are divided among the processes."""
-        return tuple(name for name, one in self.inputs.items() if one.shape and name not in self.replicated)
+        return tuple(name for name, spec in self.inputs.items() if spec.shape and name not in self.replicated)
 
     def passes(self, function: str) -> list[ModulePass]:
         """Returns the passes that make the step of this process."""
@@ -60,11 +60,11 @@ class Distribution:
 
     def of_inputs(self, inputs: Mapping[str, Spec]) -> Distribution | None:
         """Returns how another function of the model is divided; `None` if an input can't be divided equally."""
-        found = replace(
+        distribution = replace(
             self, shard=None, inputs=inputs, replicated=tuple(name for name in self.replicated if name in inputs)
         )
-        extents = [inputs[name].shape[0] for name in found.cut]
-        return None if any(extent == 0 or extent % self.group.size for extent in extents) else found
+        extents = [inputs[name].shape[0] for name in distribution.cut]
+        return None if any(extent == 0 or extent % self.group.size for extent in extents) else distribution
 
     def own(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Returns this process's part of inputs: whole ones are sliced, parts are returned as they are.
@@ -103,13 +103,15 @@ class Distribution:
             self.group,
             {
                 "the version of tensorgrad": version("tensorgrad-xdsl"),
-                "the inputs": {name: (one.shape, str(one.dtype)) for name, one in self.inputs.items()},
+                "the inputs": {name: (spec.shape, str(spec.dtype)) for name, spec in self.inputs.items()},
                 "the parameters": {name: (value.shape, str(value.dtype)) for name, value in values.items()},
                 "shard and replicated": (self.shard, self.replicated),
                 **settings,
                 "the loss, the model or the optimizer": hashlib.sha256(str(traced).encode()).hexdigest()[:16],
                 "the first values of the parameters": first.hexdigest()[:16],
-                "the exchanges of a step": [(one.kind, one.dtype, [p.count for p in one.parts]) for one in exchanges],
+                "the exchanges of a step": [
+                    (exchange.kind, exchange.dtype, [p.count for p in exchange.parts]) for exchange in exchanges
+                ],
             },
         )
         if isinstance(executable, ProgramExecutable):
@@ -118,7 +120,7 @@ class Distribution:
     def _log_targets(self, name: str) -> None:
         names = self.group.gather_objects(name, label="what processes compile for")
         if self.group.rank == 0 and len(set(names)) > 1:
-            listed = "; ".join(f"rank {rank}: {one}" for rank, one in enumerate(names))
+            listed = "; ".join(f"rank {rank}: {target}" for rank, target in enumerate(names))
             _log.warning("processes compile for different processors, whose roundings may differ: %s", listed)
 
     def _own(self, name: str, value: Any) -> Any:

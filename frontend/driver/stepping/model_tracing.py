@@ -56,15 +56,15 @@ def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
     specs: dict[str, Spec] = {}
     if not isinstance(inputs, Mapping):
         raise InputError(f"inputs must map names to shapes, got {inputs!r}")
-    for name, given in inputs.items():
+    for name, declaration in inputs.items():
         if not isinstance(name, str) or not name.isidentifier():
             raise InputError(f"the name of an input must be an identifier, got {name!r}")
-        if hasattr(given, "__array__"):
+        if hasattr(declaration, "__array__"):
             raise InputError(
                 f"input {name!r} must be a shape or a tg.spec, not an array: tg.like(batch) has those of arrays"
             )
         try:
-            specs[name] = given if isinstance(given, Spec) else spec(given)
+            specs[name] = declaration if isinstance(declaration, Spec) else spec(declaration)
         except (ShapeError, DTypeError, TypeError) as error:
             raise InputError(f"input {name!r} must be a shape or a tg.spec: {error}") from error
     return specs
@@ -78,8 +78,10 @@ def nested_specs(inputs: Mapping[str, Any]) -> tuple[dict[str, Spec], Nesting]:
     """
     nested = {name: value for name, value in inputs.items() if is_tree(value)} if isinstance(inputs, Mapping) else {}
     plain = Spec((), np.dtype(np.float32)) if nested else None
-    flat = input_specs({name: plain if name in nested else one for name, one in inputs.items()} if nested else inputs)
-    nesting = Nesting({name: nested.get(name, one) for name, one in flat.items()})
+    flat = input_specs(
+        {name: plain if name in nested else value for name, value in inputs.items()} if nested else inputs
+    )
+    nesting = Nesting({name: nested.get(name, flat_spec) for name, flat_spec in flat.items()})
     for path, leaf in nesting.flat.items():
         if not isinstance(leaf, Spec):
             raise InputError(f"input {path!r} must be a tg.spec, as a part of a tree, got {leaf!r}")
@@ -102,7 +104,7 @@ def input_names(function: Callable[..., Any]) -> list[str]:
         parameters = list(inspect.signature(function).parameters.values())[1:]
     except (TypeError, ValueError):
         return []
-    return [one.name for one in parameters if one.kind == inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    return [parameter.name for parameter in parameters if parameter.kind == inspect.Parameter.POSITIONAL_OR_KEYWORD]
 
 
 def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: str) -> None:
@@ -114,8 +116,8 @@ def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: 
     try:
         signature.bind(None, **specs)
     except TypeError as error:
-        given = ", ".join(["model", *specs])
-        raise InputError(f"{what} takes the arguments {signature}, it is called with ({given}): {error}") from None
+        arguments = ", ".join(["model", *specs])
+        raise InputError(f"{what} takes the arguments {signature}, it is called with ({arguments}): {error}") from None
 
 
 Check: TypeAlias = Callable[[Any, str], Any]
@@ -170,17 +172,17 @@ def trace_model(
     # The same tree with specifications in place of parameters.
     _, rebuild = trees.flatten(model)
     like = rebuild([Spec(parameter.shape, parameter.dtype) for parameter in parameters.values()])
-    kept = [Spec(buffer.shape, buffer.dtype) for buffer in buffers.values()]
+    buffer_specs = [Spec(buffer.shape, buffer.dtype) for buffer in buffers.values()]
     slots = [Slot(path, Role.PARAMETER) for path in parameters] + [Slot(path, Role.STATE) for path in buffers]
     slots += [Slot(name, Role.INPUT) for name in specs]
     updated: list[str] = []
     ranges: list[IndexRanges] = []
-    arguments = [like, kept, list(specs.values())]
-    made, (positions, _) = trace_call(function_name(function), program, arguments, slots, ranges.append)
+    arguments = [like, buffer_specs, list(specs.values())]
+    traced, (positions, _) = trace_call(function_name(function), program, arguments, slots, ranges.append)
     outputs = unique([Slot(name or "output", Role.OUTPUT) for name in trees.paths(positions)])
-    made.properties["res_attrs"] = slots_attribute([*outputs, *(Slot(path, Role.UPDATE) for path in updated)])
+    traced.properties["res_attrs"] = slots_attribute([*outputs, *(Slot(path, Role.UPDATE) for path in updated)])
     order, rebuild = trees.flatten(positions)
-    return TracedModel(made, rebuild([outputs[position].name for position in order]), ranges[0])
+    return TracedModel(traced, rebuild([outputs[position].name for position in order]), ranges[0])
 
 
 def unreached(function: FuncOp, trained: Mapping[str, int], result: int = 0) -> list[str]:
@@ -236,7 +238,7 @@ def checked_loss(result: Any, what: str) -> Scored:
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
         result, metrics = result
     if isinstance(result, dict) and result:
-        return Scored({name: _loss(one, f"{what}[{name!r}]") for name, one in result.items()}, metrics)
+        return Scored({name: _loss(value, f"{what}[{name!r}]") for name, value in result.items()}, metrics)
     return Scored(_loss(result, what), metrics)
 
 

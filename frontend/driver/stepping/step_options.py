@@ -112,19 +112,19 @@ class StepOptions:
             if is_set:
                 raise OptionError(f"{what} is for a process on its own, not for a group")
 
-    def check_device(self, found: ProgramDevice | None) -> None:
+    def check_device(self, device: ProgramDevice | None) -> None:
         """Checks that a device supports the options.
 
         Args:
-            found: The device; `None` for numpy.
+            device: The device; `None` for numpy.
 
         Raises:
             OptionError: It doesn't; names the option.
         """
-        if self.memory_limit is not None and found is None:
+        if self.memory_limit is not None and device is None:
             raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
-        if self.timeout is not None and self.device != "auto" and (found is None or found.target.native):
+        if self.timeout is not None and self.device != "auto" and (device is None or device.target.native):
             raise OptionError("timeout is for a device that is waited for; numpy and cpu run in the call")
         if self.restarts:
             check_may_be_lost(self.device)
-        check_device("tg.compile", self.rounding, found)
+        check_device("tg.compile", self.rounding, device)

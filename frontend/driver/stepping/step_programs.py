@@ -53,7 +53,7 @@ class StepProgram:
     def runs(self) -> list[RunCount]:
         """The counts of the micro-batches that its executables have run."""
         adding = [] if self.accumulation is None else [self.accumulation.compilation]
-        return [one.executable.runs for one in (self.compilation, *adding)]
+        return [compilation.executable.runs for compilation in (self.compilation, *adding)]
 
     def at(self, micro_batch: int) -> Compilation:
         """Returns the program of a step's micro-batch of this number, from 0 on."""

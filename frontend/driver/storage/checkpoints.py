@@ -79,23 +79,25 @@ def name_of(persistent: str) -> str:
     return OPTIMIZER + persistent if "/" in persistent else persistent
 
 
-def state_of(holder: Persistent, kept: Mapping[str, np.ndarray], parts: Sequence[str] = PARTS) -> dict[str, np.ndarray]:
+def state_of(
+    holder: Persistent, host_values: Mapping[str, np.ndarray], parts: Sequence[str] = PARTS
+) -> dict[str, np.ndarray]:
     """Copies parameters, state, and what the host keeps, by their names in checkpoints.
 
     Args:
         holder: Has the parameters and state.
-        kept: What the host keeps between steps.
+        host_values: What the host keeps between steps.
         parts: Which parts to include.
     """
     values = holder.read([own for own, name in names_of(holder).items() if part_of(name) in parts])
     state = {name_of(own): value for own, value in values.items()}
-    host = {TRAINING + name: np.array(value) for name, value in kept.items()}
+    host = {TRAINING + name: np.array(value) for name, value in host_values.items()}
     return {**state, **{name: value for name, value in host.items() if part_of(name) in parts}}
 
 
 def checked_state(
     holder: Persistent,
-    kept: Mapping[str, np.ndarray],
+    host_values: Mapping[str, np.ndarray],
     values: Mapping[str, Any],
     strict: bool,
     parts: Sequence[str] = PARTS,
@@ -104,7 +106,7 @@ def checked_state(
 
     Args:
         holder: Has the parameters and state.
-        kept: What the host keeps between steps.
+        host_values: What the host keeps between steps.
         values: Arrays by their names in checkpoints.
         strict: Whether missing or unexpected names of these parts are errors.
         parts: Which parts to take; names of other parts are ignored.
@@ -119,12 +121,12 @@ def checked_state(
         name: (holder.persistent[key].shape, DTYPES[holder.persistent[key].dtype])
         for key, name in names_of(holder).items()
     }
-    every = {**own, **{TRAINING + name: (value.shape, value.dtype) for name, value in kept.items()}}
+    every = {**own, **{TRAINING + name: (value.shape, value.dtype) for name, value in host_values.items()}}
     expected = {name: kind for name, kind in every.items() if part_of(name) in parts}
     advice = "parts= and strict=False load a part of it; replace_model keeps what fits another model"
-    given, loaded = checked_values("training", expected, values, strict, lambda name: part_of(name) in parts, advice)
-    for_program = {key: given[name] for key, name in names_of(holder).items() if name in given}
-    for_host = {name: given[TRAINING + name] for name in kept if TRAINING + name in given}
+    state, loaded = checked_values("training", expected, values, strict, lambda name: part_of(name) in parts, advice)
+    for_program = {key: state[name] for key, name in names_of(holder).items() if name in state}
+    for_host = {name: state[TRAINING + name] for name in host_values if TRAINING + name in state}
     return for_program, for_host, loaded
 
 
@@ -198,13 +200,13 @@ def of_saved(path: str | os.PathLike[str], settings: Callable[[Mapping[str, floa
     host = saved.host
     if host is None or host.kind != STEP:
         raise InputError(f"{path} holds no training to continue from")
-    kept = {"step": np.array(host.step_count, np.int64), "key": np.array(host.key, np.int64)}
+    host_values = {"step": np.array(host.step_count, np.int64), "key": np.array(host.key, np.int64)}
     if host.accumulate > 1:
-        kept["accumulated"] = np.array(host.accumulated, np.int64)
-    kept |= {name: np.array(value, np.float64) for name, value in settings(host.settings).items()}
+        host_values["accumulated"] = np.array(host.accumulated, np.int64)
+    host_values |= {name: np.array(value, np.float64) for name, value in settings(host.settings).items()}
     return {
         **{name_of(name): value for name, value in saved.state.items()},
-        **{TRAINING + name: value for name, value in kept.items()},
+        **{TRAINING + name: value for name, value in host_values.items()},
     }
 
 

@@ -84,17 +84,17 @@ def sources(folder: str, within: str = "") -> list[str]:
         folder: The package's directory.
         within: A subdirectory, with a trailing slash, all of whose files count.
     """
-    found: list[str] = []
+    entries: list[str] = []
     for entry in os.scandir(folder):
         if not within and entry.name not in SOURCES:
             continue
         if entry.name.endswith(".py"):
             with suppress(FileNotFoundError):  # a dangling link of an editable install
                 status = entry.stat()
-                found.append(f"{within}{entry.name} {status.st_size} {status.st_mtime_ns}")
+                entries.append(f"{within}{entry.name} {status.st_size} {status.st_mtime_ns}")
         elif entry.is_dir():
-            found += sources(entry.path, f"{within}{entry.name}/")
-    return sorted(found)
+            entries += sources(entry.path, f"{within}{entry.name}/")
+    return sorted(entries)
 
 
 def fingerprint(module: ModuleOp) -> str:

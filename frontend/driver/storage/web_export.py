@@ -110,18 +110,18 @@ def _training_in(saved: Mapping[str, Saved]) -> str | None:
         ProgramError: There are several, or a program is not callable, or does not belong to the training.
         TargetError: A program needs a feature that not every browser has.
     """
-    kinds = {name: None if one.host is None else one.host.kind for name, one in saved.items()}
+    kinds = {name: None if function.host is None else function.host.kind for name, function in saved.items()}
     trainings = [name for name, kind in kinds.items() if kind == STEP]
     if len(trainings) > 1:
         raise ProgramError(f"{user_line()}: a page has one training, there are {', '.join(trainings)}")
-    for name, one in saved.items():
+    for name, entry in saved.items():
         if kinds[name] is None:
             raise ProgramError(f"{user_line()}: {name} is a program alone, without what calls it: save a function")
-        for program in (one.program, one.others):
+        for program in (entry.program, entry.others):
             if program is not None:
                 program.check_fits(BROWSER)
         if trainings and name not in trainings:
-            persistent_in(one.program, saved[trainings[0]].program)
+            persistent_in(entry.program, saved[trainings[0]].program)
     return trainings[0] if trainings else None
 
 
@@ -134,7 +134,7 @@ def _checked_example(
         InputError: It doesn't match.
     """
     ordered = sorted(saved, key=lambda name: name == training)
-    inputs = {name: slot for one in ordered for name, slot in saved[one].program.slots(ProgramRole.INPUT).items()}
+    inputs = {name: slot for key in ordered for name, slot in saved[key].program.slots(ProgramRole.INPUT).items()}
     unknown = sorted(set(example) - set(inputs))
     if unknown:
         raise InputError(f"example: no input {', '.join(unknown)}; there are {', '.join(inputs)}")
