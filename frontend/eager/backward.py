@@ -107,9 +107,9 @@ class Backward:
             if isinstance(root[0], TapeNode):
                 for node in nodes_behind(root[0]):
                     self._through(node)
-            for edge, given in list(self._found.items()):
+            for edge, gradient in list(self._found.items()):
                 if isinstance(edge[0], Leaf):
-                    self._gather(edge[0], given)
+                    self._gather(edge[0], gradient)
 
     def _at_once(self, root: Edge, cotangent: Operand) -> bool:
         """Runs all nodes as one application, if no node needs separate handling; returns whether it did."""
@@ -141,17 +141,17 @@ class Backward:
                 "backward pass; backward(retain_graph=True) keeps it for another one"
             )
         self._device = self._devices.get(node, self._device)
-        given: dict[int, Operand] = {}
+        cotangents: dict[int, Operand] = {}
         for place in range(len(node.results)):
-            found = self._found.pop((node, place), None)
-            if found is not None:
-                given[place] = self._seen(node, place, found)
+            cotangent = self._found.pop((node, place), None)
+            if cotangent is not None:
+                cotangents[place] = self._seen(node, place, cotangent)
         derivative = node.derivative
-        if given and isinstance(node, Crossing):
-            self._cross(node, given[0])
-        elif given and derivative.template is not None:
+        if cotangents and isinstance(node, Crossing):
+            self._cross(node, cotangents[0])
+        elif cotangents and derivative.template is not None:
             operands = [
-                self._cotangent(node, place[1], given) if value is None else self._value(node, place, value)
+                self._cotangent(node, place[1], cotangents) if value is None else self._value(node, place, value)
                 for place, value in zip(derivative.uses, node.values, strict=True)
             ]
             pieces = self._device.applied(derivative.template, operands)
@@ -161,38 +161,38 @@ class Backward:
         if not self._retain:
             node.let_go()
 
-    def _cross(self, node: Crossing, found: Operand) -> None:
+    def _cross(self, node: Crossing, cotangent: Operand) -> None:
         """Copies the cotangent of a copy back to the source device."""
         (edge,) = node.edges
         assert edge is not None
-        back = node.source.arrived(found, self._device)
+        back = node.source.arrived(cotangent, self._device)
         self._device = node.source
         self._add(edge, back)
 
-    def _seen(self, node: TapeNode, place: int, found: Operand) -> Operand:
+    def _seen(self, node: TapeNode, place: int, cotangent: Operand) -> Operand:
         """Calls the hooks of a result, and retains its gradient if requested."""
         for hook in list(node.hooks.get(place, {}).values()):
-            found = self._hooked(hook, found)
-        kept = node.retained.get(place)
-        if kept is not None and (kept.gathers if self._only is None else (node, place) in self._only):
-            self._keep(kept, found)
-        return found
+            cotangent = self._hooked(hook, cotangent)
+        leaf = node.retained.get(place)
+        if leaf is not None and (leaf.gathers if self._only is None else (node, place) in self._only):
+            self._keep(leaf, cotangent)
+        return cotangent
 
-    def _hooked(self, hook: Hook, found: Operand) -> Operand:
-        given = self._device.wrap(*found)
-        result = hook(given)
+    def _hooked(self, hook: Hook, cotangent: Operand) -> Operand:
+        gradient = self._device.wrap(*cotangent)
+        result = hook(gradient)
         if result is None:
-            return found
+            return cotangent
         value = self._device.operand(result) if isinstance(result, Array) else None
-        if value is None or value[0].kind is not found[0].kind:
+        if value is None or value[0].kind is not cotangent[0].kind:
             raise GradientError(
-                f"a hook returned {result!r} for a gradient of shape {found[0].shape}; it must "
+                f"a hook returned {result!r} for a gradient of shape {cotangent[0].shape}; it must "
                 "return a tensor of that shape and dtype, or None"
             )
         return value
 
-    def _cotangent(self, node: TapeNode, number: int, given: dict[int, Operand]) -> Operand:
-        return given[number] if number in given else self._device.full(node.results[number], 0)
+    def _cotangent(self, node: TapeNode, number: int, cotangents: dict[int, Operand]) -> Operand:
+        return cotangents[number] if number in cotangents else self._device.full(node.results[number], 0)
 
     def _value(self, node: TapeNode, place: ApplicationValue, value: Value) -> Operand:
         """Returns an operand or a result of a node, with its value at the time of the application.
@@ -210,21 +210,21 @@ class Backward:
         what, number = place
         return value, (node.edges[number] if what == "operand" else (node, number))
 
-    def _gather(self, leaf: Leaf, found: Operand) -> None:
+    def _gather(self, leaf: Leaf, gradient: Operand) -> None:
         if self._only is not None and (leaf, 0) not in self._only:
             return
         self._device = self._devices[leaf]
         for hook in list(leaf.hooks.values()):
-            found = self._hooked(hook, found)
-        self._keep(leaf, found)
+            gradient = self._hooked(hook, gradient)
+        self._keep(leaf, gradient)
 
-    def _keep(self, leaf: Leaf, found: Operand) -> None:
+    def _keep(self, leaf: Leaf, gradient: Operand) -> None:
         """Accumulates a gradient, in a new tensor so that in-place changes of one affect no other."""
         if leaf.grad is not None:
-            found = self._device.sum(self._device.operand(leaf.grad), found)
+            gradient = self._device.sum(self._device.operand(leaf.grad), gradient)
         else:
-            found = self._device.copy(found)
-        leaf.grad = self._device.wrap(*found)
+            gradient = self._device.copy(gradient)
+        leaf.grad = self._device.wrap(*gradient)
 
 
 def _named(line: tuple[str, int]) -> str:

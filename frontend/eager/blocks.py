@@ -102,7 +102,9 @@ class Program:
         module, self._places = self._module()
         if self._runs < self._compiled_at:
             executor = TensorExecutor(module)
-            self._run = lambda given: [read_only(np.asarray(one)) for one in executor.call([*map(array_of, given)])]
+            self._run = lambda arguments: [
+                read_only(np.asarray(result)) for result in executor.call([*map(array_of, arguments)])
+            ]
             return
         self._run = self._load(module)
         self._is_compiled = True
@@ -113,16 +115,16 @@ class Program:
         places = [place for place in range(len(self._kinds)) if place not in self._constants]
         block = Block(arg_types=[self._kinds[place].type for place in places])
         builder = TensorBuilder(block)
-        values: dict[int, SSAValue] = {-1 - place: one for place, one in zip(places, block.args, strict=True)}
+        values: dict[int, SSAValue] = {-1 - place: argument for place, argument in zip(places, block.args, strict=True)}
         for place, constant in self._constants.items():
             kind = self._kinds[place]
             values[-1 - place] = builder.constant(np.frombuffer(constant, kind.dtype).reshape(kind.shape))
-        for one in self._needed():
-            found = one.template.inlined([values[operand] for operand in one.operands], builder)
-            values.update(zip(range(one.first, one.count), found, strict=True))
+        for entry in self._needed():
+            results = entry.template.inlined([values[operand] for operand in entry.operands], builder)
+            values.update(zip(range(entry.first, entry.count), results, strict=True))
         returned = [values[number] for number in self._outputs]
         block.add_op(func.ReturnOp(*returned))
-        kinds = FunctionType.from_lists([one.type for one in block.args], [one.type for one in returned])
+        kinds = FunctionType.from_lists([value.type for value in block.args], [value.type for value in returned])
         func_op = FuncOp(NAME, kinds, Region(block))
         func_op.properties["arg_attrs"] = slots_attribute([Slot(f"x{place}", Role.INPUT) for place in places])
         func_op.properties["res_attrs"] = slots_attribute([Slot(f"y{i}", Role.OUTPUT) for i in range(len(returned))])
@@ -133,10 +135,10 @@ class Program:
         entries = self._structure.entries()
         owners = [place for place, entry in enumerate(entries) for _ in range(entry.first, entry.count)]
         waiting = [owners[number] for number in self._outputs]
-        found: set[int] = set()
+        needed: set[int] = set()
         while waiting:
             place = waiting.pop()
-            if place not in found:
-                found.add(place)
+            if place not in needed:
+                needed.add(place)
                 waiting += [owners[operand] for operand in entries[place].operands if operand >= 0]
-        return [entries[place] for place in sorted(found)]
+        return [entries[place] for place in sorted(needed)]

@@ -71,10 +71,10 @@ class AutogradDevice(TensorDevice):
     def arrived(self, x: Operand, source: Applier) -> Operand:
         """Returns a copy of another device's tensor, which is computed first; derivatives flow back to that device."""
         value, edge = x
-        made = value_of(np.asarray(value.numpy(), order="C"))
+        moved = value_of(np.asarray(value.numpy(), order="C"))
         if edge is None or not is_grad_enabled():
-            return made, None
-        return made, (Crossing(source, edge, made), 0)
+            return moved, None
+        return moved, (Crossing(source, edge, moved), 0)
 
     def whole_pass(self, root: TapeNode, place: int, seed: Kind) -> Pass | None:
         """Returns the backward pass from a result as one application; `None` here, since it would gain nothing."""
@@ -105,8 +105,8 @@ class AutogradDevice(TensorDevice):
             return
         _check_certain(own.view, x)
         with recording(own.view.is_recorded):  # regardless of the mode in which it is first read
-            found = own.view.again(own.view.parent)
-            own.value, own.edge = self.operand(found)
+            view = own.view.again(own.view.parent)
+            own.value, own.edge = self.operand(view)
         own.value.storage, own.value.version = storage, storage.version
 
     def assign(self, x: Array, what: str, value: Any) -> None:
@@ -126,10 +126,10 @@ class AutogradDevice(TensorDevice):
             root = view.parent
         storage = self.operand(root)[0].shared()
         assert isinstance(whole, Array)
-        made, edge = self.copy(self.operand(whole))
-        storage.replace(made, user_place())
+        contents, edge = self.copy(self.operand(whole))
+        storage.replace(contents, user_place())
         own = live(root)
-        own.value = made
+        own.value = contents
         if is_grad_enabled() and not isinstance(self._target(root), Leaf):
             own.edge = edge
         if root is not x:
@@ -152,16 +152,16 @@ class AutogradDevice(TensorDevice):
         own.value = value
 
     def _check_changeable(self, x: Array, what: str) -> None:
-        one: Array | None = x if is_grad_enabled() else None
-        while one is not None:
-            if isinstance(self._target(one), Leaf):
-                that = "" if one is x else ", which this tensor is a view of,"
+        current: Array | None = x if is_grad_enabled() else None
+        while current is not None:
+            if isinstance(self._target(current), Leaf):
+                that = "" if current is x else ", which this tensor is a view of,"
                 raise GradientError(
                     f"{what}: a leaf{that} requires a gradient, so that it can't be changed in place; "
                     "inside tg.no_grad() it can"
                 )
-            view = live(one).view
-            one = None if view is None else view.parent
+            view = live(current).view
+            current = None if view is None else view.parent
 
     def _fitting(self, x: Array, what: str, value: Any) -> Array:
         """Returns the new value with the shape and dtype of a tensor."""
@@ -170,9 +170,9 @@ class AutogradDevice(TensorDevice):
             raise ShapeError(f"{what}: shape {new.shape} does not broadcast to {x.shape}")
         if new.dtype != x.dtype and (promote(new.dtype, x.dtype) != x.dtype and not is_float(x.dtype)):
             raise DTypeError(f"{what}: {SHORT[new.dtype]} can't be stored in {SHORT[x.dtype]}")
-        found = broadcast_to(cast(new, x.dtype), x.shape)
-        assert isinstance(found, Array)
-        return found if found.tensor_device is self else self.wrap(*self.operand(found))
+        fitted = broadcast_to(cast(new, x.dtype), x.shape)
+        assert isinstance(fitted, Array)
+        return fitted if fitted.tensor_device is self else self.wrap(*self.operand(fitted))
 
     def require_gradient(self, x: Array, required: bool) -> None:
         """Makes a tensor a leaf that accumulates its gradient, or one that doesn't."""
@@ -212,10 +212,10 @@ class AutogradDevice(TensorDevice):
 
     def _seed(self, kind: Kind, gradient: Any) -> Operand:
         """Returns the cotangent that the pass starts from."""
-        given = as_tensor(gradient, kind.dtype)
-        if given.shape != kind.shape:
-            raise ShapeError(f"backward: the gradient has shape {given.shape}, the tensor {kind.shape}")
-        seed = cast(given, kind.dtype)
+        tensor = as_tensor(gradient, kind.dtype)
+        if tensor.shape != kind.shape:
+            raise ShapeError(f"backward: the gradient has shape {tensor.shape}, the tensor {kind.shape}")
+        seed = cast(tensor, kind.dtype)
         assert isinstance(seed, Array)
         return self.operand(seed)
 
@@ -276,24 +276,26 @@ class AutogradDevice(TensorDevice):
 
     def gradient(self, x: Array) -> Array | None:
         """Returns the accumulated gradient of a tensor."""
-        kept = self._kept(x)
-        return None if kept is None else kept.grad
+        leaf = self._kept(x)
+        return None if leaf is None else leaf.grad
 
     def set_gradient(self, x: Array, gradient: Array | None) -> None:
         """Sets the gradient of a tensor."""
-        kept = self._kept(x)
+        leaf = self._kept(x)
         if gradient is None:
-            if kept is not None:
-                kept.grad = None
+            if leaf is not None:
+                leaf.grad = None
             return
-        if kept is None:
+        if leaf is None:
             raise GradientError("grad: the tensor requires no gradient")
         if not isinstance(gradient, Array) or gradient.shape != x.shape or gradient.dtype != x.dtype:
-            given = f"a tensor of shape {gradient.shape}" if isinstance(gradient, Array) else type(gradient).__name__
-            raise GradientError(
-                f"grad: a gradient is a tensor of the shape {x.shape} and the dtype {SHORT[x.dtype]}, not {given}"
+            description = (
+                f"a tensor of shape {gradient.shape}" if isinstance(gradient, Array) else type(gradient).__name__
             )
-        kept.grad = gradient if gradient.tensor_device is self else self.wrap(*self.operand(gradient))
+            raise GradientError(
+                f"grad: a gradient is a tensor of the shape {x.shape} and the dtype {SHORT[x.dtype]}, not {description}"
+            )
+        leaf.grad = gradient if gradient.tensor_device is self else self.wrap(*self.operand(gradient))
 
 
 def live(x: Array) -> Live:
@@ -304,10 +306,10 @@ def live(x: Array) -> Live:
 
 def _edges(inputs: Sequence[Any]) -> set[Edge]:
     edges: set[Edge] = set()
-    for one in inputs:
-        edge: Edge | None = one.live.device.edge(one) if isinstance(one, Array) and one.live is not None else None
+    for x in inputs:
+        edge: Edge | None = x.live.device.edge(x) if isinstance(x, Array) and x.live is not None else None
         if edge is None:
-            raise GradientError(f"backward: inputs are tensors that require a gradient, not {one!r}")
+            raise GradientError(f"backward: inputs are tensors that require a gradient, not {x!r}")
         edges.add(edge)
         if isinstance(edge[0], TapeNode):
             edge[0].retained.setdefault(edge[1], Leaf(gathers=False))

@@ -152,8 +152,10 @@ class EagerDevice(AutogradDevice):
         if is_grad_enabled():
             edges = [edge for _, edge in operands]
             edges = None if edges.count(None) == len(edges) else edges
-        results, made = self.run(template, [value for value, _ in operands], edges)
-        return [(result, None) for result in results] if made is None else list(zip(results, made, strict=True))
+        results, new_edges = self.run(template, [value for value, _ in operands], edges)
+        return (
+            [(result, None) for result in results] if new_edges is None else list(zip(results, new_edges, strict=True))
+        )
 
     def sum(self, x: Operand, y: Operand) -> Operand:
         """Returns the sum of two tensors of the same type."""
@@ -170,9 +172,9 @@ class EagerDevice(AutogradDevice):
 
     def apply(self, kind: type[TensorOp], operands: Sequence[Array], properties: Mapping[str, Attribute]) -> Array:
         """Applies an op; see `TensorDevice.apply`."""
-        given = [self.operand(operand) for operand in operands]
-        template = self.template(kind, [value.kind for value, _ in given], properties)
-        return self.wrap(*self.applied(template, given)[0])
+        pairs = [self.operand(operand) for operand in operands]
+        template = self.template(kind, [value.kind for value, _ in pairs], properties)
+        return self.wrap(*self.applied(template, pairs)[0])
 
     def _function(self, function: FuncOp, key: Hashable) -> Template:
         """Returns the template of a traced function."""
@@ -187,13 +189,13 @@ class EagerDevice(AutogradDevice):
     def call(self, function: FuncOp, operands: Sequence[Array], key: Hashable) -> list[Array]:
         """Applies a traced function; see `TensorDevice.call`."""
         template = self._function(function, key)
-        given = [self.operand(operand) for operand in operands]
-        assert all(value.kind is kind for (value, _), kind in zip(given, template.operands, strict=True)), template.name
-        return [self.wrap(*one) for one in self.applied(template, given)]
+        pairs = [self.operand(operand) for operand in operands]
+        assert all(value.kind is kind for (value, _), kind in zip(pairs, template.operands, strict=True)), template.name
+        return [self.wrap(*result) for result in self.applied(template, pairs)]
 
-    def change(self, function: FuncOp, changed: Sequence[Array], given: Sequence[Array], key: Hashable) -> None:
+    def change(self, function: FuncOp, changed: Sequence[Array], others: Sequence[Array], key: Hashable) -> None:
         """Changes tensors by a traced function; see `TensorDevice.change`."""
-        values = [self._present(x) for x in (*changed, *given)]
+        values = [self._present(x) for x in (*changed, *others)]
         results, _ = self.run(self._function(function, key), values, None)
         line = user_place()
         for x, value in zip(changed, results, strict=True):
@@ -266,12 +268,12 @@ class NumpyDevice(EagerDevice):
             function = self._functions[template] = _by_numpy(template)
         try:
             with np.errstate(all="ignore"):
-                found = function(*[operand.numpy() for operand in operands])
+                outputs = function(*[operand.numpy() for operand in operands])
         except MemoryError as error:
             raise DeviceError(f"{user_line()}: {template.name}: {error}") from error
         results = [
-            Value(kind, read_only(np.asarray(one).reshape(kind.shape)))
-            for kind, one in zip(template.results, found, strict=True)
+            Value(kind, read_only(np.asarray(output).reshape(kind.shape)))
+            for kind, output in zip(template.results, outputs, strict=True)
         ]
         if edges is None:
             return results, None
@@ -296,7 +298,7 @@ def _module_of(template: Template) -> ModuleOp:
     end.detach()
     end.erase()
     block.add_op(func.ReturnOp(*values))
-    kinds = FunctionType.from_lists([one.type for one in block.args], [value.type for value in values])
+    kinds = FunctionType.from_lists([argument.type for argument in block.args], [value.type for value in values])
     return ModuleOp([FuncOp("function", kinds, Region(block))])
 
 
@@ -306,8 +308,8 @@ def _compute_alone(recording: Recording, value: Value, error: TensorgradError | 
     if error is None:
         try:
             (source,) = Program(recording, [value], _never, compiled_at=2).run(recording)
-        except TensorgradError as found:
-            value.error = found
+        except TensorgradError as computing_error:
+            value.error = computing_error
         else:
             value.source = source
     else:
@@ -365,12 +367,12 @@ class RecordingDevice(EagerDevice):
         self, key: Hashable, operands: Sequence[Array], traced: Callable[[], TracedFunction | None]
     ) -> Array | None:
         """Applies a function as one op; see `TensorDevice.apply_traced`."""
-        found = self._functions.get(key, _UNKNOWN)
-        if found is _UNKNOWN:
-            found = self._functions[key] = self._applicable(traced())
+        entry = self._functions.get(key, _UNKNOWN)
+        if entry is _UNKNOWN:
+            entry = self._functions[key] = self._applicable(traced())
             if len(self._functions) > MOST_TEMPLATES:
                 self._functions.popitem(last=False)
-        if found is None or (found[1] is not None and not found[1](operands)):
+        if entry is None or (entry[1] is not None and not entry[1](operands)):
             return None
         values: list[Value] = []
         edges: list[Edge | None] = []
@@ -383,8 +385,8 @@ class RecordingDevice(EagerDevice):
             values.append(value)
             edges.append(edge)
         is_on_tape = edges.count(None) < len(edges) and is_grad_enabled()
-        (result,), made = self.run(found[0], values, edges if is_on_tape else None)
-        return Array.eager(result, self, None if made is None else made[0])
+        (result,), new_edges = self.run(entry[0], values, edges if is_on_tape else None)
+        return Array.eager(result, self, None if new_edges is None else new_edges[0])
 
     def _applicable(self, traced: TracedFunction | None) -> _Applicable | None:
         if traced is None:
@@ -402,11 +404,11 @@ class RecordingDevice(EagerDevice):
         graph = Graph.behind(root, place)
         if graph is None:
             return None
-        found = _kept(self._folded, graph.key, lambda: folded(graph, seed))
-        known = None if number is None else known_pass(graph, found, recording)
+        folding = _kept(self._folded, graph.key, lambda: folded(graph, seed))
+        known = None if number is None else known_pass(graph, folding, recording)
         if number is not None and known is not None:
             recording.structure.passes[number] = known
-        return found.through(graph)
+        return folding.through(graph)
 
     def synchronize(self) -> None:
         """Runs all recorded computations.
@@ -448,7 +450,7 @@ class RecordingDevice(EagerDevice):
         """Computes values; if the device fails, NumPy computes each separately, so only failing ones are lost."""
         program = self._program(recording, alive)
         try:
-            found = program.run(recording)
+            results = program.run(recording)
         except TensorgradError as error:
             apart = isinstance(error, DeviceError | ProgramError) and not isinstance(error, DeviceLostError)
             apart = apart and len(alive) > 1
@@ -457,7 +459,7 @@ class RecordingDevice(EagerDevice):
             for value in alive:
                 _compute_alone(recording, value, error if not apart else None)
             return
-        for value, source in zip(alive, found, strict=True):
+        for value, source in zip(alive, results, strict=True):
             value.recording, value.source = None, source
         program.note(recording, alive)
 

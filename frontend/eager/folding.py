@@ -142,32 +142,32 @@ def folded(graph: Graph, seed: Kind) -> Folded:
     """
     block = Block(arg_types=[seed.type, *(value.kind.type for value in graph.values)])
     builder = TensorBuilder(block)
-    given = iter(block.args)
-    found: dict[Target, SSAValue] = {(0, graph.root): next(given)}
+    arguments = iter(block.args)
+    pending: dict[Target, SSAValue] = {(0, graph.root): next(arguments)}
     for number, node, targets in zip(graph.numbers, graph.nodes, graph.targets, strict=True):
         assert node.values is not None
-        used = [None if value is None else next(given) for value in node.values]
-        cotangents = [found.pop((number, place), None) for place in range(len(node.results))]
+        used = [None if value is None else next(arguments) for value in node.values]
+        cotangents = [pending.pop((number, place), None) for place in range(len(node.results))]
         template = node.derivative.template
         if template is None or all(cotangent is None for cotangent in cotangents):
             continue
         places = [place for _, place in node.derivative.uses]
         operands = [
-            _cotangent(cotangents[place], node.results[place], builder) if one is None else one
-            for place, one in zip(places, used, strict=True)
+            _cotangent(cotangents[place], node.results[place], builder) if value is None else value
+            for place, value in zip(places, used, strict=True)
         ]
         pieces = template.inlined(operands, builder)
         for target, piece in zip(targets, node.derivative.pieces, strict=True):
             if target is not None and piece is not None:
-                before = found.get(target)
-                found[target] = pieces[piece] if before is None else builder.add(before, pieces[piece])
-    leaves = [target for target in found if target[0] < 0]
-    block.add_op(ReturnOp([found[target] for target in leaves]))
+                before = pending.get(target)
+                pending[target] = pieces[piece] if before is None else builder.add(before, pieces[piece])
+    leaves = [target for target in pending if target[0] < 0]
+    block.add_op(ReturnOp([pending[target] for target in leaves]))
     return Folded(Template("backward", block), tuple(-1 - number for number, _ in leaves))
 
 
-def _cotangent(found: SSAValue | None, kind: Kind, builder: TensorBuilder) -> SSAValue:
-    return builder.zeros(kind.shape, kind.type.get_element_type()) if found is None else found
+def _cotangent(cotangent: SSAValue | None, kind: Kind, builder: TensorBuilder) -> SSAValue:
+    return builder.zeros(kind.shape, kind.type.get_element_type()) if cotangent is None else cotangent
 
 
 def known_pass(graph: Graph, folded: Folded, recording: Recording) -> KnownPass | None:

@@ -83,10 +83,10 @@ class Structure:
     def entries(self) -> list[Entry]:
         """Returns the block's prefixes up to each of its ops, in order."""
         entries: list[Entry] = []
-        one: Structure = self
-        while isinstance(one, Entry):
-            entries.append(one)
-            one = one.before
+        structure: Structure = self
+        while isinstance(structure, Entry):
+            entries.append(structure)
+            structure = structure.before
         return entries[::-1]
 
 
@@ -169,11 +169,11 @@ class Recording:
             return results, None
         node = TapeNode(structure.derivative, edges, operands, results)
         self.nodes.append(node)
-        made = node.made()
-        for edge in made:
+        new_edges = node.made()
+        for edge in new_edges:
             if edge is not None:
                 self._targets[edge] = len(self._targets)
-        return results, made
+        return results, new_edges
 
     def _targets_of(self, edges: Sequence[Edge | None]) -> Targets:
         targets = self._targets

@@ -73,15 +73,15 @@ class Template:
         """Inlines the ops at the builder's insertion point; returns the results."""
         return inlined(self.body, operands, builder)
 
-    def derivative(self, wanted: tuple[bool, ...]) -> Derivative:
+    def derivative(self, requested: tuple[bool, ...]) -> Derivative:
         """Returns the derivative, which computes the cotangents of operands from those of the results.
 
         Args:
-            wanted: The operands whose cotangents are requested.
+            requested: The operands whose cotangents are requested.
         """
-        result = self._derivatives.get(wanted)
+        result = self._derivatives.get(requested)
         if result is None:
-            result = self._derivatives[wanted] = _derived(self, wanted)
+            result = self._derivatives[requested] = _derived(self, requested)
         return result
 
 
@@ -111,40 +111,40 @@ class Derivative:
         return self.template is not None and True in self.active
 
 
-def _derived(template: Template, wanted: tuple[bool, ...]) -> Derivative:
+def _derived(template: Template, requested: tuple[bool, ...]) -> Derivative:
     block = copied(template.body)
     operands, results = list(block.args), list(returned(block))
     builder = TensorBuilder(block, before=block.last_op)
-    wrt = [operand for operand, one in zip(operands, wanted, strict=True) if one]
+    wrt = [operand for operand, is_requested in zip(operands, requested, strict=True) if is_requested]
     moving, _ = differentiated(block, wrt)
     active = tuple(result in moving for result in results)
     seeds: dict[SSAValue, SSAValue] = {}
     places: list[tuple[ApplicationValue, SSAValue]] = [(("operand", i), operand) for i, operand in enumerate(operands)]
     for i, result in enumerate(results):
         if is_float(element_of(result)):
-            given = block.insert_arg(result.type, len(block.args))
-            seeds[result] = builder.add(seeds[result], given) if result in seeds else given
-            places.append((("cotangent", i), given))
-    found = dict(zip(wrt, cotangents(block, seeds, wrt, builder), strict=True))
-    pieces = [found.get(operand) for operand in operands]
+            argument = block.insert_arg(result.type, len(block.args))
+            seeds[result] = builder.add(seeds[result], argument) if result in seeds else argument
+            places.append((("cotangent", i), argument))
+    gradients = dict(zip(wrt, cotangents(block, seeds, wrt, builder), strict=True))
+    pieces = [gradients.get(operand) for operand in operands]
     for i, result in enumerate(results):
         if result not in operands and all(result is not value for _, value in places):
-            given = block.insert_arg(result.type, len(block.args))
-            result.replace_all_uses_with(given)
-            pieces = [given if piece is result else piece for piece in pieces]
-            places.append((("result", i), given))
+            argument = block.insert_arg(result.type, len(block.args))
+            result.replace_all_uses_with(argument)
+            pieces = [argument if piece is result else piece for piece in pieces]
+            places.append((("result", i), argument))
     end = block.last_op
     assert end is not None
     end.detach()
     end.erase()
-    kept = list(dict.fromkeys(piece for piece in pieces if piece is not None))
-    block.add_op(ReturnOp(kept))
+    outputs = list(dict.fromkeys(piece for piece in pieces if piece is not None))
+    block.add_op(ReturnOp(outputs))
     erase_dead(block)
     uses = [place for place, value in places if value.uses]
     for _, value in places:
         if not value.uses:
             block.erase_arg(cast("Any", value))
-    indices = tuple(None if piece is None else kept.index(piece) for piece in pieces)
-    made = Template(f"{template.name}'", block) if kept else None
-    taken = tuple(None if what == "cotangent" else i + (what == "result") * len(operands) for what, i in uses)
-    return Derivative(made, tuple(uses), indices, active, template.results, taken)
+    indices = tuple(None if piece is None else outputs.index(piece) for piece in pieces)
+    backward = Template(f"{template.name}'", block) if outputs else None
+    sources = tuple(None if what == "cotangent" else i + (what == "result") * len(operands) for what, i in uses)
+    return Derivative(backward, tuple(uses), indices, active, template.results, sources)

@@ -177,4 +177,4 @@ def value_of(array: NumpyArray) -> Value:
 
 def kinds_of(types: Sequence[Tensor]) -> tuple[Kind, ...]:
     """Returns the `Kind` of each type."""
-    return tuple(kind_of(one.get_shape(), numpy_dtype(one)) for one in types)
+    return tuple(kind_of(type_.get_shape(), numpy_dtype(type_)) for type_ in types)

@@ -149,16 +149,16 @@ class TensorDevice(ABC):
         """
 
     @abstractmethod
-    def change(self, function: FuncOp, changed: Sequence[Any], given: Sequence[Any], key: Hashable) -> None:
+    def change(self, function: FuncOp, changed: Sequence[Any], others: Sequence[Any], key: Hashable) -> None:
         """Assigns the results of a traced function to tensors that live here, and to all that share their memory.
 
         No derivative is recorded for it, and their own gradients' graphs are kept.
 
         Args:
-            function: The function in `tg`; takes `changed`, then `given`, and returns a new value for each of
+            function: The function in `tg`; takes `changed`, then `others`, and returns a new value for each of
                 `changed`.
             changed: Tensors that live here.
-            given: Tensors that live here, and host arrays.
+            others: Tensors that live here, and host arrays.
             key: Equal for identical functions.
         """
 
