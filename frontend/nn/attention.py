@@ -156,15 +156,15 @@ def scaled_dot_product_attention(
     scores = tg.reshape(merged @ tg.swapaxes(k, -1, -2), [*lead, heads, queries, keys])
     allowed = None
     if mask is not None:
-        given = as_tensor(mask)
-        if given.dtype == NAMES["bool"]:
-            allowed = given
-        elif is_float(given.dtype):
-            scores = scores + tg.cast(given, scores.dtype)
+        mask_tensor = as_tensor(mask)
+        if mask_tensor.dtype == NAMES["bool"]:
+            allowed = mask_tensor
+        elif is_float(mask_tensor.dtype):
+            scores = scores + tg.cast(mask_tensor, scores.dtype)
         else:
             raise DTypeError(_at("scaled_dot_product_attention: the mask must be bool or float"))
         if scores.shape != (*lead, heads, queries, keys):
-            raise ShapeError(_at(f"scaled_dot_product_attention: the mask has too large a shape, {given.shape}"))
+            raise ShapeError(_at(f"scaled_dot_product_attention: the mask has too large a shape, {mask_tensor.shape}"))
     if is_causal:
         causal = tg.causal_mask(queries, keys)
         allowed = causal if allowed is None else tg.logical_and(allowed, causal)
@@ -257,11 +257,11 @@ class MultiHeadAttention(Module):
         projections = {"q": (embed_dim, embed_dim), "k": (kdim, kv_features), "v": (vdim, kv_features)}
         # With a single input, Xavier's rule treats the three as one matrix, as in PyTorch.
         packed = kdim == vdim == embed_dim
-        for part, (taken, given) in projections.items():
-            outputs = embed_dim + 2 * kv_features if packed else given
-            bound = math.sqrt(6 / (taken + outputs))
+        for part, (in_features, out_features) in projections.items():
+            outputs = embed_dim + 2 * kv_features if packed else out_features
+            bound = math.sqrt(6 / (in_features + outputs))
             drawn = uniform(-bound, bound) if init is None else init
-            setattr(self, part, Linear(taken, given, bias, dtype, init=drawn, bias_init=bias_init))
+            setattr(self, part, Linear(in_features, out_features, bias, dtype, init=drawn, bias_init=bias_init))
         self.out = Linear(embed_dim, embed_dim, bias, dtype, init=init, bias_init=bias_init)
 
     def __call__(
@@ -290,11 +290,11 @@ class MultiHeadAttention(Module):
         key = query if key is None else key
         value = key if value is None else value
         name = "MultiHeadAttention"
-        given = [trailing(name, x, (layer.weight.shape[0],)) for x, layer in self._inputs(query, key, value)]
+        tensors = [trailing(name, x, (layer.weight.shape[0],)) for x, layer in self._inputs(query, key, value)]
         q, k, v = (
             split_heads(layer(x), heads)
             for x, layer, heads in zip(
-                given,
+                tensors,
                 (self.q, self.k, self.v),
                 (self.num_heads, self.num_kv_heads, self.num_kv_heads),
                 strict=True,

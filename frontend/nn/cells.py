@@ -68,19 +68,19 @@ class _Cell(Module):
         if state is None:
             states = (tg.zeros(shape, dtype=tensor.dtype),) * self.STATES
         else:
-            given = state if isinstance(state, tuple) else (state,)
-            states = tuple(as_tensor(one) for one in given)
-            if len(states) != self.STATES or any(one.shape != shape for one in states):
+            parts = state if isinstance(state, tuple) else (state,)
+            states = tuple(as_tensor(part) for part in parts)
+            if len(states) != self.STATES or any(part.shape != shape for part in states):
                 raise ShapeError(
-                    f"{name}: expected a state of {self.STATES} of shape {shape}, got {[one.shape for one in states]}"
+                    f"{name}: expected a state of {self.STATES} of shape {shape}, got {[part.shape for part in states]}"
                 )
-        rows = [tg.reshape(one, (-1, one.shape[-1])) for one in (tensor, *states)]
+        rows = [tg.reshape(part, (-1, part.shape[-1])) for part in (tensor, *states)]
         inputs = rows[0] @ tg.transpose(self.weight_ih)
         hidden = rows[1] @ tg.transpose(self.weight_hh)
         if self.bias_ih is not None and self.bias_hh is not None:
             inputs, hidden = inputs + self.bias_ih, hidden + self.bias_hh
-        found = tuple(tg.reshape(one, shape) for one in self.step(inputs, hidden, tuple(rows[1:])))
-        return found if self.STATES > 1 else found[0]
+        results = tuple(tg.reshape(part, shape) for part in self.step(inputs, hidden, tuple(rows[1:])))
+        return results if self.STATES > 1 else results[0]
 
 
 class RNNCell(_Cell):

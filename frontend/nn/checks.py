@@ -30,12 +30,12 @@ def listed(layer: str, name: str, value: int | Sequence[int], count: int | None 
         ShapeError: They are not positive integers, or not `count` of them.
     """
     repeated = [value] * (1 if count is None else count)
-    given: list[Any] = list(value) if isinstance(value, (tuple, list)) else repeated
-    if not given or (count is not None and len(given) != count):
-        wanted = "positive integers" if count is None else f"one positive integer or {count}"
-        raise ShapeError(f"{layer}: {name} must be {wanted}, got {value!r}")
-    positive(layer, **{name if len(given) == 1 else f"{name}[{i}]": extent for i, extent in enumerate(given)})
-    return tuple(given)
+    extents: list[Any] = list(value) if isinstance(value, (tuple, list)) else repeated
+    if not extents or (count is not None and len(extents) != count):
+        expected = "positive integers" if count is None else f"one positive integer or {count}"
+        raise ShapeError(f"{layer}: {name} must be {expected}, got {value!r}")
+    positive(layer, **{name if len(extents) == 1 else f"{name}[{i}]": extent for i, extent in enumerate(extents)})
+    return tuple(extents)
 
 
 def divides(layer: str, **numbers: int) -> None:

@@ -63,5 +63,5 @@ def named_call(module: Any, path: str, args: Sequence[Any], kwargs: Mapping[str,
     extents = " -> ".join(str(getattr(module, name)) for name in names)
     shapes = [str(value.shape) for value in args if isinstance(value, Tensor | np.ndarray)]
     shapes += [f"{name}={value.shape}" for name, value in kwargs.items() if isinstance(value, Tensor | np.ndarray)]
-    got = f" got {', '.join(shapes)}" if shapes else ""
-    return f"`{path}` ({' '.join(part for part in (type(module).__name__, extents) if part)}){got}"
+    inputs = f" got {', '.join(shapes)}" if shapes else ""
+    return f"`{path}` ({' '.join(part for part in (type(module).__name__, extents) if part)}){inputs}"

@@ -35,11 +35,11 @@ def fans(shape: tuple[int, ...], in_axis: int | None = None, out_axis: int | Non
     if len(shape) < 2:
         raise ShapeError(f"a parameter of shape {shape} has no fans: they need an input and an output axis")
     usual = (0, 1) if len(shape) == 2 else (1, 0)
-    taken, given = (own if axis is None else axis for own, axis in zip(usual, (in_axis, out_axis), strict=True))
-    if not all(-len(shape) <= axis < len(shape) for axis in (taken, given)) or (taken - given) % len(shape) == 0:
-        raise ShapeError(f"a parameter of shape {shape} has no two axes {taken} and {given} for its fans")
-    window = math.prod(n for i, n in enumerate(shape) if i not in (taken % len(shape), given % len(shape)))
-    return shape[taken] * window, shape[given] * window
+    inputs, outputs = (own if axis is None else axis for own, axis in zip(usual, (in_axis, out_axis), strict=True))
+    if not all(-len(shape) <= axis < len(shape) for axis in (inputs, outputs)) or (inputs - outputs) % len(shape) == 0:
+        raise ShapeError(f"a parameter of shape {shape} has no two axes {inputs} and {outputs} for its fans")
+    window = math.prod(n for i, n in enumerate(shape) if i not in (inputs % len(shape), outputs % len(shape)))
+    return shape[inputs] * window, shape[outputs] * window
 
 
 @dataclass(frozen=True)

@@ -93,15 +93,15 @@ def _linear(x: Any, weight: Any, bias: Any) -> tg.Tensor:
     return product if bias is None else product + bias
 
 
-def _check_tied(shape: tuple[int, ...], given: tuple[int, ...]) -> None:
+def _check_tied(shape: tuple[int, ...], tied: tuple[int, ...]) -> None:
     """Checks that a weight used by a linear layer is not transposed.
 
     Raises:
         ShapeError: It is, like an embedding's table; says what to do.
     """
-    if given == shape[::-1] != shape:
+    if tied == shape[::-1] != shape:
         raise ShapeError(
-            f"Linear: the weight is [in, out] here, {list(shape)}, and this one is {list(given)}: for a "
+            f"Linear: the weight is [in, out] here, {list(shape)}, and this one is {list(tied)}: for a "
             "head that shares an embedding's table, call embedding.attend(x) in the place of the layer"
         )
 
@@ -447,8 +447,8 @@ class MLP(Module):
         self.activation = activation
         self.dropout = Dropout(dropout)
         self.layers = [
-            Linear(taken, given, bias, dtype, init=init, bias_init=bias_init)
-            for taken, given in itertools.pairwise(extents)
+            Linear(inputs, outputs, bias, dtype, init=init, bias_init=bias_init)
+            for inputs, outputs in itertools.pairwise(extents)
         ]
 
     def __call__(self, x: Any, key: Any = None) -> tg.Tensor:

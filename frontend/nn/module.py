@@ -143,8 +143,8 @@ class Module(NamedValues):
 
     def _named(self, kinds: tuple[type, ...]) -> dict[str, Any]:
         origin, values = self._opened()
-        found: dict[str, Any] = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kinds)}
-        return found if values is None else {path: values.get(id(leaf), leaf) for path, leaf in found.items()}
+        leaves: dict[str, Any] = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kinds)}
+        return leaves if values is None else {path: values.get(id(leaf), leaf) for path, leaf in leaves.items()}
 
     def initialized(
         self, seed: int = 0, values: Mapping[str, Any] | None = None, device: DeviceName | None = None
@@ -332,10 +332,10 @@ def initialized_copy(origin: Module, values: Mapping[str, Any], device: DeviceNa
         else:
             leaves[id(leaf)] = Held.of_path(value, path) if value.live is None else Kept.of(value)
 
-    def made(clone: Module, node: Module, path: str) -> None:
+    def finish(clone: Module, node: Module, path: str) -> None:
         vars(clone)["_binding"] = Binding(None, {}, path)
 
-    return copied_tree(origin, lambda leaf: leaves[id(leaf)], made)
+    return copied_tree(origin, lambda leaf: leaves[id(leaf)], finish)
 
 
 def _located(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -486,8 +486,8 @@ def _walk(
 
 def first_path(root: Module, path: str) -> str:
     """Returns the first path to the module at a path; the path itself if there is no module."""
-    wanted = _at(root, path)
-    return next((found for found, node in _containers("", root, set()) if node is wanted), path)
+    target = _at(root, path)
+    return next((candidate for candidate, node in _containers("", root, set()) if node is target), path)
 
 
 def _at(node: Any, path: str) -> Any:
@@ -545,10 +545,10 @@ def bind(root: Module, values: Mapping[int, Any], path: str = "") -> Module:
     def leaf(node: Any) -> Any:
         return binding[id(node)] if is_parameter(node) else binding.get(id(node), node)
 
-    def made(clone: Module, node: Module, within: str) -> None:
+    def finish(clone: Module, node: Module, within: str) -> None:
         vars(clone)["_binding"] = Binding(node, binding, ".".join(part for part in (path, within) if part))
 
-    return copied_tree(root, leaf, made)
+    return copied_tree(root, leaf, finish)
 
 
 def with_values(origin: Module, values: Sequence[Any], path: str = "") -> Module:
@@ -561,15 +561,15 @@ def with_values(origin: Module, values: Sequence[Any], path: str = "") -> Module
         values: The values.
         path: The path of the model, if it is a part of another.
     """
-    found: dict[int, Any] = {}
+    values_by_leaf: dict[int, Any] = {}
     for (name, leaf), value in zip(declarations(origin).items(), values, strict=True):
         held = value
         if not is_parameter(leaf) and isinstance(value, Traced) and not isinstance(value, State):
             held = State(value, name, value.trace.name, "refused")
         elif not is_parameter(leaf) and isinstance(value, Array) and not is_leaf(value):
             held = Held.of_path(value, name) if value.live is None else Kept.of(value)
-        found[id(leaf)] = held
-    return bind(origin, found, path)
+        values_by_leaf[id(leaf)] = held
+    return bind(origin, values_by_leaf, path)
 
 
 def inference(model: T) -> T:
@@ -591,7 +591,7 @@ def inference(model: T) -> T:
         raise ParameterError(f"inference: the model must be a tg.nn.Module, not {type(model).__name__}")
     origin, values = model._opened()
 
-    def made(clone: Module, node: Module, path: str) -> None:
+    def finish(clone: Module, node: Module, path: str) -> None:
         if isinstance(node.training, bool):  # not a parameter of that name
             vars(clone)["training"] = False
         if hasattr(type(node), "inference_call"):
@@ -599,7 +599,7 @@ def inference(model: T) -> T:
         if node._binding is not None:
             vars(clone)["_binding"] = node._binding
 
-    copied = copied_tree(origin, lambda node: node, made)
+    copied = copied_tree(origin, lambda node: node, finish)
     binding = model._binding
     return cast(T, copied if values is None or binding is None else bind(copied, values, binding.path))
 
@@ -610,13 +610,13 @@ def _inference_form(kind: Any) -> Any:
     return type(kind.__name__, (kind,), {"__call__": kind.inference_call, "__module__": kind.__module__})
 
 
-def copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module, Module, str], None]) -> Module:
+def copied_tree(root: Module, leaf: Callable[[Any], Any], finish: Callable[[Module, Module, str], None]) -> Module:
     """Returns a copy of a module tree: modules and containers are copied once each, everything else is shared.
 
     Args:
         root: The tree.
         leaf: Returns the value for a declared parameter or buffer.
-        made: Called with each module's copy, the module, and the first path to it.
+        finish: Called with each module's copy, the module, and the first path to it.
     """
     copies: dict[int, Any] = {}
 
@@ -637,11 +637,11 @@ def copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module
         elif isinstance(node, Tree):
             clone = copies[id(node)] = object.__new__(type(node))
             vars(clone)["tree"] = visit(node.tree, path)
-            made(clone, node, path)
+            finish(clone, node, path)
         elif isinstance(node, Module):
             clone = copies[id(node)] = object.__new__(type(node))
             vars(clone).update({name: visit(value, within + name) for name, value in entries(node)})
-            made(clone, node, path)
+            finish(clone, node, path)
         else:
             clone = copies[id(node)] = copy.copy(node)
             keys = list(node) if isinstance(node, dict) else range(len(node))

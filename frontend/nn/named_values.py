@@ -86,15 +86,15 @@ class NamedValues:
         host = {path: value for path, value in named.items() if not isinstance(value, Tensor) or path not in declared}
         slots = {path: ArraySlot(path, leaf.shape, SHORT[leaf.dtype]) for path, leaf in declared.items()}
         new = {path: Array(value) for path, value in check_inputs(slots, host, what="parameter", partial=True).items()}
-        given = {path: new.get(path, value) for path, value in named.items()}
-        check_kinds("with_values", declared, given)
-        absent = [path for path in declared if path not in given and isinstance(present[path], Parameter | Buffer)]
+        updated = {path: new.get(path, value) for path, value in named.items()}
+        check_kinds("with_values", declared, updated)
+        absent = [path for path in declared if path not in updated and isinstance(present[path], Parameter | Buffer)]
         if absent:
             raise InputError(
                 f"with_values: the model is declared, and has no values for what is missing: {listed(absent)}; "
                 "initialized(seed) gives it values"
             )
-        return self._bound({**present, **given})
+        return self._bound({**present, **updated})
 
     def state_dict(self: HasLeaves) -> dict[str, np.ndarray]:
         """Returns copies of the parameters and buffers, by path, as `Training.state_dict(parts="model")` does.
@@ -134,9 +134,9 @@ class NamedValues:
                     "gives a model with these values, and initialized(device=...) one that can be changed"
                 )
         expected = {path: (leaf.shape, leaf.dtype) for path, leaf in present.items()}
-        given, loaded = checked_values("model", expected, values, strict)
+        arrays, loaded = checked_values("model", expected, values, strict)
         with no_grad():
-            for path, value in given.items():
+            for path, value in arrays.items():
                 present[path].copy_(value)
         return loaded
 
@@ -183,13 +183,13 @@ def checked_values(
     """
     if not isinstance(values, Mapping):
         raise InputError(f"load_state_dict takes arrays by name, got {type(values).__name__}")
-    given = {name: as_numpy(name, value) for name, value in values.items() if name in expected}
+    arrays = {name: as_numpy(name, value) for name, value in values.items() if name in expected}
     loaded = Loaded(
         tuple(name for name in expected if name not in values), tuple(name for name in values if name not in expected)
     )
     wrong = [
         f"{name} is {value.dtype}{list(value.shape)}, expected {expected[name][1]}{list(expected[name][0])}"
-        for name, value in given.items()
+        for name, value in arrays.items()
         if (value.shape, value.dtype) != expected[name]
     ]
     unexpected = [name for name in loaded.unexpected if is_wanted(str(name))]
@@ -198,4 +198,4 @@ def checked_values(
     if any(problems.values()):
         texts = "; ".join(f"{what}: {listed(names)}" for what, names in problems.items() if names)
         raise InputError(f"the state is not this {owner}'s, nothing is loaded. {texts}. {advice}")
-    return given, loaded
+    return arrays, loaded

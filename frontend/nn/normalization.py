@@ -317,9 +317,9 @@ class _BatchNorm(Module):
         """Updates the running statistics with those of a batch."""
         before: Any = self.num_batches_tracked
         tracked = before + 1
-        kept: Any = 1 / tg.cast(tracked, self.running_mean.dtype) if self.momentum is None else self.momentum
-        for statistic, found in ((self.running_mean, mean), (self.running_var, variance)):
-            new: Any = (1 - kept) * statistic + kept * tg.cast(tg.stop_gradient(found), statistic.dtype)
+        weight: Any = 1 / tg.cast(tracked, self.running_mean.dtype) if self.momentum is None else self.momentum
+        for statistic, batch_statistic in ((self.running_mean, mean), (self.running_var, variance)):
+            new: Any = (1 - weight) * statistic + weight * tg.cast(tg.stop_gradient(batch_statistic), statistic.dtype)
             statistic.assign(new)
         self.num_batches_tracked.assign(tracked)
 

@@ -73,10 +73,10 @@ def param(shape: int | Sequence[int], init: Init, dtype: object = "f32") -> Para
         DTypeError: The dtype is not a floating-point one.
         OptionError: `init` is none of these, or an array of a different shape.
     """
-    wanted = spec(shape, dtype)
-    if not is_float(wanted.dtype):
-        raise DTypeError(f"a parameter has a floating-point dtype, not {SHORT[wanted.dtype]}")
-    return Parameter(wanted.shape, wanted.dtype, as_initializer(init, wanted.shape))
+    abstract = spec(shape, dtype)
+    if not is_float(abstract.dtype):
+        raise DTypeError(f"a parameter has a floating-point dtype, not {SHORT[abstract.dtype]}")
+    return Parameter(abstract.shape, abstract.dtype, as_initializer(init, abstract.shape))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -127,10 +127,10 @@ def buffer(shape: int | Sequence[int], init: Init = 0.0, dtype: object = "f32") 
         DTypeError: The dtype is not supported.
         OptionError: `init` is not an initializer, number or array, or an array of another shape.
     """
-    wanted = spec(shape, dtype)
-    if wanted.dtype.kind not in "fiu":
-        raise DTypeError(f"a buffer holds numbers, not {SHORT[wanted.dtype]}")
-    return Buffer(wanted.shape, wanted.dtype, as_initializer(init, wanted.shape))
+    abstract = spec(shape, dtype)
+    if abstract.dtype.kind not in "fiu":
+        raise DTypeError(f"a buffer holds numbers, not {SHORT[abstract.dtype]}")
+    return Buffer(abstract.shape, abstract.dtype, as_initializer(init, abstract.shape))
 
 
 def as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:

@@ -113,9 +113,9 @@ class _Adaptive(Module):
     def __init__(self, output_size: int | Sequence[int | None]):
         super().__init__()
         name = type(self).__name__
-        given: list[Any] = list(output_size) if isinstance(output_size, (tuple, list)) else [output_size] * self.spatial
-        known = listed(name, "output_size", [1 if one is None else one for one in given], self.spatial)
-        self.output_size = tuple(one if one is None else n for one, n in zip(given, known, strict=True))
+        sizes: list[Any] = list(output_size) if isinstance(output_size, (tuple, list)) else [output_size] * self.spatial
+        known = listed(name, "output_size", [1 if size is None else size for size in sizes], self.spatial)
+        self.output_size = tuple(size if size is None else n for size, n in zip(sizes, known, strict=True))
 
 
 class _AdaptiveAvgPool(_Adaptive):

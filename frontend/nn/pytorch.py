@@ -151,34 +151,34 @@ def from_torch(
     paths = {id(parameter): path for path, parameter in declarations(model).items()}
     skipped = _skipped(state_dict, [ignore] if isinstance(ignore, str) else ignore)
     constants = _constants(model)
-    given = {name: _array(name, value) for name, value in state_dict.items() if name not in skipped}
-    for name in constants.keys() & given.keys():
-        if not np.array_equal(given.pop(name), constants[name]):
+    arrays = {name: _array(name, value) for name, value in state_dict.items() if name not in skipped}
+    for name in constants.keys() & arrays.keys():
+        if not np.array_equal(arrays.pop(name), constants[name]):
             raise _mistake(f"from_torch: {name} is a constant of the model, and other numbers are given")
-    covered = {id(part) for tensor in tensors if tensor.name in given for part in tensor.parts}
-    missing = [t.name for t in tensors if t.name not in given and any(id(p) not in covered for p in t.parts)]
-    unexpected = [name for name in given if name not in {tensor.name for tensor in tensors}]
+    covered = {id(part) for tensor in tensors if tensor.name in arrays for part in tensor.parts}
+    missing = [t.name for t in tensors if t.name not in arrays and any(id(p) not in covered for p in t.parts)]
+    unexpected = [name for name in arrays if name not in {tensor.name for tensor in tensors}]
     problems = {
         "missing": missing if strict else [],
         "unexpected": unexpected if strict else [],
         "of another shape": [
-            f"{tensor.name} is {list(given[tensor.name].shape)}, expected {list(tensor.shape)}"
+            f"{tensor.name} is {list(arrays[tensor.name].shape)}, expected {list(tensor.shape)}"
             for tensor in tensors
-            if tensor.name in given and given[tensor.name].shape != tensor.shape
+            if tensor.name in arrays and arrays[tensor.name].shape != tensor.shape
         ],
     }
     if any(problems.values()):
-        listed = "; ".join(f"{what}: {', '.join(found)}" for what, found in problems.items() if found)
+        listed = "; ".join(f"{what}: {', '.join(listing)}" for what, listing in problems.items() if listing)
         advice = "ignore= leaves names out" + ("; strict=False takes what there is" if strict else "")
         raise _mistake(f"from_torch: the state is not this model's. {listed}. {advice}")
     result: dict[str, np.ndarray] = {}
     for tensor in tensors:
-        if tensor.name not in given:
+        if tensor.name not in arrays:
             continue
-        for part, value in zip(tensor.parts, tensor.split(given[tensor.name]), strict=True):
+        for part, value in zip(tensor.parts, tensor.split(arrays[tensor.name]), strict=True):
             path = paths[id(part)]
-            found = _checked({path: part}, {path: value})[path]
-            if not np.array_equal(result.setdefault(path, found), found, equal_nan=True):
+            array = _checked({path: part}, {path: value})[path]
+            if not np.array_equal(result.setdefault(path, array), array, equal_nan=True):
                 raise _mistake(f"from_torch: {tensor.name} differs from what {path} is under another name")
     converted = Converted((path, result[path]) for path in paths.values() if path in result)
     converted.missing = tuple(path for path in paths.values() if path not in result)
@@ -234,26 +234,26 @@ def _array(name: str, value: Any) -> np.ndarray:
     return as_numpy(name, value.float() if str(getattr(value, "dtype", "")) == "torch.bfloat16" else value)
 
 
-def _skipped(given: Mapping[str, Any], patterns: Sequence[str]) -> set[str]:
+def _skipped(state_dict: Mapping[str, Any], patterns: Sequence[str]) -> set[str]:
     skipped: set[str] = set()
     for pattern in patterns:
-        names = [name for name in given if fnmatch.fnmatchcase(name, pattern)]
+        names = [name for name in state_dict if fnmatch.fnmatchcase(name, pattern)]
         if not names:
-            raise _mistake(f"from_torch: ignore {pattern!r} matches none of {', '.join(given)}", OptionError)
+            raise _mistake(f"from_torch: ignore {pattern!r} matches none of {', '.join(state_dict)}", OptionError)
         skipped.update(names)
     return skipped
 
 
 def _tensors(model: Module, names: Mapping[str, str] | None) -> list[_Tensor]:
     """Returns all of PyTorch's tensors; those with several names appear under each."""
-    found = [
+    tensors = [
         _Tensor(f"{path}.{stored.name}" if path else stored.name, parts, stored.transposed)
         for path, stored, parts in _visited("", model, ())
     ]
     for prefix in names or {}:
-        if not any(_is_below(tensor.name, prefix) for tensor in found):
+        if not any(_is_below(tensor.name, prefix) for tensor in tensors):
             raise _mistake(f"names: {prefix!r} is not a path to a module or parameter", OptionError)
-    return [_Tensor(_renamed(tensor.name, names or {}), tensor.parts, tensor.transposed) for tensor in found]
+    return [_Tensor(_renamed(tensor.name, names or {}), tensor.parts, tensor.transposed) for tensor in tensors]
 
 
 def _is_below(name: str, prefix: str) -> bool:
@@ -273,14 +273,14 @@ def _visited(path: str, node: Any, above: tuple[int, ...]) -> Iterator[tuple[str
     if id(node) in above:
         return
     rule = next((RULES[kind] for kind in type(node).__mro__ if kind in RULES), None)
-    taken: set[str] = set()
+    stored_names: set[str] = set()
     for stored in rule(node) if rule is not None else ():
         parts = tuple(_part(node, name) for name in stored.parts)
-        taken.update(name.partition(".")[0] for name in stored.parts)
+        stored_names.update(name.partition(".")[0] for name in stored.parts)
         if all(is_parameter(part) for part in parts):
             yield path, stored, parts
     for name, value in entries(node):
-        if name in taken:
+        if name in stored_names:
             continue
         if is_leaf(value):
             yield path, Stored(name, (name,)), (value,)

@@ -21,11 +21,11 @@ class _Pad(Module):
     def __init__(self, padding: int | Sequence[int]):
         super().__init__()
         name = type(self).__name__
-        given = [padding] * (2 * self.spatial) if isinstance(padding, int) else list(padding)
-        if len(given) != 2 * self.spatial or any(isinstance(n, bool) or not isinstance(n, int) for n in given):
+        widths = [padding] * (2 * self.spatial) if isinstance(padding, int) else list(padding)
+        if len(widths) != 2 * self.spatial or any(isinstance(n, bool) or not isinstance(n, int) for n in widths):
             raise ShapeError(f"{name}: padding must be one integer or {2 * self.spatial}, got {padding!r}")
         # In PyTorch's order: the last axis first, each as (before, after).
-        self.padding = [(given[2 * i], given[2 * i + 1]) for i in reversed(range(self.spatial))]
+        self.padding = [(widths[2 * i], widths[2 * i + 1]) for i in reversed(range(self.spatial))]
 
     def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer to `[..., spatial...]`.

@@ -152,13 +152,13 @@ class Recurrent(Module):
             directions = [
                 self._direction(rows, counted, layer, direction, states) for direction in range(self.directions)
             ]
-            last += [one for _, one in directions]
-            rows = directions[0][0] if len(directions) == 1 else tg.concat([one for one, _ in directions], -1)
+            last += [final for _, final in directions]
+            rows = directions[0][0] if len(directions) == 1 else tg.concat([outputs for outputs, _ in directions], -1)
             if rate and layer + 1 < self.num_layers:
                 rows = tg.random.dropout(keys[layer], rows, rate)
-        stacked = tuple(tg.stack([one[i] for one in last]) for i in range(self.STATES))
+        stacked = tuple(tg.stack([final[i] for final in last]) for i in range(self.STATES))
         if not batched:
-            rows, stacked = rows[:, 0], tuple(one[:, 0] for one in stacked)
+            rows, stacked = rows[:, 0], tuple(stack[:, 0] for stack in stacked)
         elif self.batch_first:
             rows = tg.swapaxes(rows, 0, 1)
         return rows, stacked[0] if self.STATES == 1 else stacked
@@ -178,13 +178,13 @@ class Recurrent(Module):
         bias = getattr(self, f"bias_hh{place}") if self.bias else None
 
         def body(state: tuple[Any, ...], row: tuple[Any, Any]) -> tuple[tuple[Any, ...], Any]:
-            here, counts = row
+            projected, counts = row
             hidden = state[0] @ weight
-            new = self.step(here, hidden if bias is None else hidden + bias, state)
+            new = self.step(projected, hidden if bias is None else hidden + bias, state)
             if counts is None:
                 return new, new[0]
-            kept = tuple(tg.where(counts, now, before) for now, before in zip(new, state, strict=True))
-            return kept, tg.where(counts, new[0], 0)
+            masked = tuple(tg.where(counts, now, before) for now, before in zip(new, state, strict=True))
+            return masked, tg.where(counts, new[0], 0)
 
         first = tuple(state[number] for state in states)
         last, outputs = tg.scan(body, first, (inputs, counted), reverse=direction == 1)
@@ -199,30 +199,30 @@ class Recurrent(Module):
         if lengths is not None and mask is not None:
             raise OptionError(f"{self._at()}: give lengths or a mask, not both")
         if mask is not None:
-            given = as_tensor(mask)
+            mask_tensor = as_tensor(mask)
             turned = batched and self.batch_first
             shape = (length,) if not batched else (batch, length) if turned else (length, batch)
-            if given.shape != shape:
-                raise ShapeError(f"{self._at()}: expected a mask of shape {shape}, got {given.shape}")
-            if SHORT[given.dtype] != "bool":
-                raise DTypeError(f"{self._at()}: the mask must hold booleans, it holds {SHORT[given.dtype]}")
-            return tg.reshape(tg.swapaxes(given, 0, 1) if turned else given, (length, batch, 1))
+            if mask_tensor.shape != shape:
+                raise ShapeError(f"{self._at()}: expected a mask of shape {shape}, got {mask_tensor.shape}")
+            if SHORT[mask_tensor.dtype] != "bool":
+                raise DTypeError(f"{self._at()}: the mask must hold booleans, it holds {SHORT[mask_tensor.dtype]}")
+            return tg.reshape(tg.swapaxes(mask_tensor, 0, 1) if turned else mask_tensor, (length, batch, 1))
         counts = self._lengths(lengths, (batch,) if batched else (), length)
         return tg.less(tg.reshape(tg.arange(length), (length, 1, 1)), tg.reshape(counts, (1, batch, 1)))
 
     def _lengths(self, lengths: Any, shape: tuple[int, ...], most: int) -> Any:
         """Returns lengths as an i32 tensor; known values are checked."""
 
-        given = as_tensor(lengths)
-        if given.shape != shape:
-            raise ShapeError(f"{self._at()}: expected lengths of shape {shape}, got {given.shape}")
-        if given.dtype.kind not in "iu":
-            raise DTypeError(f"{self._at()}: lengths must be integers, they are {SHORT[given.dtype]}")
-        if not isinstance(given, Traced):
-            found = np.asarray(given)
-            if found.size and not 0 <= found.min() <= found.max() <= most:
-                raise InputError(f"{self._at()}: lengths must be from 0 to {most}, got {found.tolist()}")
-        return tg.cast(given, "i32")
+        tensor = as_tensor(lengths)
+        if tensor.shape != shape:
+            raise ShapeError(f"{self._at()}: expected lengths of shape {shape}, got {tensor.shape}")
+        if tensor.dtype.kind not in "iu":
+            raise DTypeError(f"{self._at()}: lengths must be integers, they are {SHORT[tensor.dtype]}")
+        if not isinstance(tensor, Traced):
+            numbers = np.asarray(tensor)
+            if numbers.size and not 0 <= numbers.min() <= numbers.max() <= most:
+                raise InputError(f"{self._at()}: lengths must be from 0 to {most}, got {numbers.tolist()}")
+        return tg.cast(tensor, "i32")
 
     def _states(self, state: Any, rows: Any, batched: bool) -> tuple[Any, ...]:
         """Returns the initial state, each tensor `[num_layers * directions, batch, hidden_size]`."""
@@ -230,15 +230,15 @@ class Recurrent(Module):
         count, batch = self.num_layers * self.directions, rows.shape[1]
         if state is None:
             return tuple(tg.zeros((count, batch, self.hidden_size), rows.dtype) for _ in range(self.STATES))
-        given = state if isinstance(state, tuple) and self.STATES > 1 else (state,)
-        if len(given) != self.STATES:
-            raise ShapeError(f"{self._at()}: the state must be a tuple of {self.STATES} tensors, got {len(given)}")
+        parts = state if isinstance(state, tuple) and self.STATES > 1 else (state,)
+        if len(parts) != self.STATES:
+            raise ShapeError(f"{self._at()}: the state must be a tuple of {self.STATES} tensors, got {len(parts)}")
         shape = (count, batch, self.hidden_size) if batched else (count, self.hidden_size)
-        tensors = [as_tensor(one) for one in given]
+        tensors = [as_tensor(part) for part in parts]
         for tensor in tensors:
             if tensor.shape != shape:
                 raise ShapeError(f"{self._at()}: expected a state of shape {shape}, got {tensor.shape}")
-        return tuple(tensors if batched else [tg.expand_dims(one, 1) for one in tensors])
+        return tuple(tensors if batched else [tg.expand_dims(part, 1) for part in tensors])
 
     def _at(self) -> str:
 
@@ -267,7 +267,9 @@ def _by_gate(initializer: Initializer, gates: int) -> Initializer:
     def drawn(key: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         rows, inputs = shape
         keys = [tg.random.fold_in(key, gate) for gate in range(gates)]
-        return np.concatenate([np.asarray(initializer(one, (inputs, rows // gates), dtype)).T for one in keys])
+        return np.concatenate(
+            [np.asarray(initializer(gate_key, (inputs, rows // gates), dtype)).T for gate_key in keys]
+        )
 
     return drawn
 

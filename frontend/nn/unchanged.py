@@ -23,8 +23,8 @@ def check_bound(bound: Module, where: str) -> None:
     assert values is not None
     expected = {path: values.get(id(declared), declared) for path, declared in declarations(origin).items()}
     ids = {id(value) for value in values.values()}
-    found = dict(walk(bound, lambda value: is_leaf(value) or id(value) in ids))
-    check_same(expected, found, where)
+    actual = dict(walk(bound, lambda value: is_leaf(value) or id(value) in ids))
+    check_same(expected, actual, where)
 
 
 def check_attributes(bound: Module, where: str) -> None:
@@ -64,16 +64,16 @@ def check_attributes(bound: Module, where: str) -> None:
         )
 
 
-def check_same(expected: Mapping[str, object], found: Mapping[str, object], where: str) -> None:
+def check_same(expected: Mapping[str, object], actual: Mapping[str, object], where: str) -> None:
     """Checks that two trees have the same parameters at the same paths.
 
     Raises:
         ParameterError: They don't; lists the paths.
     """
     changes = {
-        "added": [path for path in found if path not in expected],
-        "removed": [path for path in expected if path not in found],
-        "replaced": [path for path in expected if path in found and found[path] is not expected[path]],
+        "added": [path for path in actual if path not in expected],
+        "removed": [path for path in expected if path not in actual],
+        "replaced": [path for path in expected if path in actual and actual[path] is not expected[path]],
     }
     if any(changes.values()):
         listed = "; ".join(f"{kind} {', '.join(paths)}" for kind, paths in changes.items() if paths)

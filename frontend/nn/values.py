@@ -150,20 +150,20 @@ def closed(tree: Any) -> Any:
     return _mapped(tree, Opened, lambda node: node.module)
 
 
-def check_kept(given: Any, where: str) -> None:
+def check_kept(tree: Any, where: str) -> None:
     """Checks that a traced function did not change its module arguments.
 
     Args:
-        given: The result of `opened`, with tensors.
+        tree: The result of `opened`, with tensors.
         where: The prefix of messages.
 
     Raises:
         ParameterError: It replaced, added or removed a parameter or buffer of one.
     """
-    if isinstance(given, Opened):
-        check_bound(given.module, f"{where} must leave a module as it is, and return another")
-    elif not isinstance(given, Traced):
-        for part in (trees.children(given) or ([], None))[0]:
+    if isinstance(tree, Opened):
+        check_bound(tree.module, f"{where} must leave a module as it is, and return another")
+    elif not isinstance(tree, Traced):
+        for part in (trees.children(tree) or ([], None))[0]:
             check_kept(part, where)
 
 
@@ -172,10 +172,10 @@ def _mapped(tree: Any, kind: type, change: Callable[[Any], Any]) -> Any:
         return change(tree)
     if isinstance(tree, Array | Traced | np.ndarray | Spec):
         return tree
-    found = trees.children(tree)
-    if found is None:
+    unpacked = trees.children(tree)
+    if unpacked is None:
         return tree
-    parts, rebuild = found
+    parts, rebuild = unpacked
     return rebuild([_mapped(part, kind, change) for part in parts])
 
 

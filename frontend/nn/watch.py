@@ -25,7 +25,7 @@ class Watch:
         named = [*self._attributes, *(node for node in nodes if isinstance(node, dict))]
         self._named: list[dict[str, Any]] = named
         # A dict's view of its values always reflects the current ones.
-        self._held: list[Collection[Any]] = [one.values() for one in named]
+        self._held: list[Collection[Any]] = [attributes.values() for attributes in named]
         self._held += [node for node in nodes if not isinstance(node, Module | dict)]
         self._lengths = list(map(len, self._held))
         self._names = list(chain.from_iterable(named))

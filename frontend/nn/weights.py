@@ -52,8 +52,8 @@ class Initialized(Array):
 def _revived(kind: type[Initialized], make: Callable[..., Array], arguments: tuple[Any, ...], own: Any) -> Initialized:
     """Returns an unpickled leaf."""
     values = make(*arguments)
-    found = _restored(kind.of(values), own)
-    return found.requires_grad_() if values.requires_grad else found
+    leaf = _restored(kind.of(values), own)
+    return leaf.requires_grad_() if values.requires_grad else leaf
 
 
 def _restored(leaf: Any, own: dict[str, Any]) -> Any:
