@@ -109,7 +109,7 @@ def _attention(node: OnnxNode) -> Any:
 )
 def _linear_attention(node: OnnxNode) -> Any:
     """Scans over a row of scores with a state of keys times values, decayed, corrected and added to, in f32."""
-    given, how = node.tensor(0), node.attribute("update_rule", "gated_delta")
+    queries, how = node.tensor(0), node.attribute("update_rule", "gated_delta")
     q, k, v = (
         tg.cast(_heads(node, node.tensor(i), name), NAMES["f32"])
         for i, name in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads"))
@@ -136,7 +136,7 @@ def _linear_attention(node: OnnxNode) -> Any:
         outputs.append(tg.squeeze(tg.matmul(tg.expand_dims(q[:, :, i], -2), shared), -2))
     scale = node.attribute("scale", 0.0) or 1 / math.sqrt(width)
     result = tg.reshape(tg.swapaxes(tg.stack(outputs, 2) * scale, 1, 2), (batch, steps, -1))
-    return tg.cast(result, given.dtype), tg.cast(state, node.tensor(3).dtype if node.has(3) else given.dtype)
+    return tg.cast(result, queries.dtype), tg.cast(state, node.tensor(3).dtype if node.has(3) else queries.dtype)
 
 
 def _by_head(rates: Tensor, batch: int, steps: int, heads: int) -> Tensor:

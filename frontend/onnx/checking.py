@@ -87,29 +87,29 @@ def _has_body(node: onnx.NodeProto, versions: dict[str, int]) -> bool:
 
 def problems(model: onnx.ModelProto) -> list[str]:
     """Returns a message for everything in a model that the table doesn't support."""
-    found: dict[str, None] = {}
+    reasons: dict[str, None] = {}
     for node in all_nodes(model.graph):
         known = rule_of(node)
         if known is None:
-            found[
+            reasons[
                 f"{label(node)}: there is no op {node.op_type} {node.domain and f'of domain {node.domain}'}".rstrip()
             ] = None
             continue
         for attribute in node.attribute:
             reason = _attribute_problem(known, attribute)
             if reason:
-                found[f"{label(node)}: {reason}"] = None
+                reasons[f"{label(node)}: {reason}"] = None
     for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
         for value in values:
             element = element_of(value.type)
             if element is not None and element not in DTYPES:
-                found[f"{kind} {value.name!r}: there are no tensors of {element_name(element)}"] = None
+                reasons[f"{kind} {value.name!r}: there are no tensors of {element_name(element)}"] = None
     for tensor in model.graph.initializer:
         if tensor.data_type not in DTYPES:
-            found[f"initializer {tensor.name!r}: there are no tensors of {element_name(tensor.data_type)}"] = None
+            reasons[f"initializer {tensor.name!r}: there are no tensors of {element_name(tensor.data_type)}"] = None
     for sparse in model.graph.sparse_initializer:
-        found[f"initializer {sparse.values.name!r}: there are no sparse tensors"] = None
-    return list(found)
+        reasons[f"initializer {sparse.values.name!r}: there are no sparse tensors"] = None
+    return list(reasons)
 
 
 def element_of(kind: onnx.TypeProto) -> int | None:
@@ -143,7 +143,7 @@ def _attribute_problem(known: Rule, attribute: onnx.AttributeProto) -> str:
 
 def check(model: onnx.ModelProto) -> None:
     """Raises `OptionError` listing everything in a model that is unsupported."""
-    found = problems(model)
-    if found:
-        listed = "\n  ".join(found)
+    reasons = problems(model)
+    if reasons:
+        listed = "\n  ".join(reasons)
         raise OptionError(f"tg.onnx.load: the model asks for what is not supported:\n  {listed}")

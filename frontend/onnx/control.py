@@ -27,9 +27,9 @@ def _if(node: OnnxNode) -> tuple[Value, ...]:
     if not isinstance(condition, Traced):
         return tuple(node.run(branches[0 if bool(np.asarray(condition).reshape(-1)[0]) else 1], []))
     test = tg.reshape(node.tensor(0), ())
-    taken, other = (node.run(branch, []) for branch in branches)
+    then_results, else_results = (node.run(branch, []) for branch in branches)
     results: list[Value] = []
-    for x, y in zip(taken, other, strict=True):
+    for x, y in zip(then_results, else_results, strict=True):
         left, right = node.as_tensor(x), node.as_tensor(y)
         if left.shape != right.shape:
             node.refuse(
@@ -73,10 +73,10 @@ def _scan(node: OnnxNode) -> tuple[Value, ...]:
         return _batched_scan(node)
     body, count = node.attribute("body"), node.attribute("num_scan_inputs")
     held = list(node.inputs[: len(node.inputs) - count])
-    given = [node.as_tensor(value) for value in node.inputs[len(node.inputs) - count :]]
+    sequences = [node.as_tensor(value) for value in node.inputs[len(node.inputs) - count :]]
     axes = list(node.attribute("scan_input_axes", [0] * count))
     reverse = list(node.attribute("scan_input_directions", [0] * count))
-    return _scanned(node, body, held, given, axes, reverse)
+    return _scanned(node, body, held, sequences, axes, reverse)
 
 
 def _batched_scan(node: OnnxNode) -> tuple[Value, ...]:
@@ -85,12 +85,12 @@ def _batched_scan(node: OnnxNode) -> tuple[Value, ...]:
         node.refuse("sequence lengths are not supported")
     body, count = node.attribute("body"), node.attribute("num_scan_inputs")
     inputs = node.inputs[1:]
-    given = [node.as_tensor(value) for value in inputs[len(inputs) - count :]]
+    sequences = [node.as_tensor(value) for value in inputs[len(inputs) - count :]]
     held = [node.as_tensor(value) for value in inputs[: len(inputs) - count]]
     reverse = list(node.attribute("directions", [0] * count))
     batches = [
-        _scanned(node, body, [part[i] for part in held], [part[i] for part in given], [0] * count, reverse)
-        for i in range(given[0].shape[0])
+        _scanned(node, body, [part[i] for part in held], [part[i] for part in sequences], [0] * count, reverse)
+        for i in range(sequences[0].shape[0])
     ]
     return tuple(tg.stack([node.as_tensor(value) for value in values], 0) for values in zip(*batches, strict=True))
 
@@ -99,11 +99,11 @@ def _scanned(
     node: OnnxNode,
     body: Any,
     held: Sequence[Value],
-    given: Sequence[Tensor],
+    sequences: Sequence[Tensor],
     axes: Sequence[int],
     reverse: Sequence[int],
 ) -> tuple[Value, ...]:
-    steps = given[0].shape[axes[0]]
+    steps = sequences[0].shape[axes[0]]
     if steps > MOST_STEPS:
         node.refuse(f"more than {MOST_STEPS} steps")
     state = list(held)
@@ -113,7 +113,7 @@ def _scanned(
     for step in range(steps):
         slices = [
             x[(*[slice(None)] * (axis % x.ndim), steps - 1 - step if backwards else step)]
-            for x, axis, backwards in zip(given, axes, reverse, strict=True)
+            for x, axis, backwards in zip(sequences, axes, reverse, strict=True)
         ]
         results = node.run(body, [*state, *slices])
         state = results[: len(state)]
@@ -187,10 +187,10 @@ def _split_to_sequence(node: OnnxNode) -> list[Tensor]:
     if not node.has(1):
         pieces = parts(x, axis, [1] * extent)
         return pieces if node.attribute("keepdims", 1) else [tg.squeeze(piece, axis) for piece in pieces]
-    given = node.constant(1)
-    if given.ndim:
+    lengths = node.constant(1)
+    if lengths.ndim:
         return parts(x, axis, split_sizes(node, extent, node.integers(1), 0))
-    size = int(given)
+    size = int(lengths)
     return parts(x, axis, split_sizes(node, extent, None, 0) if not size else _chunks(extent, size))
 
 

@@ -145,7 +145,7 @@ class Evaluation:
                 step.attributes,
                 list(proto.output),
                 self._setting,
-                lambda inner, given: self._inner(inner, given, values),
+                lambda inner, arguments: self._inner(inner, arguments, values),
                 _is_known(inputs) and not any(isinstance(value, Graph) for value in step.attributes.values()),
             )
             try:
@@ -167,8 +167,8 @@ class Evaluation:
         """Returns the values of the arrays of a graph, those of parameters as this call has them."""
         return {**graph.constants, **{name: self._parameters[path] for name, path in graph.parameters.items()}}
 
-    def _inner(self, graph: Graph, given: Sequence[Value], outer: MutableMapping[str, Value]) -> list[Value]:
+    def _inner(self, graph: Graph, arguments: Sequence[Value], outer: MutableMapping[str, Value]) -> list[Value]:
         values: MutableMapping[str, Value] = ChainMap({}, outer)
         values.update(self._held(graph))
-        values.update(zip(graph.inputs, given, strict=True))
+        values.update(zip(graph.inputs, arguments, strict=True))
         return self._run(graph, values)

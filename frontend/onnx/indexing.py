@@ -66,10 +66,10 @@ def _gather_nd(node: OnnxNode) -> Tensor:
         rows = tg.reshape(at, (lead, -1))
         inside = tg.less(rows, size)
         rows = tg.where(inside, rows + tg.reshape(tg.arange(lead), (-1, 1)) * size, lead * size)
-        found = tg.take(tg.reshape(x, (lead * size, *rest)), rows, 0)
+        rows_taken = tg.take(tg.reshape(x, (lead * size, *rest)), rows, 0)
     else:
-        found = tg.take(tg.reshape(x, (size, *rest)), at, 0)
-    return tg.reshape(found, (*indices.shape[:-1], *rest))
+        rows_taken = tg.take(tg.reshape(x, (size, *rest)), at, 0)
+    return tg.reshape(rows_taken, (*indices.shape[:-1], *rest))
 
 
 def combined(old: Tensor, indices: Tensor, updates: Tensor, how: str, node: OnnxNode) -> Tensor:
@@ -109,8 +109,8 @@ def _scatter_nd(node: OnnxNode) -> Tensor:
     size, width = math.prod(indexed), math.prod(rest)
     at = tg.reshape(_rows(indexed, indices), (-1,))
     rows = tg.reshape(x, (size, width))
-    given = tg.reshape(updates, (at.shape[0], width))
-    return tg.reshape(combined(rows, at, given, node.attribute("reduction", "none"), node), x.shape)
+    update_rows = tg.reshape(updates, (at.shape[0], width))
+    return tg.reshape(combined(rows, at, update_rows, node.attribute("reduction", "none"), node), x.shape)
 
 
 @rule("ScatterElements Scatter", "axis reduction=none|add|mul|max|min")
@@ -124,8 +124,8 @@ def _scatter_elements(node: OnnxNode) -> Tensor:
     valid = tg.greater_equal(at, 0) & tg.less(at, x.shape[axis])
     flat: Tensor = tg.full(indices.shape, 0, NAMES["i32"])
     for place, extent in enumerate(x.shape):
-        here = at if place == axis else _positions(indices.shape, place)
-        flat = flat * extent + here
+        index = at if place == axis else _positions(indices.shape, place)
+        flat = flat * extent + index
     flat = tg.where(valid, flat, x.size)
     changed = combined(tg.reshape(x, (-1, 1)), tg.reshape(flat, (-1,)), tg.reshape(updates, (-1, 1)), how, node)
     return tg.reshape(changed, x.shape)
@@ -163,8 +163,8 @@ def _non_zero(node: OnnxNode) -> np.ndarray[Any, Any]:
 @rule("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def _array_feature_extractor(node: OnnxNode) -> Tensor:
     x, at = node.tensor(0), tg.reshape(node.tensor(1), (-1,))
-    taken = tg.take(x, at, -1)
-    return tg.reshape(taken, (1, -1)) if x.ndim == 1 else taken
+    columns = tg.take(x, at, -1)
+    return tg.reshape(columns, (1, -1)) if x.ndim == 1 else columns
 
 
 @rule("TensorScatter", "axis mode=linear|circular")
@@ -196,10 +196,10 @@ def _max_unpool(node: OnnxNode) -> Tensor:
         for i, (n, s, w) in enumerate(zip(x.shape[2:], stride, window, strict=True))
     ]
     extents = (*x.shape[:2], *own)
-    wanted = tuple(node.integers(2)) if node.has(2) else extents
+    new_extents = tuple(node.integers(2)) if node.has(2) else extents
     placed = tg.reshape(_spread(x, indices, math.prod(extents)), extents)
     # The indices refer to the result without its padding.
-    return tg.pad(placed, [(0, want - have) for want, have in zip(wanted, extents, strict=True)])
+    return tg.pad(placed, [(0, want - have) for want, have in zip(new_extents, extents, strict=True)])
 
 
 def _spread(x: Tensor, indices: Tensor, size: int) -> Tensor:

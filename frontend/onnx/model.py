@@ -97,9 +97,9 @@ class OnnxModel(Module):
             ParameterError: This is the model as it was loaded, inside a trace: use the one that the function is given.
         """
         source = self._source
-        given = self._bound_inputs(args, kwargs)
+        arguments = self._bound_inputs(args, kwargs)
         sizes: dict[str, int] = {}
-        values = {one.name: _checked(one, given[one.name], sizes) for one in source.inputs}
+        values = {declared.name: _checked(declared, arguments[declared.name], sizes) for declared in source.inputs}
         parameters: dict[str, Any] = {}
         for path, array in {**source.parameters, **source.statistics}.items():
             leaf = _at(self, path)
@@ -109,24 +109,24 @@ class OnnxModel(Module):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _bound_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        names = [one.name for one in self.inputs]
+        names = [declared.name for declared in self.inputs]
         aliases = {re.sub(r"\W", "_", name): name for name in names} | {name: name for name in names}
         if len(args) > len(names):
             raise InputError(f"{len(args)} inputs are given, the model takes {', '.join(names) or 'none'}")
-        given: dict[str, Any] = dict(zip(names, args, strict=False))
+        arguments: dict[str, Any] = dict(zip(names, args, strict=False))
         for key, value in kwargs.items():
             name = aliases.get(key)
-            if name is None or name in given:
+            if name is None or name in arguments:
                 what = "unknown" if name is None else "given twice"
                 raise InputError(f"input {key!r} is {what}; the model takes {', '.join(names) or 'none'}")
-            given[name] = value
-        for one in self.inputs:
-            if one.kind == "optional":
-                given.setdefault(one.name, None)
-        missing = [name for name in names if name not in given]
+            arguments[name] = value
+        for declared in self.inputs:
+            if declared.kind == "optional":
+                arguments.setdefault(declared.name, None)
+        missing = [name for name in names if name not in arguments]
         if missing:
             raise InputError(f"missing inputs: {', '.join(missing)}")
-        return given
+        return arguments
 
 
 def _at(model: Module, path: str) -> Any:
@@ -136,35 +136,35 @@ def _at(model: Module, path: str) -> Any:
     return result
 
 
-def _checked(one: Input, value: Any, sizes: dict[str, int]) -> Any:
+def _checked(declared: Input, value: Any, sizes: dict[str, int]) -> Any:
     """Returns an input as the graph declares it."""
-    if value is None and one.kind == "optional":
+    if value is None and declared.kind == "optional":
         return None
-    if isinstance(value, (list, tuple)) and one.kind != "tensor":
-        return [_checked_tensor(one, part, {}) for part in value]
-    return _checked_tensor(one, value, sizes)
+    if isinstance(value, (list, tuple)) and declared.kind != "tensor":
+        return [_checked_tensor(declared, part, {}) for part in value]
+    return _checked_tensor(declared, value, sizes)
 
 
-def _checked_tensor(one: Input, value: Any, sizes: dict[str, int]) -> Tensor:
-    where = f"{user_line()}: input {one.name!r}"
-    dtype = one.dtype
+def _checked_tensor(declared: Input, value: Any, sizes: dict[str, int]) -> Tensor:
+    where = f"{user_line()}: input {declared.name!r}"
+    dtype = declared.dtype
     if isinstance(value, Tensor):
         tensor = value
     else:
         array = to_numpy(value, where)
         if array.dtype.kind not in {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[dtype.kind]:
-            raise InputError(f"{where} is {array.dtype}, expected {element_name(one.element)}")
+            raise InputError(f"{where} is {array.dtype}, expected {element_name(declared.element)}")
         tensor = Array(converted(array, dtype, SHORT[dtype], where).copy())
     if tensor.dtype != dtype:
-        raise InputError(f"{where} is {tensor.dtype}, expected {dtype} for {element_name(one.element)}")
-    if one.shape is None:
+        raise InputError(f"{where} is {tensor.dtype}, expected {dtype} for {element_name(declared.element)}")
+    if declared.shape is None:
         return tensor
-    fits = len(one.shape) == tensor.ndim and all(
-        sizes.setdefault(extent, found) == found if isinstance(extent, str) else extent in (None, found)
-        for extent, found in zip(one.shape, tensor.shape, strict=False)
+    fits = len(declared.shape) == tensor.ndim and all(
+        sizes.setdefault(extent, actual) == actual if isinstance(extent, str) else extent in (None, actual)
+        for extent, actual in zip(declared.shape, tensor.shape, strict=False)
     )
     if not fits:
-        raise InputError(f"{where} has shape {tensor.shape}, expected ({', '.join(map(str, one.shape))})")
+        raise InputError(f"{where} has shape {tensor.shape}, expected ({', '.join(map(str, declared.shape))})")
     return tensor
 
 
@@ -241,14 +241,14 @@ def _flow(model: onnx.ModelProto, graph: Graph) -> Flow:
 
 def _taken(arrays: Mapping[str, Value], float64: bool) -> dict[str, NumpyArray]:
     """Takes arrays out of their graphs, which get them from the model from now on; returns them by path."""
-    taken: dict[str, NumpyArray] = {}
+    parameters: dict[str, NumpyArray] = {}
     for path, value in arrays.items():
         assert value.graph is not None and value.array is not None
         del value.graph.constants[value.key]
         value.graph.parameters[value.key] = path
         element = helper.np_dtype_to_tensor_dtype(value.array.dtype)
-        taken[path] = as_array(value.array, dtype_of(element, float64))
-    return taken
+        parameters[path] = as_array(value.array, dtype_of(element, float64))
+    return parameters
 
 
 def _parameters(
@@ -311,11 +311,11 @@ def _paths(names: Sequence[str]) -> list[str]:
     """Returns an attribute path for each name, all distinct, none a prefix of another."""
     split = [[_part(part) for part in re.split(r"[./]", name) if part] or ["parameter"] for name in names]
     scopes = {tuple(parts[:end]) for parts in split for end in range(1, len(parts))}
-    taken: set[tuple[str, ...]] = set()
+    paths: set[tuple[str, ...]] = set()
     for parts in split:
-        while tuple(parts) in taken or tuple(parts) in scopes:
+        while tuple(parts) in paths or tuple(parts) in scopes:
             parts[-1] += "_"
-        taken.add(tuple(parts))
+        paths.add(tuple(parts))
     return [".".join(parts) for parts in split]
 
 

@@ -76,23 +76,23 @@ def _stashed(node: OnnxNode, x: Tensor) -> Tensor:
 
 @rule("LayerNormalization", "axis epsilon stash_type=1", roles=_DATA_AND_SCALE)
 def _layer_normalization(node: OnnxNode) -> Any:
-    given = node.tensor(0)
-    x = _stashed(node, given)
+    tensor = node.tensor(0)
+    x = _stashed(node, tensor)
     axes = tuple(range(node.attribute("axis", -1) % x.ndim, x.ndim))
     mean = tg.mean(x, axes, keepdims=True)
     centred = x - mean
     inverse = tg.rsqrt(tg.mean(centred * centred, axes, keepdims=True) + node.attribute("epsilon", 1e-5))
-    result = tg.cast(centred * inverse, given.dtype) * node.tensor(1)
+    result = tg.cast(centred * inverse, tensor.dtype) * node.tensor(1)
     return result + node.tensor(2) if node.has(2) else result, mean, inverse
 
 
 @rule("RMSNormalization", "axis epsilon stash_type=1", roles=_DATA_AND_SCALE)
 def _rms_normalization(node: OnnxNode) -> Tensor:
-    given = node.tensor(0)
-    x = _stashed(node, given)
+    tensor = node.tensor(0)
+    x = _stashed(node, tensor)
     axes = tuple(range(node.attribute("axis", -1) % x.ndim, x.ndim))
     inverse = tg.rsqrt(tg.mean(x * x, axes, keepdims=True) + node.attribute("epsilon", 1e-5))
-    return tg.cast(x * inverse, given.dtype) * node.tensor(1)
+    return tg.cast(x * inverse, tensor.dtype) * node.tensor(1)
 
 
 @rule("LpNormalization", "axis p=1|2")

@@ -163,8 +163,8 @@ def _whole_power(base: Tensor, exponent: Tensor) -> Tensor:
     result = tg.full((), 1, base.dtype)
     square = base
     for bit in range(8 * exponent.dtype.itemsize - (exponent.dtype.kind == "i")):
-        taken = tg.not_equal(tg.bitwise_and(exponent, tg.full((), 1 << bit, exponent.dtype)), 0)
-        result = tg.where(taken, result * square, result)
+        is_set = tg.not_equal(tg.bitwise_and(exponent, tg.full((), 1 << bit, exponent.dtype)), 0)
+        result = tg.where(is_set, result * square, result)
         square = square * square
     if exponent.dtype.kind == "u":
         return result
@@ -234,8 +234,8 @@ def _dropout(node: OnnxNode) -> Any:
         node.refuse("before version 7, only with is_test = 1")
     if node.scalar(2, False) and node.scalar(1, 0.5) > 0:
         node.refuse("its random numbers are the runtime's own: apply tg.nn.Dropout around the model")
-    kept = tg.full((), 1, NAMES["bool"] if node.version >= 10 else x.dtype)
-    return x, tg.broadcast_to(kept, x.shape)
+    mask = tg.full((), 1, NAMES["bool"] if node.version >= 10 else x.dtype)
+    return x, tg.broadcast_to(mask, x.shape)
 
 
 @rule("Binarizer", "threshold", domain="ai.onnx.ml")

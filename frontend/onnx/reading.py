@@ -111,12 +111,12 @@ def fixed_inputs(model: onnx.ModelProto, constants: Mapping[str, Any]) -> dict[s
         raise InputError(f"constants: the graph has no inputs {', '.join(unknown)}")
     results: dict[str, NumpyArray] = {}
     for name, value in constants.items():
-        wanted = numpy_dtype(element_of(declared[name].type) or onnx.TensorProto.FLOAT)
+        expected = numpy_dtype(element_of(declared[name].type) or onnx.TensorProto.FLOAT)
         where = f"{user_line()}: constant {name!r}"
         array = to_numpy(value, where)
-        if array.dtype.kind != wanted.kind and not (array.dtype.kind in "iu" and wanted.kind in "iuf"):
-            raise InputError(f"{where} is {array.dtype}, expected {wanted}")
-        results[name] = converted(array, wanted, str(wanted), where)
+        if array.dtype.kind != expected.kind and not (array.dtype.kind in "iu" and expected.kind in "iuf"):
+            raise InputError(f"{where} is {array.dtype}, expected {expected}")
+        results[name] = converted(array, expected, str(expected), where)
     return results
 
 

@@ -58,10 +58,10 @@ def _layer(
     for direction in range(w.shape[0]):
         bias = node.tensor(3)[direction] if node.has(3) else tg.zeros((2 * gates * hidden,), x.dtype)
         step = cell(node, direction, r[direction], bias[: gates * hidden], bias[gates * hidden :])
-        given = tg.matmul(x, tg.transpose(w[direction]))
+        projected = tg.matmul(x, tg.transpose(w[direction]))
         state = tuple(_initial(node, 5 + i, direction, (batch, hidden), x, layout) for i in range(states))
         backwards = direction == 1 or node.attribute("direction", "forward") == "reverse"
-        sequence, state = _scanned(node, step, given, state, backwards)
+        sequence, state = _scanned(node, step, projected, state, backwards)
         outputs.append(sequence)
         for i, part in enumerate(state):
             finals[i].append(part)
@@ -75,27 +75,27 @@ def _layer(
 def _initial(node: OnnxNode, position: int, direction: int, extents: tuple[int, int], x: Tensor, layout: int) -> Tensor:
     if not node.has(position):
         return tg.zeros(extents, x.dtype)
-    given = node.tensor(position)
-    return given[:, direction] if layout else given[direction]
+    states = node.tensor(position)
+    return states[:, direction] if layout else states[direction]
 
 
 def _scanned(
-    node: OnnxNode, step: Cell, given: Tensor, state: tuple[Tensor, ...], backwards: bool
+    node: OnnxNode, step: Cell, inputs: Tensor, state: tuple[Tensor, ...], backwards: bool
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Runs all steps; past the end of a shorter sequence the state is kept, and the output is 0."""
     inside = None
     if node.has(4):
-        inside = tg.less(tg.reshape(tg.arange(given.shape[0]), (-1, 1, 1)), tg.reshape(node.tensor(4), (-1, 1)))
+        inside = tg.less(tg.reshape(tg.arange(inputs.shape[0]), (-1, 1, 1)), tg.reshape(node.tensor(4), (-1, 1)))
 
     def body(state: tuple[Tensor, ...], row: tuple[Tensor, Tensor | None]) -> tuple[tuple[Tensor, ...], Tensor]:
-        here, counts = row
-        new = step(here, state)
+        current, counts = row
+        new = step(current, state)
         if counts is None:
             return new, new[0]
-        kept = tuple(tg.where(counts, part, old) for part, old in zip(new, state, strict=True))
-        return kept, tg.where(counts, new[0], 0)
+        masked = tuple(tg.where(counts, part, old) for part, old in zip(new, state, strict=True))
+        return masked, tg.where(counts, new[0], 0)
 
-    last, outputs = tg.scan(body, state, (given, inside), reverse=backwards)
+    last, outputs = tg.scan(body, state, (inputs, inside), reverse=backwards)
     return outputs, last
 
 

@@ -30,7 +30,7 @@ class _Axis:
     """How one axis is resized: extents, scale, and region of interest."""
 
     extent: int
-    wanted: int
+    new_extent: int
     scale: float
     roi: tuple[float, float]
 
@@ -53,9 +53,9 @@ def _resize(node: OnnxNode) -> Tensor:
     chosen = _chosen(node, [x.shape[axis] for axis in axes], scales, sizes, roi)
     transformation = node.attribute("coordinate_transformation_mode", default)
     changed = [
-        (axis, one)
-        for axis, one in zip(axes, chosen, strict=True)
-        if one.wanted != one.extent or transformation == "tf_crop_and_resize"
+        (axis, resized)
+        for axis, resized in zip(axes, chosen, strict=True)
+        if resized.new_extent != resized.extent or transformation == "tf_crop_and_resize"
     ]
     return _along_all(node, x, changed, transformation)
 
@@ -70,16 +70,18 @@ def _upsample(node: OnnxNode) -> Tensor:
     else:
         scales = np.array([1.0, 1.0, node.attribute("height_scale"), node.attribute("width_scale")])
     chosen = enumerate(_chosen(node, list(x.shape), scales, None, np.zeros(0)))
-    return _along_all(node, x, [(axis, one) for axis, one in chosen if one.wanted != one.extent], "asymmetric")
+    return _along_all(
+        node, x, [(axis, resized) for axis, resized in chosen if resized.new_extent != resized.extent], "asymmetric"
+    )
 
 
 def _along_all(node: OnnxNode, x: Tensor, axes: Sequence[tuple[int, _Axis]], transformation: str) -> Tensor:
     """Returns `x` resized along axes; integers are interpolated as f32, and rounded to the nearest in range."""
     is_rounded = bool(axes) and node.attribute("mode", "nearest") != "nearest" and not is_float(x.dtype)
-    found = tg.cast(x, NAMES["f32"]) if is_rounded else x
-    for axis, one in axes:
-        found = _along(node, found, axis, one, transformation)
-    return tg.cast(tg.round(found), x.dtype) if is_rounded else found
+    result = tg.cast(x, NAMES["f32"]) if is_rounded else x
+    for axis, resized in axes:
+        result = _along(node, result, axis, resized, transformation)
+    return tg.cast(tg.round(result), x.dtype) if is_rounded else result
 
 
 def _chosen(
@@ -101,22 +103,22 @@ def _chosen(
     return [_Axis(*entry) for entry in zip(extents, sizes, ratios, parts, strict=True)]
 
 
-def _origins(one: _Axis, transformation: str) -> NumpyArray:
+def _origins(resized: _Axis, transformation: str) -> NumpyArray:
     """Returns the input coordinate of each output element."""
-    at, exact = np.arange(one.wanted, dtype=np.float64), one.scale * one.extent
+    at, exact = np.arange(resized.new_extent, dtype=np.float64), resized.scale * resized.extent
     if transformation == "align_corners":
-        return at * ((one.extent - 1) / (exact - 1)) if exact != 1 else at * 0
+        return at * ((resized.extent - 1) / (exact - 1)) if exact != 1 else at * 0
     if transformation == "asymmetric":
-        return at / one.scale
+        return at / resized.scale
     if transformation == "tf_crop_and_resize":
-        first, last = one.roi
+        first, last = resized.roi
         if exact == 1:
-            return at * 0 + (last - first) * (one.extent - 1) / 2 + first * (one.extent - 1)
-        return at * (last - first) * (one.extent - 1) / (exact - 1) + first * (one.extent - 1)
+            return at * 0 + (last - first) * (resized.extent - 1) / 2 + first * (resized.extent - 1)
+        return at * (last - first) * (resized.extent - 1) / (exact - 1) + first * (resized.extent - 1)
     if transformation == "pytorch_half_pixel" and exact == 1:
         return at * 0 - 0.5
-    shift = one.extent / 2 * (1 - one.wanted / exact) if transformation == "half_pixel_symmetric" else 0.0
-    return shift + (at + 0.5) / one.scale - 0.5
+    shift = resized.extent / 2 * (1 - resized.new_extent / exact) if transformation == "half_pixel_symmetric" else 0.0
+    return shift + (at + 0.5) / resized.scale - 0.5
 
 
 def _nearest(ratio: NumpyArray, how: str) -> NumpyArray:
@@ -146,39 +148,39 @@ def _cubic(a: float) -> Callable[[NumpyArray], NumpyArray]:
 
 
 def _taps(
-    node: OnnxNode, one: _Axis, origins: NumpyArray, reach: int, kernel: Callable[[NumpyArray], NumpyArray]
+    node: OnnxNode, resized: _Axis, origins: NumpyArray, reach: int, kernel: Callable[[NumpyArray], NumpyArray]
 ) -> tuple[NumpyArray, NumpyArray]:
     """Returns the indices of the input elements of each output element, `[new, taps]`, and their weights."""
     base = np.ceil(origins) - 1
     ratio = origins - base
-    stretch = min(one.scale, 1.0) if node.attribute("antialias", 0) else 1.0
+    stretch = min(resized.scale, 1.0) if node.attribute("antialias", 0) else 1.0
     start = math.floor(-reach / stretch) + 1
     offsets = np.arange(start, 2 - start)
     weights = kernel(np.abs(offsets - ratio[:, None]) * stretch)
     places = (base[:, None] + offsets).astype(np.int64)
     if node.attribute("exclude_outside", 0):
-        weights = weights * ((places >= 0) & (places < one.extent))
+        weights = weights * ((places >= 0) & (places < resized.extent))
     if stretch != 1.0 or node.attribute("exclude_outside", 0):
         weights = weights / weights.sum(1, keepdims=True)
-    return np.clip(places, 0, one.extent - 1), weights
+    return np.clip(places, 0, resized.extent - 1), weights
 
 
-def _along(node: OnnxNode, x: Tensor, axis: int, one: _Axis, transformation: str) -> Tensor:
-    origins = _origins(one, transformation)
+def _along(node: OnnxNode, x: Tensor, axis: int, resized: _Axis, transformation: str) -> Tensor:
+    origins = _origins(resized, transformation)
     mode = node.attribute("mode", "nearest")
     if mode == "nearest":
         base = np.ceil(origins) - 1
         places = base + _nearest(origins - base, node.attribute("nearest_mode", "round_prefer_floor"))
         if node.op == "Upsample" or (node.version < 11 and node.op == "Resize"):
             places = np.floor(origins)
-        result = taken(x, axis, np.clip(places, 0, one.extent - 1).astype(np.int64))
+        result = taken(x, axis, np.clip(places, 0, resized.extent - 1).astype(np.int64))
     else:
         reach, kernel = (2, _cubic(node.attribute("cubic_coeff_a", -0.75))) if mode == "cubic" else (1, _triangle)
-        places, weights = _taps(node, one, origins, reach, kernel)
+        places, weights = _taps(node, resized, origins, reach, kernel)
         result = _weighted(x, axis, places, weights)
     if transformation != "tf_crop_and_resize":
         return result
-    outside = (origins < 0) | (origins > one.extent - 1)
+    outside = (origins < 0) | (origins > resized.extent - 1)
     if not outside.any():
         return result
     return tg.where(_shaped(outside, axis, x.ndim), node.attribute("extrapolation_value", 0.0), result)

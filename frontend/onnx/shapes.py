@@ -32,10 +32,10 @@ def _size(node: OnnxNode) -> np.ndarray[Any, Any]:
 @rule("Reshape", "allowzero shape", constants=(1,), carries=(0,))
 def _reshape(node: OnnxNode) -> Tensor:
     x = node.tensor(0)
-    wanted = node.integers(1) if node.has(1) else list(node.attribute("shape", []))
+    extents = node.integers(1) if node.has(1) else list(node.attribute("shape", []))
     if not node.attribute("allowzero", 0):
-        wanted = [x.shape[i] if extent == 0 else extent for i, extent in enumerate(wanted)]
-    return tg.reshape(x, wanted)
+        extents = [x.shape[i] if extent == 0 else extent for i, extent in enumerate(extents)]
+    return tg.reshape(x, extents)
 
 
 @rule("Flatten", "axis", carries=(0,))
@@ -64,9 +64,9 @@ def _unsqueeze(node: OnnxNode) -> Tensor:
 
 @rule("Expand", constants=(1,), carries=(0,))
 def _expand(node: OnnxNode) -> Tensor:
-    x, wanted = node.tensor(0), tuple(node.integers(1))
-    rank = max(len(wanted), x.ndim)
-    padded = (1,) * (rank - len(wanted)) + wanted
+    x, extents = node.tensor(0), tuple(node.integers(1))
+    rank = max(len(extents), x.ndim)
+    padded = (1,) * (rank - len(extents)) + extents
     mine = (1,) * (rank - x.ndim) + x.shape
     return tg.broadcast_to(x, [m if w == 1 else w for m, w in zip(mine, padded, strict=True)])
 
@@ -142,8 +142,8 @@ def _pad(node: OnnxNode) -> Tensor:
     for i, axis in enumerate(axes):
         pairs[axis] = (widths[i], widths[i + len(axes)])
     # Negative widths crop.
-    kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(pairs, x.shape, strict=True))
-    x = x[kept] if any(a < 0 or b < 0 for a, b in pairs) else x
+    window = tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(pairs, x.shape, strict=True))
+    x = x[window] if any(a < 0 or b < 0 for a, b in pairs) else x
     grown = [(max(a, 0), max(b, 0)) for a, b in pairs]
     value = node.tensor(2) if node.has(2) else node.attribute("value", 0.0)
     mode = node.attribute("mode", "constant")
@@ -178,9 +178,9 @@ def _trilu(node: OnnxNode) -> Tensor:
 
 @rule("CenterCropPad", "axes", constants=(1,), carries=(0,))
 def _center_crop_pad(node: OnnxNode) -> Tensor:
-    x, wanted = node.tensor(0), node.integers(1)
+    x, extents = node.tensor(0), node.integers(1)
     axes = node.attribute("axes", range(x.ndim))
-    for axis, extent in zip(axes, wanted, strict=True):
+    for axis, extent in zip(axes, extents, strict=True):
         have = x.shape[axis]
         if have > extent:
             x = tg.narrow(x, axis, (have - extent) // 2, extent)
@@ -210,5 +210,5 @@ def _eye_like(node: OnnxNode) -> Tensor:
     element = node.attribute("dtype")
     dtype = x.dtype if element is None else node.dtype(element)
     rows, columns = x.shape
-    found = tg.eye(rows, columns, node.attribute("k", 0), NAMES["i32"])
-    return tg.cast(found, dtype)
+    identity = tg.eye(rows, columns, node.attribute("k", 0), NAMES["i32"])
+    return tg.cast(identity, dtype)

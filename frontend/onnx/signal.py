@@ -63,7 +63,7 @@ def _stft(node: OnnxNode) -> Tensor:
     length = int(node.scalar(3)) if node.has(3) else window.shape[0] if window is not None else x.shape[1]
     frames = (x.shape[1] - length) // step + 1
     at = (np.arange(frames)[:, None] * step + np.arange(length)).astype(np.int32)
-    taken = tg.take(x, Array(at), 1)  # [batch, frames, length, 1 or 2]
+    segments = tg.take(x, Array(at), 1)  # [batch, frames, length, 1 or 2]
     if window is not None:
-        taken = taken * tg.reshape(window, (-1, 1))
-    return transform(taken, length, length // 2 + 1 if node.attribute("onesided", 1) else length)
+        segments = segments * tg.reshape(window, (-1, 1))
+    return transform(segments, length, length // 2 + 1 if node.attribute("onesided", 1) else length)

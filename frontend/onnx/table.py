@@ -226,8 +226,8 @@ class OnnxNode:
         """Returns axes, from an input or (in older opsets) an attribute; None if there are none."""
         if self.has(position):
             return self.integers(position)
-        given = self.attribute(name)
-        return None if given is None else [int(axis) for axis in given]
+        listed = self.attribute(name)
+        return None if listed is None else [int(axis) for axis in listed]
 
     def dtype(self, element: int) -> DType:
         """Returns the dtype of tensors of an element type.

@@ -165,11 +165,11 @@ class Flow:
 
     def _body(self, operation: Operation, body: Graph, names: ChainMap[str, Value], place: str) -> list[Value]:
         """Adds the values of a node's graph; returns those that become the node's outputs."""
-        op, given = operation.proto.op_type, operation.inputs
+        op, sources = operation.proto.op_type, operation.inputs
         inner = self._entered(body, names, place)
         inputs, outputs = ([inner[name] for name in part] for part in (body.inputs, body.outputs))
         first = 1 if op == "Scan" and self._version < 9 else 0  # version 8 of Scan: the lengths of sequences
-        for value, source in zip(inputs, given[first:], strict=False):
+        for value, source in zip(inputs, sources[first:], strict=False):
             if source is not None:
                 value.copies(source)
         if op == "Loop":  # a step's condition comes first, and is no output of the loop
@@ -201,7 +201,7 @@ def _kind(value: Value) -> Kind:
     if operation is None:
         return value.kind
     op, rule = operation.proto.op_type, operation.rule
-    largest = max((given.kind for given in operation.inputs if given is not None), default=Kind.FILE)
+    largest = max((operand.kind for operand in operation.inputs if operand is not None), default=Kind.FILE)
     if op == "Cast" and not _casts_to_float(operation):
         return min(largest, Kind.INTEGERS)
     if op in _SHAPE_READERS:
@@ -232,7 +232,7 @@ def _is_learned(operation: Operation, position: int) -> bool:
 
 def _role(operation: Operation, position: int, role: Role) -> Role | None:
     """Returns what an operation uses an input for, given what the others are; None for data and constants."""
-    given, others, result = operation.inputs[position], operation.others(position), operation.outputs[0]
+    operand, others, result = operation.inputs[position], operation.others(position), operation.outputs[0]
     if role is Role.WEIGHT:
         is_angle = others <= Kind.INTEGERS and _is_used(result, _takes_angles)
         return None if is_angle or _is_identity(operation) else role
@@ -244,7 +244,7 @@ def _role(operation: Operation, position: int, role: Role) -> Role | None:
         return Role.TERM if others is Kind.FEATURE and not _is_divided(result) else None
     if role is not Role.TERM:
         return role
-    if max(others, given.kind if given else Kind.FILE) < Kind.INPUT:
+    if max(others, operand.kind if operand else Kind.FILE) < Kind.INPUT:
         return None
     products = (value for i, value in enumerate(operation.inputs) if value is not None and i != position)
     return Role.BIAS if any(map(_has_single_result, products)) else role
@@ -275,8 +275,8 @@ def _has_single_result(value: Value) -> bool:
     maker = _origin(value).maker
     if maker is None or Role.WEIGHT not in maker.rule.roles.values():
         return False
-    weights = (given for i, given in enumerate(maker.inputs) if given and maker.rule.role(i) is Role.WEIGHT)
-    return any(1 in array.shape for given in weights for array in _arrays(given))
+    weights = (weight for i, weight in enumerate(maker.inputs) if weight and maker.rule.role(i) is Role.WEIGHT)
+    return any(1 in array.shape for weight in weights for array in _arrays(weight))
 
 
 def _takes_angles(operation: Operation, position: int) -> bool:
@@ -317,7 +317,7 @@ def _final_uses(value: Value) -> Iterator[tuple[Operation, int]]:
                 following += user.outputs
             else:
                 yield user, position
-        waiting += [one for one in following if one not in visited]
+        waiting += [follower for follower in following if follower not in visited]
         visited.update(following)
 
 
@@ -328,7 +328,7 @@ def _arrays(value: Value) -> Iterator[NumpyArray]:
         current = waiting.pop()
         if current.array is not None:
             yield current.array
-        new = [one for one, _ in _before(current, Role.WEIGHT) if one not in visited]
+        new = [source for source, _ in _before(current, Role.WEIGHT) if source not in visited]
         visited.update(new)
         waiting += new
 
@@ -342,13 +342,13 @@ def _before(value: Value, role: Role) -> list[tuple[Value, Role]]:
     if operation is None:
         return copied
     op, rule = operation.proto.op_type, operation.rule
-    given = [(i, one) for i, one in enumerate(operation.inputs) if one is not None]
+    operands = [(i, operand) for i, operand in enumerate(operation.inputs) if operand is not None]
     if role is Role.CONSTANT:
-        return copied + [(one, role) for _, one in given if op not in _SHAPE_READERS]
+        return copied + [(operand, role) for _, operand in operands if op not in _SHAPE_READERS]
     is_computed = rule.is_arithmetic and value.kind is Kind.FILE
     is_joined = value.kind is not Kind.FILE
     passed = Role.TERM if role in (Role.WEIGHT, Role.BIAS) and (is_computed or is_joined) else role
-    return copied + [(one, passed) for i, one in given if is_computed or rule.carried(i)]
+    return copied + [(operand, passed) for i, operand in operands if is_computed or rule.carried(i)]
 
 
 def _assign(value: Value, role: Role) -> None:

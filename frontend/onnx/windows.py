@@ -86,12 +86,12 @@ def _conv_transpose(node: OnnxNode) -> Tensor:
     count = x.ndim - 2
     steps, holes = listed(node, "strides", count), listed(node, "dilations", count)
     more = listed(node, "output_padding", count, 0)
-    how, wanted = node.attribute("auto_pad", "NOTSET"), node.attribute("output_shape")
+    how, extents = node.attribute("auto_pad", "NOTSET"), node.attribute("output_shape")
     pads = pairs(listed(node, "pads", 2 * count, 0)) if how == "NOTSET" else [(0, 0)] * count
-    if wanted is None and how.startswith("SAME"):
-        wanted = [n * s for n, s in zip(x.shape[2:], steps, strict=True)]
-    if wanted is not None:
-        for i, extent in enumerate(list(wanted)[-count:]):
+    if extents is None and how.startswith("SAME"):
+        extents = [n * s for n, s in zip(x.shape[2:], steps, strict=True)]
+    if extents is not None:
+        for i, extent in enumerate(list(extents)[-count:]):
             full = (x.shape[2 + i] - 1) * steps[i] + more[i] + spread(w.shape[2 + i], holes[i])
             pads[i] = _halves(max(full - extent, 0), how == "SAME_UPPER")
             more[i] += max(extent - full, 0)
