@@ -48,7 +48,7 @@ class Change:
     def __init__(self, tensor: Tensor, key: Any):
         self._shape = tensor.shape
         self._tensor, self._key = by_rows(tensor, key)
-        self._found = selection(self._tensor, self._key)
+        self._selection = selection(self._tensor, self._key)
 
     def get(self) -> Tensor:
         """`x[key]`."""
@@ -62,12 +62,12 @@ class Change:
         Raises:
             ShapeError: The values do not broadcast to the shape that the key selects.
         """
-        found, given = self._found, self._given(values)
-        if found.gathered is not None:
-            place = found.gathered.place
-            bounds = {"axis": integer(place), "extent": integer(found.rows[place])}
-            given = found.from_rows(emit(index_ops.ScatterAddOp, [given, found.indices()], **bounds))
-        added = _placed(found, given, Array(np.zeros((), given.dtype)), self._tensor)
+        selected, updates = self._selection, self._given(values)
+        if selected.gathered is not None:
+            place = selected.gathered.place
+            bounds = {"axis": integer(place), "extent": integer(selected.rows[place])}
+            updates = selected.from_rows(emit(index_ops.ScatterAddOp, [updates, selected.indices()], **bounds))
+        added = _placed(selected, updates, Array(np.zeros((), updates.dtype)), self._tensor)
         return reshape(self._tensor + added, self._shape)
 
     def set(self, values: Any) -> Tensor:
@@ -78,14 +78,14 @@ class Change:
         Raises:
             ShapeError: The values do not broadcast to the shape that the key selects.
         """
-        found, given = self._found, self._given(values)
-        changed: Tensor = full(found.shape, True, "bool")
-        if found.gathered is not None:
-            given, written = _last_of_equals(given, found)
-            given, changed = found.from_rows(given), found.from_rows(broadcast_to(written, found.rows))
-        nothing = Array(np.zeros((), given.dtype))
-        mask = _placed(found, changed, Array(np.zeros((), np.bool_)), self._tensor)
-        changed = where(mask, _placed(found, given, nothing, self._tensor), self._tensor)
+        selected, updates = self._selection, self._given(values)
+        changed: Tensor = full(selected.shape, True, "bool")
+        if selected.gathered is not None:
+            updates, written = _last_of_equals(updates, selected)
+            updates, changed = selected.from_rows(updates), selected.from_rows(broadcast_to(written, selected.rows))
+        nothing = Array(np.zeros((), updates.dtype))
+        mask = _placed(selected, changed, Array(np.zeros((), np.bool_)), self._tensor)
+        changed = where(mask, _placed(selected, updates, nothing, self._tensor), self._tensor)
         return reshape(changed, self._shape)
 
     def multiply(self, values: Any) -> Tensor:
@@ -147,7 +147,7 @@ class Change:
 
     def _combined(self, values: Any, combine: Callable[[Tensor, Tensor], Tensor], reduction: str) -> Tensor:
         """Returns the tensor with its elements at the key and `values` combined; equal indices accumulate."""
-        if self._found.gathered is None:
+        if self._selection.gathered is None:
             return self.set(combine(self.get(), self._given(values)))
         flat, size = reshape(self._tensor, -1), self._tensor.size
         # The position of each selected element, counted from 1, since what is out of range reads 0: it is dropped.
@@ -156,15 +156,15 @@ class Change:
         return reshape(scatter_reduce(flat, 0, places, reshape(self._given(values), -1), reduction), self._shape)
 
     def _given(self, values: Any) -> Tensor:
-        return broadcast_to(cast(as_tensor(values, self._tensor.dtype), self._tensor.dtype), self._found.result)
+        return broadcast_to(cast(as_tensor(values, self._tensor.dtype), self._tensor.dtype), self._selection.result)
 
 
-def _last_of_equals(values: Tensor, found: Selection) -> tuple[Tensor, Tensor]:
+def _last_of_equals(values: Tensor, selected: Selection) -> tuple[Tensor, Tensor]:
     """Returns for each row of a selection the values of the last index that names it, and whether there is one."""
-    assert found.gathered is not None
-    axis, rows = found.gathered.place, found.rows
-    extent, count = rows[axis], found.gathered.arrays[0].size
-    flat = reshape(found.indices(), (count,))
+    assert selected.gathered is not None
+    axis, rows = selected.gathered.place, selected.rows
+    extent, count = rows[axis], selected.gathered.arrays[0].size
+    flat = reshape(selected.indices(), (count,))
     shape_ = (*rows[:axis], count, *rows[axis + 1 :])
     trailing = (extent, *(1 for _ in rows[axis + 1 :]))
     if not count:
@@ -178,17 +178,17 @@ def _last_of_equals(values: Tensor, found: Selection) -> tuple[Tensor, Tensor]:
     return take_rows(reshape(values, shape_), winner - 1, axis), reshape(winner > 0, trailing)
 
 
-def _placed(found: Selection, values: Tensor, around: Tensor, like: Tensor) -> Tensor:
+def _placed(selected: Selection, values: Tensor, around: Tensor, like: Tensor) -> Tensor:
     """Returns a tensor of `like`'s shape with `values` where a key selects, and `around` elsewhere."""
-    result = reshape(values, found.extents)
-    if found.reverse:
-        result = emit(shape.ReverseOp, [result], axes=ints(found.reverse))
-    extents = found.extents
+    result = reshape(values, selected.extents)
+    if selected.reverse:
+        result = emit(shape.ReverseOp, [result], axes=ints(selected.reverse))
+    extents = selected.extents
     if tuple(extents) == like.shape:
         return result
-    covered = [(n - 1) * step + 1 if n else 0 for n, step in zip(extents, found.step, strict=True)]
-    high = [n - a - c for n, a, c in zip(like.shape, found.start, covered, strict=True)]
-    bounds = {"low": ints(found.start), "high": ints(high), "interior": ints([step - 1 for step in found.step])}
+    covered = [(n - 1) * step + 1 if n else 0 for n, step in zip(extents, selected.step, strict=True)]
+    high = [n - a - c for n, a, c in zip(like.shape, selected.start, covered, strict=True)]
+    bounds = {"low": ints(selected.start), "high": ints(high), "interior": ints([step - 1 for step in selected.step])}
     trace = current_trace()
     if trace is None:
         return emit(shape.PadOp, [result, around], **bounds)

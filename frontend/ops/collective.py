@@ -48,8 +48,8 @@ def all_reduce(x: Any, reduction: str = "sum") -> Tensor:
         raise DTypeError(f"all_reduce: a mean is of floats, not of {SHORT[tensor.dtype]}; cast first")
     size = current_group().size
     combiner = StringAttr("sum" if reduction == MEAN else reduction)
-    found = emit(collective.AllReduceOp, [tensor], reduction=combiner, size=integer(size))
-    return multiply(found, 1 / size) if reduction == MEAN else found
+    reduced = emit(collective.AllReduceOp, [tensor], reduction=combiner, size=integer(size))
+    return multiply(reduced, 1 / size) if reduction == MEAN else reduced
 
 
 def reduce_scatter(x: Any, axis: int = 0) -> Tensor:

@@ -75,14 +75,14 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
             raise ShapeError(f"tensordot: axes must be a number or two lists, got {axes!r}")
-        given = [list(part) if isinstance(part, (tuple, list)) else [part] for part in axes]
+        axis_lists = [list(part) if isinstance(part, (tuple, list)) else [part] for part in axes]
     else:
         count = whole(axes, "tensordot: axes")
         if not 0 <= count <= min(left.ndim, right.ndim):
             raise ShapeError(f"tensordot: {left.shape} and {right.shape} do not share {count} axes")
-        given = [list(range(left.ndim - count, left.ndim)), list(range(count))]
-    first = [normalized_axis(axis, left.ndim, "tensordot") for axis in given[0]]
-    second = [normalized_axis(axis, right.ndim, "tensordot") for axis in given[1]]
+        axis_lists = [list(range(left.ndim - count, left.ndim)), list(range(count))]
+    first = [normalized_axis(axis, left.ndim, "tensordot") for axis in axis_lists[0]]
+    second = [normalized_axis(axis, right.ndim, "tensordot") for axis in axis_lists[1]]
     named_twice = len(set(first)) != len(first) or len(set(second)) != len(second)
     if named_twice or [left.shape[axis] for axis in first] != [right.shape[axis] for axis in second]:
         raise ShapeError(f"tensordot: axes {first} of {left.shape} do not match axes {second} of {right.shape}")
@@ -138,9 +138,9 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
 def _parsed(subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
     """Returns the labels of all operands and of the output; axes under `...` are `...1`, `...2`, from the last on."""
     text = subscripts.replace(" ", "")
-    given, arrow, wanted = text.partition("->")
-    parts = given.split(",")
-    for part in (*parts, wanted):
+    operand_labels, arrow, result_labels = text.partition("->")
+    parts = operand_labels.split(",")
+    for part in (*parts, result_labels):
         letters = part.replace("...", "", 1)
         if not (letters == "" or (letters.isascii() and letters.isalpha())):
             raise ShapeError(f"einsum: {part!r} in {subscripts!r} is not made of letters and one '...'")
@@ -155,7 +155,7 @@ def _parsed(subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[tuple[str,
         inputs.append(_spelled(part, hidden))
         broad = max(broad, hidden if "..." in part else 0)
     if arrow:
-        return inputs, _spelled(wanted, broad)
+        return inputs, _spelled(result_labels, broad)
     letters = [label for labels in inputs for label in labels if len(label) == 1]
     single = sorted(label for label in set(letters) if letters.count(label) == 1)
     return inputs, (*_spelled("...", broad), *single)
@@ -185,9 +185,9 @@ def _sizes(subscripts: str, tensors: Sequence[Tensor], inputs: Sequence[tuple[st
 
 def _diagonal(tensor: Tensor, labels: tuple[str, ...], sizes: dict[str, int]) -> _Term:
     """Returns the operand with unique labels: diagonals of repeated ones, and without axes that only broadcast."""
-    kept = [i for i, label in enumerate(labels) if tensor.shape[i] == sizes[label]]
-    tensor = reshape(tensor, [tensor.shape[i] for i in kept])
-    names = [labels[i] for i in kept]
+    full_axes = [i for i, label in enumerate(labels) if tensor.shape[i] == sizes[label]]
+    tensor = reshape(tensor, [tensor.shape[i] for i in full_axes])
+    names = [labels[i] for i in full_axes]
     while len(set(names)) < len(names):
         twice = next(label for label in names if names.count(label) > 1)
         first, second = [i for i, label in enumerate(names) if label == twice][:2]

@@ -22,21 +22,21 @@ from tensorgrad.tracing.tracer import emit
 def _conv_operands(what: str, x: Any, w: Any, spatial: int | None) -> tuple[Tensor, Tensor, int]:
     images, weights = numbers(what, x, w)
     count = images.ndim - 2
-    wanted = "" if spatial is None else f" ({spatial} of them)"
+    expected = "" if spatial is None else f" ({spatial} of them)"
     if count < 0 or weights.ndim != images.ndim or spatial not in (None, count):
         raise ShapeError(
-            f"{what}: [batch, channels, spatial...] and weights with as many spatial ones{wanted}, "
+            f"{what}: [batch, channels, spatial...] and weights with as many spatial ones{expected}, "
             f"got {images.shape} and {weights.shape}"
         )
     return images, weights, count
 
 
-def _check_groups(what: str, groups: Any, channels: int, taken: int, outputs: int) -> int:
+def _check_groups(what: str, groups: Any, channels: int, inputs: int, outputs: int) -> int:
     """Returns the number of groups, after checking that it divides the channels to match the weights."""
     number = whole(groups, f"{what}: groups")
-    if number < 1 or channels != number * taken or outputs % number:
+    if number < 1 or channels != number * inputs or outputs % number:
         raise ShapeError(
-            f"{what}: {channels} channels are not {number} groups of {taken}, "
+            f"{what}: {channels} channels are not {number} groups of {inputs}, "
             f"or {outputs} outputs are not divisible by {number}"
         )
     return number
@@ -185,7 +185,7 @@ def conv_transpose(
     images, weights, count = _conv_operands(what, x, w, None)
     steps, holes = listed(stride, count, f"{what}: strides"), listed(dilation, count, f"{what}: dilations")
     more = listed(output_padding, count, f"{what}: output paddings", 0)
-    channels, taken, *window = weights.shape
+    channels, inputs, *window = weights.shape
     number = whole(groups, f"{what}: groups")
     if channels != images.shape[1] or number < 1 or channels % number:
         raise ShapeError(
@@ -196,9 +196,9 @@ def conv_transpose(
     for axis, (extent, size, s) in enumerate(zip(images.shape[2:], sizes, steps, strict=True)):
         if spread(extent, s) + size - 1 - low[axis] - high[axis] + more[axis] < 0:
             raise ShapeError(f"{what}: the padding leaves nothing of spatial axis {axis}")
-    split = reshape(weights, [number, channels // number, taken, *window])
+    split = reshape(weights, [number, channels // number, inputs, *window])
     swapped = transpose(split, [0, 2, 1, *range(3, 3 + count)])
-    turned = reshape(swapped, [number * taken, channels // number, *window])
+    turned = reshape(swapped, [number * inputs, channels // number, *window])
     result = emit(
         convolution.ConvOp,
         [images, flip(turned, list(range(2, 2 + count)))],

@@ -161,8 +161,10 @@ def diff(
     if operator.index(n) < 0:
         raise ShapeError(f"diff: n must not be negative, got {n}")
     parts = promoted("diff", *(part for part in (prepend, tensor, append) if part is not None))
-    one = (*tensor.shape[:place], 1, *tensor.shape[place + 1 :])
-    rows = moveaxis(concat([part if part.ndim else broadcast_to(part, one) for part in parts], place), place, -1)
+    slice_shape = (*tensor.shape[:place], 1, *tensor.shape[place + 1 :])
+    rows = moveaxis(
+        concat([part if part.ndim else broadcast_to(part, slice_shape) for part in parts], place), place, -1
+    )
     minus = not_equal if rows.dtype == NAMES["bool"] else operator.sub
     for _ in range(n):
         rows = minus(rows[..., 1:], rows[..., :-1])
@@ -174,9 +176,9 @@ def _extremes(x: Any, axis: int | None, what: str, fold: Fold, combine: Combine,
     rows, place = _prepared(x, axis, what)
     order = positions(rows.shape, rows.ndim - 1, NAMES["i32"])
     if rows.size:
-        given = stop_gradient(cast(rows, NAMES["i32"]) if rows.dtype == NAMES["bool"] else rows)
-        found = _folds(given, 0, fold, combine, farthest(given, sign))
-        reached = logical_or(equal(given, found), not_equal(given, given))
+        values = stop_gradient(cast(rows, NAMES["i32"]) if rows.dtype == NAMES["bool"] else rows)
+        extremes = _folds(values, 0, fold, combine, farthest(values, sign))
+        reached = logical_or(equal(values, extremes), not_equal(values, values))
         order = _folds(where(reached, order, 0), 0, largest, maximum, 0)
         rows = _reached(rows, order) if is_float(rows.dtype) else take_along_axis(rows, order, -1)
     return moveaxis(rows, -1, place), moveaxis(order, -1, place)
@@ -271,13 +273,13 @@ def _products_kept(rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     return products, (rows, products)
 
 
-def _products_cotangent(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
+def _products_cotangent(residuals: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
     """Returns for x_i: (the product of all before it) times s_i, where s_i = g_i + x_{i+1} s_{i+1}.
 
     Products that begin behind x_i may overflow where those from the first element on don't. If the latter are neither
     infinite nor almost 0, it is the sum of cotangents times products from x_i on, divided by x_i.
     """
-    rows, products = kept
+    rows, products = residuals
     edge = full((*rows.shape[:-1], 1), 1, rows.dtype)
     before = concat([edge, products[..., :-1]], -1)
     behind = concat([rows[..., 1:], edge], -1)
@@ -330,11 +332,11 @@ def _logarithms_kept(rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     return logarithms, (rows, logarithms)
 
 
-def _logarithms_cotangent(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
+def _logarithms_cotangent(residuals: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
     """Returns for x_i: `exp(x_i - y_i) s_i`, where s_i = g_i + exp(y_i - y_{i+1}) s_{i+1}; y is nondecreasing."""
-    rows, logarithms = kept
-    here, after = logarithms[..., :-1], logarithms[..., 1:]
-    rises = where(isfinite(here), here - after, 0.0)
+    rows, logarithms = residuals
+    current, after = logarithms[..., :-1], logarithms[..., 1:]
+    rises = where(isfinite(current), current - after, 0.0)
     edge = full((*rows.shape[:-1], 1), 0, rows.dtype)
     factors = exp(concat([rises, edge], -1))
     sums = flip(_recurrence(flip(factors, -1), flip(cotangent, -1))[1], -1)
@@ -347,7 +349,7 @@ _logarithms.defvjp(_logarithms_kept, _logarithms_cotangent)
 def _recurrence(factors: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the running products p_i = a_i p_{i-1}, and s_i = b_i + a_i s_{i-1} with nothing before the first."""
     products, sums = associative_scan(
-        lambda before, here: (here[0] * before[0], here[1] + here[0] * before[1]), (factors, terms), (1, 0)
+        lambda before, current: (current[0] * before[0], current[1] + current[0] * before[1]), (factors, terms), (1, 0)
     )
     return products, sums
 
@@ -377,7 +379,7 @@ def associative_scan(combine: Callable[[Parts, Parts], Parts], parts: Parts, neu
     while distance < count:
         earlier = tuple(part[..., : count - distance] for part in parts)
         folded = combine(earlier, tuple(part[..., distance:] for part in parts))
-        parts = tuple(concat([part[..., :distance], one], -1) for part, one in zip(parts, folded, strict=True))
+        parts = tuple(concat([part[..., :distance], rest], -1) for part, rest in zip(parts, folded, strict=True))
         distance *= 2
     return parts
 

@@ -69,12 +69,12 @@ def normal(key: Block, shape: tuple[int, ...], deviation: float = 1.0, mean: flo
 
 def _draw(key: Block, shape: tuple[int, ...], dtype: np.dtype[Any], finish: Finish) -> Block:
     """Returns an array of the results of `finish` on the words of a key's counters, computed on several threads."""
-    found = np.empty(math.prod(shape), dtype)
+    numbers = np.empty(math.prod(shape), dtype)
     first, second = np.uint32(key[0]), np.uint32(key[1])
-    native = _Drawn.native(found.size)
+    native = _Drawn.native(numbers.size)
 
     def fill(start: int) -> None:
-        block = found[start : start + BLOCK]
+        block = numbers[start : start + BLOCK]
         if native is None:
             words = _words(first, second, start, start + block.size)
         else:
@@ -90,14 +90,14 @@ def _draw(key: Block, shape: tuple[int, ...], dtype: np.dtype[Any], finish: Fini
         for start in starts:
             fill(start)
 
-    starts = range(0, found.size, BLOCK)
+    starts = range(0, numbers.size, BLOCK)
     if len(starts) > 1:
         parts = min(thread_count(), len(starts))
         with ThreadPoolExecutor(parts) as pool:
             list(pool.map(fill_all, (starts[part::parts] for part in range(parts))))
     else:
         fill_all(starts)
-    return found.reshape(shape)
+    return numbers.reshape(shape)
 
 
 def _words(first: np.uint32, second: np.uint32, start: int, end: int) -> Block:
@@ -123,13 +123,13 @@ def _words(first: np.uint32, second: np.uint32, start: int, end: int) -> Block:
 def _uniform(words: Block, least: float, span: float) -> Block:
     low, extent = np.float32(least), np.float32(span)
     words &= np.uint32(0xFFFFFE00)
-    found = words.astype(np.float32)
-    found *= np.float32(2.0**-32)
+    floats = words.astype(np.float32)
+    floats *= np.float32(2.0**-32)
     if least == 0:
-        return found if span == 1 else np.multiply(found, extent, out=found)
-    found *= extent
-    found += low
-    return np.maximum(low, found, out=found)
+        return floats if span == 1 else np.multiply(floats, extent, out=floats)
+    floats *= extent
+    floats += low
+    return np.maximum(low, floats, out=floats)
 
 
 def _normal(words: Block) -> Block:

@@ -51,8 +51,7 @@ def axis_of_indices(tensor: Tensor, indices: Tensor, axis: int, what: str) -> in
     """
     place = normalized_axis(axis, tensor.ndim, what)
     fits = indices.ndim == tensor.ndim and all(
-        i == place or given <= extent
-        for i, (given, extent) in enumerate(zip(indices.shape, tensor.shape, strict=False))
+        i == place or size <= extent for i, (size, extent) in enumerate(zip(indices.shape, tensor.shape, strict=False))
     )
     if not fits:
         raise ShapeError(
@@ -69,7 +68,7 @@ def updates_at(indices: Tensor, updates: Tensor, what: str) -> Tensor:
         ShapeError: There are fewer of them than indices on an axis, or they have a different number of axes.
     """
     extents = indices.shape
-    if updates.ndim != len(extents) or any(one < wanted for one, wanted in zip(updates.shape, extents, strict=True)):
+    if updates.ndim != len(extents) or any(size < least for size, least in zip(updates.shape, extents, strict=True)):
         raise ShapeError(f"{what}: updates {updates.shape} do not cover the indices {extents}")
     for axis, extent in enumerate(extents):
         updates = narrow(updates, axis, 0, extent)
@@ -85,12 +84,12 @@ def gather(x: Any, axis: int, indices: Any) -> Tensor:
         DTypeError: The indices are not integers.
         ShapeError: The indices are longer than `x` on another axis.
     """
-    tensor, given = as_tensor(x), as_tensor(indices)
-    place = axis_of_indices(tensor, given, axis, "gather")
-    for other, extent in enumerate(given.shape):
+    tensor, positions = as_tensor(x), as_tensor(indices)
+    place = axis_of_indices(tensor, positions, axis, "gather")
+    for other, extent in enumerate(positions.shape):
         if other != place:
             tensor = narrow(tensor, other, 0, extent)
-    return take_along_axis(tensor, given, place)
+    return take_along_axis(tensor, positions, place)
 
 
 def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
@@ -104,12 +103,12 @@ def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
         DTypeError: The indices are not integers.
         ShapeError: There are fewer updates than indices on an axis, or these are longer than `x` on another one.
     """
-    tensor, given = as_tensor(x), as_tensor(indices)
-    place = axis_of_indices(tensor, given, axis, "scatter_add")
+    tensor, positions = as_tensor(x), as_tensor(indices)
+    place = axis_of_indices(tensor, positions, axis, "scatter_add")
     extent = tensor.shape[place]
-    parts = updates_at(given, in_dtype(updates, tensor.dtype), "scatter_add")
+    parts = updates_at(positions, in_dtype(updates, tensor.dtype), "scatter_add")
     kind = index_ops.ScatterAddAlongAxisOp
-    places = counted_from_front(given, extent, "scatter_add")
+    places = counted_from_front(positions, extent, "scatter_add")
     added = emit(kind, [parts, places], axis=integer(place), extent=integer(extent))
     return tensor + pad(added, [(0, whole - part) for whole, part in zip(tensor.shape, added.shape, strict=True)])
 
@@ -146,8 +145,8 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
         raise TraceError(
             "nonzero: how many elements the result has is known only when the program runs; choose values by where"
         )
-    found = zip(np.nonzero(np.asarray(tensor)), tensor.shape, strict=True)
-    return tuple(Array(places.astype(index_dtype(extent))) for places, extent in found)
+    coordinates = zip(np.nonzero(np.asarray(tensor)), tensor.shape, strict=True)
+    return tuple(Array(places.astype(index_dtype(extent))) for places, extent in coordinates)
 
 
 def masked_select(x: Any, mask: Any) -> Tensor:

@@ -78,10 +78,10 @@ def permute(x: TensorLike, *axes: Axes) -> Tensor:
         ShapeError: The axes are not a permutation.
     """
     tensor = as_tensor(x)
-    given = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
-    order = [normalized_axis(axis, tensor.ndim, "permute") for axis in given]
+    requested = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
+    order = [normalized_axis(axis, tensor.ndim, "permute") for axis in requested]
     if sorted(order) != list(range(tensor.ndim)):
-        raise ShapeError(f"permute: {tuple(given)} is not a permutation of {tensor.ndim} axes")
+        raise ShapeError(f"permute: {tuple(requested)} is not a permutation of {tensor.ndim} axes")
     return transpose(tensor, order) if order else tensor
 
 
@@ -122,7 +122,7 @@ def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
     while len(parts) > 1:
         groups = [parts[i : i + PARTS_A_KERNEL] for i in range(0, len(parts), PARTS_A_KERNEL)]
         parts = [emit(shape.ConcatOp, group, axis=integer(place)) if len(group) > 1 else group[0] for group in groups]
-    return parts[0].clone() if any(parts[0] is given for given in tensors) else parts[0]
+    return parts[0].clone() if any(parts[0] is tensor for tensor in tensors) else parts[0]
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
@@ -221,8 +221,8 @@ def roll(x: TensorLike, shift: TensorLike, axis: Axes | None = None) -> Tensor:
     shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
-    for one, by in zip(axes, shifts, strict=True):
-        place = normalized_axis(one, tensor.ndim, "roll")
+    for rolled, by in zip(axes, shifts, strict=True):
+        place = normalized_axis(rolled, tensor.ndim, "roll")
         extent = tensor.shape[place]
         cut = -_integer(by, "roll: a shift") % extent if extent else 0
         if cut:
@@ -287,12 +287,12 @@ def tile(x: TensorLike, repeats: Any) -> Tensor:
 def _pad_widths(width: Any, extents: Sequence[int]) -> list[tuple[int, int]]:
     rank = len(extents)
     try:
-        found = np.broadcast_to(np.asarray(width), (rank, 2))
+        pairs = np.broadcast_to(np.asarray(width), (rank, 2))
     except ValueError:
         raise ShapeError(f"pad: widths {width!r} do not fit a tensor of {rank} axes") from None
-    if found.size and found.dtype.kind not in "iu":
+    if pairs.size and pairs.dtype.kind not in "iu":
         raise ShapeError(f"pad: widths must be integers, got {width!r}")
-    widths = [(int(low), int(high)) for low, high in found]
+    widths = [(int(low), int(high)) for low, high in pairs]
     for axis, (extent, (low, high)) in enumerate(zip(extents, widths, strict=True)):
         if builtins.max(-low, 0) + builtins.max(-high, 0) > extent:
             raise ShapeError(f"pad: widths {low} and {high} crop more than axis {axis} of {tuple(extents)} has")
@@ -376,8 +376,8 @@ def _runs(places: list[int]) -> list[tuple[int, int, int]]:
 
 def _run(x: Tensor, axis: int, first: int, step: int, length: int) -> Tensor:
     if step == 0:
-        one = _between(x, axis, first, first + 1)
-        return broadcast_to(one, [length if i == axis else extent for i, extent in enumerate(x.shape)])
+        element = _between(x, axis, first, first + 1)
+        return broadcast_to(element, [length if i == axis else extent for i, extent in enumerate(x.shape)])
     if step > 0:
         return _between(x, axis, first, first + length)
     return flip(_between(x, axis, first - length + 1, first + 1), axis)
@@ -393,8 +393,8 @@ def _triangle(x: Any, k: int, upper: bool, what: str) -> Tensor:
     if tensor.ndim < 2:
         raise ShapeError(f"{what}: takes a tensor of two axes or more, not {tensor.shape}")
     distance, offset = _distance(*tensor.shape[-2:]), _integer(k, f"{what}: k")
-    kept = greater_equal(distance, offset) if upper else greater_equal(offset, distance)
-    return where(kept, tensor, False if tensor.dtype == NAMES["bool"] else 0)
+    mask = greater_equal(distance, offset) if upper else greater_equal(offset, distance)
+    return where(mask, tensor, False if tensor.dtype == NAMES["bool"] else 0)
 
 
 def tril(x: TensorLike, k: int = 0) -> Tensor:
@@ -484,6 +484,6 @@ def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dt
     count = _integer(num, "linspace: num")
     if count < 0:
         raise ShapeError(f"linspace: num {count} is negative")
-    wanted = as_dtype(dtype)
+    target = as_dtype(dtype)
     numbers = np.linspace(float(start), float(stop), count, endpoint=endpoint)
-    return Array(fitted(np.floor(numbers) if wanted.kind in "iu" else numbers, wanted, "linspace"))
+    return Array(fitted(np.floor(numbers) if target.kind in "iu" else numbers, target, "linspace"))

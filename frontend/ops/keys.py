@@ -217,14 +217,16 @@ def index(x: Any, key: Any) -> Tensor:
     """
     tensor, key = by_rows(as_tensor(x), key)
     result = tensor
-    found = selection(tensor, key)
-    if found.extents != list(tensor.shape):
-        bounds = {"start": ints(found.start), "stop": ints(found.stop), "step": ints(found.step)}
+    selected = selection(tensor, key)
+    if selected.extents != list(tensor.shape):
+        bounds = {"start": ints(selected.start), "stop": ints(selected.stop), "step": ints(selected.step)}
         result = emit(shape.SliceOp, [result], **bounds)
-    if found.reverse:
-        result = emit(shape.ReverseOp, [result], axes=ints(found.reverse))
-    result = reshape(result, found.shape)
-    return result if found.gathered is None else take_rows(found.as_rows(result), found.indices(), found.gathered.place)
+    if selected.reverse:
+        result = emit(shape.ReverseOp, [result], axes=ints(selected.reverse))
+    result = reshape(result, selected.shape)
+    if selected.gathered is None:
+        return result
+    return take_rows(selected.as_rows(result), selected.indices(), selected.gathered.place)
 
 
 def by_rows(tensor: Tensor, key: Any) -> tuple[Tensor, Any]:
@@ -307,8 +309,8 @@ def _places(mask: Tensor, axis: int, extents: tuple[int, ...]) -> list[Tensor]:
             f"a mask of shape {mask.shape} for the axes of {extents} from {axis} on; it covers as many "
             "axes as it has, each in full"
         )
-    found = zip(np.nonzero(np.asarray(mask)), covered, strict=True)
-    return [Array(places.astype(index_dtype(extent))) for places, extent in found]
+    coordinates = zip(np.nonzero(np.asarray(mask)), covered, strict=True)
+    return [Array(places.astype(index_dtype(extent))) for places, extent in coordinates]
 
 
 def _bounds(entry: slice, extent: int) -> tuple[int, int, int, bool]:

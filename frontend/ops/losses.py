@@ -110,10 +110,10 @@ def picked(what: str, scores: Tensor, labels: Tensor) -> Tensor:
 def _class_weights(what: str, weight: Any, scores: Tensor) -> Tensor | None:
     if weight is None:
         return None
-    given = as_tensor(weight)
-    if given.shape != scores.shape[-1:]:
-        raise ShapeError(f"{what}: weight has shape {given.shape}, expected {scores.shape[-1:]}")
-    return cast(given, scores.dtype)
+    tensor = as_tensor(weight)
+    if tensor.shape != scores.shape[-1:]:
+        raise ShapeError(f"{what}: weight has shape {tensor.shape}, expected {scores.shape[-1:]}")
+    return cast(tensor, scores.dtype)
 
 
 class _Labels:
@@ -204,34 +204,34 @@ def cross_entropy(
             probabilities.
     """
     what = "cross_entropy"
-    scores, wanted = as_tensor(logits), as_tensor(labels)
+    scores, targets = as_tensor(logits), as_tensor(labels)
     check_reduction(what, reduction)
     if isinstance(label_smoothing, bool) or not 0 <= label_smoothing <= 1:
         raise OptionError(f"{what}: label_smoothing must be in [0, 1], not {label_smoothing!r}")
-    if is_float(wanted.dtype) and is_float(scores.dtype) and wanted.shape == scores.shape and scores.shape:
+    if is_float(targets.dtype) and is_float(scores.dtype) and targets.shape == scores.shape and scores.shape:
         if ignore_index is not None:
             raise OptionError(f"{what}: ignore_index is for integer labels, these are probabilities")
         weights = _class_weights(what, weight, scores)
-        return REDUCTIONS[reduction](_soft_losses(scores, wanted, weights, label_smoothing))
-    check_labels(what, scores, wanted)
-    _check_ignored(what, wanted, ignore_index)
+        return REDUCTIONS[reduction](_soft_losses(scores, targets, weights, label_smoothing))
+    check_labels(what, scores, targets)
+    _check_ignored(what, targets, ignore_index)
     weights = _class_weights(what, weight, scores)
-    found = _Labels(wanted, weights, ignore_index)
+    hard_labels = _Labels(targets, weights, ignore_index)
     if not label_smoothing:
-        losses = found.weighted(subtract(logsumexp(scores, -1), picked(what, scores, found.places)))
-        return found.reduced(losses, reduction)
+        losses = hard_labels.weighted(subtract(logsumexp(scores, -1), picked(what, scores, hard_labels.places)))
+        return hard_labels.reduced(losses, reduction)
     likelihoods = log_softmax(scores, -1)
-    hard = found.weighted(negative(picked(what, likelihoods, found.places)))
+    hard = hard_labels.weighted(negative(picked(what, likelihoods, hard_labels.places)))
     even = negative(sum(likelihoods if weights is None else weighed(weights, likelihoods), -1))
-    even = even if found.kept is None else where(found.kept, even, 0)
+    even = even if hard_labels.kept is None else where(hard_labels.kept, even, 0)
     share = label_smoothing / scores.shape[-1]
-    return found.reduced(weighed(1 - label_smoothing, hard) + multiply(even, share), reduction)
+    return hard_labels.reduced(weighed(1 - label_smoothing, hard) + multiply(even, share), reduction)
 
 
-def _soft_losses(scores: Tensor, wanted: Tensor, weights: Tensor | None, label_smoothing: float) -> Tensor:
+def _soft_losses(scores: Tensor, targets: Tensor, weights: Tensor | None, label_smoothing: float) -> Tensor:
     if label_smoothing:
-        wanted = multiply(wanted, 1 - label_smoothing) + label_smoothing / scores.shape[-1]
-    products = weighed(wanted, log_softmax(scores, -1))
+        targets = multiply(targets, 1 - label_smoothing) + label_smoothing / scores.shape[-1]
+    products = weighed(targets, log_softmax(scores, -1))
     return negative(sum(products if weights is None else weighed(weights, products), -1))
 
 
@@ -260,12 +260,12 @@ def nll(
         OptionError: The reduction is unknown, or `ignore_index` is not a valid label.
     """
     what = "nll"
-    scores, wanted = as_tensor(log_probabilities), as_tensor(labels)
+    scores, targets = as_tensor(log_probabilities), as_tensor(labels)
     check_reduction(what, reduction)
-    check_labels(what, scores, wanted)
-    _check_ignored(what, wanted, ignore_index)
-    found = _Labels(wanted, _class_weights(what, weight, scores), ignore_index)
-    return found.reduced(found.weighted(negative(picked(what, scores, found.places))), reduction)
+    check_labels(what, scores, targets)
+    _check_ignored(what, targets, ignore_index)
+    hard_labels = _Labels(targets, _class_weights(what, weight, scores), ignore_index)
+    return hard_labels.reduced(hard_labels.weighted(negative(picked(what, scores, hard_labels.places))), reduction)
 
 
 @recorded_whole
@@ -296,8 +296,8 @@ def binary_cross_entropy_with_logits(
     x, t = alike(what, logits, target)
     if not is_float(x.dtype) or not is_float(t.dtype):
         raise DTypeError(f"{what}: takes floats, not {SHORT[x.dtype]} and {SHORT[t.dtype]}")
-    for name, given in (("weight", weight), ("pos_weight", pos_weight)):
-        if given is not None and (x * as_tensor(given)).shape != x.shape:
+    for name, factor in (("weight", weight), ("pos_weight", pos_weight)):
+        if factor is not None and (x * as_tensor(factor)).shape != x.shape:
             raise ShapeError(f"{what}: {name} does not broadcast to shape {x.shape}")
     losses = logistic_losses(x, t if pos_weight is None else multiply(pos_weight, t), subtract(1.0, t))
     return REDUCTIONS[reduction](losses if weight is None else weighed(weight, losses))
@@ -362,8 +362,8 @@ def _bernoulli_losses_kept(p: Tensor, t: Tensor) -> tuple[Tensor, tuple[Tensor, 
     return _bernoulli_losses(p, t), (p, t)
 
 
-def _bernoulli_losses_cotangent(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor, Tensor]:
-    p, t = kept
+def _bernoulli_losses_cotangent(residuals: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor, Tensor]:
+    p, t = residuals
     yes, no = _held_logarithms(p)
     least = max(1e-12, float(np.finfo(p.dtype).tiny))
     slope = divide(subtract(p, t), maximum(multiply(p, subtract(1.0, p)), least))
@@ -600,8 +600,8 @@ def gaussian_nll(
     held = spread + stop_gradient(subtract(maximum(spread, eps), spread))
 
     def losses() -> Tensor:
-        found = multiply(log(held) + divide(square(subtract(left, right)), held), 0.5)
-        return found + 0.5 * math.log(2 * math.pi) if full else found
+        terms = multiply(log(held) + divide(square(subtract(left, right)), held), 0.5)
+        return terms + 0.5 * math.log(2 * math.pi) if full else terms
 
     return reduced_by(what, losses, reduction)
 

@@ -95,15 +95,15 @@ def triplet_margin(
     what = "triplet_margin"
     if not margin > 0:
         raise OptionError(f"{what}: margin must be positive, got {margin!r}")
-    here, near, far = common(what, as_float(anchor), as_float(positive), as_float(negative))
+    origin, near, far = common(what, as_float(anchor), as_float(positive), as_float(negative))
 
     def distance(x: Tensor, y: Tensor) -> Tensor:
         return norm(add(subtract(x, y), eps), p, -1)
 
     def losses() -> Tensor:
-        apart = distance(here, far)
+        apart = distance(origin, far)
         apart = minimum(apart, distance(near, far)) if swap else apart
-        return maximum(add(subtract(distance(here, near), apart), margin), 0)
+        return maximum(add(subtract(distance(origin, near), apart), margin), 0)
 
     return reduced_by(what, losses, reduction)
 
@@ -139,15 +139,15 @@ def multi_margin(
     check_labels(what, values, integers)
     places = as_indices(integers, what)
     classes = values.shape[-1]
-    given = None if weight is None else cast(as_tensor(weight), values.dtype)
-    if given is not None and given.shape != (classes,):
-        raise ShapeError(f"{what}: weight has shape {given.shape}, expected {(classes,)}")
+    class_weights = None if weight is None else cast(as_tensor(weight), values.dtype)
+    if class_weights is not None and class_weights.shape != (classes,):
+        raise ShapeError(f"{what}: weight has shape {class_weights.shape}, expected {(classes,)}")
 
     def losses() -> Tensor:
         short = maximum(add(subtract(values, expand_dims(picked(what, values, places), -1)), margin), 0)
         powers = short if p == 1 else power(short, p)
-        if given is not None:
-            powers = multiply(powers, expand_dims(take(given, places), -1))
+        if class_weights is not None:
+            powers = multiply(powers, expand_dims(take(class_weights, places), -1))
         own = equal(expand_dims(places, -1), cast(arange(classes), places.dtype))
         return multiply(sum(where(own, 0, powers), -1), 1 / classes)
 

@@ -181,8 +181,8 @@ def _splat(builder: Any, word: Any) -> _Lanes:
     from llvmlite import ir
 
     kind = ir.VectorType(word.type, LANES)
-    one = builder.insert_element(kind(ir.Undefined), word, ir.IntType(32)(0))
-    return _Lanes(builder, builder.shuffle_vector(one, one, ir.VectorType(ir.IntType(32), LANES)([0] * LANES)))
+    vector = builder.insert_element(kind(ir.Undefined), word, ir.IntType(32)(0))
+    return _Lanes(builder, builder.shuffle_vector(vector, vector, ir.VectorType(ir.IntType(32), LANES)([0] * LANES)))
 
 
 def _words(builder: Any, pointer: Any, *key_and_counter: Any) -> Any:
@@ -213,8 +213,8 @@ def _uniforms(builder: Any, pointer: Any, least: Any, span: Any, _: Any) -> Any:
     from llvmlite import ir
 
     low, extent = (_splat(builder, word).converted("bitcast", ir.FloatType()) for word in (least, span))
-    found = _units(builder, pointer) * extent + low
-    return low.where(found.is_below(low), found).value
+    numbers = _units(builder, pointer) * extent + low
+    return low.where(numbers.is_below(low), numbers).value
 
 
 def _normals(builder: Any, pointer: Any, *_: Any) -> Any:
@@ -224,8 +224,8 @@ def _normals(builder: Any, pointer: Any, *_: Any) -> Any:
     least = np.nextafter(np.float32(-1), np.float32(0))
     unit = _units(builder, pointer)
     x = (unit * float(np.float32(1) - least) + float(least)).converted("fpext", ir.DoubleType())
-    found = _erfinv_over_x(_minus_log((x * -1.0 + 1.0) * (x + 1.0))) * x
-    return (found.converted("fptrunc", ir.FloatType()) * float(np.float32(math.sqrt(2)))).value
+    numbers = _erfinv_over_x(_minus_log((x * -1.0 + 1.0) * (x + 1.0))) * x
+    return (numbers.converted("fptrunc", ir.FloatType()) * float(np.float32(math.sqrt(2)))).value
 
 
 def _erfinv_over_x(w: _Lanes) -> _Lanes:

@@ -85,8 +85,8 @@ class _Windows(ABC):
         lowest = -math.inf if is_float(x.dtype) else np.iinfo(x.dtype).min
         windows, rank = self.windows(x, lowest), x.ndim
         own = tuple(range(rank, rank + len(self.axes)))
-        found = largest(windows, own)
-        result = self._without_padding(found) if is_float(x.dtype) else found
+        maxima = largest(windows, own)
+        result = self._without_padding(maxima) if is_float(x.dtype) else maxima
         if not return_indices:
             return result
         hit = equal(windows, largest(windows, own, keepdims=True))
@@ -94,14 +94,14 @@ class _Windows(ABC):
             hit = logical_or(hit, isnan(windows))
         return result, smallest(where(hit, self.places(), math.prod(self.extents)), own)
 
-    def _without_padding(self, found: Tensor) -> Tensor:
+    def _without_padding(self, maxima: Tensor) -> Tensor:
         """Corrects the derivative of windows whose maximum is -inf, which is shared with their padding."""
         for axis, inside in zip(self.axes, self.inside(), strict=True):
             share = inside.shape[1] / np.maximum(inside.sum(1), 1)
             if share.max(initial=1.0) > 1:
-                factor = Array(share.astype(found.dtype).reshape([-1, *[1] * (found.ndim - 1 - axis)]))
-                found = where(equal(found, -math.inf), multiply(found, factor), found)
-        return found
+                factor = Array(share.astype(maxima.dtype).reshape([-1, *[1] * (maxima.ndim - 1 - axis)]))
+                maxima = where(equal(maxima, -math.inf), multiply(maxima, factor), maxima)
+        return maxima
 
 
 class Pool(_Windows):
@@ -289,15 +289,15 @@ def max_unpool(
     return reshape(result, [*lead, *extents])
 
 
-def _unpooled(what: str, extents: list[int], size: Any, stride: Any, padding: Any, wanted: Any) -> list[int]:
+def _unpooled(what: str, extents: list[int], size: Any, stride: Any, padding: Any, output_size: Any) -> list[int]:
     """Returns the extents of the tensor that was pooled."""
     count = len(extents)
     sizes = listed(size, count, f"{what}: sizes")
     steps = sizes if stride is None else listed(stride, count, f"{what}: strides")
     margins = listed(padding, count, f"{what}: paddings", 0)
-    if wanted is not None:
-        given = list(wanted) if isinstance(wanted, (tuple, list)) else wanted
-        return listed(given[-count:] if isinstance(given, list) else given, count, f"{what}: output_size")
+    if output_size is not None:
+        requested = list(output_size) if isinstance(output_size, (tuple, list)) else output_size
+        return listed(requested[-count:] if isinstance(requested, list) else requested, count, f"{what}: output_size")
     whole = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(extents, steps, sizes, margins, strict=True)]
     if min(whole) < 1:
         raise ShapeError(f"{what}: paddings {margins} leave nothing of windows of {sizes}")
@@ -349,8 +349,8 @@ def avg_pool(
 def _adaptive(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]:
     """Returns the axes and the number of parts of each; None leaves an axis unchanged."""
     axes = last_axes(what, x, size)
-    given = list(size) if isinstance(size, (tuple, list)) else [size] * len(axes)
-    filled = [x.shape[axis] if one is None else one for axis, one in zip(axes, given, strict=True)]
+    sizes = list(size) if isinstance(size, (tuple, list)) else [size] * len(axes)
+    filled = [x.shape[axis] if number is None else number for axis, number in zip(axes, sizes, strict=True)]
     if not all(x.shape[axis] for axis in axes):
         raise ShapeError(f"{what}: {x.shape} has an axis without elements")
     return axes, listed(filled, len(axes), f"{what}: sizes")

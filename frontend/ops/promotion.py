@@ -73,18 +73,18 @@ def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
     if isinstance(tensor, Array) and tensor.live is None:
         return Array(np.broadcast_to(np.asarray(tensor), extents))
     offset = len(extents) - tensor.ndim
-    kept = [axis for axis in range(tensor.ndim) if tensor.shape[axis] == extents[axis + offset]]
-    if len(kept) < tensor.ndim:
-        tensor = emit(shape.ReshapeOp, [tensor], shape=ints([tensor.shape[axis] for axis in kept]))
+    own_axes = [axis for axis in range(tensor.ndim) if tensor.shape[axis] == extents[axis + offset]]
+    if len(own_axes) < tensor.ndim:
+        tensor = emit(shape.ReshapeOp, [tensor], shape=ints([tensor.shape[axis] for axis in own_axes]))
     if tensor.shape == extents:
         return tensor
-    return emit(shape.BroadcastOp, [tensor], shape=ints(extents), dims=ints([axis + offset for axis in kept]))
+    return emit(shape.BroadcastOp, [tensor], shape=ints(extents), dims=ints([axis + offset for axis in own_axes]))
 
 
 def cast(x: Any, dtype: object) -> Tensor:
     """`x` with elements of `dtype`: floats truncate and saturate to integers, NaN becomes 0, bool is `!= 0`."""
-    tensor, wanted = as_tensor(x), as_dtype(dtype)
-    return tensor if tensor.dtype == wanted else emit(arithmetic.CastOp, [tensor], to=ELEMENT_TYPES[wanted])
+    tensor, target = as_tensor(x), as_dtype(dtype)
+    return tensor if tensor.dtype == target else emit(arithmetic.CastOp, [tensor], to=ELEMENT_TYPES[target])
 
 
 def bitcast(x: Any, dtype: object) -> Tensor:
@@ -97,20 +97,20 @@ def bitcast(x: Any, dtype: object) -> Tensor:
         DTypeError: Either dtype is bool, which has no bit representation.
         ShapeError: The elements of the last axis can't be grouped into a wider dtype, or there is no axis.
     """
-    tensor, wanted = as_tensor(x), as_dtype(dtype)
-    given = tensor.dtype
-    if NAMES["bool"] in (given, wanted):
+    tensor, target = as_tensor(x), as_dtype(dtype)
+    source = tensor.dtype
+    if NAMES["bool"] in (source, target):
         raise DTypeError("bitcast: bool has no defined bit width; cast it")
-    if given.itemsize == wanted.itemsize:
-        return tensor if given == wanted else emit(arithmetic.BitcastOp, [tensor], to=ELEMENT_TYPES[wanted])
-    if not tensor.ndim or tensor.shape[-1] * given.itemsize % wanted.itemsize:
+    if source.itemsize == target.itemsize:
+        return tensor if source == target else emit(arithmetic.BitcastOp, [tensor], to=ELEMENT_TYPES[target])
+    if not tensor.ndim or tensor.shape[-1] * source.itemsize % target.itemsize:
         raise ShapeError(
-            f"bitcast: the last axis of {tensor.shape}, of {SHORT[given]}, does not hold whole elements "
-            f"of {SHORT[wanted]}"
+            f"bitcast: the last axis of {tensor.shape}, of {SHORT[source]}, does not hold whole elements "
+            f"of {SHORT[target]}"
         )
-    words = bitcast(tensor, _unsigned_of(given))
-    parts = _split(words, wanted) if wanted.itemsize < given.itemsize else _joined(words, wanted)
-    return bitcast(parts, wanted)
+    words = bitcast(tensor, _unsigned_of(source))
+    parts = _split(words, target) if target.itemsize < source.itemsize else _joined(words, target)
+    return bitcast(parts, target)
 
 
 def _unsigned_of(dtype: DType) -> DType:
@@ -122,21 +122,21 @@ def _bit_places(count: int, width: int, dtype: DType) -> Array:
     return Array(np.arange(0, count * width, width).astype(dtype))
 
 
-def _split(words: Tensor, wanted: DType) -> Tensor:
-    """Returns unsigned integers split into several of the width of `wanted`, the lowest bits first."""
+def _split(words: Tensor, target: DType) -> Tensor:
+    """Returns unsigned integers split into several of the width of `target`, the lowest bits first."""
     *lead, last = words.shape
-    count = words.dtype.itemsize // wanted.itemsize
+    count = words.dtype.itemsize // target.itemsize
     apart = broadcast_to(emit(shape.ReshapeOp, [words], shape=ints([*words.shape, 1])), (*words.shape, count))
-    amounts = broadcast_to(_bit_places(count, 8 * wanted.itemsize, words.dtype), apart.shape)
-    parts = cast(emit(arithmetic.ShiftRightOp, [apart, amounts]), _unsigned_of(wanted))
+    amounts = broadcast_to(_bit_places(count, 8 * target.itemsize, words.dtype), apart.shape)
+    parts = cast(emit(arithmetic.ShiftRightOp, [apart, amounts]), _unsigned_of(target))
     return emit(shape.ReshapeOp, [parts], shape=ints([*lead, last * count]))
 
 
-def _joined(parts: Tensor, wanted: DType) -> Tensor:
-    """Returns groups of unsigned integers joined to the width of `wanted`."""
+def _joined(parts: Tensor, target: DType) -> Tensor:
+    """Returns groups of unsigned integers joined to the width of `target`."""
     *lead, last = parts.shape
-    count = wanted.itemsize // parts.dtype.itemsize
-    rows = emit(shape.ReshapeOp, [cast(parts, _unsigned_of(wanted))], shape=ints([*lead, last // count, count]))
+    count = target.itemsize // parts.dtype.itemsize
+    rows = emit(shape.ReshapeOp, [cast(parts, _unsigned_of(target))], shape=ints([*lead, last // count, count]))
     amounts = broadcast_to(_bit_places(count, 8 * parts.dtype.itemsize, rows.dtype), rows.shape)
     return emit(reduce.SumOp, [emit(arithmetic.ShiftLeftOp, [rows, amounts])], axes=ints([len(rows.shape) - 1]))
 
@@ -161,8 +161,8 @@ def common_dtype(dtypes: Sequence[DType], scalars: Sequence[float]) -> DType:
         DTypeError: There is none, or a number doesn't fit.
     """
     dtype: DType | None = None
-    for one in dtypes:
-        dtype = one if dtype is None else promote(dtype, one)
+    for other in dtypes:
+        dtype = other if dtype is None else promote(dtype, other)
     for scalar in scalars:
         dtype = as_array(scalar).dtype if dtype is None else promote(dtype, _scalar_dtype(scalar, dtype))
     assert dtype is not None
@@ -181,8 +181,8 @@ def promoted(what: str, *operands: Any) -> list[Tensor]:
         dtype = common_dtype([tensor.dtype for tensor in tensors.values()], list(scalars.values()))
     except DTypeError as error:
         raise DTypeError(f"{what}: {error}") from None
-    made = {i: Array(as_array(x, dtype)) for i, x in scalars.items()}
-    return [cast(x, dtype) for _, x in sorted({**tensors, **made}.items())]
+    constants = {i: Array(as_array(x, dtype)) for i, x in scalars.items()}
+    return [cast(x, dtype) for _, x in sorted({**tensors, **constants}.items())]
 
 
 def common(what: str, *operands: Any) -> list[Tensor]:

@@ -76,8 +76,8 @@ def key(seed: Any) -> Tensor:
         number = _integers("seed", seed)
         sign = where(less(seed, 0), _word(WORD), _word(0)) if seed.dtype.kind == "i" else _word(0)
         return _paired(broadcast_to(sign, seed.shape), number)
-    given = _integer("seed", seed)
-    return Array(np.array([given >> 32 & WORD, given & WORD], np.uint32))
+    seed_number = _integer("seed", seed)
+    return Array(np.array([seed_number >> 32 & WORD, seed_number & WORD], np.uint32))
 
 
 def fold_in(key: Key, data: Any) -> Tensor:
@@ -147,9 +147,9 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
     if _is_drawn_at_once(own, extents) and isinstance(low, Real) and isinstance(high, Real):
         return Array(drawing.uniform(np.asarray(own), extents, *_bounds(float(low), float(high))))
     words = bits(key, shape)
-    kept = emit(arithmetic.AndOp, common("uniform", words, TOP_23_BITS))
+    high_bits = emit(arithmetic.AndOp, common("uniform", words, TOP_23_BITS))
     # The words' top 23 bits as a fraction: exact, and without manipulating the bits of a float.
-    unit = multiply(cast(kept, "f32"), 2.0**-32)
+    unit = multiply(cast(high_bits, "f32"), 2.0**-32)
     if not (isinstance(low, Real) and isinstance(high, Real)):
         least, most = cast(low, "f32"), cast(high, "f32")
         return maximum(least, add(multiply(unit, subtract(most, least)), least))
@@ -188,7 +188,7 @@ def randint(key: Key, shape: Shape, low: Any, high: Any, dtype: object = "i32") 
         raise DTypeError(f"randint: the dtype must be one of integers, got {SHORT[kind]}")
     words = NAMES["u64" if kind.itemsize == 8 else "u32"]
     least, span = _integer_bounds(low, high, kind, words)
-    upper, lower = (bits(one, shape) if words == NAMES["u32"] else _bits_64(one, shape) for one in (first, second))
+    upper, lower = (bits(word, shape) if words == NAMES["u32"] else _bits_64(word, shape) for word in (first, second))
     if span is not None:
         half = remainder(_word(1 << 4 * words.itemsize, words), span)
         upper = multiply(remainder(upper, span), remainder(multiply(half, half), span))
@@ -209,7 +209,7 @@ def _bits_64(key: Tensor, shape: Shape) -> Tensor:
 def _integer_bounds(low: Any, high: Any, kind: DType, words: DType) -> tuple[Tensor, Tensor | None]:
     """Returns the lower bound and the number of integers, as words; `None` if that is all words."""
     if isinstance(low, Tensor | np.ndarray) or isinstance(high, Tensor | np.ndarray):
-        least, most = (as_tensor(one, kind) for one in (low, high))
+        least, most = (as_tensor(bound, kind) for bound in (low, high))
         start = _integers("randint: a bound", least, words)
         span = subtract(_integers("randint: a bound", most, words), start)
         return start, where(less(least, most), span, 1)
@@ -293,10 +293,10 @@ def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = Non
     weights = as_tensor(logits)
     place = normalized_axis(axis, weights.ndim, "categorical")
     own = (*weights.shape[:place], *weights.shape[place + 1 :])
-    wanted = own if shape is None else spec(shape).shape
-    prefix = wanted[: len(wanted) - len(own)]
-    if (*prefix, *own) != wanted:
-        raise OptionError(f"categorical: shape {wanted} must end in {own}")
+    result_shape = own if shape is None else spec(shape).shape
+    prefix = result_shape[: len(result_shape) - len(own)]
+    if (*prefix, *own) != result_shape:
+        raise OptionError(f"categorical: shape {result_shape} must end in {own}")
     noise = gumbel(key, (*prefix, *weights.shape))
     return argmax(add(noise, weights), axis=place - weights.ndim)
 
@@ -376,8 +376,8 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
     zero = Array(np.zeros((), values.dtype))
     if rate == 1:
         return broadcast_to(zero, values.shape)
-    kept = bernoulli(own, 1 - rate, values.shape)
-    return where(kept, multiply(values, 1 / (1 - rate)), zero)
+    mask = bernoulli(own, 1 - rate, values.shape)
+    return where(mask, multiply(values, 1 / (1 - rate)), zero)
 
 
 def _is_drawn_at_once(key: Tensor, shape: tuple[int, ...]) -> bool:

@@ -66,19 +66,19 @@ class _Whole:
         # In the key an operand is its type, as the object shared by all tensors of that type on a device or as a shape
         # and dtype; another argument is a pair of a class and a value.
         key: list[Hashable] = [self, len(args), *kwargs]
-        for one in (*args, *kwargs.values()) if kwargs else args:
-            kind = type(one)
-            if kind is Array or isinstance(one, Array):
-                operand: Array = one
+        for argument in (*args, *kwargs.values()) if kwargs else args:
+            kind = type(argument)
+            if kind is Array or isinstance(argument, Array):
+                operand: Array = argument
             elif kind is np.ndarray:
-                operand = Array(as_array(one))
+                operand = Array(as_array(argument))
             elif self._takes_numbers and (kind is float or kind is int):
-                beside = _number_beside(args, one)
+                beside = _number_beside(args, argument)
                 if beside is None:
                     return None
                 operand = beside
-            elif kind in STATIC or (kind is tuple and all(type(part) is int for part in one)):
-                key.append((kind, one))
+            elif kind in STATIC or (kind is tuple and all(type(part) is int for part in argument)):
+                key.append((kind, argument))
                 continue
             else:
                 return None
@@ -108,27 +108,27 @@ class _Whole:
 
         def function(*tensors: Any) -> Any:
             rest = iter(tensors)
-            values = [next(rest) if self._is_operand(one) else one for one in (*args, *kwargs.values())]
+            values = [next(rest) if self._is_operand(argument) else argument for argument in (*args, *kwargs.values())]
             return self._function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
         specs = [Spec(operand.shape, operand.dtype) for operand in operands]
         slots = [Slot(f"x{i}", Role.INPUT) for i in range(len(operands))]
         ranges: list[IndexRanges] = []
         try:
-            made, result = trace_call(self._function.__name__, function, specs, slots, ranges.append)
+            traced, result = trace_call(self._function.__name__, function, specs, slots, ranges.append)
         except TensorgradError:
             return None  # calling the function itself raises the error
-        if result != 0 or not ranges[0].is_complete or not _computes(made):
+        if result != 0 or not ranges[0].is_complete or not _computes(traced):
             return None
-        return TracedFunction(made, None if ranges[0].is_empty else _Checked(ranges[0]))
+        return TracedFunction(traced, None if ranges[0].is_empty else _Checked(ranges[0]))
 
-    def _is_operand(self, one: Any) -> bool:
-        return isinstance(one, Array | np.ndarray) or (self._takes_numbers and type(one) in (float, int))
+    def _is_operand(self, argument: Any) -> bool:
+        return isinstance(argument, Array | np.ndarray) or (self._takes_numbers and type(argument) in (float, int))
 
 
 def _number_beside(args: Sequence[Any], number: float) -> Array | None:
     """Returns a Python number as an operand next to a tensor."""
-    others = [one for one in args if isinstance(one, Array)]
+    others = [argument for argument in args if isinstance(argument, Array)]
     if len(args) != 2 or len(others) != 1:
         return None
     try:

@@ -60,11 +60,11 @@ def numbers(x: TensorLike, dtype: object, what: str, floats: bool = False) -> Te
     """
     if dtype is None:
         return as_tensor(x)
-    wanted = as_dtype(dtype)
-    if not is_float(wanted) and (floats or wanted == NAMES["bool"]):
+    target = as_dtype(dtype)
+    if not is_float(target) and (floats or target == NAMES["bool"]):
         kinds = "floats" if floats else "numbers"
-        raise DTypeError(f"{what}: dtype must be one of {kinds}, got {SHORT[wanted]}")
-    return cast(x, wanted)
+        raise DTypeError(f"{what}: dtype must be one of {kinds}, got {SHORT[target]}")
+    return cast(x, target)
 
 
 def counted(x: TensorLike, dtype: object, what: str) -> Tensor:
@@ -261,11 +261,11 @@ def _masked_powers(x: Tensor, axis: Any, where: Any) -> tuple[Tensor, Tensor, Te
     """
     mask = None if where is True else _mask(where, x)
 
-    def kept(values: Tensor, otherwise: float) -> Tensor:
+    def masked(values: Tensor, otherwise: float) -> Tensor:
         return values if mask is None else choose(mask, values, otherwise)
 
-    shifted = kept(x - _finite_top(kept(x, -math.inf), axis), 0.0)
-    powers = kept(exp(shifted), 0.0)
+    shifted = masked(x - _finite_top(masked(x, -math.inf), axis), 0.0)
+    powers = masked(exp(shifted), 0.0)
     total = sum(powers, axis, keepdims=True)
     return shifted, powers, choose(total == 0.0, 1.0, total)
 

@@ -38,15 +38,15 @@ class _Line:
     start: int
     unit: int
 
-    def at(self, wanted: int) -> tuple[NumpyArray, NumpyArray]:
+    def at(self, new_extent: int) -> tuple[NumpyArray, NumpyArray]:
         """Returns the old elements at or before the new ones, and the new ones' offsets from them, in [0, 1)."""
-        numerators = self.slope * np.arange(wanted, dtype=np.int64) + self.start
+        numerators = self.slope * np.arange(new_extent, dtype=np.int64) + self.start
         return numerators // self.unit, numerators % self.unit / self.unit
 
-    def period(self, wanted: int) -> tuple[int, int]:
+    def period(self, new_extent: int) -> tuple[int, int]:
         """Returns the smallest numbers of new and of old elements that span exactly the same distance."""
         if not self.slope:
-            return wanted, 1
+            return new_extent, 1
         shared = math.gcd(self.slope, self.unit)
         return self.unit // shared, self.slope // shared
 
@@ -136,21 +136,21 @@ def resize(
             or not exactly one of `size` and `scale_factor` is given, or a factor is not positive.
     """
     tensor = as_tensor(x)
-    found = _METHODS.get(method)
-    if found is None:
+    rule = _METHODS.get(method)
+    if rule is None:
         raise OptionError(f"resize: the method must be one of {', '.join(_METHODS)}, got {method!r}")
     for option, is_set in (("align_corners", align_corners), ("antialias", antialias)):
-        if is_set and found.weight is None:
+        if is_set and rule.weight is None:
             raise OptionError(f"resize: {option} is for methods that weigh elements, not {method!r}")
-    axes, wanted, ratios = _extents(tensor, size, scale_factor, recompute_scale_factor)
-    if found.weight is not None and not is_float(tensor.dtype):
+    axes, new_extents, ratios = _extents(tensor, size, scale_factor, recompute_scale_factor)
+    if rule.weight is not None and not is_float(tensor.dtype):
         tensor = cast(tensor, NAMES["f32"])
-    for axis, new, ratio in zip(axes, wanted, ratios, strict=True):
+    for axis, new, ratio in zip(axes, new_extents, ratios, strict=True):
         extent = tensor.shape[axis]
         if antialias:
-            tensor = _averaged(tensor, axis, new, _between_corners(extent, new) if align_corners else ratio, found)
+            tensor = _averaged(tensor, axis, new, _between_corners(extent, new) if align_corners else ratio, rule)
         else:
-            tensor = _along(tensor, axis, new, _line(extent, new, ratio, found, align_corners), found)
+            tensor = _along(tensor, axis, new, _line(extent, new, ratio, rule, align_corners), rule)
     return tensor
 
 
@@ -164,32 +164,34 @@ def _extents(x: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[list[i
     if not all(x.shape[axis] for axis in axes):
         raise ShapeError(f"resize: {x.shape} has an axis without elements")
     if factor is None:
-        wanted, factors = listed(size, len(axes), "resize: sizes"), None
+        new_extents, factors = listed(size, len(axes), "resize: sizes"), None
     else:
         factors = _factors(factor, len(axes))
-        wanted = [math.floor(x.shape[axis] * one) for axis, one in zip(axes, factors, strict=True)]
-    if not all(wanted):
+        new_extents = [math.floor(x.shape[axis] * ratio) for axis, ratio in zip(axes, factors, strict=True)]
+    if not all(new_extents):
         raise ShapeError(f"resize: {factor!r} times the extents of {x.shape} leaves an axis no element")
     if factors is None or recompute:
-        return axes, wanted, [Fraction(x.shape[axis], new) for axis, new in zip(axes, wanted, strict=True)]
-    return axes, wanted, [1 / Fraction(one).limit_denominator(FINEST_FACTOR) for one in factors]
+        return axes, new_extents, [Fraction(x.shape[axis], new) for axis, new in zip(axes, new_extents, strict=True)]
+    return axes, new_extents, [1 / Fraction(ratio).limit_denominator(FINEST_FACTOR) for ratio in factors]
 
 
 def _factors(value: Any, count: int) -> list[float]:
-    given = list(value) if isinstance(value, (tuple, list)) else [value] * count
-    if not all(isinstance(one, Real) and math.isfinite(one) and float(one) > 1 / FINEST_FACTOR for one in given):
+    factors = list(value) if isinstance(value, (tuple, list)) else [value] * count
+    if not all(
+        isinstance(factor, Real) and math.isfinite(factor) and float(factor) > 1 / FINEST_FACTOR for factor in factors
+    ):
         raise OptionError(f"resize: scale factors must be positive numbers, got {value!r}")
-    return [float(one) for one in given]
+    return [float(factor) for factor in factors]
 
 
-def _between_corners(extent: int, wanted: int) -> Fraction:
+def _between_corners(extent: int, new_extent: int) -> Fraction:
     """Returns the spacing of new elements from the center of the first old one to that of the last."""
-    return Fraction(extent - 1, wanted - 1) if wanted > 1 else Fraction(0)
+    return Fraction(extent - 1, new_extent - 1) if new_extent > 1 else Fraction(0)
 
 
-def _line(extent: int, wanted: int, ratio: Fraction, method: _Method, align_corners: bool) -> _Line:
+def _line(extent: int, new_extent: int, ratio: Fraction, method: _Method, align_corners: bool) -> _Line:
     if align_corners:
-        corners = _between_corners(extent, wanted)
+        corners = _between_corners(extent, new_extent)
         return _Line(corners.numerator, 0, corners.denominator)
     p, q = ratio.numerator, ratio.denominator
     if not method.centred:
@@ -197,26 +199,26 @@ def _line(extent: int, wanted: int, ratio: Fraction, method: _Method, align_corn
     return _Line(2 * p, p if method.weight is None else p - q, 2 * q)
 
 
-def _along(x: Tensor, axis: int, wanted: int, line: _Line, method: _Method) -> Tensor:
+def _along(x: Tensor, axis: int, new_extent: int, line: _Line, method: _Method) -> Tensor:
     extent = x.shape[axis]
-    if method.keeps and wanted == extent:
+    if method.keeps and new_extent == extent:
         return x
-    first, fraction = line.at(wanted)
+    first, fraction = line.at(new_extent)
     if method.weight is None or not fraction.any():
         places = np.clip(first, 0, extent - 1)
         return x if np.array_equal(places, np.arange(extent)) else taken(x, axis, places)
     offsets = np.array(method.offsets)
     weights = method.weight(np.abs(offsets - fraction[:, None]))
-    return sampled(x, axis, Samples(first[:, None] + offsets, weights, *line.period(wanted)))
+    return sampled(x, axis, Samples(first[:, None] + offsets, weights, *line.period(new_extent)))
 
 
-def _averaged(x: Tensor, axis: int, wanted: int, ratio: Fraction, method: _Method) -> Tensor:
+def _averaged(x: Tensor, axis: int, new_extent: int, ratio: Fraction, method: _Method) -> Tensor:
     """Weights the old elements by a kernel as wide as the spacing of new ones, and at least as that of old ones."""
     extent = x.shape[axis]
-    if wanted == extent:
+    if new_extent == extent:
         return x
     assert method.smooth is not None
-    first, fraction = _line(extent, wanted, ratio, method, align_corners=False).at(wanted)
+    first, fraction = _line(extent, new_extent, ratio, method, align_corners=False).at(new_extent)
     stretch, reach = max(ratio, Fraction(1)), method.offsets[-1]
     farthest = math.ceil(reach * stretch)
     offsets = np.arange(1 - farthest, farthest + 1)
@@ -224,4 +226,4 @@ def _averaged(x: Tensor, axis: int, wanted: int, ratio: Fraction, method: _Metho
     distances = np.abs(offsets - fraction[:, None]) / float(stretch)
     counted = (distances < reach) & (places >= 0) & (places < extent)
     weights = np.where(counted, method.smooth(distances), 0)
-    return sampled(x, axis, Samples(places, weights / weights.sum(1, keepdims=True), wanted, extent))
+    return sampled(x, axis, Samples(places, weights / weights.sum(1, keepdims=True), new_extent, extent))

@@ -76,9 +76,9 @@ def _weighted(x: Tensor, weights: NumpyArray, axis: int, taps: int) -> Tensor:
 
 def _by_windows(x: Tensor, axis: int, samples: Samples, reach: tuple[int, int]) -> Tensor:
     """Computes every period of new elements from a window over the old ones."""
-    (low, high), wanted, step = reach, len(samples.places), samples.step
-    period = min(samples.period, wanted)
-    count, size = -(-wanted // period), high - low + 1
+    (low, high), new_extent, step = reach, len(samples.places), samples.step
+    period = min(samples.period, new_extent)
+    count, size = -(-new_extent // period), high - low + 1
     behind = (count - 1) * step + high - (x.shape[axis] - 1)
     x = pad(x, [(-low, behind) if i == axis else (0, 0) for i in range(x.ndim)], "edge")
     windows = emit(
@@ -91,4 +91,4 @@ def _by_windows(x: Tensor, axis: int, samples: Samples, reach: tuple[int, int]) 
     before, rest = x.shape[:axis], x.shape[axis + 1 :]
     apart = reshape(windows, [*before, count, 1, *rest, size])
     result = reshape(_weighted(apart, weights, axis + 1, apart.ndim - 1), [*before, count * period, *rest])
-    return result if count * period == wanted else result[(*[slice(None)] * axis, slice(0, wanted))]
+    return result if count * period == new_extent else result[(*[slice(None)] * axis, slice(0, new_extent))]

@@ -137,8 +137,8 @@ def scatter_reduce(
     if lines is None:
         return tensor
     count = _added(full(lines.places.shape, 1, "i32"), lines)
-    found = _FOLDS[reduce](lines, count, include_self, reduce)
-    return cast(_changed(wide, place, count > 0, found), tensor.dtype)
+    folds = _FOLDS[reduce](lines, count, include_self, reduce)
+    return cast(_changed(wide, place, count > 0, folds), tensor.dtype)
 
 
 def segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
@@ -261,8 +261,8 @@ def _segments(
     wide = cast(rows, _wide(tensor.dtype, reduce))
     lines = _Lines(full((wide.shape[1], count), empty(wide), wide.dtype), moveaxis(wide, 0, -1), places)
     named = _added(full(places.shape, 1, "i32"), lines)
-    found = where(named > 0, _FOLDS[reduce](lines, named, False, reduce), lines.into)
-    return cast(reshape(moveaxis(found, -1, 0), (count, *row)), tensor.dtype)
+    folds = where(named > 0, _FOLDS[reduce](lines, named, False, reduce), lines.into)
+    return cast(reshape(moveaxis(folds, -1, 0), (count, *row)), tensor.dtype)
 
 
 def _segment_count(what: str, numbers: Tensor, num_segments: int | None) -> int:
@@ -288,21 +288,21 @@ def _wide(dtype: DType, reduce: str) -> DType:
 
 def _lines(x: Tensor, axis: int, indices: Any, updates: Any, what: str) -> tuple[int, _Lines | None]:
     """Returns the nonnegative axis and the updates; None if there are no indices or no positions."""
-    given, parts = as_tensor(indices), in_dtype(updates, x.dtype)
-    place = axis_of_indices(x, given, axis, what)
+    index_tensor, parts = as_tensor(indices), in_dtype(updates, x.dtype)
+    place = axis_of_indices(x, index_tensor, axis, what)
     if not parts.ndim:
-        parts = broadcast_to(parts, given.shape)
-    parts = updates_at(given, parts, what)
+        parts = broadcast_to(parts, index_tensor.shape)
+    parts = updates_at(index_tensor, parts, what)
     extent = x.shape[place]
-    counted = counted_from_front(given, extent, what)
-    if not given.size or not x.size:
+    counted = counted_from_front(index_tensor, extent, what)
+    if not index_tensor.size or not x.size:
         return place, None
     inside = less(counted, extent)
     if counted.dtype.kind == "i":
         inside = logical_and(inside, less(-1, counted))
     places = where(inside, cast(counted, index_dtype(extent)), extent)
     into = x
-    for other, size in enumerate(given.shape):
+    for other, size in enumerate(index_tensor.shape):
         if other != place:
             into = narrow(into, other, 0, size)
     return place, _Lines(moveaxis(into, place, -1), moveaxis(parts, place, -1), moveaxis(places, place, -1))
@@ -354,8 +354,8 @@ def _at(rows: Tensor, ends: Tensor) -> Tensor:
 def _folded(lines: _Lines, combine: Combine, neutral: float) -> Tensor:
     """Returns the fold of the updates at each position; arbitrary if there are none."""
 
-    def since_first(before: Parts, here: Parts) -> Parts:
-        return where(here[1], here[0], combine(before[0], here[0])), logical_or(before[1], here[1])
+    def since_first(before: Parts, current: Parts) -> Parts:
+        return where(current[1], current[0], combine(before[0], current[0])), logical_or(before[1], current[1])
 
     order, first, ends = _runs(lines)
     parts = _taken(lines.updates, order), first
@@ -385,8 +385,8 @@ def _extreme(lines: _Lines, count: Tensor, include_self: bool, name: str) -> Ten
 
 def _extreme_of(into: Tensor, updates: Tensor, places: Tensor, count: Tensor, include_self: bool, name: str) -> Tensor:
     combine, sign = EXTREMES[name]
-    found = _folded(_Lines(into, updates, places), combine, farthest(into, sign))
-    return where(count > 0, combine(into, found) if include_self else found, into)
+    extremes = _folded(_Lines(into, updates, places), combine, farthest(into, sign))
+    return where(count > 0, combine(into, extremes) if include_self else extremes, into)
 
 
 _shared = custom_vjp(_extreme_of, nondiff_argnums=(4, 5))
@@ -395,18 +395,18 @@ _shared = custom_vjp(_extreme_of, nondiff_argnums=(4, 5))
 def _shared_kept(
     into: Tensor, updates: Tensor, places: Tensor, count: Tensor, include_self: bool, name: str
 ) -> tuple[Tensor, Parts]:
-    found = _shared(into, updates, places, count, include_self, name)
-    return found, (into, updates, places, count, found)
+    extremes = _shared(into, updates, places, count, include_self, name)
+    return extremes, (into, updates, places, count, extremes)
 
 
 def _shared_cotangent(
-    include_self: bool, name: str, kept: Parts, cotangent: Tensor
+    include_self: bool, name: str, residuals: Parts, cotangent: Tensor
 ) -> tuple[Tensor, Tensor, None, None]:
     """Divides the cotangent of each position evenly among the elements that equal its extremum."""
-    into, updates, places, count, found = kept
+    into, updates, places, count, extremes = residuals
     lines = _Lines(into, updates, places)
-    own = _same(into, found) if include_self else logical_not(count > 0)
-    hit = logical_and(_same(updates, _read(found, places)), places < into.shape[-1])
+    own = _same(into, extremes) if include_self else logical_not(count > 0)
+    hit = logical_and(_same(updates, _read(extremes, places)), places < into.shape[-1])
     share = cotangent / cast(cast(own, NAMES["i32"]) + _added(cast(hit, NAMES["i32"]), lines), cotangent.dtype)
     return where(own, share, 0.0), where(hit, _read(share, places), 0.0), None, None
 

@@ -87,20 +87,20 @@ def _holdable(values: Any, dtype: DType) -> Tensor:
     """Returns values as a tensor; integers that `dtype` can't hold are dropped, since they equal no element."""
     if isinstance(values, Tensor):
         return values
-    given = to_numpy(values, "isin: values")
-    if given.dtype.kind not in "iu" or dtype.kind not in "iu":
+    array = to_numpy(values, "isin: values")
+    if array.dtype.kind not in "iu" or dtype.kind not in "iu":
         return as_tensor(values)
     limits = np.iinfo(dtype)
-    return Array(given[(given >= limits.min) & (given <= limits.max)].astype(dtype))
+    return Array(array[(array >= limits.min) & (array <= limits.max)].astype(dtype))
 
 
-def _isin_of_other_sign(element: Tensor, wanted: Tensor, invert: bool) -> Tensor:
+def _isin_of_other_sign(element: Tensor, candidates: Tensor, invert: bool) -> Tensor:
     """Returns `isin` of signed and unsigned 64-bit integers, which have no common dtype."""
     if element.dtype.kind == "u":
-        found, fits = isin(cast(element, NAMES["i64"]), wanted), less_equal(element, np.iinfo(np.int64).max)
+        is_member, fits = isin(cast(element, NAMES["i64"]), candidates), less_equal(element, np.iinfo(np.int64).max)
     else:
-        found, fits = isin(cast(element, NAMES["u64"]), wanted), less_equal(0, element)
-    hit = logical_and(found, fits)
+        is_member, fits = isin(cast(element, NAMES["u64"]), candidates), less_equal(0, element)
+    hit = logical_and(is_member, fits)
     return logical_not(hit) if invert else hit
 
 
@@ -111,11 +111,11 @@ def isin(x: TensorLike, values: Any, invert: bool = False) -> Tensor:
         DTypeError: They have no common dtype.
     """
     element = as_tensor(x)
-    wanted = _holdable(values, element.dtype)
-    kinds = {element.dtype.kind: element.dtype, wanted.dtype.kind: wanted.dtype}
+    candidates = _holdable(values, element.dtype)
+    kinds = {element.dtype.kind: element.dtype, candidates.dtype.kind: candidates.dtype}
     if NAMES["u64"] in kinds.values() and "i" in kinds:
-        return _isin_of_other_sign(element, wanted, invert)
-    ordered = sort(reshape(wanted, -1))
+        return _isin_of_other_sign(element, candidates, invert)
+    ordered = sort(reshape(candidates, -1))
     if not ordered.size:
         return full(element.shape, invert, NAMES["bool"])
     place = minimum(searchsorted(ordered, element), int(np.int32(ordered.size - 1)))

@@ -35,8 +35,8 @@ def normalized_axis(axis: Any, rank: int, what: str) -> int:
     try:
         number = operator.index(axis)
     except (TypeError, ShapeError):
-        given = f"a tensor of shape {axis.shape}" if isinstance(axis, Tensor) else repr(axis)
-        raise ShapeError(f"{what}: the axis must be an integer, not {given}") from None
+        description = f"a tensor of shape {axis.shape}" if isinstance(axis, Tensor) else repr(axis)
+        raise ShapeError(f"{what}: the axis must be an integer, not {description}") from None
     if not -rank <= number < rank:
         raise AxisError(f"{what}: axis {number} is out of range for a tensor of {rank} axes")
     return number % rank
@@ -100,10 +100,10 @@ def from_dlpack(x: Any, *, copy: bool | None = None) -> Tensor:
 
 def full(shape_: int | Sequence[int], value: float, dtype: object = None) -> Tensor:
     """Returns a tensor filled with `value`; its dtype is the value's unless given."""
-    wanted = as_array(value).dtype if dtype is None else as_dtype(dtype)
-    extents = spec(shape_, wanted).shape
+    target = as_array(value).dtype if dtype is None else as_dtype(dtype)
+    extents = spec(shape_, target).shape
     try:
-        return Array(np.broadcast_to(as_array(value, wanted), extents))
+        return Array(np.broadcast_to(as_array(value, target), extents))
     except DTypeError as error:
         raise DTypeError(f"full: {error.message}") from None
 
@@ -189,12 +189,12 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
         return Array(fitted(np.arange(first, last, step), as_dtype("f32" if dtype is None else dtype), "arange"))
     dtype = "i32" if dtype is None else dtype
     numbers = range(first, last, step)
-    wanted, count = as_dtype(dtype), len(numbers)
+    target, count = as_dtype(dtype), len(numbers)
     if count:
-        fitted(np.array([numbers[0], numbers[-1]]), wanted, "arange")
+        fitted(np.array([numbers[0], numbers[-1]]), target, "arange")
     if current_trace() is None or not count:
-        return Array(np.arange(first, last, step).astype(wanted))
-    positions = emit(leaves.IotaOp, [], shape=ints([count]), axis=integer(0), element=ELEMENT_TYPES[wanted])
+        return Array(np.arange(first, last, step).astype(target))
+    positions = emit(leaves.IotaOp, [], shape=ints([count]), axis=integer(0), element=ELEMENT_TYPES[target])
     scaled = positions if step == 1 else positions * step
     return scaled if first == 0 else scaled + first
 
@@ -219,8 +219,8 @@ def reshape(x: Any, *shape_: Any) -> Tensor:
         ShapeError: The number of elements differs.
     """
     tensor = as_tensor(x)
-    given = shape_[0] if len(shape_) == 1 and isinstance(shape_[0], (tuple, list)) else shape_
-    extents = [operator.index(extent) for extent in given]
+    sizes = shape_[0] if len(shape_) == 1 and isinstance(shape_[0], (tuple, list)) else shape_
+    extents = [operator.index(extent) for extent in sizes]
     if extents.count(-1) > 1:
         raise ShapeError(f"reshape: only one extent may be -1, got {tuple(extents)}")
     if -1 in extents:
@@ -241,14 +241,14 @@ def transpose(x: Any, *axes: Any) -> Tensor:
         ShapeError: The axes are not a permutation.
     """
     tensor = as_tensor(x)
-    given = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
-    if not given or given == (None,):
+    requested = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
+    if not requested or requested == (None,):
         order = list(range(tensor.ndim))[::-1]
     else:
-        order = [normalized_axis(axis, tensor.ndim, "transpose") for axis in given]
+        order = [normalized_axis(axis, tensor.ndim, "transpose") for axis in requested]
     if len(order) == 2 != tensor.ndim:
         raise ShapeError(
-            f"transpose: {tuple(given)} is not a permutation of {tensor.ndim} axes; swapaxes swaps two of them"
+            f"transpose: {tuple(requested)} is not a permutation of {tensor.ndim} axes; swapaxes swaps two of them"
         )
     if order == list(range(tensor.ndim)):
         return tensor
@@ -279,8 +279,8 @@ def expand(x: Any, *shape_: Any) -> Tensor:
          [2., 2., 2.]], dtype=f32)
     """
     tensor = as_tensor(x)
-    given = shape_[0] if len(shape_) == 1 and isinstance(shape_[0], (tuple, list)) else shape_
-    extents = [operator.index(extent) for extent in given]
+    sizes = shape_[0] if len(shape_) == 1 and isinstance(shape_[0], (tuple, list)) else shape_
+    extents = [operator.index(extent) for extent in sizes]
     new = len(extents) - tensor.ndim
     if new < 0 or any(extent < 0 and (extent < -1 or axis < new) for axis, extent in enumerate(extents)):
         raise ShapeError(
@@ -334,8 +334,8 @@ def atleast_3d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
 def _with_axes(
     tensors: Sequence[Any], shaped: Callable[[tuple[int, ...]], tuple[int, ...]]
 ) -> Tensor | tuple[Tensor, ...]:
-    made = tuple(reshape(x, shaped(x.shape)) for x in map(as_tensor, tensors))
-    return made[0] if len(made) == 1 else made
+    results = tuple(reshape(x, shaped(x.shape)) for x in map(as_tensor, tensors))
+    return results[0] if len(results) == 1 else results
 
 
 @viewing(in_order=True)
@@ -380,10 +380,10 @@ def counted_from_front(indices: Any, extent: int, what: str) -> Tensor:
         DTypeError: They are not integers.
         ShapeError: A known index is out of range.
     """
-    given = as_tensor(indices)
-    places, unsigned = as_indices(given, what, extent), given.dtype.kind == "u"
-    check_range(given, 0 if unsigned else -extent, extent - 1, what)
-    if unsigned or counts_below(given) is not None:
+    tensor = as_tensor(indices)
+    places, unsigned = as_indices(tensor, what, extent), tensor.dtype.kind == "u"
+    check_range(tensor, 0 if unsigned else -extent, extent - 1, what)
+    if unsigned or counts_below(tensor) is not None:
         return places
     return where(less(places, 0), add(places, extent), places)
 
@@ -410,10 +410,10 @@ def counts_below(x: Tensor) -> int | None:
     """Returns an exclusive bound of a traced tensor's integers, if it is known to count from 0 as `arange` does."""
     if not isinstance(x, Traced):
         return None
-    found = x.value.owner
-    while isinstance(found, shape.ReshapeOp | shape.BroadcastOp | shape.TransposeOp):
-        found = found.operands[0].owner
-    return found.shape[int_value(found.properties, "axis")] if isinstance(found, leaves.IotaOp) else None
+    op = x.value.owner
+    while isinstance(op, shape.ReshapeOp | shape.BroadcastOp | shape.TransposeOp):
+        op = op.operands[0].owner
+    return op.shape[int_value(op.properties, "axis")] if isinstance(op, leaves.IotaOp) else None
 
 
 def check_range(indices: Tensor, low: int, high: int, what: str, is_label: bool = False) -> None:
@@ -458,9 +458,9 @@ def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
         DTypeError: The indices are not integers.
         ShapeError: A known index is out of range.
     """
-    tensor, given = as_tensor(x), as_tensor(indices)
+    tensor, index_tensor = as_tensor(x), as_tensor(indices)
     place = normalized_axis(axis, tensor.ndim, "take")
-    return take_rows(tensor, counted_from_front(given, tensor.shape[place], "take"), place)
+    return take_rows(tensor, counted_from_front(index_tensor, tensor.shape[place], "take"), place)
 
 
 def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:

@@ -74,15 +74,15 @@ def quantile(
     """
     if method not in INTERPOLATIONS:
         raise OptionError(f"quantile: method {method!r} is not one of {', '.join(INTERPOLATIONS)}")
-    wanted = np.asarray(q, np.float64)
-    if wanted.ndim > 1 or not np.all((wanted >= 0) & (wanted <= 1)):
+    levels = np.asarray(q, np.float64)
+    if levels.ndim > 1 or not np.all((levels >= 0) & (levels <= 1)):
         raise OptionError(f"quantile: q must be a number in [0, 1] or a list of them, got {q!r}")
     tensor = as_float(x)
     axes = normalized_axes(axis, tensor.ndim, "quantile")
-    quantiles = _quantiles("quantile", tensor, axes, [float(one) for one in wanted.reshape(-1)], method)
+    quantiles = _quantiles("quantile", tensor, axes, [float(level) for level in levels.reshape(-1)], method)
     extents = [1 if i in axes else extent for i, extent in enumerate(tensor.shape)]
-    kept = extents if keepdims else [extent for i, extent in enumerate(tensor.shape) if i not in axes]
-    return reshape(quantiles, [*wanted.shape, *kept])
+    remaining = extents if keepdims else [extent for i, extent in enumerate(tensor.shape) if i not in axes]
+    return reshape(quantiles, [*levels.shape, *remaining])
 
 
 def median(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
@@ -102,19 +102,19 @@ def median(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> T
     )
 
 
-def _quantiles(what: str, x: Tensor, axes: Sequence[int], wanted: Sequence[float], method: str) -> Tensor:
+def _quantiles(what: str, x: Tensor, axes: Sequence[int], levels: Sequence[float], method: str) -> Tensor:
     """Returns `[quantiles, rows]`."""
-    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    remaining = [axis for axis in range(x.ndim) if axis not in axes]
     count = math.prod(x.shape[axis] for axis in axes)
     if not count:
         raise ShapeError(f"{what}: axes {list(axes)} of {x.shape} are empty")
-    rows = reshape(transpose(x, [*kept, *axes]) if x.ndim > 1 else x, [-1, count])
+    rows = reshape(transpose(x, [*remaining, *axes]) if x.ndim > 1 else x, [-1, count])
     # NaN is sorted to the end.
     ordered = sort(rows, -1)
     is_undefined = isnan(ordered[:, -1])
     tensors: list[Tensor] = []
-    for one in wanted:
-        low, high, share = INTERPOLATIONS[method](one * (count - 1))
+    for level in levels:
+        low, high, share = INTERPOLATIONS[method](level * (count - 1))
         value = ordered[:, low]
         if share:
             value = add(multiply(value, 1 - share), multiply(ordered[:, high], share))
@@ -156,8 +156,8 @@ def cov(x: TensorLike, correction: int = 1) -> Tensor:
         raise ShapeError(f"cov: {tensor.shape[-1]} samples are too few for correction {correction}")
     rows = reshape(tensor, [-1, tensor.shape[-1]])
     centred = subtract(rows, mean(rows, -1, keepdims=True))
-    found = multiply(matmul(centred, transpose(centred)), 1 / count)
-    return reshape(found, ()) if found.shape == (1, 1) else found
+    covariance = multiply(matmul(centred, transpose(centred)), 1 / count)
+    return reshape(covariance, ()) if covariance.shape == (1, 1) else covariance
 
 
 def corrcoef(x: TensorLike) -> Tensor:

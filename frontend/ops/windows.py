@@ -15,9 +15,9 @@ Padding: TypeAlias = "int | str | Sequence[int] | Sequence[tuple[int, int]]"
 
 def listed(value: Any, count: int, what: str, least: int = 1) -> list[int]:
     """Returns a number for each of `count` axes, from a single one or from a sequence of `count`."""
-    given = list(value) if isinstance(value, (tuple, list)) else [value] * count
+    numbers = list(value) if isinstance(value, (tuple, list)) else [value] * count
     try:
-        indices = [operator.index(number) for number in given]
+        indices = [operator.index(number) for number in numbers]
     except TypeError:
         raise ShapeError(f"{what}: integers, not {value!r}") from None
     if len(indices) != count or any(number < least for number in indices):
@@ -50,9 +50,9 @@ def same_padding(extents: Sequence[int], sizes: Sequence[int], stride: Sequence[
     ]
 
 
-def last_axes(what: str, x: Tensor, given: Any) -> list[int]:
-    """Returns the last axes of `x`: one for each number in `given`, or all but the first two for a single number."""
-    count = len(given) if isinstance(given, (tuple, list)) else x.ndim - 2
+def last_axes(what: str, x: Tensor, sizes: Any) -> list[int]:
+    """Returns the last axes of `x`: one for each number in `sizes`, or all but the first two for a single number."""
+    count = len(sizes) if isinstance(sizes, (tuple, list)) else x.ndim - 2
     if not 0 < count <= x.ndim:
-        raise ShapeError(f"{what}: {x.shape} has no spatial axes for {given!r}")
+        raise ShapeError(f"{what}: {x.shape} has no spatial axes for {sizes!r}")
     return list(range(x.ndim - count, x.ndim))

@@ -110,8 +110,8 @@ def _integer_power(base: Tensor, exponent: Tensor) -> Tensor:
     unsigned = base.dtype.kind == "u"
     result, squared = emit_full_like(base, 1), base
     for bit in range(8 * base.dtype.itemsize - (not unsigned)):
-        taken = not_equal(bitwise_and(exponent, emit_full_like(exponent, 1 << bit)), 0)
-        result = where(taken, multiply(result, squared), result)
+        is_set = not_equal(bitwise_and(exponent, emit_full_like(exponent, 1 << bit)), 0)
+        result = where(is_set, multiply(result, squared), result)
         squared = multiply(squared, squared)
     if unsigned:
         return result

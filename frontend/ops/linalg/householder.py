@@ -41,7 +41,7 @@ def householder_qr(matrices: Tensor, complete: bool) -> tuple[Tensor, Tensor]:
         return _reflected(rest, normal, factor), (normal, factor)
 
     upper, reflections = scan(reduced, matrices, arange(steps))
-    orthogonal, _ = scan(lambda q, one: (_reflected(q, *one), None), identity, reflections, reverse=True)
+    orthogonal, _ = scan(lambda q, reflection: (_reflected(q, *reflection), None), identity, reflections, reverse=True)
     signs = where(less(stop_gradient(diagonal(upper, 0, -2, -1)), 0.0), -1.0, 1.0)
     signs = pad(signs, [*((0, 0) for _ in batch), (0, width - steps)], constant_values=1.0)
     return orthogonal * expand_dims(signs, -2), triu(upper[..., :width, :] * expand_dims(signs, -1))
