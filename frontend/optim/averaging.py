@@ -63,8 +63,8 @@ def weight_ema(optimizer: Optimizer, decay: float = 0.999, *, warm_up: bool = Fa
         average = state[AVERAGE]
         own = {name: value for name, value in state.items() if name != AVERAGE}
         new, own = optimizer.update(gradient, own, parameter, step, hyper)
-        kept = hyper.ema_decay.minimum((1 + step) / (10 + step)) if warm_up else hyper.ema_decay
-        return new, {**own, AVERAGE: average + (new - average) * (1 - kept)}
+        effective_decay = hyper.ema_decay.minimum((1 + step) / (10 + step)) if warm_up else hyper.ema_decay
+        return new, {**own, AVERAGE: average + (new - average) * (1 - effective_decay)}
 
     return replace(
         optimizer,

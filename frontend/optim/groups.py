@@ -58,8 +58,8 @@ def group_numbers(
             near = ", ".join(difflib.get_close_matches(pattern, parameters, cutoff=0))
             raise OptionError(f"{owner}: groups: {pattern!r} matches no trained parameter; the nearest are {near}")
     results: dict[str, dict[str, int]] = {path: {} for path in parameters}
-    for number, (pattern, given) in enumerate(groups.items(), 1):
+    for number, (pattern, settings) in enumerate(groups.items(), 1):
         for path in parameters:
             if fnmatch.fnmatchcase(path, pattern):
-                results[path] |= dict.fromkeys(given, number)
+                results[path] |= dict.fromkeys(settings, number)
     return results

@@ -108,25 +108,27 @@ def minimize(
     gradient_tolerance = checked("minimize", "gradient_tolerance", gradient_tolerance)
     value_tolerance = checked("minimize", "value_tolerance", value_tolerance)
     problem = _Problem(function, start, args, device)
-    here = problem.trial(problem.start)
-    if not (math.isfinite(here.value) and np.all(np.isfinite(here.gradient))):
+    current = problem.trial(problem.start)
+    if not (math.isfinite(current.value) and np.all(np.isfinite(current.gradient))):
         raise DivergenceError(f"minimize: {function_name(function)}() or its gradient is not finite at the start")
     hessian = _InverseHessian(history)
     steps, reason = 0, ""
     while not reason:
-        if here.gradient_norm <= gradient_tolerance:
+        if current.gradient_norm <= gradient_tolerance:
             reason = "the gradient is below gradient_tolerance"
         elif steps == max_steps:
-            return problem.minimum(here, steps, False, "max_steps were taken")
+            return problem.minimum(current, steps, False, "max_steps were taken")
         else:
-            there = _next(problem, hessian, here)
-            if there is None:
-                return problem.minimum(here, steps, False, "no step lowers the value: this is as precise as it can be")
+            following = _next(problem, hessian, current)
+            if following is None:
+                return problem.minimum(
+                    current, steps, False, "no step lowers the value: this is as precise as it can be"
+                )
             steps += 1
-            if here.value - there.value <= value_tolerance * max(abs(here.value), abs(there.value), 1.0):
+            if current.value - following.value <= value_tolerance * max(abs(current.value), abs(following.value), 1.0):
                 reason = "the value changes by less than value_tolerance"
-            here = there
-    return problem.minimum(here, steps, True, reason)
+            current = following
+    return problem.minimum(current, steps, True, reason)
 
 
 @dataclass(frozen=True)
@@ -263,33 +265,33 @@ class _InverseHessian:
         return result
 
 
-def _next(problem: _Problem, hessian: _InverseHessian, here: _Trial) -> _Trial | None:
+def _next(problem: _Problem, hessian: _InverseHessian, current: _Trial) -> _Trial | None:
     """Returns the point after a step; `None` if none lowers the value, also without what was known of the Hessian."""
     is_known = True
     while is_known:
-        direction = -hessian.times(here.gradient)
-        slope = float(here.gradient @ direction)
-        there = None if not slope < 0 else _searched(problem, here, direction, slope)
-        if there is not None and there.value < here.value:
-            hessian.add(there.point - here.point, there.gradient - here.gradient)
-            return there
+        direction = -hessian.times(current.gradient)
+        slope = float(current.gradient @ direction)
+        following = None if not slope < 0 else _searched(problem, current, direction, slope)
+        if following is not None and following.value < current.value:
+            hessian.add(following.point - current.point, following.gradient - current.gradient)
+            return following
         is_known = hessian.clear()
     return None
 
 
-def _searched(problem: _Problem, here: _Trial, direction: NumpyArray, slope: float) -> _Trial:
+def _searched(problem: _Problem, current: _Trial, direction: NumpyArray, slope: float) -> _Trial:
     """Returns a point along a direction that satisfies the strong Wolfe conditions (algorithms 3.5 and 3.6).
 
     If there is none within `MOST_TRIALS`, it is the lowest that satisfies the first of them, or the start.
     """
-    low, high = _Trial(here.point, here.value, here.gradient, 0.0, slope), None
+    low, high = _Trial(current.point, current.value, current.gradient, 0.0, slope), None
 
     def is_low(trial: _Trial) -> bool:
-        return trial.value <= here.value + DECREASE * trial.length * slope and trial.value < low.value
+        return trial.value <= current.value + DECREASE * trial.length * slope and trial.value < low.value
 
     length = 1.0
     for _ in range(MOST_TRIALS):
-        trial = problem.trial(here.point + length * direction, length, direction)
+        trial = problem.trial(current.point + length * direction, length, direction)
         if np.array_equal(trial.point, low.point):  # no number is between them
             break
         if not is_low(trial):  # also if it is not a number

@@ -135,5 +135,5 @@ def scale(factor: Rate) -> Transformation:
 
     schedule = as_schedule("scale", factor) if callable(factor) else None
     settings = {"factor": factor if schedule is None else schedule.rate}
-    found = transformation("scale", no_state, update, settings)
-    return replace(found, schedule=schedule)
+    link = transformation("scale", no_state, update, settings)
+    return replace(link, schedule=schedule)

@@ -98,9 +98,9 @@ def adafactor(
 
 def _muon_momentum(nesterov: bool) -> Any:
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
-        kept, new = hyper.momentum, 1 - hyper.momentum
-        mean = state["m"] * kept + gradient * new
-        return (mean * kept + gradient * new if nesterov else mean), {"m": mean}
+        momentum, new = hyper.momentum, 1 - hyper.momentum
+        mean = state["m"] * momentum + gradient * new
+        return (mean * momentum + gradient * new if nesterov else mean), {"m": mean}
 
     return Transformation("muon", zeros_of("m"), update, batched=True)
 
@@ -168,7 +168,7 @@ def muon(
         OptionError: A setting is out of range.
     """
     try:
-        first, second, third = (float(one) for one in ns_coefficients)
+        first, second, third = (float(coefficient) for coefficient in ns_coefficients)
     except (TypeError, ValueError):
         raise OptionError(f"muon: ns_coefficients must be three numbers, got {ns_coefficients!r}") from None
     if not all(map(math.isfinite, (first, second, third))):
@@ -190,12 +190,12 @@ def muon(
         return shrunk(parameter, hyper) - gradient * hyper.learning_rate, state
 
     settings = {"weight_decay": weight_decay, "momentum": momentum, "eps": eps}
-    found = optimizer(
+    muon_optimizer = optimizer(
         "muon", no_state, update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups
     )
-    if others is not None and "others" in found.groups:
+    if others is not None and "others" in muon_optimizer.groups:
         raise OptionError(
             "muon: a group 'others' has the name of the other optimizer's settings; write it as '[o]thers'"
         )
     inner = _muon_momentum(nesterov), _orthogonalized(ns_steps, (first, second, third), adjust_lr_fn)
-    return replace(found, inner=inner, only=only, others=others, rank=2)
+    return replace(muon_optimizer, inner=inner, only=only, others=others, rank=2)

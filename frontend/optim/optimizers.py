@@ -70,10 +70,12 @@ def sgd(
         return parameter - direction * hyper.learning_rate, state
 
     settings = {"momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
-    found = optimizer("sgd", no_state, update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups)
-    if nesterov and (not momentum or dampening or any(group.get("dampening") for group in found.groups.values())):
+    result = optimizer(
+        "sgd", no_state, update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups
+    )
+    if nesterov and (not momentum or dampening or any(group.get("dampening") for group in result.groups.values())):
         raise OptionError("sgd: nesterov needs a momentum, and no dampening")
-    return replace(found, init=zeros_of("momentum")) if found.uses("momentum") else found
+    return replace(result, init=zeros_of("momentum")) if result.uses("momentum") else result
 
 
 def scale_by_sgd(momentum: float, dampening: float = 0.0, nesterov: bool = False) -> Transformation:
@@ -189,10 +191,10 @@ def adamw(
         return shrunk(parameter, hyper) - move, state
 
     settings = {**checked_betas("adamw", betas), "eps": eps, "weight_decay": weight_decay}
-    found = optimizer(
+    result = optimizer(
         "adamw", zeros_of("m", "v"), update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups
     )
-    return replace(found, state="adam")
+    return replace(result, state="adam")
 
 
 def scale_by_adam(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Transformation:
@@ -216,16 +218,16 @@ def scale_by_adam(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) 
 def _rmsprop_step(gradient: Any, state: Any, hyper: Any, centered: bool) -> Any:
     new = 1 - hyper.alpha
     square = variance = state["v"] * hyper.alpha + gradient * gradient * new
-    found = {"v": square}
+    new_state = {"v": square}
     if centered:
-        mean = found["m"] = state["m"] + (gradient - state["m"]) * new
+        mean = new_state["m"] = state["m"] + (gradient - state["m"]) * new
         variance = square - mean * mean
         # Rounding may make the square of the mean larger than the mean of the squares.
         variance = tg.where(variance < 0.0, 0.0, variance)
     move = gradient / (tg.sqrt(variance) + hyper.eps)
     if hyper.momentum:
-        move = found["momentum"] = state["momentum"] * hyper.momentum + move
-    return move, found
+        move = new_state["momentum"] = state["momentum"] * hyper.momentum + move
+    return move, new_state
 
 
 def _rmsprop_state(centered: bool, momentum: bool) -> tuple[str, ...]:
@@ -268,10 +270,10 @@ def rmsprop(
         return parameter - move * hyper.learning_rate, state
 
     settings = {"alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
-    found = optimizer(
+    result = optimizer(
         "rmsprop", no_state, update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups
     )
-    return replace(found, init=zeros_of(*_rmsprop_state(centered, found.uses("momentum"))))
+    return replace(result, init=zeros_of(*_rmsprop_state(centered, result.uses("momentum"))))
 
 
 def scale_by_rmsprop(

@@ -117,8 +117,8 @@ class PackedUpdate:
         Raises:
             InputError: A value is not a number that fits its dtype.
         """
-        given = {**settings, "step": float(step)}
-        values = self.scalars.evaluate({name: given[name] for name in self.scalars.names})
+        numbers = {**settings, "step": float(step)}
+        values = self.scalars.evaluate({name: numbers[name] for name in self.scalars.names})
         return [vector.of(values) for vector in self.vectors]
 
 
@@ -136,8 +136,8 @@ def traced_update(parameters: Mapping[str, Spec], optimizer: Optimizer) -> FuncO
     function.properties["res_attrs"] = slots_attribute([Slot(name, Role.GRADIENT) for name in parameters])
     module = ModuleOp([function])
     add_updates(module, optimizer, parameters)
-    for one in (PackUpdatesPass("step"), AppendUpdatesPass("step")):
-        one.apply(Context(), module)
+    for pass_ in (PackUpdatesPass("step"), AppendUpdatesPass("step")):
+        pass_.apply(Context(), module)
     function.detach()
     return function
 
@@ -180,29 +180,29 @@ def packed_update(function: FuncOp, rows: Sequence[Row]) -> PackedUpdate:
     kinds = [
         *(specs[name] for name in changed),
         *(Spec((size,), dtype) for size, dtype in packed),
-        *(specs[one.name] for one in read),
-        *(Spec((len(one.names),), one.dtype) for one in vectors),
+        *(specs[slot.name] for slot in read),
+        *(Spec((len(layout.names),), layout.dtype) for layout in vectors),
     ]
-    made = Block(arg_types=[tensor(one.shape, ELEMENT_TYPES[one.dtype]) for one in kinds])
-    builder, arguments = TensorBuilder(made), iter(made.args)
+    body = Block(arg_types=[tensor(spec.shape, ELEMENT_TYPES[spec.dtype]) for spec in kinds])
+    builder, arguments = TensorBuilder(body), iter(body.args)
     known = {name: next(arguments) for name in changed}
     for number in used:
         row, places = next(arguments), rows[number].places
         known |= {name: builder.part(row, start, shape) for name, (start, shape) in places.items()}
-    known |= {one.name: next(arguments) for one in read}
-    for one in vectors:
+    known |= {slot.name: next(arguments) for slot in read}
+    for layout in vectors:
         vector = next(arguments)
-        known |= {name: builder.part(vector, place, ()) for place, name in enumerate(one.names)}
-    found = moved(block, [known[slot.name] for slot in slots], list(results.values()), builder)
-    new = {**known, **dict(zip(results, found, strict=True))}
+        known |= {name: builder.part(vector, place, ()) for place, name in enumerate(layout.names)}
+    updated = moved(block, [known[slot.name] for slot in slots], list(results.values()), builder)
+    new = {**known, **dict(zip(results, updated, strict=True))}
     outputs = [new[name] for name in changed] + [_joined(rows[number], new, builder) for number in used]
-    made.add_op(func.ReturnOp(*outputs))
-    kind = FunctionType.from_lists([one.type for one in made.args], [output.type for output in outputs])
+    body.add_op(func.ReturnOp(*outputs))
+    kind = FunctionType.from_lists([argument.type for argument in body.args], [output.type for output in outputs])
     return PackedUpdate(
-        FuncOp("step", kind, Region(made)),
+        FuncOp("step", kind, Region(body)),
         changed,
         used,
-        [_source(one) for one in read],
+        [_source(slot) for slot in read],
         ScalarInputs(
             [ArraySlot(scalar.name, (), SHORT[specs[scalar.name].dtype], scalar.formula) for scalar in scalars]
         ),

@@ -93,8 +93,8 @@ def grouped(
     own: dict[str, Mapping[str, Any]] = {}
     for number, group in enumerate(groups):
         named |= {f"{number}.{name}": parameter for name, parameter in by_name(group[PARAMETERS]).items()}
-        given = {RATE if name == LR else name: value for name, value in group.items() if name != PARAMETERS}
-        own[f"{number}.*"] = {**shared, **given}
+        changes = {RATE if name == LR else name: value for name, value in group.items() if name != PARAMETERS}
+        own[f"{number}.*"] = {**shared, **changes}
     return named, rule(rate, **{**settings, "groups": {**own, **settings.get("groups", {})}})
 
 

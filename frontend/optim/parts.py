@@ -48,8 +48,10 @@ class Part:
         if self.name is None:
             return results
         return {
-            self.host + name: replace(one, group=self.name if one.group is None else f"{self.name}/{one.group}")
-            for name, one in results.items()
+            self.host + name: replace(
+                setting, group=self.name if setting.group is None else f"{self.name}/{setting.group}"
+            )
+            for name, setting in results.items()
         }
 
 
@@ -104,13 +106,13 @@ def parts_of(optimizer: Any, parameters: Mapping[str, Parameter | Weight]) -> Pa
         return Parts((_part(None, optimizer, trainable, parameters, ""),) if trainable else ())
     owners = _owners(list(optimizer), trainable, parameters)
     parts: list[Part] = []
-    for number, (name, one) in enumerate(optimizer.items(), 1):
-        if one is None:
+    for number, (name, part_optimizer) in enumerate(optimizer.items(), 1):
+        if part_optimizer is None:
             continue
-        _check_optimizer(one)
+        _check_optimizer(part_optimizer)
         paths = [path for path in trainable if owners[path] == name]
         if paths:
-            parts.append(_part(name, one, paths, parameters, f"part{number}_"))
+            parts.append(_part(name, part_optimizer, paths, parameters, f"part{number}_"))
     return Parts(tuple(parts))
 
 

@@ -146,7 +146,7 @@ class HostScalar(Traced):
 
     def select(self, then: Number, otherwise: Number) -> HostScalar:
         """Returns `then` if this comparison holds, otherwise `otherwise`."""
-        first, second = (_hosted(one, self._scalars)._inside(COMPARISON) for one in (then, otherwise))
+        first, second = (_hosted(number, self._scalars)._inside(COMPARISON) for number in (then, otherwise))
         return HostScalar(f"{first} if {self.formula} else {second}", CHOICE, self._scalars)
 
 
@@ -183,8 +183,8 @@ def _operator(name: str, symbol: str, binding: int, swapped: bool) -> Any:
     beside_tensors = getattr(Tensor, name)
 
     def operate(self: HostScalar, other: Any) -> Any:
-        found = self._joined(other, symbol, binding, swapped)
-        return beside_tensors(self, other) if found is NotImplemented else found
+        joined = self._joined(other, symbol, binding, swapped)
+        return beside_tensors(self, other) if joined is NotImplemented else joined
 
     operate.__name__ = name
     return operate

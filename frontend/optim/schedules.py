@@ -367,23 +367,23 @@ def join(schedules: Sequence[Rate], boundaries: Sequence[int]) -> Schedule:
     Raises:
         OptionError: There must be one schedule more than boundaries, and the boundaries must increase.
     """
-    found = [as_schedule("join", schedule) for schedule in schedules]
+    rates = [as_schedule("join", schedule) for schedule in schedules]
     marks = _increasing("join", "boundaries", boundaries)
-    if len(found) != len(marks) + 1:
-        raise OptionError(f"join: {len(found)} schedules have {len(found) - 1} boundaries, got {len(marks)}")
+    if len(rates) != len(marks) + 1:
+        raise OptionError(f"join: {len(rates)} schedules have {len(rates) - 1} boundaries, got {len(marks)}")
     starts = [0, *marks]
-    formulas = [one.text for one in found if one.text is not None]
-    if len(formulas) < len(found):
+    formulas = [part.text for part in rates if part.text is not None]
+    if len(formulas) < len(rates):
 
         def joined(step: int) -> float:
             number = bisect_left(marks, step)
-            return found[number](step - starts[number])
+            return rates[number](step - starts[number])
 
         return Schedule(1.0, joined)
-    rate = max(one.rate for one in found)
+    rate = max(part.rate for part in rates)
     parts = [
-        f"{one.rate / (rate or 1.0)!r} * ({shifted(formula, mark) if mark else formula})"
-        for one, formula, mark in zip(found, formulas, starts, strict=True)
+        f"{part.rate / (rate or 1.0)!r} * ({shifted(formula, mark) if mark else formula})"
+        for part, formula, mark in zip(rates, formulas, starts, strict=True)
     ]
     return Schedule(rate, _chosen(parts, marks))
 

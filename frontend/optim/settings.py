@@ -94,13 +94,13 @@ def checked_setting(owner: str, name: str, value: Any) -> float:
     return number
 
 
-def spread(owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def spread(owner: str, declared: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings with `betas` as `beta1` and `beta2`.
 
     Raises:
         OptionError: `betas` are not two.
     """
-    results = dict(given)
+    results = dict(declared)
     if "betas" in results:
         betas = results.pop("betas")
         try:
@@ -122,12 +122,12 @@ def checked_groups(owner: str, groups: Any, settings: Collection[str]) -> dict[s
         OptionError: It is not such a mapping, or a setting is unknown or out of range.
     """
     if not isinstance(groups, Mapping) or not all(
-        isinstance(pattern, str) and isinstance(given, Mapping) for pattern, given in groups.items()
+        isinstance(pattern, str) and isinstance(changes, Mapping) for pattern, changes in groups.items()
     ):
         raise OptionError(f"{owner}: groups must be {{pattern: {{setting: number}}}}, got {groups!r}")
     results: dict[str, dict[str, float]] = {}
-    for pattern, given in groups.items():
-        values = spread(f"{owner}: groups[{pattern!r}]", given)
+    for pattern, changes in groups.items():
+        values = spread(f"{owner}: groups[{pattern!r}]", changes)
         for name in values:
             if name not in settings:
                 raise OptionError(
@@ -147,13 +147,13 @@ def host_settings(
     """
     results: dict[str, Setting] = {}
     for name, value in settings.items():
-        others = () if name == DECAY else (given.get(name, 0.0) for given in groups.values())
+        others = () if name == DECAY else (changes.get(name, 0.0) for changes in groups.values())
         if name in ALWAYS or value or any(others):
             results[name] = Setting(name, None, value)
     if clip_norm is not None:
         results[CLIP] = Setting(CLIP, None, clip_norm)
-    for number, (pattern, given) in enumerate(groups.items(), 1):
-        for name, value in given.items():
+    for number, (pattern, changes) in enumerate(groups.items(), 1):
+        for name, value in changes.items():
             if name == RATE or (name in results and name != DECAY) or value:
                 results[host_name(number, name)] = Setting(name, pattern, value)
     return results
@@ -168,15 +168,17 @@ class HostSettings:
     """The current values of settings."""
 
     def __init__(self, declared: Mapping[str, Setting], used: Collection[str]):
-        self._declared = {name: one for name, one in declared.items() if one.name == RATE or name in used}
-        self._scheduled = {name: one.schedule for name, one in self._declared.items() if one.schedule is not None}
-        self._by_label = {one.label: name for name, one in self._declared.items()}
+        self._declared = {name: setting for name, setting in declared.items() if setting.name == RATE or name in used}
+        self._scheduled = {
+            name: setting.schedule for name, setting in self._declared.items() if setting.schedule is not None
+        }
+        self._by_label = {setting.label: name for name, setting in self._declared.items()}
         self.values: dict[str, float] = {}
         self.reset()
 
     def reset(self) -> None:
         """Sets every setting to its initial value."""
-        self.values = {name: one.value for name, one in self._declared.items()}
+        self.values = {name: setting.value for name, setting in self._declared.items()}
 
     def at(self, step: int) -> dict[str, float]:
         """Returns the values for a step.
@@ -192,7 +194,7 @@ class HostSettings:
 
     def of_group(self, group: str | None) -> dict[str, float]:
         """Returns the values of a group by name; `None` is the settings of all other parameters."""
-        return {one.name: self.values[name] for name, one in self._declared.items() if one.group == group}
+        return {setting.name: self.values[name] for name, setting in self._declared.items() if setting.group == group}
 
     def refuse_functions(self, what: str) -> None:
         """Refuses schedules that are Python functions, which a file can't hold.
@@ -224,8 +226,8 @@ class HostSettings:
         """
         new = dict(self.values)
         for label, value in values.items():
-            one = self._declared[self._by_label[label]]
-            new[self._by_label[label]] = one.checked(f"load_state_dict: training/{label}", value)
+            setting = self._declared[self._by_label[label]]
+            new[self._by_label[label]] = setting.checked(f"load_state_dict: training/{label}", value)
         return new
 
     def set(self, owner: str, group: str | None, changes: Mapping[str, Any]) -> None:
@@ -234,20 +236,20 @@ class HostSettings:
         Raises:
             OptionError: There is no such setting, or it is out of range. Nothing is changed then.
         """
-        there = {one.name: name for name, one in self._declared.items() if one.group == group}
+        there = {setting.name: name for name, setting in self._declared.items() if setting.group == group}
         if not there:
-            groups = dict.fromkeys(one.group for one in self._declared.values() if one.group is not None)
+            groups = dict.fromkeys(setting.group for setting in self._declared.values() if setting.group is not None)
             listed = ", ".join(map(repr, groups)) or "none"
             raise OptionError(f"{owner}: no group {group!r} has settings that can change; there are {listed}")
-        wanted = spread(owner, changes)
-        for name in wanted:
+        numbers = spread(owner, changes)
+        for name in numbers:
             if name not in there:
                 of = "" if group is None else f" of group {group!r}"
                 raise OptionError(
                     f"{owner}: this program has no setting {name!r}{of}; there are {', '.join(there)}"
                     " (what was zero or absent for all parameters at tg.compile is not a part of it)"
                 )
-        new = {there[name]: checked_setting(owner, name, value) for name, value in wanted.items()}
+        new = {there[name]: checked_setting(owner, name, value) for name, value in numbers.items()}
         self.values = {**self.values, **new}
 
 

@@ -173,7 +173,7 @@ class Stepper:
         """Returns the optimizer's state, its settings and the step count by name, as in `Training.state_dict`."""
         settings = {f"training/{label}": np.array(value) for label, value in self._settings.labeled().items()}
         rows = zip(self._rows, [] if self._state is None else self._state, strict=False)
-        state = {name: one for row, tensor in rows for name, one in row.split(tensor.numpy()).items()}
+        state = {name: array for row, tensor in rows for name, array in row.split(tensor.numpy()).items()}
         return {**state, **settings, STEP: np.array(self.step_count)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -183,13 +183,13 @@ class Stepper:
             InputError: A name is unknown or missing, or a shape differs. Nothing is changed then.
             OptionError: A setting is out of range.
         """
-        given = dict(state)
-        if STEP not in given:
+        values = dict(state)
+        if STEP not in values:
             raise InputError(f"load_state_dict: {STEP!r} is missing")
-        steps = int(np.asarray(given.pop(STEP)))
-        settings = {name: float(np.asarray(given.pop(name))) for name in list(given) if name.startswith("training/")}
+        steps = int(np.asarray(values.pop(STEP)))
+        settings = {name: float(np.asarray(values.pop(name))) for name in list(values) if name.startswith("training/")}
         slots = {name: slot_of(name, spec) for name, spec in self._specs.items()}
-        arrays = check_inputs(slots, given, what="state", partial=True)
+        arrays = check_inputs(slots, values, what="state", partial=True)
         new = self._settings.load({name.removeprefix("training/"): value for name, value in settings.items()})
         self._settings.values = new
         self._state = self._from_arrays(arrays)
@@ -225,14 +225,16 @@ def _named(parameters: Any) -> dict[str, Array]:
             )
         if not result.requires_grad:
             raise GradientError(f"an optimizer takes tensors with requires_grad=True, {name!r} has not")
-    devices = {one.device for one in results.values()}
+    devices = {parameter.device for parameter in results.values()}
     if len(devices) > 1:
         raise OptionError(f"an optimizer takes parameters of one device, not of {', '.join(devices)}")
     return results
 
 
 def _matching(parameters: Mapping[str, Array], pattern: str | None) -> list[Array]:
-    return [one for name, one in parameters.items() if pattern is None or fnmatch.fnmatchcase(name, pattern)]
+    return [
+        parameter for name, parameter in parameters.items() if pattern is None or fnmatch.fnmatchcase(name, pattern)
+    ]
 
 
 class _Named(Stepper):

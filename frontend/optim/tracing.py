@@ -45,15 +45,15 @@ def add_updates(
             parameter's shape and a dict of states.
         TensorgradError: An update function can't be traced.
     """
-    taken = {op.sym_name.data for op in module.ops if isinstance(op, FuncOp)}
+    names_in_use = {op.sym_name.data for op in module.ops if isinstance(op, FuncOp)}
     shapes = {path: parameter.shape for path, parameter in parameters.items()}
     optimizer.check_parameters(shapes)
     for place, stage in enumerate(optimizer.stages(shapes, host)):
         for update, paths in _versions(stage, parameters):
             base = update.function.sym_name.data
-            names = (base if count == 0 else f"{base}_{count}" for count in range(len(taken) + 1))
-            name = next(name for name in names if name not in taken)
-            taken.add(name)
+            names = (base if count == 0 else f"{base}_{count}" for count in range(len(names_in_use) + 1))
+            name = next(name for name in names if name not in names_in_use)
+            names_in_use.add(name)
             update.function.properties["sym_name"] = StringAttr(name)
             mark(update.function, paths, place, number, stage.batched)
             module.body.block.add_op(update.function)
@@ -62,7 +62,7 @@ def add_updates(
 def _versions(stage: ChainStage, parameters: Mapping[str, Spec]) -> list[tuple[Update, list[str]]]:
     """Returns the update functions of a stage, each with the parameters that it updates."""
     exact: dict[Hashable, tuple[Update, list[str]]] = {}
-    found: dict[Hashable, tuple[Update, list[str]]] = {}
+    versions: dict[Hashable, tuple[Update, list[str]]] = {}
     for path, table in stage.tables.items():
         element, shape = _computed(parameters[path]), parameters[path].shape
         key = (shape, element, *table.items())
@@ -70,9 +70,9 @@ def _versions(stage: ChainStage, parameters: Mapping[str, Spec]) -> list[tuple[U
             update = Update(_traced(stage, shape, element, table))
             # An elementwise function is the same for every shape.
             same = key if update.structure is None else update.structure
-            exact[key] = found.setdefault(same, (update, []))
+            exact[key] = versions.setdefault(same, (update, []))
         exact[key][1].append(path)
-    return list(found.values())
+    return list(versions.values())
 
 
 def _computed(parameter: Spec) -> Attribute:
@@ -88,15 +88,18 @@ def _traced(stage: ChainStage, shape: tuple[int, ...], element: Attribute, table
         scalars = Scalars(trace, element)
         scalars.slots = [Slot("gradient", Role.GRADIENT), Slot("parameter", Role.PARAMETER)]
         step = scalars.named("step")
-        values = {name: HostScalar(one, ATOM, scalars) if isinstance(one, str) else one for name, one in table.items()}
+        values = {
+            name: HostScalar(number, ATOM, scalars) if isinstance(number, str) else number
+            for name, number in table.items()
+        }
         state = _states(stage.label, stage.init(parameter), scalars, step)
         update = stage.update(gradient, dict(state), parameter, step, Hyper(stage.label, values, scalars))
         tensors = _results(stage.label, update, shape, state)
-        results = [value_in(trace, cast(one, parameter.dtype)) for one in tensors]
+        results = [value_in(trace, cast(output, parameter.dtype)) for output in tensors]
     returned = func.ReturnOp(*results)
     returned.location = user_location()
     trace.block.add_op(returned)
-    kinds = FunctionType.from_lists([one.type for one in trace.block.args], [one.type for one in results])
+    kinds = FunctionType.from_lists([value.type for value in trace.block.args], [value.type for value in results])
     func_op = FuncOp(sanitized(stage.label), kinds, Region(trace.block), "private")
     func_op.location = user_location()
     func_op.properties["arg_attrs"] = slots_attribute(scalars.slots)
@@ -125,23 +128,25 @@ def _states(label: str, first: Any, scalars: Scalars, step: HostScalar) -> dict[
     return results
 
 
-def _results(label: str, found: Any, shape: tuple[int, ...], state: Mapping[str, Tensor]) -> list[Tensor]:
+def _results(label: str, result: Any, shape: tuple[int, ...], state: Mapping[str, Tensor]) -> list[Tensor]:
     """Returns the next gradient or parameter, and the states in order.
 
     Raises:
         OptionError: `update` returned something else, or other shapes.
     """
-    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Mapping):
-        raise OptionError(f"{label}: update() must return a tensor and a dict of states, got {found!r}")
-    value, states = found
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Mapping):
+        raise OptionError(f"{label}: update() must return a tensor and a dict of states, got {result!r}")
+    value, states = result
     if states.keys() != state.keys():
         raise OptionError(
             f"{label}: update() must return the states that init() does, {', '.join(state) or 'none'}; got "
             f"{', '.join(states) or 'none'}"
         )
-    wanted = [shape, *(one.shape for one in state.values())]
-    tensors = [as_result(one, f"{label}: update()") for one in (value, *(states[key] for key in state))]
-    for one, extents in zip(tensors, wanted, strict=True):
-        if one.shape != extents:
-            raise OptionError(f"{label}: update() must return a tensor of shape {list(extents)}, got {list(one.shape)}")
+    shapes = [shape, *(array.shape for array in state.values())]
+    tensors = [as_result(output, f"{label}: update()") for output in (value, *(states[key] for key in state))]
+    for actual, extents in zip(tensors, shapes, strict=True):
+        if actual.shape != extents:
+            raise OptionError(
+                f"{label}: update() must return a tensor of shape {list(extents)}, got {list(actual.shape)}"
+            )
     return tensors

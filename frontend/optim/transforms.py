@@ -152,9 +152,9 @@ class Optimizer:
         """
         if self.rank is None or self.others is not None:
             return
-        taken = self._taken(shapes)
+        covered = self._taken(shapes)
         for path, shape in shapes.items():
-            if path not in taken:
+            if path not in covered:
                 what = f"does not have {self.rank} axes" if len(shape) != self.rank else "is not among only="
                 raise OptionError(
                     f"{self.name}: {path!r} of shape {list(shape)} {what}; give others=, an optimizer for the rest, "
@@ -165,7 +165,9 @@ class Optimizer:
         """Returns the settings that `Training.set` changes, by their names in formulas."""
         own = host_settings(self.settings, self.clip_norm, self.groups)
         rates = _called(self.schedule)
-        own = {name: replace(one, schedule=rates) if one.name == RATE else one for name, one in own.items()}
+        own = {
+            name: replace(setting, schedule=rates) if setting.name == RATE else setting for name, setting in own.items()
+        }
         for number, (link, label) in enumerate(self.labeled(), 1):
             own |= {
                 f"link{number}_{name}": Setting(name, label, value, _called(link.schedule))
@@ -216,14 +218,14 @@ class Optimizer:
         return stages + self._own_stages(shapes, paths, host)
 
     def _own_stages(self, shapes: Mapping[str, tuple[int, ...]], paths: Sequence[str], host: str) -> list[ChainStage]:
-        taken = self._taken(shapes)
+        covered = self._taken(shapes)
         every = self._tables(paths, host)
-        tables = {path: every[path] for path in taken}
-        inner = [ChainStage(self.label, one.init, one.update, tables, one.batched) for one in self.inner]
+        tables = {path: every[path] for path in covered}
+        inner = [ChainStage(self.label, link.init, link.update, tables, link.batched) for link in self.inner]
         last = ChainStage(self.label, self.init, self.update, tables, bool(inner), is_last=True)
         if self.others is None:
             return [*inner, last]
-        rest = {path: shape for path, shape in shapes.items() if path not in taken}
+        rest = {path: shape for path, shape in shapes.items() if path not in covered}
         others = self.others._tables(paths, host + OTHERS)
         update = self.others
         return [
@@ -322,9 +324,9 @@ def _check_functions(name: str, init: Init, update: Update) -> None:
     """
     if not isinstance(name, str) or not name or "/" in name:
         raise OptionError(f"an optimizer's name must be text without a slash, got {name!r}")
-    for what, one in (("init", init), ("update", update)):
-        if not callable(one):
-            raise OptionError(f"{name}: {what} must be a function, got {one!r}")
+    for what, function in (("init", init), ("update", update)):
+        if not callable(function):
+            raise OptionError(f"{name}: {what} must be a function, got {function!r}")
 
 
 def transformation(
@@ -374,10 +376,10 @@ def chain(*links: Transformation | Optimizer) -> Optimizer:
     *before, last = links or (None,)
     if not isinstance(last, Optimizer):
         raise OptionError(f"chain: the last must be an optimizer, or scale_by_learning_rate(...), got {last!r}")
-    for one in before:
-        if not isinstance(one, Transformation):
-            raise OptionError(f"chain: all but the last must be links such as tg.optim.clip(1.0), got {one!r}")
-    chained = replace(last, links=(*(one for one in before if isinstance(one, Transformation)), *last.links))
+    for link in before:
+        if not isinstance(link, Transformation):
+            raise OptionError(f"chain: all but the last must be links such as tg.optim.clip(1.0), got {link!r}")
+    chained = replace(last, links=(*(link for link in before if isinstance(link, Transformation)), *last.links))
     labels = {label for _, label in chained.labeled()}
     for pattern in chained.groups:
         if pattern in labels:
