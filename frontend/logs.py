@@ -23,16 +23,16 @@ class _Formatter(logging.Formatter):
         return printable(super().format(record), lines=True)
 
 
-def log_to_stderr(wanted: str) -> None:
+def log_to_stderr(topics: str) -> None:
     """Logs topics to stderr, and no longer to their parent loggers.
 
     Args:
-        wanted: A comma-separated list of topics, or `all`.
+        topics: A comma-separated list of topics, or `all`.
 
     Raises:
         OptionError: There is no such topic.
     """
-    names = set(filter(None, wanted.replace(" ", "").split(",")))
+    names = set(filter(None, topics.replace(" ", "").split(",")))
     unknown = sorted(names - {"all", *TOPICS})
     if unknown:
         raise OptionError(f"{VARIABLE}: no topic {', '.join(unknown)}; the topics are {', '.join(TOPICS)}, and all")

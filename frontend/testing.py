@@ -77,10 +77,10 @@ def check_grads(
         raise DTypeError("check_grads: no argument holds floats")
 
     def flat(*floats: Tensor) -> tuple[Tensor, ...]:
-        given = list(leaves)
-        for place, one in zip(moving, floats, strict=True):
-            given[place] = one
-        return _floats(f(*rebuild(given)))
+        values = list(leaves)
+        for place, value in zip(moving, floats, strict=True):
+            values[place] = value
+        return _floats(f(*rebuild(values)))
 
     points = [np.asarray(as_array(leaves[place]), np.float64) for place in moving]
     if not flat(*map(Array, points)):
@@ -99,8 +99,8 @@ def _title(argument: str, dot: str, rest: str) -> str:
 
 
 def _floats(tree: Any) -> tuple[Tensor, ...]:
-    made = [leaf if isinstance(leaf, Tensor) else Array(as_array(leaf)) for leaf in trees.flatten(tree)[0]]
-    return tuple(leaf for leaf in made if is_float(leaf.dtype))
+    tensors = [leaf if isinstance(leaf, Tensor) else Array(as_array(leaf)) for leaf in trees.flatten(tree)[0]]
+    return tuple(leaf for leaf in tensors if is_float(leaf.dtype))
 
 
 class _Check:
@@ -126,10 +126,10 @@ class _Check:
             below: The modes of the derivatives taken so far, innermost first.
             order: The number of derivatives still to take.
         """
-        results = [np.asarray(one) for one in function(*map(Array, points))]
+        results = [np.asarray(result) for result in function(*map(Array, points))]
         weights = [Array(self._direction(result.shape)) for result in results]
         pullback = self._pullback(function, weights)
-        gradients = [np.asarray(one) for one in pullback(*map(Array, points))] if "rev" in self.modes else []
+        gradients = [np.asarray(gradient) for gradient in pullback(*map(Array, points))] if "rev" in self.modes else []
         for place, title in enumerate(self.titles):
             direction = self._direction(points[place].shape)
             expected = self._differences(function, points, place, direction)
@@ -140,7 +140,7 @@ class _Check:
                 else:
                     moved = [np.zeros_like(point) for point in points]
                     moved[place] = direction
-                    tangents = self._pushed(function, [Array(one) for one in moved])(*map(Array, points))
+                    tangents = self._pushed(function, [Array(point) for point in moved])(*map(Array, points))
                     measured = [np.asarray(tangent) for tangent in tangents]
                     self._compare(measured, expected, (*below, mode), title)
         if order > 1:
@@ -167,7 +167,7 @@ class _Check:
 
         def at(by: float) -> list[NumpyArray]:
             moved = [np.asarray(x + by * direction) if i == place else x for i, x in enumerate(points)]
-            return [np.asarray(one) for one in function(*map(Array, moved))]
+            return [np.asarray(result) for result in function(*map(Array, moved))]
 
         first, second, third = (
             [(above - beneath) / (2 * step) for above, beneath in zip(at(step), at(-step), strict=True)]
@@ -175,19 +175,19 @@ class _Check:
         )
         return [(64 * c - 20 * b + a) / 45 for a, b, c in zip(first, second, third, strict=True)]
 
-    def _compare(self, found: Sequence[Any], expected: Sequence[Any], modes: tuple[str, ...], title: str) -> None:
+    def _compare(self, actual: Sequence[Any], expected: Sequence[Any], modes: tuple[str, ...], title: str) -> None:
         if modes[-1] == "rev":
-            found = [np.sum(found[0])]
-        for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+            actual = [np.sum(actual[0])]
+        for number, (derivative, other) in enumerate(zip(actual, expected, strict=True)):
             allowed = self.atol + self.rtol * np.abs(other)
-            wrong = ~(np.abs(one - other) <= allowed)
+            wrong = ~(np.abs(derivative - other) <= allowed)
             if not np.any(wrong):
                 continue
-            where = np.unravel_index(int(np.argmax(wrong)), np.shape(one))
+            where = np.unravel_index(int(np.argmax(wrong)), np.shape(derivative))
             element = f" of element {tuple(map(int, where))} of result {number}" if modes[-1] == "fwd" else ""
             raise AssertionError(
                 f"{user_line()}: check_grads: derivative {len(modes)} ({' of '.join(reversed(modes))}){element} by "
-                f"{title}, along a random direction, is {np.asarray(one)[where]:.9g}; central differences are "
+                f"{title}, along a random direction, is {np.asarray(derivative)[where]:.9g}; central differences are "
                 f"{np.asarray(other)[where]:.9g}, and {np.asarray(allowed)[where]:.2g} is allowed between them"
             )
 
@@ -225,8 +225,8 @@ def assert_close(
     parts = trees.flatten(actual)[0], trees.flatten(expected)[0]
     problems = [
         f"{f'{path!r}: ' if path else ''}{problem}"
-        for path, one, other in zip(trees.paths(actual), *parts, strict=True)
-        for problem in _problems(np.asarray(one), np.asarray(other), rtol, atol, equal_nan)
+        for path, value, other in zip(trees.paths(actual), *parts, strict=True)
+        for problem in _problems(np.asarray(value), np.asarray(other), rtol, atol, equal_nan)
     ]
     if problems:
         raise AssertionError(f"{user_line()}: assert_close: {'; '.join(problems)}")
@@ -249,10 +249,10 @@ def _problems(
         return
     relative, absolute = _tolerances(actual, expected, rtol, atol)
     with np.errstate(all="ignore"):
-        one, other = actual.astype(np.float64), expected.astype(np.float64)
-        error = np.where(one == other, 0.0, np.abs(one - other))
-        wrong = ~(error <= absolute + relative * np.abs(other)) | (np.isinf(other) & (one != other))
-        wrong &= ~(np.isnan(one) & np.isnan(other)) if equal_nan else True
+        computed, other = actual.astype(np.float64), expected.astype(np.float64)
+        error = np.where(computed == other, 0.0, np.abs(computed - other))
+        wrong = ~(error <= absolute + relative * np.abs(other)) | (np.isinf(other) & (computed != other))
+        wrong &= ~(np.isnan(computed) & np.isnan(other)) if equal_nan else True
         if not wrong.any():
             return
         count = int(wrong.sum())

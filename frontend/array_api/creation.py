@@ -54,13 +54,13 @@ def _shared(what: str, obj: Any, device: Any, dtype: Any = None) -> Array:
     if device not in (None, DEVICE):
         raise OptionError(f"{what}: copy=False, and {type(obj).__name__} has to be copied to {device!r}")
     if dtype is not None and as_dtype(dtype) != shared.dtype:
-        found, wanted = SHORT[shared.dtype], SHORT[as_dtype(dtype)]
-        raise OptionError(f"{what}: copy=False, and {found} has to be copied to become {wanted}")
+        source, target = SHORT[shared.dtype], SHORT[as_dtype(dtype)]
+        raise OptionError(f"{what}: copy=False, and {source} has to be copied to become {target}")
     return Array(shared)
 
 
 def _stacked(nested: Any) -> Tensor:
-    return joining.stack([_stacked(one) for one in nested]) if isinstance(nested, (list, tuple)) else as_tensor(nested)
+    return joining.stack([_stacked(row) for row in nested]) if isinstance(nested, (list, tuple)) else as_tensor(nested)
 
 
 def _dtype_within(obj: Any) -> DType | None:

@@ -83,9 +83,9 @@ def finfo(type: Any, /) -> FloatInfo:
     dtype = _dtype_of(type)
     if dtype.kind != "f":
         raise DTypeError(f"finfo: takes a dtype of floats, not {dtype}")
-    found = np.finfo(dtype)
-    eps, most, least, normal = (float(value) for value in (found.eps, found.max, found.min, found.smallest_normal))
-    return FloatInfo(found.bits, eps, most, least, normal, dtype)
+    limits = np.finfo(dtype)
+    eps, most, least, normal = (float(value) for value in (limits.eps, limits.max, limits.min, limits.smallest_normal))
+    return FloatInfo(limits.bits, eps, most, least, normal, dtype)
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
@@ -97,8 +97,8 @@ def iinfo(type: Any, /) -> IntegerInfo:
     dtype = _dtype_of(type)
     if dtype.kind not in "iu":
         raise DTypeError(f"iinfo: takes a dtype of integers, not {dtype}")
-    found = np.iinfo(dtype)
-    return IntegerInfo(found.bits, found.max, found.min, dtype)
+    limits = np.iinfo(dtype)
+    return IntegerInfo(limits.bits, limits.max, limits.min, dtype)
 
 
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:
@@ -108,7 +108,7 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
         OptionError: There is no such kind.
     """
     if isinstance(kind, tuple):
-        return any(isdtype(dtype, one) for one in kind)
+        return any(isdtype(dtype, alternative) for alternative in kind)
     if isinstance(kind, str):
         if kind not in KINDS:
             raise OptionError(f"isdtype: kind {kind!r} is not one of {', '.join(KINDS)}")
@@ -118,9 +118,9 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
 
 def can_cast(from_: Any, to: Any, /) -> builtins.bool:
     """Returns whether promoting a dtype, or an array's, with the dtype `to` gives `to`, across kinds too."""
-    given, wanted = _dtype_of(from_), as_dtype(to)
+    source, target = _dtype_of(from_), as_dtype(to)
     try:
-        return promote(given, wanted) == wanted
+        return promote(source, target) == target
     except DTypeError:  # signed dtypes and u64 have no common dtype
         return False
 
@@ -133,12 +133,12 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
         OptionError: There is neither an array nor a dtype.
     """
     scalars = [x for x in arrays_and_dtypes if isinstance(x, (builtins.bool, int, float))]
-    given = [_dtype_of(x) for x in arrays_and_dtypes if not isinstance(x, (builtins.bool, int, float))]
-    if not given:
+    dtypes = [_dtype_of(x) for x in arrays_and_dtypes if not isinstance(x, (builtins.bool, int, float))]
+    if not dtypes:
         raise OptionError("result_type: takes at least one array or dtype")
-    result = given[0]
+    result = dtypes[0]
     try:
-        for dtype in given[1:]:
+        for dtype in dtypes[1:]:
             result = promote(result, dtype)
     except DTypeError as error:
         raise DTypeError(f"result_type: {error}") from None
@@ -165,5 +165,5 @@ def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = True, device: Any = N
         OptionError: There is no such device.
         DTypeError: There is no such dtype, or the device doesn't support it.
     """
-    found = on_device(promotion.cast(x, dtype), device)
-    return found.clone() if copy and found is x else found
+    result = on_device(promotion.cast(x, dtype), device)
+    return result.clone() if copy and result is x else result

@@ -79,8 +79,8 @@ def reshape(x: Any, /, shape: tuple[int, ...], *, copy: bool | None = None) -> T
     Without `copy`, in-place changes of either array affect the other. Host arrays, which are immutable, are never
     copied.
     """
-    found = shaping.reshape(x, shape if isinstance(shape, int) else tuple(shape))
-    return found.clone() if copy else found
+    result = shaping.reshape(x, shape if isinstance(shape, int) else tuple(shape))
+    return result.clone() if copy else result
 
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:

@@ -107,8 +107,8 @@ def unique_counts(x: Any, /) -> UniqueCounts:
     Raises:
         TraceError: The array is traced.
     """
-    found = _unique("unique_counts", x)
-    return UniqueCounts(found.values, found.counts)
+    result = _unique("unique_counts", x)
+    return UniqueCounts(result.values, result.counts)
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
@@ -117,8 +117,8 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
     Raises:
         TraceError: The array is traced.
     """
-    found = _unique("unique_inverse", x)
-    return UniqueInverse(found.values, found.inverse_indices)
+    result = _unique("unique_inverse", x)
+    return UniqueInverse(result.values, result.inverse_indices)
 
 
 def unique_values(x: Any, /) -> Tensor:

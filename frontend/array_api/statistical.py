@@ -22,14 +22,14 @@ def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
     """Returns cumulative products along an axis, optional for vectors; with `include_initial` they begin with a 1."""
-    found = cumulative.cumprod(x, axis, dtype=dtype)
-    return _after(1, found, axis) if include_initial else found
+    products = cumulative.cumprod(x, axis, dtype=dtype)
+    return _after(1, products, axis) if include_initial else products
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
     """Returns cumulative sums along an axis, optional for vectors; with `include_initial` they begin with a 0."""
-    found = cumulative.cumsum(x, axis, dtype=dtype)
-    return _after(0, found, axis) if include_initial else found
+    sums = cumulative.cumsum(x, axis, dtype=dtype)
+    return _after(0, sums, axis) if include_initial else sums
 
 
 def _after(first: int, rest: Tensor, axis: int | None) -> Tensor:

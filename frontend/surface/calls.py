@@ -122,8 +122,8 @@ def _around(function: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             try:
-                found = None if whole is None else whole(args, kwargs)
-                return function(*args, **kwargs) if found is None else found
+                result = None if whole is None else whole(args, kwargs)
+                return function(*args, **kwargs) if result is None else result
             except TypeError as error:
                 if isinstance(error, UserError) or _binds(function, args, kwargs):
                     raise
@@ -192,15 +192,15 @@ def _misfit(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], reaso
 
 
 def _positions(args: Sequence[Any], by_position: Sequence[str], named: Sequence[str], method: bool, rest: bool) -> str:
-    most, given = len(by_position) - method, len(args) - method
+    most, number = len(by_position) - method, len(args) - method
     by_name = [name for name in named if name not in by_position]
     names = getattr(args[0], "_input_names", ()) if method and rest else by_name
     example = f", such as {', '.join(f'{name}=' for name in names)}" if names else ""
     count = "no argument" if most == 0 else f"{most} argument" if most == 1 else f"{most} arguments"
     if by_name or rest:
         others = "them" if most == 0 else "the others"
-        return f"takes {count} by position, got {given}: give {others} by name{example}"
-    return f"takes {count}, got {given}"
+        return f"takes {count} by position, got {number}: give {others} by name{example}"
+    return f"takes {count}, got {number}"
 
 
 def _is_method(function: Any) -> bool:

@@ -282,16 +282,16 @@ PLACES = ("", ".nn", ".random", ".linalg", ".optim", ".data", ".initializers", "
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """Returns a suggestion for a misspelt name, as the end of a message: `; did you mean …?`, or nothing."""
-    known = [one for one in names if not one.startswith("_")]
-    lowered = {one.lower(): one for one in known}
+    known = [candidate for candidate in names if not candidate.startswith("_")]
+    lowered = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(name.lower(), lowered, n=1)
     return f"; did you mean {lowered.get(near[0], near[0])}?" if near else ""
 
 
 def elsewhere(name: str) -> str:
     """Returns where a name is public that a module lacks, as the end of a message, or nothing."""
-    found = next((place for place in PLACES if name in dir(import_module(f"tensorgrad{place}"))), None)
-    return "" if found is None else f"; tg{found}.{name} is that"
+    home = next((place for place in PLACES if name in dir(import_module(f"tensorgrad{place}"))), None)
+    return "" if home is None else f"; tg{home}.{name} is that"
 
 
 def name_hint(owner: str, name: str, names: Iterable[str]) -> str:

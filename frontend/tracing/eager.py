@@ -155,7 +155,7 @@ class Eager:
 
     def _changed(self, what: str, function: str, *operands: Any) -> Self:
         device, itself = self._on_device(what)
-        if any(isinstance(one, Eager) and one.requires_grad for one in (itself, *operands)):
+        if any(isinstance(operand, Eager) and operand.requires_grad for operand in (itself, *operands)):
             itself = device.cloned(itself)  # the change must not affect what its own derivative needs
         device.assign(self, what, getattr(itself, function)(*operands))
         return self

@@ -65,15 +65,15 @@ class Note:
     line: str
     is_label: bool = False
 
-    def complaint(self, found: NumpyArray) -> str | None:
+    def complaint(self, indices: NumpyArray) -> str | None:
         """Returns an error message about the index's values, or None if they are valid."""
         # Counting twice is faster than `any` of both conditions, for few indices as for many.
-        if not np.count_nonzero(found < self.low) and not np.count_nonzero(found > self.high):
+        if not np.count_nonzero(indices < self.low) and not np.count_nonzero(indices > self.high):
             return None
-        outside = (found < self.low) | (found > self.high)
+        outside = (indices < self.low) | (indices > self.high)
         place = tuple(int(i) for i in np.argwhere(outside)[0])
         at = f" at {place}" if place else ""
-        return f"{self.what}: index {found[place]}{at} is out of range, {allowed(self.low, self.high)}"
+        return f"{self.what}: index {indices[place]}{at} is out of range, {allowed(self.low, self.high)}"
 
 
 def allowed(low: int, high: int) -> str:
@@ -179,7 +179,7 @@ class IndexRanges:
 
 def _origin(value: SSAValue, root: Block, inputs: Mapping[SSAValue, Slot]) -> list[TensorOp] | None:
     """Returns the ops that compute a value, in order; `None` if they include unsupported ops or other inputs."""
-    found: dict[TensorOp, None] = {}
+    ops: dict[TensorOp, None] = {}
     pending: list[tuple[SSAValue, bool]] = [(value, False)]
     while pending:
         current, is_ready = pending.pop()
@@ -189,14 +189,14 @@ def _origin(value: SSAValue, root: Block, inputs: Mapping[SSAValue, Slot]) -> li
                 return None
             continue
         op = current.owner
-        if not isinstance(op, FOLLOWED) or not _is_within(op, root) or len(found) > MOST_OPS:
+        if not isinstance(op, FOLLOWED) or not _is_within(op, root) or len(ops) > MOST_OPS:
             return None
         if is_ready:
-            found[op] = None
-        elif op not in found:
+            ops[op] = None
+        elif op not in ops:
             pending.append((current, True))
             pending += [(operand, False) for operand in op.operands]
-    return list(found)
+    return list(ops)
 
 
 def _passed(value: SSAValue) -> SSAValue | None:

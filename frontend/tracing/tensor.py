@@ -351,9 +351,9 @@ class Array(Eager, Tensor):
             raise GradientError("a tensor with a graph behind it can't be copied: copy its detach()")
         copied = self.live.device.cloned(self.detach())
         assert copied.live is not None
-        found = type(self).eager(copied.live.value, self.live.device)
-        memo[id(self)] = found
-        return found.requires_grad_(self.requires_grad)
+        clone = type(self).eager(copied.live.value, self.live.device)
+        memo[id(self)] = clone
+        return clone.requires_grad_(self.requires_grad)
 
     def numpy(self) -> NumpyArray:
         """Returns a copy of the values as a numpy array."""
@@ -398,8 +398,8 @@ class Array(Eager, Tensor):
             BufferError: No copy is allowed, but the other library does not support read-only arrays; or it requests
                 another device.
         """
-        given = self._array if copy is False else self.numpy()
-        return given.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        array = self._array if copy is False else self.numpy()
+        return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __await__(self) -> Generator[Any, None, Array]:
         return self._read().__await__()

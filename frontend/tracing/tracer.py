@@ -124,21 +124,21 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
     what = type(value).__name__
     try:
         array = to_numpy(value, what)
-        wanted = dtype
-        if wanted is None:
-            wanted = array.dtype if array.dtype in ELEMENT_TYPES and array.dtype.itemsize < 8 else None
-            wanted = wanted or _DEFAULTS.get(array.dtype.kind)
+        target = dtype
+        if target is None:
+            target = array.dtype if array.dtype in ELEMENT_TYPES and array.dtype.itemsize < 8 else None
+            target = target or _DEFAULTS.get(array.dtype.kind)
         if isinstance(value, int) and array.dtype.kind == "O":
-            raise InputError(f"{value} is outside of {'every dtype' if wanted is None else SHORT[wanted]}")
-        if wanted is None or array.dtype.kind not in "fiub":
+            raise InputError(f"{value} is outside of {'every dtype' if target is None else SHORT[target]}")
+        if target is None or array.dtype.kind not in "fiub":
             raise DTypeError(f"cannot use {what} of dtype {array.dtype} as a tensor")
-        found = converted(array, wanted, SHORT[wanted], what)
+        result = converted(array, target, SHORT[target], what)
     except InputError as error:
         kind = np.asarray(value).dtype.kind if isinstance(value, (int, np.integer, np.ndarray)) else ""
         hint = f"; tg.array(x, '{kind}64') keeps 64 bits" if dtype is None and kind in ("i", "u") else ""
         raise DTypeError(f"{error}{hint}") from None
     # Copied so that later changes to the caller's array have no effect here.
-    return found.copy() if found is array else found
+    return result.copy() if result is array else result
 
 
 def _requires_gradient(value: object) -> bool:
@@ -318,13 +318,13 @@ def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
     check_function(function, "tg.trace")
     arguments = [as_specs(argument) for argument in specs]
     slots: list[Slot] = []
-    for name, given, argument in zip(argument_names(function, len(specs)), specs, arguments, strict=True):
-        role = _role_of(type(given))
+    for name, kind, argument in zip(argument_names(function, len(specs)), specs, arguments, strict=True):
+        role = _role_of(type(kind))
         for path in trees.paths(argument):
             joined = ".".join(part for part in (name if role == Role.INPUT else "", path) if part)
             slots.append(Slot(joined, role))
-    made, _ = trace_call(function_name(function), function, arguments, unique(slots))
-    return checked_module(made)
+    traced, _ = trace_call(function_name(function), function, arguments, unique(slots))
+    return checked_module(traced)
 
 
 def _role_of(kind: type[object]) -> Role:
@@ -365,14 +365,14 @@ def argument_names(function: Callable[..., Any], count: int) -> list[str]:
 
 def unique(slots: Sequence[Slot]) -> list[Slot]:
     """Returns the slots, with a numeric suffix on duplicate names."""
-    taken: set[str] = set()
+    names: set[str] = set()
     result: list[Slot] = []
     for slot in slots:
         name, number = slot.name, 0
-        while name in taken:
+        while name in names:
             number += 1
             name = f"{slot.name}_{number}"
-        taken.add(name)
+        names.add(name)
         result.append(Slot(name, slot.role))
     return result
 
@@ -389,11 +389,11 @@ def as_specs(argument: Any) -> Any:
         return spec(argument)
     if isinstance(argument, (int, np.integer)) and not isinstance(argument, bool):
         return spec(int(argument))
-    found = trees.children(argument)
-    if found is None:
+    unpacked = trees.children(argument)
+    if unpacked is None:
         array = as_array(argument)
         return Spec(array.shape, array.dtype)
-    parts, rebuild = found
+    parts, rebuild = unpacked
     return rebuild([as_specs(part) for part in parts])
 
 

@@ -59,18 +59,18 @@ def names(node: Any) -> list[str]:
         return list(cast(Any, node)._fields)
     if dataclasses.is_dataclass(node) and not isinstance(node, type):
         return [field.name for field in dataclasses.fields(node) if field.init]
-    found = children(node)
-    return [] if found is None else [str(position) for position in range(len(found[0]))]
+    unpacked = children(node)
+    return [] if unpacked is None else [str(position) for position in range(len(unpacked[0]))]
 
 
 def paths(tree: Any) -> list[str]:
     """Returns the path of each leaf, names joined by dots; a tree that is a leaf has the empty path."""
-    found = children(tree)
-    if found is None:
+    unpacked = children(tree)
+    if unpacked is None:
         return [""]
     return [
         ".".join(part for part in (name, path) if part)
-        for name, child in zip(names(tree), found[0], strict=True)
+        for name, child in zip(names(tree), unpacked[0], strict=True)
         for path in paths(child)
     ]
 
@@ -80,13 +80,13 @@ def structure(tree: Any) -> Hashable:
 
     A class with a method `tree_key` adds what else has to be equal.
     """
-    found = children(tree)
-    if found is None:
+    unpacked = children(tree)
+    if unpacked is None:
         return None
     key = tree.tree_key() if hasattr(type(tree), "tree_key") else None
     if getattr(type(tree), "tree_flat", False):
-        return type(tree), key, len(found[0])
-    return type(tree), key, tuple(names(tree)), tuple(structure(child) for child in found[0])
+        return type(tree), key, len(unpacked[0])
+    return type(tree), key, tuple(names(tree)), tuple(structure(child) for child in unpacked[0])
 
 
 def described(tree: Any) -> Any:
@@ -95,10 +95,10 @@ def described(tree: Any) -> Any:
     Raises:
         ValueError: Two children of a node have the same name.
     """
-    found = children(tree)
-    if found is None or tree is None:
+    unpacked = children(tree)
+    if unpacked is None or tree is None:
         return tree
-    parts = [described(child) for child in found[0]]
+    parts = [described(child) for child in unpacked[0]]
     if isinstance(tree, list | tuple):
         return {"list" if isinstance(tree, list) else "tuple": parts}
     if len(set(names(tree))) < len(parts):
@@ -149,9 +149,9 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """
     leaves, rebuild = flatten(tree)
     for other in rest:
-        found = difference(tree, other)
-        if found is not None:
-            raise ShapeError(f"tree_map: the trees differ{found}")
+        mismatch = difference(tree, other)
+        if mismatch is not None:
+            raise ShapeError(f"tree_map: the trees differ{mismatch}")
     return rebuild([function(*row) for row in zip(leaves, *(flatten(other)[0] for other in rest), strict=True)])
 
 
@@ -163,17 +163,17 @@ def difference(tree: Any, other: Any) -> str | None:
 def _difference(path: str, tree: Any, other: Any) -> str:
     pair = children(tree), children(other)
     if type(tree) is type(other) and pair[0] and pair[1] and names(tree) == names(other):
-        for name, one, two in zip(names(tree), pair[0][0], pair[1][0], strict=True):
-            if structure(one) != structure(two):
-                return _difference(f"{path}{path and '.'}{name}", one, two)
+        for name, child, other_child in zip(names(tree), pair[0][0], pair[1][0], strict=True):
+            if structure(child) != structure(other_child):
+                return _difference(f"{path}{path and '.'}{name}", child, other_child)
     return f"{path and f' at {path}'}: {_node(tree)} and {_node(other)}"
 
 
 def _node(tree: Any) -> str:
     """Returns a description of a node: its type, and the names of its children."""
-    found, kind = children(tree), type(tree).__name__
-    if found is None:
+    unpacked, kind = children(tree), type(tree).__name__
+    if unpacked is None:
         return f"a leaf ({kind})"
-    if not found[0] or isinstance(tree, list | tuple):
-        return "None" if tree is None else f"a {kind} of {len(found[0])}"
+    if not unpacked[0] or isinstance(tree, list | tuple):
+        return "None" if tree is None else f"a {kind} of {len(unpacked[0])}"
     return f"a {kind} of {', '.join(names(tree))}"

@@ -103,11 +103,11 @@ def viewing(in_order: bool, reshapes: bool = False) -> Callable[[Function], Func
             if not isinstance(x, Eager) or x.live is None:
                 return result
             # Lists belong to the caller, who may change them later.
-            given = [tuple(arg) if isinstance(arg, list) else arg for arg in args]
+            arguments = [tuple(arg) if isinstance(arg, list) else arg for arg in args]
             named = {name: tuple(arg) if isinstance(arg, list) else arg for name, arg in kwargs.items()}
-            return linked(x, result, lambda other: function(other, *given, **named), in_order, reshapes)
+            return linked(x, result, lambda other: function(other, *arguments, **named), in_order, reshapes)
 
-        made: Any = call
-        return made
+        decorated: Any = call
+        return decorated
 
     return decorate

@@ -174,11 +174,11 @@ class Batches(Placed):
         each, rest = divmod(count, size)
         part = slice(0, count) if rest else slice(rank * each, (rank + 1) * each)
 
-        def rows(wanted: slice) -> Any:
+        def rows(local: slice) -> Any:
             """Returns which examples are in a part of the batch; padding repeats examples."""
-            moved: Any = slice(start + wanted.start, start + wanted.stop)
+            moved: Any = slice(start + local.start, start + local.stop)
             if count > there:
-                moved = start + np.arange(wanted.start, wanted.stop) % there
+                moved = start + np.arange(local.start, local.stop) % there
             return moved if self._key is None else self._permutation(epoch)[moved]
 
         batch = {name: array[rows(part if name in names else slice(0, count))] for name, array in self._arrays.items()}
@@ -242,22 +242,22 @@ def batches(
         OptionError: A setting is out of range, or no batch is full with "drop".
     """
     if not isinstance(arrays, Mapping) or not arrays:
-        given = "none" if isinstance(arrays, Mapping) else type(arrays).__name__
-        raise InputError(f"batches: takes arrays by name, got {given}")
-    found = {name: to_numpy(value, f"{user_line()}: {name!r}") for name, value in arrays.items()}
-    counts = {name: len(array) if array.ndim else None for name, array in found.items()}
+        kind = "none" if isinstance(arrays, Mapping) else type(arrays).__name__
+        raise InputError(f"batches: takes arrays by name, got {kind}")
+    host_arrays = {name: to_numpy(value, f"{user_line()}: {name!r}") for name, value in arrays.items()}
+    counts = {name: len(array) if array.ndim else None for name, array in host_arrays.items()}
     if len(set(counts.values())) > 1 or None in counts.values() or 0 in counts.values():
         raise InputError(f"batches: arrays need one number of examples, not zero, there are {counts}")
-    wrong = {name: array.dtype for name, array in found.items() if array.dtype.kind in "OSU"}
+    wrong = {name: array.dtype for name, array in host_arrays.items() if array.dtype.kind in "OSU"}
     if wrong:
         raise InputError(f"batches: arrays must be of numbers, there are {wrong}")
     if not is_integer(size, 1):
         raise OptionError(f"batches: size must be a positive integer, got {size!r}")
     if last not in LAST:
         raise OptionError(f"batches: last must be one of {', '.join(LAST)}, got {last!r}")
-    if last == "pad" and mask in found:
+    if last == "pad" and mask in host_arrays:
         raise InputError(f"batches: there is an array called {mask!r} already; give mask= another name")
-    result = Batches(found, size, _key(shuffle), last, mask)
+    result = Batches(host_arrays, size, _key(shuffle), last, mask)
     if not len(result):
         examples = next(iter(counts.values()))
         raise OptionError(f"batches: {examples} examples fill no batch of {size}; give last='pad' or 'keep'")

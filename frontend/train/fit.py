@@ -120,7 +120,7 @@ class _Run(Run):
         self.evaluations.append((self.step, metrics))
         self.tell("on_evaluate", metrics)
 
-    def check_watched(self, found: Mapping[str, float]) -> None:
+    def check_watched(self, metrics: Mapping[str, float]) -> None:
         """Checks that evaluations have the metrics that callbacks watch.
 
         Raises:
@@ -128,7 +128,7 @@ class _Run(Run):
         """
         for hook in self._all_hooks:
             if (name := hook.watches()) is not None:
-                watched(type(hook).__name__, name, found)
+                watched(type(hook).__name__, name, metrics)
 
     def flush(self) -> None:
         """Reads the results of steps, and passes them to the callbacks."""
@@ -225,9 +225,9 @@ class _Run(Run):
                 f"{where}: the data can't be brought to where it was, as what has state_dict and load_state_dict can, "
                 "such as tg.data.batches and tg.data.generated"
             )
-        names, found = [name for name, _ in self._kept()], [name for name, _ in run.callbacks]
-        if names != found:
-            raise InputError(f"{where}: the callbacks are {_listed(names)}, they were {_listed(found)}")
+        names, saved_names = [name for name, _ in self._kept()], [name for name, _ in run.callbacks]
+        if names != saved_names:
+            raise InputError(f"{where}: the callbacks are {_listed(names)}, they were {_listed(saved_names)}")
         if _schedule(self.training) != run.schedule:
             raise InputError(f"{where}: the schedule is {_schedule(self.training)}, it was {run.schedule}")
         if run.evaluations:

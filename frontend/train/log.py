@@ -54,11 +54,11 @@ class Log(Callback):
         """
         rows = kept("Log", state, "rows", count)
         try:
-            found = max(len(self._lines()) - self._is_csv, 0)
+            row_count = max(len(self._lines()) - self._is_csv, 0)
         except UnicodeDecodeError as error:
             raise InputError(f"log {self.path} is damaged: {error}") from None
-        if found < rows:
-            raise InputError(f"log {self.path} has {found} rows, there were {rows} at the checkpoint")
+        if row_count < rows:
+            raise InputError(f"log {self.path} has {row_count} rows, there were {rows} at the checkpoint")
         self._rows = rows
 
     def state_dict(self) -> dict[str, Any]:
@@ -71,9 +71,9 @@ class Log(Callback):
     def on_start(self, run: Run) -> None:
         """Truncates the file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        kept = self._lines()[: self._rows + self._is_csv] if self._rows else []
-        self._columns = next(csv.reader(kept[:1]), []) if self._is_csv else []
-        self._replace(kept)
+        lines = self._lines()[: self._rows + self._is_csv] if self._rows else []
+        self._columns = next(csv.reader(lines[:1]), []) if self._is_csv else []
+        self._replace(lines)
 
     def on_records(self, run: Run, records: Sequence[Record]) -> None:
         """Writes a row for each."""

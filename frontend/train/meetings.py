@@ -69,6 +69,6 @@ class Meetings:
         if self._group is None or not self._are_due:
             return None
         self._are_due = False
-        found = self._group.gather_objects((self.wish, self._proposed), label="tg.fit: whether to go on")
-        self._steps = found[0][1]
-        return next((wish for wish, _ in found if wish is not None), None)
+        proposals = self._group.gather_objects((self.wish, self._proposed), label="tg.fit: whether to go on")
+        self._steps = proposals[0][1]
+        return next((wish for wish, _ in proposals if wish is not None), None)

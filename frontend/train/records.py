@@ -21,18 +21,18 @@ class Done(NamedTuple):
     results: list[Any]
 
 
-def checked_metrics(found: Any) -> dict[str, float]:
+def checked_metrics(result: Any) -> dict[str, float]:
     """Returns the results of an evaluation, by name.
 
     Raises:
         InputError: It is neither a number nor several by name.
     """
     try:
-        if isinstance(found, Mapping):
-            return {str(name): float(value) for name, value in found.items()}
-        return {"value": float(found)}
+        if isinstance(result, Mapping):
+            return {str(name): float(value) for name, value in result.items()}
+        return {"value": float(result)}
     except (TypeError, ValueError):
-        raise InputError(f"fit: evaluate must return a number, or several by name, got {found!r}") from None
+        raise InputError(f"fit: evaluate must return a number, or several by name, got {result!r}") from None
 
 
 def _scalar(value: Any) -> Any:
@@ -44,7 +44,7 @@ def scalars(result: Any) -> tuple[Any, dict[str, Any]]:
     loss, metrics = result if isinstance(result, tuple) else (result, {})
     if isinstance(loss, Mapping):  # several parts: reports their sum, and each by its name
         metrics = {**metrics, "loss": loss}
-        loss = sum(_scalar(one) for one in loss.values())
+        loss = sum(_scalar(part) for part in loss.values())
     leaves = zip(trees.paths(metrics), trees.flatten(metrics)[0], strict=True)
     return _scalar(loss), {path: _scalar(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
 

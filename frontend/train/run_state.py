@@ -124,7 +124,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _numbers(value: Any) -> dict[str, float]:
-    return {name: number(one) for name, one in _dict(value).items()}
+    return {name: number(entry) for name, entry in _dict(value).items()}
 
 
 Value = TypeVar("Value")

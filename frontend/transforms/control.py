@@ -236,9 +236,9 @@ def _checked(what: str, body: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a loop's body, whose last argument is the state, with checks that it returns another like it."""
 
     def step(*arguments: Any) -> Any:
-        found = _tensors(body(*arguments), f"{what}: {_name(body)}")
-        _compared(what, "the state that the body gives", found, arguments[-1])
-        return found
+        state = _tensors(body(*arguments), f"{what}: {_name(body)}")
+        _compared(what, "the state that the body gives", state, arguments[-1])
+        return state
 
     return step
 
@@ -344,18 +344,20 @@ class _Region:
         return self.block
 
 
-def _compared(what: str, name: str, found: Any, expected: Any) -> None:
+def _compared(what: str, name: str, actual: Any, expected: Any) -> None:
     """Checks that two pytrees of tensors have the same structure, shapes and dtypes."""
-    here, there = trees.paths(found), trees.paths(expected)
-    if here != there:
-        listed = [", ".join(path or "one tensor" for path in paths) or "nothing" for paths in (here, there)]
+    actual_paths, expected_paths = trees.paths(actual), trees.paths(expected)
+    if actual_paths != expected_paths:
+        listed = [
+            ", ".join(path or "one tensor" for path in paths) or "nothing" for paths in (actual_paths, expected_paths)
+        ]
         raise ShapeError(f"{what}: {name} has {listed[0]}, expected {listed[1]}")
-    for path, one, like in zip(here, trees.flatten(found)[0], trees.flatten(expected)[0], strict=True):
+    for path, leaf, like in zip(actual_paths, trees.flatten(actual)[0], trees.flatten(expected)[0], strict=True):
         where = f"{user_line()}: {what}: {name}{path and '.'}{path}"
-        if one.shape != like.shape:
-            raise ShapeError(f"{where} has shape {one.shape}, expected {like.shape}")
-        if one.dtype != like.dtype:
-            raise DTypeError(f"{where} is {SHORT[one.dtype]}, expected {SHORT[like.dtype]}")
+        if leaf.shape != like.shape:
+            raise ShapeError(f"{where} has shape {leaf.shape}, expected {like.shape}")
+        if leaf.dtype != like.dtype:
+            raise DTypeError(f"{where} is {SHORT[leaf.dtype]}, expected {SHORT[like.dtype]}")
 
 
 def _tensors(tree: Any, what: str) -> Any:

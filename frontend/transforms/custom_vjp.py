@@ -180,9 +180,9 @@ class _Call:
         return self.rebuild([Traced(self.trace, result) for result in call.results])
 
     def _name(self) -> str:
-        taken = {name for _, _, name in _derivatives.stack}
+        names = {name for _, _, name in _derivatives.stack}
         name, number = self.owner.name, 0
-        while name in taken:
+        while name in names:
             number += 1
             name = f"{self.owner.name}_{number}"
         return name
@@ -201,17 +201,17 @@ class _Call:
         """Traces a region, which may use only its arguments and constants."""
         with tracing(f"{self.owner.name}{part}") as inner:
             inner.is_closed = True
-            found = run([new_argument(inner, kind) for kind in kinds])
-            for tensor in found:
+            results = run([new_argument(inner, kind) for kind in kinds])
+            for tensor in results:
                 if isinstance(tensor, Traced):
                     check_usable(tensor)
             inner.builder.location = user_location()
-            values = [value_in(inner, tensor) for tensor in found]
+            values = [value_in(inner, tensor) for tensor in results]
         self._check_closed(inner.block, values)
         end = ReturnOp(values)
         end.location = user_location()
         inner.block.add_op(end)
-        return inner.block, found
+        return inner.block, results
 
     def _check_closed(self, block: Block, values: Sequence[SSAValue]) -> None:
         inside = {*block.args, *(result for op in block.ops for result in op.results)}
@@ -223,8 +223,8 @@ class _Call:
                 )
 
     def _value(self, leaves: list[Traced]) -> list[Tensor]:
-        found, self.rebuild = trees.flatten(self.function(*self.arguments.filled(leaves)))
-        return [as_result(leaf, self.owner.name) for leaf in found]
+        results, self.rebuild = trees.flatten(self.function(*self.arguments.filled(leaves)))
+        return [as_result(leaf, self.owner.name) for leaf in results]
 
     def _derivative(self, outputs: Sequence[Tensor]) -> tuple[tuple[Block, Block], list[int]]:
         residuals: list[Any] = []
@@ -239,10 +239,10 @@ class _Call:
                 raise TraceError(f"custom_vjp: forward of {name} must return (result, residuals)")
             as_results = [as_result(leaf, f"forward of {self.owner.name}") for leaf in trees.flatten(pair[0])[0]]
             self._check_results(as_results, outputs)
-            kept, rebuild = trees.flatten(pair[1])
-            residuals.extend(kept)
-            places.extend(i for i, leaf in enumerate(kept) if isinstance(leaf, Traced))
-            return [*as_results, *(kept[i] for i in places)]
+            residual_leaves, rebuild = trees.flatten(pair[1])
+            residuals.extend(residual_leaves)
+            places.extend(i for i, leaf in enumerate(residual_leaves) if isinstance(leaf, Traced))
+            return [*as_results, *(residual_leaves[i] for i in places)]
 
         forward, _ = self._traced(".forward", self.kinds, run_forward)
         wrt: list[int] = []
@@ -252,8 +252,8 @@ class _Call:
                 residuals[place] = leaf
             rest = iter(leaves[len(places) :])
             cotangent = self.rebuild([next(rest) if is_float(output.dtype) else None for output in outputs])
-            given = self.backward(*self.arguments.static, rebuild(residuals), cotangent)
-            pieces = self._pieces(given)
+            cotangents = self.backward(*self.arguments.static, rebuild(residuals), cotangent)
+            pieces = self._pieces(cotangents)
             wrt.extend(sorted(pieces))
             return [pieces[position] for position in wrt]
 
@@ -262,21 +262,21 @@ class _Call:
         backward, _ = self._traced(".backward", kinds, run_backward)
         return (forward, backward), wrt
 
-    def _check_results(self, found: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-        ours, theirs = ([(x.shape, SHORT[x.dtype]) for x in group] for group in (found, outputs))
+    def _check_results(self, results: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        ours, theirs = ([(x.shape, SHORT[x.dtype]) for x in group] for group in (results, outputs))
         if ours != theirs:
             raise ShapeError(f"custom_vjp: forward of {self.owner.name} returns {ours}, the function {theirs}")
 
-    def _pieces(self, given: Any) -> dict[int, Tensor]:
+    def _pieces(self, cotangents: Any) -> dict[int, Tensor]:
         """Returns the cotangents returned by `backward`, by operand."""
         what = f"{user_line()}: custom_vjp: backward of {self.owner.name}"
-        if not isinstance(given, tuple | list) or len(given) != len(self.arguments.moving):
+        if not isinstance(cotangents, tuple | list) or len(cotangents) != len(self.arguments.moving):
             raise TraceError(
                 f"{what} must return a tuple of {len(self.arguments.moving)}, a cotangent for each argument"
             )
         pieces: dict[int, Tensor] = {}
         start = 0
-        for number, tree, paths in zip(self.arguments.moving, given, self.arguments.paths, strict=True):
+        for number, tree, paths in zip(self.arguments.moving, cotangents, self.arguments.paths, strict=True):
             for path, leaf in zip(trees.paths(tree), trees.flatten(tree)[0], strict=True):
                 if path not in paths:
                     raise TraceError(

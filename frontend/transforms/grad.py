@@ -134,17 +134,17 @@ def _differentiate(
         outputs = outlined(inner.block, [value_in(inner, leaf) for leaf in results])
         wrt = [leaf.value for number in parts for leaf in stand_ins[number]]
         builder = TensorBuilder(inner.block, location=user_location())
-        found = [*outputs, *gradients(inner.block, outputs[0], wrt, builder)]
+        entries = [*outputs, *gradients(inner.block, outputs[0], wrt, builder)]
     for argument, leaf in zip(
         list(inner.block.args), (leaf for leaves in primals.values() for leaf in leaves), strict=True
     ):
         actual = value_in(outer, leaf)
         argument.replace_all_uses_with(actual)
-        found = [actual if entry is argument else entry for entry in found]
+        entries = [actual if entry is argument else entry for entry in entries]
     for op in list(inner.block.ops):
         op.detach()
         outer.block.add_op(op)
-    tensors = [Traced(outer, entry) for entry in found]
+    tensors = [Traced(outer, entry) for entry in entries]
     outer_found = iter(tensors[len(results) :])
     trees_out = {number: parts[number][1]([next(outer_found) for _ in primals[number]]) for number in parts}
     both = rebuild(tensors[: len(results)])
@@ -278,10 +278,10 @@ class Computation:
         operands = [*cast("Sequence[Array]", arguments), *self._captured]
         device = device_of(operands)
         if device is not None:
-            found = device.call(self._function, operands, self._key)
-            return self._rebuild([found[position] for position in self._order])
+            values = device.call(self._function, operands, self._key)
+            return self._rebuild([values[position] for position in self._order])
         module = ModuleOp([self._function.clone()])
-        for one in (InlineCallsPass(), SimplifyPass()):
-            one.apply(Context(), module)
+        for pass_ in (InlineCallsPass(), SimplifyPass()):
+            pass_.apply(Context(), module)
         results = TensorExecutor(module).call([np.asarray(argument) for argument in arguments])
         return self._rebuild([Array(results[position]) for position in self._order])

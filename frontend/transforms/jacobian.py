@@ -69,7 +69,9 @@ def jvp(
     if len(primals) != len(tangents):
         raise ShapeError(f"jvp: {len(primals)} primals, {len(tangents)} tangents")
     arguments = [_Tree("jvp", argument) for argument in primals]
-    directions = [leaf for i, one in enumerate(arguments) for leaf in one.fit("jvp", f"tangents[{i}]", tangents[i])]
+    directions = [
+        leaf for i, argument in enumerate(arguments) for leaf in argument.fit("jvp", f"tangents[{i}]", tangents[i])
+    ]
     points = [leaf for argument in arguments for leaf in argument.leaves]
     if current_trace() is not None:
         return _jvp(function, arguments, points, directions, has_aux)
@@ -231,12 +233,12 @@ class _Tree:
 
     def fit(self, what: str, name: str, tree: Any) -> list[Tensor]:
         """Returns the leaves of a tree that must have the same structure, shapes and dtypes; numbers take the dtype."""
-        found, paths = trees.flatten(tree)[0], trees.paths(tree)
+        leaves, paths = trees.flatten(tree)[0], trees.paths(tree)
         if paths != self._paths:
             expected = ", ".join(self._paths) or "no leaves"
             raise ShapeError(f"{what}: {name} must be a tree with the leaves {expected}")
         result: list[Tensor] = []
-        for leaf, path, like in zip(found, paths, self.leaves, strict=True):
+        for leaf, path, like in zip(leaves, paths, self.leaves, strict=True):
             if isinstance(leaf, Traced):
                 check_usable(leaf)
             where = f"{name}{path and '.'}{path}"
@@ -286,7 +288,7 @@ class _Application:
         new: list[Any] = []
         for argument in arguments:
             mine = [next(copies) for _ in argument.leaves]
-            self.wrt += [one.value for one in mine]
+            self.wrt += [leaf.value for leaf in mine]
             new.append(argument.rebuild(mine))
         name = getattr(function, "__name__", "function")
         value, *self.aux = apart(what, name, function(*new), has_aux)
@@ -301,13 +303,13 @@ class _Application:
         value = value_in(self.trace, point)
         return Traced(self.trace, self.trace.builder.emit(ReshapeOp, [value], shape=ints(point.shape)))
 
-    def seeds(self, given: Sequence[SSAValue | None], builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
+    def seeds(self, values: Sequence[SSAValue | None], builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
         """Returns cotangents by value; those of a value that is returned twice are summed."""
         results: dict[SSAValue, SSAValue] = {}
-        for output, one in zip(self.outputs, given, strict=True):
-            if one is not None and isinstance(output, Traced):
+        for output, value in zip(self.outputs, values, strict=True):
+            if value is not None and isinstance(output, Traced):
                 key = output.value
-                results[key] = builder.add(results[key], one) if key in results else one
+                results[key] = builder.add(results[key], value) if key in results else value
         return results
 
 
@@ -337,14 +339,14 @@ def _jvp(
     traced = [output.value if isinstance(output, Traced) else None for output in done.outputs]
     with _refusals("jvp"):
         known = [value for value in traced if value is not None]
-        found = dict(zip(known, tangents(trace.block, known, done.wrt, values, builder), strict=True))
+        results = dict(zip(known, tangents(trace.block, known, done.wrt, values, builder), strict=True))
     builder.location = user_location()
     leaves: list[Any] = []
     for output, value in zip(done.outputs, traced, strict=True):
         if not is_float(output.dtype):
             leaves.append(None)
             continue
-        moved = None if value is None else found[value]
+        moved = None if value is None else results[value]
         leaves.append(Traced(trace, builder.full_like(value_in(trace, output), 0) if moved is None else moved))
     return done.value, done.rebuild(leaves), *done.aux
 
@@ -357,19 +359,19 @@ def _vjp(
     @boundary
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         note_derivative()
-        for one in done.wrt:
-            check_usable(Traced(done.trace, one))
+        for argument in done.wrt:
+            check_usable(Traced(done.trace, argument))
         trace = current_trace()
         assert trace is not None
         rest = iter(_expected(done.value).fit("vjp", "the cotangent", cotangent))
         builder = TensorBuilder(trace.block, location=user_location())
         trace.builder.location = user_location()
-        given = [value_in(trace, next(rest)) if is_float(output.dtype) else None for output in done.outputs]
-        found = cotangents(done.trace.block, done.seeds(given, builder), done.wrt, builder)
+        seeds = [value_in(trace, next(rest)) if is_float(output.dtype) else None for output in done.outputs]
+        gradients = cotangents(done.trace.block, done.seeds(seeds, builder), done.wrt, builder)
         builder.location = user_location()
         pieces = [
-            Traced(trace, builder.full_like(one, 0) if piece is None else piece)
-            for one, piece in zip(done.wrt, found, strict=True)
+            Traced(trace, builder.full_like(value, 0) if piece is None else piece)
+            for value, piece in zip(done.wrt, gradients, strict=True)
         ]
         return _split(arguments, pieces)
 
@@ -391,10 +393,10 @@ def _jacobian(
             raise DTypeError(f"jacobian: a result is {found_dtype}; only floats have derivatives")
     rows = [value_in(done.trace, output) for output in done.outputs]
     with _refusals("jacobian"):
-        found = (_by_results if mode == "reverse" else _by_arguments)(done, rows)
+        blocks = (_by_results if mode == "reverse" else _by_arguments)(done, rows)
     leaves: list[Any] = []
     for output in range(len(rows)):
-        parts = _split(arguments, [Traced(done.trace, found[output, i]) for i in range(len(done.wrt))])
+        parts = _split(arguments, [Traced(done.trace, blocks[output, i]) for i in range(len(done.wrt))])
         leaves.append(parts[0] if single else parts)
     return (done.rebuild(leaves), *done.aux) if has_aux else done.rebuild(leaves)
 

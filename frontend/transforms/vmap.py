@@ -73,15 +73,15 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         if not mapped:
             raise TraceError(f"vmap: no argument has an axis of examples; in_axes is {in_axes!r}")
         tensors = [_tensor(leaves[position]) for position in mapped]
-        places = [_place(one, axes[position]) for one, position in zip(tensors, mapped, strict=True)]
-        counts = sorted({one.shape[place] for one, place in zip(tensors, places, strict=True)})
+        places = [_place(argument, axes[position]) for argument, position in zip(tensors, mapped, strict=True)]
+        counts = sorted({argument.shape[place] for argument, place in zip(tensors, places, strict=True)})
         if len(counts) != 1 or not counts[0]:
-            wanted = "none" if len(counts) == 1 else " and ".join(map(str, counts))
-            raise ShapeError(f"vmap: the arguments have {wanted} examples, not one number of them")
+            listed = "none" if len(counts) == 1 else " and ".join(map(str, counts))
+            raise ShapeError(f"vmap: the arguments have {listed} examples, not one number of them")
 
-        def program(*given: Tensor) -> Any:
+        def program(*arguments: Tensor) -> Any:
             new = list(leaves)
-            examples = [_moved(one, place, 0) for one, place in zip(given, places, strict=True)]
+            examples = [_moved(example, place, 0) for example, place in zip(arguments, places, strict=True)]
 
             def inner(stand_ins: Sequence[Tensor]) -> Any:
                 for position, stand_in in zip(mapped, stand_ins, strict=True):
@@ -128,10 +128,10 @@ def _spread(axes: Any, tree: Any, what: str) -> list[int | None]:
         except TypeError:
             raise TraceError(f"vmap: {what} holds {axes!r}, no integer and not None") from None
         return [axis] * len(trees.flatten(tree)[0])
-    found = trees.children(tree)
-    if found is None or len(found[0]) != len(parts[0]) or type(axes) is not type(tree):
+    unpacked = trees.children(tree)
+    if unpacked is None or len(unpacked[0]) != len(parts[0]) or type(axes) is not type(tree):
         raise TraceError(f"vmap: {what} holds {axes!r} where the tree has {type(tree).__name__}")
-    return [axis for a, b in zip(parts[0], found[0], strict=True) for axis in _spread(a, b, what)]
+    return [axis for a, b in zip(parts[0], unpacked[0], strict=True) for axis in _spread(a, b, what)]
 
 
 def _mapped(function: Callable[[Sequence[Tensor]], Any], examples: Sequence[Tensor], out_axes: Any, name: str) -> Any:
@@ -149,17 +149,17 @@ def _mapped(function: Callable[[Sequence[Tensor]], Any], examples: Sequence[Tens
         inner.builder.location = user_location()
         values = [value_in(inner, as_result(leaf, name)) for leaf in leaves]
         notes, inner.notes = inner.notes, []
-    known = {one.value: value for one, value in zip(stand_ins, actual, strict=True)}
+    known = {stand_in.value: value for stand_in, value in zip(stand_ins, actual, strict=True)}
     dependent = _dependent(inner, known)
     for value, axis in zip(values, axes, strict=True):
         if axis is None and value in dependent:
             raise ShapeError("vmap: out_axes is None for a result that differs between examples")
     builder = TensorBuilder(outer.block, location=user_location())
     noted = [note for note in notes if note.value in dependent]
-    found = repeated(inner.block, known, [*values, *(note.value for note in noted)], builder)
+    results = repeated(inner.block, known, [*values, *(note.value for note in noted)], builder)
     outer.notes += [note for note in notes if note.value not in dependent]
-    outer.notes += [replace(note, value=value) for note, value in zip(noted, found[len(values) :], strict=True)]
-    return rebuild([_result(outer, value, axis) for value, axis in zip(found, axes, strict=False)])
+    outer.notes += [replace(note, value=value) for note, value in zip(noted, results[len(values) :], strict=True)]
+    return rebuild([_result(outer, value, axis) for value, axis in zip(results, axes, strict=False)])
 
 
 def _dependent(trace: Trace, known: dict[SSAValue, SSAValue]) -> set[SSAValue]:
