@@ -163,19 +163,19 @@ class Attention:
         """Returns the shapes of a part's operands and results."""
         rows, scores = (self.groups, self.queries), (self.groups, self.queries, self.keys)
         q, k, v = (*rows, self.features), (self.groups, self.keys, self.features), (self.groups, self.keys, self.values)
-        given = [q, k, v, *[scores] * (self.biases + self.masks)]
+        inputs = [q, k, v, *[scores] * (self.biases + self.masks)]
         if part == FORWARD:
-            return [*given, (*rows, self.values), rows]
+            return [*inputs, (*rows, self.values), rows]
         widths = {QUERIES: [q], KEYS: [k, v], BACKWARD: [q, k, v]}[part]
-        return [*given, (*rows, self.values), rows, rows, *widths]
+        return [*inputs, (*rows, self.values), rows, rows, *widths]
 
     def spaces(self, part: str) -> list[tuple[int, ...]]:
         """Returns, for each operand and result of a part, the loop (group, query, key, feature) of each axis."""
         q, k, rows, scores = (0, 1, 3), (0, 2, 3), (0, 1), (0, 1, 2)
-        given = [q, k, k, *[scores] * (self.biases + self.masks)]
+        inputs = [q, k, k, *[scores] * (self.biases + self.masks)]
         if part == FORWARD:
-            return [*given, q, rows]
-        return [*given, q, rows, rows, *{QUERIES: [q], KEYS: [k, k], BACKWARD: [q, k, k]}[part]]
+            return [*inputs, q, rows]
+        return [*inputs, q, rows, rows, *{QUERIES: [q], KEYS: [k, k], BACKWARD: [q, k, k]}[part]]
 
 
 _COUNTS = ("groups", "queries", "keys", "features", "values", "period", "biases", "masks", "causal")

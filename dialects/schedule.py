@@ -409,7 +409,7 @@ def loops_of(schedule: Schedule) -> list[int]:
     return [loop for name in LOOPS for loop in cast("tuple[int, ...]", getattr(schedule, name, ()))]
 
 
-def schedule_of(archetype: object, found: Mapping[str, object]) -> Schedule:
+def schedule_of(archetype: object, parameters: Mapping[str, object]) -> Schedule:
     """Returns the schedule of an archetype with the given fields; missing ones get their defaults.
 
     Raises:
@@ -419,13 +419,13 @@ def schedule_of(archetype: object, found: Mapping[str, object]) -> Schedule:
     if kind is None:
         raise ValueError(f"a schedule's archetype must be one of {', '.join(ARCHETYPES)}, got {archetype}")
     defaults = _defaults(kind)
-    unknown = [name for name in found if name not in defaults]
+    unknown = [name for name in parameters if name not in defaults]
     if unknown:
         raise ValueError(f"a {archetype} schedule has no field {unknown[0]}; its fields are {', '.join(defaults)}")
     for name, default in defaults.items():
-        if name not in found and default is MISSING:
+        if name not in parameters and default is MISSING:
             raise ValueError(f"a {archetype} schedule needs {name}")
-    return kind(**{name: _checked(name, value) for name, value in found.items()})
+    return kind(**{name: _checked(name, value) for name, value in parameters.items()})
 
 
 def _checked(name: str, value: object) -> int | tuple[int, ...]:
@@ -468,20 +468,20 @@ class ScheduleAttr(Data[Schedule]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Schedule:
         with parser.in_angle_brackets():
-            archetype, found = parser.parse_identifier(), dict[str, object]()
+            archetype, parameters = parser.parse_identifier(), dict[str, object]()
             while parser.parse_optional_punctuation(","):
                 name = parser.parse_identifier()
-                if name in found:
+                if name in parameters:
                     parser.raise_error(f"a schedule's {name} is given twice")
                 parser.parse_punctuation("=")
                 number = parser.parse_optional_integer(allow_boolean=False)
-                found[name] = (
+                parameters[name] = (
                     parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
                     if number is None
                     else number
                 )
             try:
-                return schedule_of(archetype, found)
+                return schedule_of(archetype, parameters)
             except ValueError as error:
                 parser.raise_error(str(error))
 

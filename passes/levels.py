@@ -148,14 +148,14 @@ def target_of(name: str, option: Sequence[object]) -> Target:
     return Target.from_spec(option[0])
 
 
-def _wrong_level(found: Level, levels: tuple[Level, ...]) -> str:
+def _wrong_level(actual: Level, levels: tuple[Level, ...]) -> str:
     order = list(Level)
-    if order.index(found) < order.index(levels[0]):
+    if order.index(actual) < order.index(levels[0]):
         remedy = f"run `{LOWERED_BY[levels[0]]}` first"
     else:
         remedy = f"run it before `{LOWERED_BY[order[order.index(levels[-1]) + 1]]}`"
     expected = " or ".join(level.value for level in levels)
-    return f"expects a module at level {expected}, this one is at level {found.value}: {remedy}"
+    return f"expects a module at level {expected}, this one is at level {actual.value}: {remedy}"
 
 
 def level_of(module: ModuleOp) -> Level | None:

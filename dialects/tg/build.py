@@ -154,8 +154,8 @@ class TensorBuilder:
 
     def broadcast_like(self, x: SSAValue, like: SSAValue, dropped: Sequence[int]) -> SSAValue:
         """Returns `x` broadcast to the shape of `like` along the axes `dropped`: the transpose of a sum over them."""
-        kept = [axis for axis in range(len(shape_of(like))) if axis not in dropped]
-        return self.broadcast(x, shape_of(like), kept)
+        dims = [axis for axis in range(len(shape_of(like))) if axis not in dropped]
+        return self.broadcast(x, shape_of(like), dims)
 
     def slice(self, x: SSAValue, start: Sequence[int], stop: Sequence[int], step: Sequence[int]) -> SSAValue:
         """Returns `x[start:stop:step]`, sliced along every axis."""

@@ -28,9 +28,9 @@ from tensorgrad.dialects.tg.summation import MOST_INNER, multiplied
 from tensorgrad.dialects.tg.traits import KeepsNan
 
 
-def free_axes(rank: int, *taken: Sequence[int]) -> list[int]:
-    """Returns the axes of a tensor of rank `rank` that none of `taken` contains, in order."""
-    return [axis for axis in range(rank) if not any(axis in axes for axes in taken)]
+def free_axes(rank: int, *bound: Sequence[int]) -> list[int]:
+    """Returns the axes of a tensor of rank `rank` that none of `bound` contains, in order."""
+    return [axis for axis in range(rank) if not any(axis in axes for axes in bound)]
 
 
 @irdl_op_definition

@@ -107,22 +107,22 @@ class ScanOp(IRDLOperation):
     def stack(self, value: SSAValue) -> SSAValue:
         """Adds a result that stacks a value of the body over all positions, and returns it; other results remain."""
         values = returned(self.body.block)
-        for position, found in enumerate(values[self.carries :], self.carries):
-            if found is value:
+        for position, result_value in enumerate(values[self.carries :], self.carries):
+            if result_value is value:
                 return self.results[position]
         result = OpResult(stacked(cast(Tensor, value.type), self.count), self, len(self.results))
         self.results = SSAValues((*self.results, result))
         set_returned(self.body.block, [*values, value])
         return result
 
-    def keep_results(self, kept: Sequence[int]) -> None:
+    def keep_results(self, positions: Sequence[int]) -> None:
         """Drops the other results, which must have no uses, and the values that the body returns for them."""
         values = returned(self.body.block)
-        results = [self.results[position] for position in kept]
+        results = [self.results[position] for position in positions]
         for position, result in enumerate(results):
             result.index = position
         self.results = SSAValues(results)
-        set_returned(self.body.block, [values[position] for position in kept])
+        set_returned(self.body.block, [values[position] for position in positions])
 
     def verify_(self) -> None:
         for value in (*self.operands, *self.results):
@@ -220,15 +220,15 @@ class CondOp(IRDLOperation):
         """The blocks of the two functions: for a true predicate, and for a false one."""
         return self.then.block, self.otherwise.block
 
-    def keep_results(self, kept: Sequence[int]) -> None:
+    def keep_results(self, positions: Sequence[int]) -> None:
         """Drops the other results, which must have no uses, and the values that the branches return for them."""
-        results = [self.results[position] for position in kept]
+        results = [self.results[position] for position in positions]
         for position, result in enumerate(results):
             result.index = position
         self.results = SSAValues(results)
         for block in self.branches:
             values = returned(block)
-            set_returned(block, [values[position] for position in kept])
+            set_returned(block, [values[position] for position in positions])
 
     def verify_(self) -> None:
         for value in (*self.operands, *self.results):

@@ -57,8 +57,8 @@ def added_pairwise(terms: Iterable[NumpyArray]) -> NumpyArray:
             level += 1
         sums.append((level, term))
     *others, (_, total) = sums
-    for _, one in reversed(others):
-        total = one + total
+    for _, partial in reversed(others):
+        total = partial + total
     return total
 
 

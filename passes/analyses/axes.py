@@ -116,8 +116,8 @@ def grid_of_sides(
         column: The loops that make the columns.
     """
     rest = [i for i in range(len(grid)) if i not in (*row, *column)]
-    one, two, three = (math.prod(grid[i] for i in loops) for loops in (rest, row, column))
-    extents = one, two, three
+    layers, rows, columns = (math.prod(grid[i] for i in loops) for loops in (rest, row, column))
+    extents = layers, rows, columns
     expressions: list[AffineExpr] = [AffineConstantExpr(0)] * len(grid)
     for base, loops in enumerate((rest, row, column)):
         places = affine.delinearized(AffineDimExpr(base), [grid[i] for i in loops])

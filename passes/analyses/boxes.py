@@ -102,8 +102,8 @@ class Boxes:
     def divided(self) -> list[Box] | None:
         """Returns boxes that each fit the limit of bindings; `None` if there are none, or too many."""
         views = [value for value in (*self._parts.inputs, *self._parts.outputs) if is_window(value)]
-        for one in (value for value in self._parts.outputs if is_window(value)):
-            if any(_key(one) != _key(other) and overlaps(_view(one), _view(other)) for other in views):
+        for output in (value for value in self._parts.outputs if is_window(value)):
+            if any(_key(output) != _key(other) and overlaps(_view(output), _view(other)) for other in views):
                 return None  # windows of them would overlap
         if self._needed(tuple((start, start + 1) for start, _ in self.whole)) > self._limit:
             return None

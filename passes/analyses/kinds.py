@@ -21,8 +21,8 @@ def contraction_of(kernel: KernelOp) -> GenericOp | None:
 
 def is_contraction(stage: GenericOp, rank: int) -> bool:
     """Returns whether a one-result reduction has two values that each lack a grid loop that the other has."""
-    one = len(stage.outputs) == 1
-    return one and is_reduction(stage) and contracts(loops_of_operands(stage).values(), rank)
+    has_one_result = len(stage.outputs) == 1
+    return has_one_result and is_reduction(stage) and contracts(loops_of_operands(stage).values(), rank)
 
 
 def contracts(loops: Iterable[frozenset[int]], rank: int) -> bool:

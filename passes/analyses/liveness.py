@@ -28,13 +28,13 @@ def most_bytes(
     order: Sequence[KernelOp], sizes: Mapping[SSAValue, int], readers: Mapping[SSAValue, set[KernelOp]]
 ) -> int:
     """Returns the peak of live bytes when kernels run in the given order."""
-    left = {value: len(kernels) for value, kernels in readers.items()}
+    remaining = {value: len(kernels) for value, kernels in readers.items()}
     now = most = 0
     for kernel in order:
         now += sum(sizes.get(value, 0) for value in kernel.outputs)
         most = max(most, now)
         for value in (*dict.fromkeys(kernel.inputs), *kernel.outputs):
             if value in sizes:
-                left[value] -= value in kernel.inputs
-                now -= sizes[value] if not left[value] else 0
+                remaining[value] -= value in kernel.inputs
+                now -= sizes[value] if not remaining[value] else 0
     return most

@@ -223,11 +223,11 @@ def _shared_arenas(
     values: Sequence[tuple[SSAValue, Slot]], target: Target, roles: Sequence[Role]
 ) -> dict[SSAValue, str]:
     """Returns the arena of each parameter, state, update and `roles`, if it fits one binding."""
-    kept = {slot.name: arena_of(slot)[0] for _, slot in values if slot.role in (Role.PARAMETER, Role.STATE)}
+    arenas = {slot.name: arena_of(slot)[0] for _, slot in values if slot.role in (Role.PARAMETER, Role.STATE)}
     others = {value: arena_of(slot)[0] for value, slot in values if slot.role in roles}
     members: dict[str, list[SSAValue]] = {}
     for value, slot in values:
-        label = kept[slot.name] if slot.role in (Role.PARAMETER, Role.STATE) else others.get(value)
+        label = arenas[slot.name] if slot.role in (Role.PARAMETER, Role.STATE) else others.get(value)
         if label is not None:
             members.setdefault(label, []).append(value)
     limit, alignment = target.max_storage_buffer_binding_size, target.min_storage_buffer_offset_alignment
@@ -237,7 +237,7 @@ def _shared_arenas(
         if sum(buffer_bytes(cast(Buffer, v.type)) + alignment for v in values) <= limit
         and len({element_of(v) for v in values}) == 1
     }
-    labels = {value: kept[slot.name] for value, slot in values if slot.role == Role.UPDATE and slot.name in kept}
+    labels = {value: arenas[slot.name] for value, slot in values if slot.role == Role.UPDATE and slot.name in arenas}
     labels |= {value: label for label, values in members.items() for value in values}
     return {value: label for value, label in labels.items() if label in whole}
 

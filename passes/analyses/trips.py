@@ -28,8 +28,8 @@ MOST_GROUPS = 65535
 
 def kernel_iterations(kernel: wgsl.KernelOp) -> int:
     """Returns the most iterations that an invocation of a kernel runs in all of its loops."""
-    given = kernel.attributes.get(ITERATIONS)
-    return given.value.data if isinstance(given, IntegerAttr) else iterations(kernel.body.block)
+    annotation = kernel.attributes.get(ITERATIONS)
+    return annotation.value.data if isinstance(annotation, IntegerAttr) else iterations(kernel.body.block)
 
 
 def iterations(block: Block) -> int:

@@ -65,7 +65,7 @@ class CutGridsPass(LevelPass):
         numbers = (view.attributes.get(VALUE) for view in ops if isinstance(view, ViewOp))
         cutting = _Cutting(self.target, max((_number(number) for number in numbers), default=-1) + 1)
         kernels = [kernel for kernel in ops if isinstance(kernel, KernelOp)]
-        for _, team in groupby(kernels, lambda one: (one.parent, one.dispatch_number)):
+        for _, team in groupby(kernels, lambda member: (member.parent, member.dispatch_number)):
             _unshare(list(team), self.target)
         for kernel in kernels:
             if kernel.single is None and kernel.dispatch_number is None:
@@ -179,8 +179,8 @@ class _Cutting:
 
     def _replace(self, kernel: KernelOp, parts: Iterable[Parts]) -> None:
         """Replaces a kernel with parts, in order, each with its own schedule."""
-        for one in parts:
-            part = put_together(one)
+        for piece in parts:
+            part = put_together(piece)
             part.properties["schedule"] = ScheduleAttr(choose(part, self._target))
             cast(Block, kernel.parent).insert_op_before(part, kernel)
         kernel.detach()

@@ -56,16 +56,16 @@ def _greedy(
 ) -> list[KernelOp]:
     waiting = dict.fromkeys(kernels, 0)
     following = {kernel: graph.successors(kernel) for kernel in kernels}
-    for found in following.values():
-        for kernel in found:
+    for successors in following.values():
+        for kernel in successors:
             waiting[kernel] += 1
     ready = [kernel for kernel in kernels if not waiting[kernel]]
     place = {kernel: number for number, kernel in enumerate(kernels)}
-    left = dict(readers)
+    pending = dict(readers)
 
     def growth(kernel: KernelOp) -> tuple[int, int]:
-        new = sum(sizes.get(value, 0) for value in kernel.outputs if left.get(value))
-        freed = sum(sizes[value] for value in dict.fromkeys(kernel.inputs) if value in sizes and left[value] == 1)
+        new = sum(sizes.get(value, 0) for value in kernel.outputs if pending.get(value))
+        freed = sum(sizes[value] for value in dict.fromkeys(kernel.inputs) if value in sizes and pending[value] == 1)
         return new - freed, place[kernel]
 
     result: list[KernelOp] = []
@@ -74,8 +74,8 @@ def _greedy(
         ready.remove(kernel)
         result.append(kernel)
         for value in dict.fromkeys(kernel.inputs):
-            if value in left:
-                left[value] -= 1
+            if value in pending:
+                pending[value] -= 1
         for later in following[kernel]:
             waiting[later] -= 1
             if not waiting[later]:

@@ -44,9 +44,9 @@ class SplitReductionsPass(LevelPass):
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in list(op.walk()):
             if isinstance(kernel, KernelOp) and is_splittable(kernel):
-                found = split_of(kernel, self.target) if self.parts == 0 else _any_loop(kernel, self.parts)
-                if found is not None:
-                    split(kernel, *found)
+                loop_and_parts = split_of(kernel, self.target) if self.parts == 0 else _any_loop(kernel, self.parts)
+                if loop_and_parts is not None:
+                    split(kernel, *loop_and_parts)
 
 
 def is_splittable(kernel: KernelOp) -> bool:

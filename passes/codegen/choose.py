@@ -33,7 +33,9 @@ ARCHETYPES: tuple[Archetype[Any], ...] = (AttentionArchetype(), ContractionArche
 NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (TilesArchetype(), PackedArchetype(), LoopsArchetype())
 """The archetypes of native code, in the order in which they are tried."""
 
-BY_SCHEDULE: dict[type[Schedule], Archetype[Any]] = {one.schedule: one for one in (*ARCHETYPES, *NATIVE_ARCHETYPES)}
+BY_SCHEDULE: dict[type[Schedule], Archetype[Any]] = {
+    archetype.schedule: archetype for archetype in (*ARCHETYPES, *NATIVE_ARCHETYPES)
+}
 
 
 def choose(kernel: KernelOp, target: Target) -> Schedule:

@@ -67,14 +67,14 @@ class AccumulateGradientsPass(LevelPass):
         if not self.last:
             new_slots.append(Slot(KEPT, Role.SCALAR, "0.0 if micro_step == 1 else 1.0"))
             kinds.append(tensor((), f64 if any(kind.element_type == f64 for kind in kinds) else f32))
-        taken = {(slot.role, slot.name) for slot in slots} & {(slot.role, slot.name) for slot in new_slots}
-        if taken:
-            raise DiagnosticException(f"{where} has a {' '.join(min(taken))} already")
+        clashes = {(slot.role, slot.name) for slot in slots} & {(slot.role, slot.name) for slot in new_slots}
+        if clashes:
+            raise DiagnosticException(f"{where} has a {' '.join(min(clashes))} already")
         added = [block.insert_arg(kind, len(block.args)) for kind in kinds]
         builder = TensorBuilder(block, before=return_of(function), location=function.location)
-        kept = None if self.last else builder.compare("gt", added[-1], builder.full_like(added[-1], 0.0))
+        has_any = None if self.last else builder.compare("gt", added[-1], builder.full_like(added[-1], 0.0))
         written = {
-            slot.name: self._write(builder, value, before, kept)
+            slot.name: self._write(builder, value, before, has_any)
             for (slot, value), before in zip(gradients, added, strict=False)
         }
         role, prefix = (Role.GRADIENT, "") if self.last else (Role.UPDATE, f"{PREFIX}/")
@@ -83,14 +83,14 @@ class AccumulateGradientsPass(LevelPass):
         set_returned(function, [value for _, value in results])
         set_signature(function, [*slots, *new_slots], [slot for slot, _ in results])
 
-    def _write(self, b: TensorBuilder, gradient: SSAValue, before: SSAValue, kept: SSAValue | None) -> SSAValue:
+    def _write(self, b: TensorBuilder, gradient: SSAValue, before: SSAValue, has_any: SSAValue | None) -> SSAValue:
         """Returns the mean with the accumulated gradients, or their sum."""
         b.location = gradient.owner.location if isinstance(gradient.owner, Operation) else b.location
         gradient = b.cast(gradient, element_of(before))
-        if kept is None:
+        if has_any is None:
             return b.scale(b.add(before, gradient), 1 / self.steps)
         # The gradient is read only once, so in a group it remains a partial sum.
-        return b.add(b.select(b.broadcast(kept, shape_of(before), []), before, b.full_like(before, 0.0)), gradient)
+        return b.add(b.select(b.broadcast(has_any, shape_of(before), []), before, b.full_like(before, 0.0)), gradient)
 
 
 def _summed(gradient: SSAValue) -> Attribute:

@@ -116,12 +116,12 @@ def _append(function: FuncOp, plan: UpdatePlan, where: str, rows: Rows, add_up: 
     there |= {slot.name: block.insert_arg(tensor((), wide), len(block.args)) for slot in new}
     builder = TensorBuilder(block, before=return_of(function), location=function.location)
     written = _Writing(builder, plan, states, there, rows, wide, add_up, function.location).run(pairs)
-    kept = [(slot, value) for slot, value in entries if slot.role != Role.GRADIENT or slot.name not in plan.computed]
-    kept += [(Slot(pair.name, Role.UPDATE), written["", pair.name]) for pair in pairs]
-    kept += [(Slot(f"{kind}/{name}", Role.UPDATE), written[kind, name]) for kind, name in states]
-    set_returned(function, [value for _, value in kept])
+    results = [(slot, value) for slot, value in entries if slot.role != Role.GRADIENT or slot.name not in plan.computed]
+    results += [(Slot(pair.name, Role.UPDATE), written["", pair.name]) for pair in pairs]
+    results += [(Slot(f"{kind}/{name}", Role.UPDATE), written[kind, name]) for kind, name in states]
+    set_returned(function, [value for _, value in results])
     new_slots = [*(Slot(f"{kind}/{name}", Role.STATE) for kind, name in states), *new]
-    set_signature(function, [*slots, *new_slots], [slot for slot, _ in kept])
+    set_signature(function, [*slots, *new_slots], [slot for slot, _ in results])
 
 
 @dataclass

@@ -80,13 +80,13 @@ def _forward(attention: Attention, operands: Sequence[SSAValue], location: Locat
     # As `tensorgrad.softmax` composes it: with `where`, which may be true everywhere, or without.
     if attention.zeros:
 
-        def kept(values: SSAValue, otherwise: float) -> SSAValue:
+        def masked(values: SSAValue, otherwise: float) -> SSAValue:
             return values if allowed is None else b.select(allowed, values, b.full_like(values, otherwise))
 
-        top = b.unary(arithmetic.StopGradientOp, b.reduce(reduce.MaxOp, kept(scores, -math.inf), [2]))
+        top = b.unary(arithmetic.StopGradientOp, b.reduce(reduce.MaxOp, masked(scores, -math.inf), [2]))
         top = b.select(b.emit(functions.IsFiniteOp, [top]), top, zero)
-        shifted = kept(b.sub(scores, _along(b, top, scores)), 0)
-        powers = kept(b.unary(functions.ExpOp, shifted), 0)
+        shifted = masked(b.sub(scores, _along(b, top, scores)), 0)
+        powers = masked(b.unary(functions.ExpOp, shifted), 0)
         total = b.sum(powers, [2])
         total = b.select(b.compare("eq", total, zero), one, total)
         weights = b.div(powers, _along(b, total, scores))

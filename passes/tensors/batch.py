@@ -228,9 +228,9 @@ def _take(b: TensorBuilder, op: index.TakeOp, count: int, operands: Operands) ->
     others = [other for other in range(1, rank) if other != axis + 1]
     moved = b.transpose(x, [0, axis + 1, *others])
     rows = b.reshape(moved, (count * extent, *shape_of(moved)[2:]))
-    taken = b.take(rows, _apart(b, indices, count, extent), 0)
-    lead, trail = range(1 + own, 1 + own + axis), range(1 + own + axis, len(shape_of(taken)))
-    return b.transpose(taken, [0, *lead, *range(1, 1 + own), *trail])
+    gathered = b.take(rows, _apart(b, indices, count, extent), 0)
+    lead, trail = range(1 + own, 1 + own + axis), range(1 + own + axis, len(shape_of(gathered)))
+    return b.transpose(gathered, [0, *lead, *range(1, 1 + own), *trail])
 
 
 @rule(index.ScatterAddOp)
@@ -293,7 +293,7 @@ def _conv(b: TensorBuilder, op: convolution.ConvOp, count: int, operands: Operan
     (lhs, in_lhs), (rhs, in_rhs) = operands
     groups = int_value(op.properties, "groups")
     batch, outputs, *space = op.shape
-    old, *kept = shape_of(op.rhs)
+    old, *trailing = shape_of(op.rhs)
     if not in_rhs:
         flat = b.reshape(lhs, (count * batch, *shape_of(op.lhs)[1:]))
         return b.reshape(b.emit(type(op), [flat, rhs], **op.properties), (count, *op.shape))
@@ -304,12 +304,12 @@ def _conv(b: TensorBuilder, op: convolution.ConvOp, count: int, operands: Operan
         lhs = b.reshape(moved, (batch, count * shape_of(op.lhs)[1], *shape_of(op.lhs)[2:]))
         properties["groups"] = integer(count * groups)
         split, back = (batch, count, outputs, *space), [1, 0, 2, *[axis - 1 for axis in rest]]
-        rhs = b.reshape(rhs, (count * old, *kept))
+        rhs = b.reshape(rhs, (count * old, *trailing))
     else:
         split, back = (batch, groups, count, outputs // groups, *space), [2, 0, 1, 3, *rest]
-        grouped = b.reshape(rhs, (count, groups, old // groups, *kept))
-        order = [1, 0, 2, *range(3, 3 + len(kept))]
-        rhs = b.reshape(b.transpose(grouped, order), (count * old, *kept))
+        grouped = b.reshape(rhs, (count, groups, old // groups, *trailing))
+        order = [1, 0, 2, *range(3, 3 + len(trailing))]
+        rhs = b.reshape(b.transpose(grouped, order), (count * old, *trailing))
     result = b.reshape(b.emit(type(op), [lhs, rhs], **properties), split)
     return b.reshape(b.transpose(result, back), (count, *op.shape))
 

@@ -100,8 +100,8 @@ def _erase_replaced(body: Block, known: dict[SSAValue, SSAValue]) -> None:
             op.detach()
             op.erase()
     old = list(body.args)
-    kept = [argument for argument in old if argument not in known.values()]
-    for argument in kept:
+    remaining = [argument for argument in old if argument not in known.values()]
+    for argument in remaining:
         source = known.get(argument, argument)
         new = body.insert_arg(source.type, len(body.args))
         new.location = argument.location

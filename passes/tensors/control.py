@@ -23,9 +23,9 @@ def prune(op: Operation, is_needed: Callable[[SSAValue], bool]) -> None:
     if isinstance(op, ScanOp):
         _prune_scan(op, is_needed)
     elif isinstance(op, CondOp):
-        kept = [position for position, result in enumerate(op.results) if is_needed(result)]
-        if len(kept) != len(op.results):
-            op.keep_results(kept)
+        needed = [position for position, result in enumerate(op.results) if is_needed(result)]
+        if len(needed) != len(op.results):
+            op.keep_results(needed)
         for block in op.branches:
             erase_unused(block)
         _drop_inputs(op)
@@ -57,11 +57,11 @@ def erase_unused(block: Block) -> None:
 
 def _prune_scan(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> None:
     carries = op.arguments[1]
-    kept, _ = _live(op, is_needed)
-    if len(kept) != len(op.results):
-        dropped = [position for position in range(len(carries)) if position not in kept]
+    live, _ = _live(op, is_needed)
+    if len(live) != len(op.results):
+        dropped = [position for position in range(len(carries)) if position not in live]
         consts, init, xs = list(op.consts), list(op.init), list(op.xs)
-        op.keep_results(sorted(kept))
+        op.keep_results(sorted(live))
         erase_unused(op.body.block)
         for position in dropped:
             op.body.block.erase_arg(carries[position])
@@ -77,13 +77,13 @@ def _live(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> tuple[set[int], 
     A carried value is required if a later iteration needs a value that depends on it.
     """
     values, carries = returned(op.body.block), op.arguments[1]
-    kept = {position for position, result in enumerate(op.results) if is_needed(result)}
+    live = {position for position, result in enumerate(op.results) if is_needed(result)}
     while True:
-        reached = _reached(op.body.block, [values[position] for position in kept])
-        added = {position for position, carry in enumerate(carries) if carry in reached} - kept
+        reached = _reached(op.body.block, [values[position] for position in live])
+        added = {position for position, carry in enumerate(carries) if carry in reached} - live
         if not added:
-            return kept, reached
-        kept |= added
+            return live, reached
+        live |= added
 
 
 def _reached(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
@@ -98,12 +98,12 @@ def _reached(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
 def _needed_operands(op: Operation, needed: set[SSAValue]) -> list[SSAValue]:
     """Returns the operands of an op that its needed results depend on."""
     if isinstance(op, ScanOp):
-        kept, reached = _live(op, lambda result: result in needed)
+        live, reached = _live(op, lambda result: result in needed)
         first = len(op.consts)
         return [
             operand
             for position, (operand, argument) in enumerate(zip(op.operands, op.body.block.args, strict=True))
-            if argument in reached or (position - first in kept and first <= position < first + op.carries)
+            if argument in reached or (position - first in live and first <= position < first + op.carries)
         ]
     if isinstance(op, CondOp):
         inside = set[SSAValue]()
@@ -191,8 +191,8 @@ def _settle_carries(op: ScanOp) -> None:
     op.keep_results([position for position in range(len(op.results)) if position not in fixed])
     for position in fixed:
         block.erase_arg(carries[position])
-    kept = [value for position, value in enumerate(init) if position not in fixed]
-    op.set_operands(list(op.consts), kept, list(op.xs))
+    varying = [value for position, value in enumerate(init) if position not in fixed]
+    op.set_operands(list(op.consts), varying, list(op.xs))
 
 
 def _share(op: ScanOp) -> None:

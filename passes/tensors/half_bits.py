@@ -36,8 +36,8 @@ def bits_of_half(b: TensorBuilder, x: SSAValue) -> SSAValue:
     normal = _right(b, b.binary(SubOp, size, b.full_like(size, BIAS)), SHIFT)
     small = b.cast(b.scale(b.emit(BitcastOp, [size], to=f32), 1 / SMALLEST), ui32)
     special = _or(b, _and(b, _right(b, size, SHIFT), FIRST_NORMAL - 1), INFINITY)
-    found = b.select(_below(b, size, BIAS + (1 << 23)), small, normal)
-    return b.binary(OrOp, sign, b.select(_below(b, size, 0xFF << 23), found, special))
+    finite = b.select(_below(b, size, BIAS + (1 << 23)), small, normal)
+    return b.binary(OrOp, sign, b.select(_below(b, size, 0xFF << 23), finite, special))
 
 
 def half_of_bits(b: TensorBuilder, x: SSAValue) -> SSAValue:

@@ -59,7 +59,7 @@ class JvpPass(LevelPass):
         tangents_ = tangents(block, values, [primals[position] for position in wrt], directions, builder)
         builder.location = returned.location
         moving = [i for i, value in enumerate(values) if is_float(element_of(value))]
-        appended = [builder.full_like(values[i], 0) if (one := tangents_[i]) is None else one for i in moving]
+        appended = [builder.full_like(values[i], 0) if (tangent := tangents_[i]) is None else tangent for i in moving]
         set_returned(function, [*values, *appended])
         set_signature(
             function,

@@ -92,16 +92,16 @@ class _Node:
 
 
 class _Cut:
-    """A minimum cut between values that can't be recomputed and the wanted ones."""
+    """A minimum cut between values that can't be recomputed and the needed ones."""
 
-    def __init__(self, forward: set[Operation | Block], saved: set[SSAValue], wanted: list[SSAValue]):
-        self.forward, self.saved, self.wanted = forward, saved, wanted
+    def __init__(self, forward: set[Operation | Block], saved: set[SSAValue], needed: list[SSAValue]):
+        self.forward, self.saved, self.needed = forward, saved, needed
         self.source, self.sink = _Node(), _Node()
         self.ends: dict[SSAValue, tuple[_Node, _Node]] = {}
 
     def kept(self) -> set[SSAValue]:
-        """Returns the values on the minimum cut nearest to the wanted values, which recomputes the least."""
-        for value in self.wanted:
+        """Returns the values on the minimum cut nearest to the needed values, which recomputes the least."""
+        for value in self.needed:
             self._connect(self._add(value)[1], self.sink, float("inf"))
         while self._push():
             pass

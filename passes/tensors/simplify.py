@@ -61,9 +61,9 @@ def _simplify(op: Operation, seen: dict[Key, SSAValue], calls: dict[Key, list[Ca
     if type(op) is CallOp and op.composite is not None:
         _merge_composite(op, calls)
         return
-    kept = _folded(op) if isinstance(op, TensorOp) else op
-    if kept is not None and not kept.regions and kept.results and is_pure(kept):
-        _merge(kept, seen)
+    simplified = _folded(op) if isinstance(op, TensorOp) else op
+    if simplified is not None and not simplified.regions and simplified.results and is_pure(simplified):
+        _merge(simplified, seen)
 
 
 def _simplify_inside(op: Operation, seen: dict[Key, SSAValue], calls: dict[Key, list[CallOp]]) -> None:
@@ -71,8 +71,8 @@ def _simplify_inside(op: Operation, seen: dict[Key, SSAValue], calls: dict[Key, 
     for region in op.regions:
         for inner in region.blocks:
             simplify_block(inner, None if op.has_trait(IsolatedFromAbove) else seen)
-    for made in leave(op):
-        _simplify(made, seen, calls)
+    for new_op in leave(op):
+        _simplify(new_op, seen, calls)
 
 
 def _folded(op: TensorOp) -> Operation | None:

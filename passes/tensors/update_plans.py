@@ -104,9 +104,9 @@ class UpdatePlan:
         Raises:
             DiagnosticException: One has.
         """
-        taken = {(slot.role, slot.name) for slot in arguments_of(function)}
+        arguments = {(slot.role, slot.name) for slot in arguments_of(function)}
         for kind, name in self.states():
-            if (Role.STATE, f"{kind}/{name}") in taken:
+            if (Role.STATE, f"{kind}/{name}") in arguments:
                 raise DiagnosticException(f"{where} has a state {kind}/{name} already")
 
     def alike(self, pair: Pair) -> Hashable:

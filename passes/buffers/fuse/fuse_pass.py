@@ -369,10 +369,10 @@ class Fusion:
             return "it has loops or several results"
         readers = self.graph.readers(kernel)
         in_sum = any(reads_in_sum(other, kernel.outputs[0]) for other in readers)
-        for one in sorted(readers, key=lambda other: other is not reader):
-            reason = self._refusal(kernel, one, in_sum)
+        for consumer in sorted(readers, key=lambda other: other is not reader):
+            reason = self._refusal(kernel, consumer, in_sum)
             if reason is not None:
-                return reason if one is reader else f"another reader can't: {reason}"
+                return reason if consumer is reader else f"another reader can't: {reason}"
         if len(readers) == 1 and self._belongs_to_producer(kernel, reader):
             return "it can run after the reduction of its rows"
         return "computing it in each reader costs more than it saves"
@@ -420,7 +420,7 @@ class Fusion:
         """Moves allocations to the front and kernels into a valid order."""
         block, last = self.function.body.block, return_of(self.function)
         order = self.graph.in_rounds()
-        kept = {
+        remaining = {
             part
             for kernel in order
             for value in (*kernel.inputs, *kernel.outputs)
@@ -429,7 +429,7 @@ class Fusion:
         storage = [op for op in block.ops if isinstance(op, memref.AllocOp | PackOp)]
         for op in sorted(storage, key=lambda op: isinstance(op, PackOp)):
             op.detach()
-            if op.results[0] in kept:
+            if op.results[0] in remaining:
                 block.insert_op_before(op, last)
             else:
                 op.erase()

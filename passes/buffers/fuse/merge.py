@@ -157,9 +157,9 @@ def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[S
         local = [_placed(value, second.stages, first, location) for value in local]
     values: list[SSAValue] = []
     for value in private:
-        one = new_local(first.grid, element_of(value), location)
-        _rename((*first.stages, *second.stages), value, one, len(first.grid))
-        values.append(one)
+        array = new_local(first.grid, element_of(value), location)
+        _rename((*first.stages, *second.stages), value, array, len(first.grid))
+        values.append(array)
     outputs = [*(value for value in first.outputs if value not in private), *second.outputs]
     stages = [*first.stages, *second.stages]
     return Parts(first.grid, stages, outputs, [*first.locals, *values, *local], second.location)

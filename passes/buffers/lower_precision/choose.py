@@ -68,10 +68,10 @@ def chosen(module: ModuleOp, smallest: int, scale: float) -> dict[Value, float]:
         scale: The factor of cotangents; 0 leaves cotangents in f32.
     """
     flow = Flow(module)
-    outputs, kept = _ends(module, flow)
+    outputs, kept_sizes = _ends(module, flow)
     forward = flow.needed_for(outputs)
     products = [value for value in flow.values() if any(is_product(stage, k) for stage, k in value.writers)]
-    updates = _of_updates(module, flow, forward, kept) if scale else set[Value]()
+    updates = _of_updates(module, flow, forward, kept_sizes) if scale else set[Value]()
     results: dict[Value, float] = {}
     for value in flow.depending_on(products) - compared(flow):
         count = _elements(value)
@@ -79,24 +79,24 @@ def chosen(module: ModuleOp, smallest: int, scale: float) -> dict[Value, float]:
             continue
         if value in forward:
             results[value] = 1.0
-        elif scale and value not in updates and count not in kept and not _meets_attention(value):
+        elif scale and value not in updates and count not in kept_sizes and not _meets_attention(value):
             results[value] = scale
     return results
 
 
 def _ends(module: ModuleOp, flow: Flow) -> tuple[list[Value], set[int]]:
     """Returns the outputs of the module's functions, and the numbers of elements of parameters and states."""
-    outputs, kept = list[Value](), set[int]()
+    outputs, kept_sizes = list[Value](), set[int]()
     for function in functions(module):
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
             if slot.role == Role.OUTPUT:
                 outputs.append(flow.value_of(argument))
             if slot.role in KEPT_SHAPES:
-                kept.add(numbers.prod(shape_of(argument)))
-    return outputs, kept
+                kept_sizes.add(numbers.prod(shape_of(argument)))
+    return outputs, kept_sizes
 
 
-def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept: set[int]) -> set[Value]:
+def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept_sizes: set[int]) -> set[Value]:
     """Returns the values that optimizers compute: all that depend on state, host scalars, or products of gradients."""
     values: list[Value] = []
     for function in functions(module):
@@ -107,7 +107,7 @@ def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept: set[int
         gradients = [
             gradient
             for gradient in value.made_from
-            if gradient not in forward and gradient.writers and _elements(gradient) in kept
+            if gradient not in forward and gradient.writers and _elements(gradient) in kept_sizes
         ]
         if len(gradients) == len(value.made_from) and any(is_product(stage, k) for stage, k in value.writers):
             values.append(value)

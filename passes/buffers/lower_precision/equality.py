@@ -40,7 +40,7 @@ class _Origin:
 
 def compared(flow: Flow) -> set[Value]:
     """Returns the values that must stay in f32 because values that depend on them are compared for equality."""
-    kept = set[Value]()
+    values = set[Value]()
     for stage in flow.stages:
         for op in list(stage.body.walk()):
             if not isinstance(op, arith.CmpfOp) or op.predicate.value.data not in EQUALITIES:
@@ -52,19 +52,19 @@ def compared(flow: Flow) -> set[Value]:
                 _trace(flow, stage, operand, origin)
             if origin.computed or len(origin.buffers) > 1:
                 sources = [flow.value_of(source) for side in (op.lhs, op.rhs) for source in sources_of(stage, side)]
-                kept |= _behind_products([*origin.through, *origin.buffers, *sources])
-    return kept
+                values |= _behind_products([*origin.through, *origin.buffers, *sources])
+    return values
 
 
 def _behind_products(values: Iterable[Value]) -> set[Value]:
     """Returns the values and those that they are computed from, up to products, which are never recomputed."""
-    results, left = set[Value](), list(values)
-    while left:
-        value = left.pop()
+    results, pending = set[Value](), list(values)
+    while pending:
+        value = pending.pop()
         if value in results or (value.writers and all(is_product(stage, k) for stage, k in value.writers)):
             continue
         results.add(value)
-        left += value.made_from
+        pending += value.made_from
     return results
 
 

@@ -79,12 +79,12 @@ class Flow:
 
     def needed_for(self, values: Iterable[Value]) -> set[Value]:
         """Returns the values and all values that they depend on."""
-        results, left = set[Value](), list(values)
-        while left:
-            value = left.pop()
+        results, pending = set[Value](), list(values)
+        while pending:
+            value = pending.pop()
             if value not in results:
                 results.add(value)
-                left += value.made_from
+                pending += value.made_from
         return results
 
     def depending_on(self, values: Iterable[Value]) -> set[Value]:
@@ -93,12 +93,12 @@ class Flow:
         for value in self.values():
             for source in value.made_from:
                 makes.setdefault(source, []).append(value)
-        results, left = set[Value](), list(values)
-        while left:
-            value = left.pop()
+        results, pending = set[Value](), list(values)
+        while pending:
+            value = pending.pop()
             if value not in results:
                 results.add(value)
-                left += makes.get(value, ())
+                pending += makes.get(value, ())
         return results
 
     # Names of one value
@@ -110,9 +110,9 @@ class Flow:
         return name
 
     def _join(self, first: SSAValue, second: SSAValue) -> None:
-        one, other = self._root(first), self._root(second)
-        if one is not other:
-            self._above[other] = one
+        root, other_root = self._root(first), self._root(second)
+        if root is not other_root:
+            self._above[other_root] = root
 
     def _join_names(self, op: Operation, carried: list[SSAValue]) -> None:
         """Joins the operands of an op with the arguments of the regions or functions that it runs."""
@@ -195,16 +195,16 @@ def sources_of(stage: GenericOp, scalar: SSAValue) -> list[SSAValue]:
 
 def reached(value: SSAValue) -> Iterator[SSAValue]:
     """Yields a scalar of a stage's body, and all scalars that it depends on."""
-    seen, left = set[SSAValue](), [value]
-    while left:
-        one = left.pop()
-        if one in seen:
+    seen, pending = set[SSAValue](), [value]
+    while pending:
+        current = pending.pop()
+        if current in seen:
             continue
-        seen.add(one)
-        yield one
-        if isinstance(one.owner, Operation):
-            for op in one.owner.walk():
-                left += op.operands
+        seen.add(current)
+        yield current
+        if isinstance(current.owner, Operation):
+            for op in current.owner.walk():
+                pending += op.operands
 
 
 def is_product(stage: GenericOp | AttentionOp, position: int) -> bool:

@@ -28,18 +28,18 @@ index = IndexType()
 class StageBody(ScalarBuilder):
     """Builds the body of a stage: scalars, loop indices, loads at computed indices."""
 
-    def __init__(self, block: Block, buffers: dict[SSAValue, SSAValue], kept: Sequence[int]):
+    def __init__(self, block: Block, buffers: dict[SSAValue, SSAValue], grid_loops: Sequence[int]):
         super().__init__(block)
         self._body = block
         self._buffers = buffers
-        self._kept = kept
+        self._grid_loops = grid_loops
 
     def loop(self, position: int) -> Value:
         """Returns the index of a loop. The stage omits loops of extent 1, whose index is 0."""
-        if position not in self._kept:
+        if position not in self._grid_loops:
             return self.constant(0, index)
         # linalg.index goes directly into the stage's body, never into a condition.
-        op = IndexOp(self._kept.index(position))
+        op = IndexOp(self._grid_loops.index(position))
         self._body.add_op(op)
         return self.value(op.result)
 
@@ -155,11 +155,12 @@ def rounded(source: View, spec: KernelSpec) -> KernelSpec:
 
 def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
     """Returns a kernel of one stage that writes `output`, without loops of extent 1."""
-    kept = [loop for loop, extent in enumerate(spec.extents) if extent != 1]
+    grid_loops = [loop for loop, extent in enumerate(spec.extents) if extent != 1]
     grid = [extent for extent in spec.grid if extent != 1]
     own = [extent for extent in spec.reduced if extent != 1]
     loops: list[AffineExpr] = [
-        AffineDimExpr(kept.index(loop)) if loop in kept else AffineConstantExpr(0) for loop in range(len(spec.extents))
+        AffineDimExpr(grid_loops.index(loop)) if loop in grid_loops else AffineConstantExpr(0)
+        for loop in range(len(spec.extents))
     ]
     views = [read for read in spec.reads if isinstance(read, View)]
     inputs = list(dict.fromkeys([*(view.buffer for view in views), *spec.gathered]))
@@ -167,18 +168,18 @@ def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
     inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=False))
     operands = list(dict.fromkeys((view.buffer, view.map) for view in views))
     maps = [
-        affine.partial(_substituted(read, loops, len(kept)), shape_of(buffer), [*grid, *own])
+        affine.partial(_substituted(read, loops, len(grid_loops)), shape_of(buffer), [*grid, *own])
         for buffer, read in operands
     ]
     placed = tuple(affine.dims(len(spec.grid))) if spec.placed is None else spec.placed
-    out_map = _substituted(AffineMap(len(spec.extents), 0, placed), loops, len(kept))
+    out_map = _substituted(AffineMap(len(spec.extents), 0, placed), loops, len(grid_loops))
     if spec.placed is not None:
         out_map = affine.simplified(out_map, [*grid, *own])
     extra = shape_only(block, [*maps, out_map], [*grid, *own])
 
     body_types = [*(element_of(buffer) for buffer, _ in operands), *(i1 for _ in extra), spec.result]
     body = Block(arg_types=body_types)
-    scalars = StageBody(body, inside, kept)
+    scalars = StageBody(body, inside, grid_loops)
     args = [
         scalars.constant(lowered.number, lowered.element)
         if isinstance(lowered, Splat)

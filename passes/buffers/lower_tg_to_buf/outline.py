@@ -174,9 +174,9 @@ class Outlining:
         if not part.results:
             return
         needed = _needed(part)
-        made = {result for op in needed for result in op.results}
+        defined = {result for op in needed for result in op.results}
         used = [*(operand for op in needed for operand in op.operands), *(value for value, _, _ in part.results)]
-        elsewhere = list(dict.fromkeys(value for value in used if value not in made))
+        elsewhere = list(dict.fromkeys(value for value in used if value not in defined))
         leaves = [value.owner for value in elsewhere if isinstance(value.owner, TensorOp) and not value.owner.operands]
         needed = [*leaves, *needed]
         outside = [value for value in elsewhere if value.owner not in leaves]
@@ -248,13 +248,13 @@ class Outlining:
         values, last = returned(block), block.last_op
         assert last is not None
         last.detach()
-        found = list(values)
+        outputs = list(values)
         last.erase()
-        function = self._function(name, block, found, location)
+        function = self._function(name, block, outputs, location)
         if depth:
             function.attributes[LOOPS] = IntegerAttr(depth, i64)
         slots = [typed(slot, argument) for slot, argument in zip(slots, block.args, strict=True)]
-        set_slots(function, slots, [typed(slot, value) for slot, value in zip(results, found, strict=True)])
+        set_slots(function, slots, [typed(slot, value) for slot, value in zip(results, outputs, strict=True)])
         if has_control(function):
             Outlining(self.module, function, self.lower, is_called=True).run()
         else:
@@ -266,8 +266,8 @@ class Outlining:
         end.location = location
         block.add_op(end)
         kind = FunctionType.from_lists([a.type for a in block.args], [value.type for value in results])
-        taken = {op.sym_name.data for op in self.module.ops if isinstance(op, FuncOp)}
-        number = sum(1 for name in taken if name.startswith(prefix))
+        names = {op.sym_name.data for op in self.module.ops if isinstance(op, FuncOp)}
+        number = sum(1 for name in names if name.startswith(prefix))
         function = FuncOp(f"{prefix}{number}", kind, Region(block), "private")
         function.location = location
         if self.depth:
@@ -352,12 +352,12 @@ def _is_init(op: Operation, position: int) -> bool:
 def _needed(part: _Part) -> list[PlainOp]:
     """Returns the ops of a part that its results depend on, in order."""
     needed = {value for value, _, _ in part.results}
-    found: list[PlainOp] = []
+    ops: list[PlainOp] = []
     for op in reversed(part.ops):
         if any(result in needed for result in op.results):
             needed.update(op.operands)
-            found.append(op)
-    return found[::-1]
+            ops.append(op)
+    return ops[::-1]
 
 
 def _without_empty_loops(block: Block) -> None:

@@ -59,9 +59,9 @@ def _on_cpu(kernel: KernelOp, schedule: Schedule, machine: CpuModel, target: Tar
         loops.setdefault(parts, loop)
     for parts, loop in loops.items():
         folding = vectors * (parts * machine.load + machine.result)
-        taken = cycles(schedule, kernel, target, machine, parts) + machine.added_dispatch + folding
-        if taken < least:
-            best, least = (loop, parts), taken
+        duration = cycles(schedule, kernel, target, machine, parts) + machine.added_dispatch + folding
+        if duration < least:
+            best, least = (loop, parts), duration
     return best
 
 

@@ -203,11 +203,11 @@ def _constant_zero(like: SSAValue) -> arith.ConstantOp:
 
 def _cut(loop: scf.ForOp, places: Collection[int], widths: Widths, step: int) -> None:
     """Replaces a loop with a nest of loops over blocks."""
-    around, made = loop.parent, Block()
+    around, blocked = loop.parent, Block()
     assert around is not None
     trips, body = most_trips(loop), loop.detach_region(loop.body)
     is_exact = all(constant_integer(bound) is not None for bound in (loop.lb, loop.ub))
-    code = BlockBuilder(made)
+    code = BlockBuilder(blocked)
 
     def over(low: Value, high: Value, carried: Sequence[Value], levels: Widths) -> list[Value]:
         """Writes the loop over the blocks of a range; returns the carried values."""
@@ -219,8 +219,8 @@ def _cut(loop: scf.ForOp, places: Collection[int], widths: Widths, step: int) ->
         *rest, width = levels
 
         def block(at: Value, held: list[Value]) -> list[Value]:
-            left = code.number(width * step)
-            end = at + (left if is_exact and trips % width == 0 else (high - at).at_most(left))
+            remaining = code.number(width * step)
+            end = at + (remaining if is_exact and trips % width == 0 else (high - at).at_most(remaining))
             start = [code.constant(0.0, value.type) if i in places else value for i, value in enumerate(held)]
             sums = over(at, end, start, tuple(rest))
             return [
@@ -236,7 +236,7 @@ def _cut(loop: scf.ForOp, places: Collection[int], widths: Widths, step: int) ->
         return results
 
     results = over(code.value(loop.lb), code.value(loop.ub), code.values(loop.iter_args), widths)
-    for op in list(made.ops):
+    for op in list(blocked.ops):
         op.detach()
         around.insert_op_before(op, loop)
     for old, new in zip(loop.results, results, strict=True):

@@ -360,9 +360,9 @@ def _high_product(x: Value, y: Value) -> Value:
     """Returns the high 32 bits of a 64-bit unsigned product, for x below 2**24."""
     x_high, x_low = x >> 16, x & 0xFFFF
     y_high, y_low = y >> 16, y & 0xFFFF
-    one, other = x_high * y_low, x_low * y_high
-    middle = ((x_low * y_low) >> 16) + (one & 0xFFFF) + (other & 0xFFFF)
-    return x_high * y_high + (one >> 16) + (other >> 16) + (middle >> 16)
+    first_cross, second_cross = x_high * y_low, x_low * y_high
+    middle = ((x_low * y_low) >> 16) + (first_cross & 0xFFFF) + (second_cross & 0xFFFF)
+    return x_high * y_high + (first_cross >> 16) + (second_cross >> 16) + (middle >> 16)
 
 
 def _word(f: Formula, place: Value, first: int) -> Value:

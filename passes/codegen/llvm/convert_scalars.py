@@ -485,8 +485,8 @@ LIBRARY: Mapping[type[Operation], str] = {
 """C library functions on f64."""
 
 RULES: Mapping[type[Operation], Rule] = {
-    **{kind: _binary(made, WRAPS if made in WRAPPING else NONE) for kind, made in INTEGERS.items()},
-    **{kind: _float(made) for kind, made in FLOATS.items()},
+    **{kind: _binary(llvm_op, WRAPS if llvm_op in WRAPPING else NONE) for kind, llvm_op in INTEGERS.items()},
+    **{kind: _float(llvm_op) for kind, llvm_op in FLOATS.items()},
     **{kind: _intrinsic(name) for kind, name in INTRINSICS.items()},
     **{kind: _library(name) for kind, name in LIBRARY.items()},
     arith.ConstantOp: _constant,

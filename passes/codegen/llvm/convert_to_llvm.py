@@ -82,10 +82,10 @@ class ConvertToLlvmPass(LevelPass):
         declared: dict[str, llvm.FuncOp] = {}
         for kernel in list(op.ops):
             if isinstance(kernel, cpu.KernelOp):
-                made = _Function(kernel, declared, self.target.check_bounds).convert()
+                converted = _Function(kernel, declared, self.target.check_bounds).convert()
                 if self.target.check_bounds:
                     op.body.block.insert_op_before(_fault_of(kernel), kernel)
-                op.body.block.insert_op_before(made, kernel)
+                op.body.block.insert_op_before(converted, kernel)
                 kernel.detach()
         first = op.body.block.first_op
         for function in declared.values():

@@ -174,12 +174,12 @@ class _Interchange:
     ) -> Values:
         """Copies those ops of an iteration that `results` values, or ops without results, depend on."""
         env = {**env, self.loop.body.block.args[0]: at}
-        needed, kept = {*results}, list[Operation]()
+        needed, chosen = {*results}, list[Operation]()
         for op in reversed([*self.before, *ops]):
             if not op.results or needed.intersection(op.results):
                 needed.update(operand for inner in op.walk() for operand in inner.operands)
-                kept.append(op)
-        for op in reversed(kept):
+                chosen.append(op)
+        for op in reversed(chosen):
             block.add_op(op.clone(env))
         return env
 

@@ -51,17 +51,17 @@ def kept_values(kernel: KernelOp) -> Kept:
         if not own:
             numbers.write(stage)
             continue
-        found = numbers.of(stage, own)
-        known = {value for value, number in found.items() if number in first}
+        value_numbers = numbers.of(stage, own)
+        known = {value for value, number in value_numbers.items() if number in first}
         for value in _dear(stage, known, len(kernel.extents), math.prod(own)):
-            number = found[value]
+            number = value_numbers[value]
             source, original = first[number]
             if number not in arrays:
                 arrays[number] = len(kept.arrays)
                 kept.arrays.append((value.type, math.prod(own)))
                 kept.stored.setdefault(source, {})[original] = arrays[number]
             kept.loaded.setdefault(stage, {})[value] = arrays[number]
-        for value, number in found.items():
+        for value, number in value_numbers.items():
             first.setdefault(number, (stage, value))
         numbers.write(stage)
     return kept

@@ -305,12 +305,12 @@ class _Blocks:
 
     def _each(self, code: Code, stage: GenericOp, around: Sequence[Value], own: Sequence[int], body: AtPoint) -> None:
         """Writes a loop over the points of the block, at one iteration of a stage's own loops."""
-        kept = {buffer: self.kept[buffer] for buffer in stage.inputs if buffer in self.kept}
+        arrays = {buffer: self.kept[buffer] for buffer in stage.inputs if buffer in self.kept}
 
         def at_point(at: Value) -> None:
             loops = Loops((self.row, at), self.extents, (*self.around, AffineDimExpr(1))).with_own(around, own)
             place = self._place(at)
-            body(loops, {buffer: code.element(array, place) for buffer, array in kept.items()})
+            body(loops, {buffer: code.element(array, place) for buffer, array in arrays.items()})
 
         parallel(code, self.stop, self.start, at_point, is_short=self.block < SHORT)
 

@@ -365,9 +365,9 @@ class _Task:
             at = [] if product.rows is not None else row_factor.at_step(code, k)
             values: list[Value] = []
             for i, row in enumerate(indices):
-                one = row_factor.value(code, row, at) if product.rows is None else product.rows.element(code, i, k)
+                factor = row_factor.value(code, row, at) if product.rows is None else product.rows.element(code, i, k)
                 for (_, kind), value in zip(parts, vectors, strict=True):
-                    spread = code.add(vector.BroadcastOp(one.ssa, kind)).ssa
+                    spread = code.add(vector.BroadcastOp(factor.ssa, kind)).ssa
                     values.append(code.add(vector.FMAOp(spread, value.ssa, sums[len(values)].ssa)))
             return values
 

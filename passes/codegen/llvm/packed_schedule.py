@@ -203,10 +203,10 @@ def _cut(schedule: PackedSchedule, kernel: KernelOp, products: int, is_transpose
     if not schedule.direct_columns:
         least_rows = rounded_up(LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS, schedule.rows)
     least_columns = rounded_up(LEAST_SIDE if schedule.direct_rows else LEAST_COLUMNS_PACKED, schedule.columns)
-    wanted = min(products // TASK_PRODUCTS, ENOUGH_TASKS)
-    while (tasks := schedule.tasks_over(kernel.extents)) < wanted:
+    enough = min(products // TASK_PRODUCTS, ENOUGH_TASKS)
+    while (tasks := schedule.tasks_over(kernel.extents)) < enough:
         down, across = schedule.tiles_over(kernel.extents)
-        times = -(-wanted // tasks)
+        times = -(-enough // tasks)
         shorter = max(_even(rows, -(-rows // (down * times)), schedule.rows), least_rows)
         narrower = max(_even(whole, -(-whole // (across * times)), schedule.columns), least_columns)
         choices: list[PackedSchedule] = []

@@ -92,9 +92,9 @@ class Columns:
     @staticmethod
     def of(columns: int, lanes: int) -> Columns:
         """Returns a block of at least `columns` columns: vectors of `lanes` lanes, the last one perhaps narrower."""
-        vectors, left = [lanes] * (columns // lanes), columns % lanes
-        if left:
-            vectors.append(max(1 << (left - 1).bit_length(), min(LEAST_LANES, lanes)))
+        vectors, remainder = [lanes] * (columns // lanes), columns % lanes
+        if remainder:
+            vectors.append(max(1 << (remainder - 1).bit_length(), min(LEAST_LANES, lanes)))
         return Columns(tuple(vectors), columns)
 
     @staticmethod
@@ -109,8 +109,8 @@ class Columns:
         rest = columns % width
         if rest == 0:
             return None
-        found = Columns.of(rest, lanes)
-        return Columns(found.lanes, min(found.width, columns))
+        block = Columns.of(rest, lanes)
+        return Columns(block.lanes, min(block.width, columns))
 
 
 @dataclass(frozen=True)
@@ -254,8 +254,8 @@ class Panels:
 
         filled = whole
         if columns.filled < columns.width:
-            left = code.number(columns.filled).at_least(before)
-            filled = whole.at_most(left - before)
+            end = code.number(columns.filled).at_least(before)
+            filled = whole.at_most(end - before)
         sequential(code, filled, line)
         if columns.filled < columns.width:
             sequential(code, whole, empty, start=filled)

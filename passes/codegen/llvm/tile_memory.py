@@ -60,7 +60,7 @@ class TileMemory:
         self.stage, self.schedule, self.code, self.top = stage, schedule, code, code.block
         self.a, self.element = stage.attention, stage.computed_in
         self.kind = VectorType(self.element, [schedule.lanes])
-        self.given = 3 + self.a.biases + self.a.masks
+        self.after_inputs = 3 + self.a.biases + self.a.masks
         self.lines = new_array(self.top, self.element, schedule.rows * self._up(self._most_features()))
 
     # The block

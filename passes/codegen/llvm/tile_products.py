@@ -40,8 +40,8 @@ class TileCode(TileMemory):
                 places = [begin + i * columns.width for i in range(sums)]
                 return [self.code.element(columns.memory, place) for place in places]
 
-            found = self._summed(features, rows.memory, stride, row, numbers, start)
-            self._store(found, to, self._places(first, row, sums, stride))
+            totals = self._summed(features, rows.memory, stride, row, numbers, start)
+            self._store(totals, to, self._places(first, row, sums, stride))
 
         panels = (count + (sums - 1)) // sums
         self._each_block(self.row_count, panels, block)
@@ -99,8 +99,8 @@ class TileCode(TileMemory):
                     at = corner + k
                     return [self.code.element(weights, at + i * stride) for i in range(sums)]
 
-                found = self._summed(self.row_count, rows.memory, width, feature, numbers, held)
-                self._store(found, to, places)
+                totals = self._summed(self.row_count, rows.memory, width, feature, numbers, held)
+                self._store(totals, to, places)
 
             return block
 

@@ -59,7 +59,7 @@ class _Forward(_Block):
 
     def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
         super().__init__(stage, schedule, code)
-        self.queries, self.results = self.rows_of(0), self.rows_of(self.given)
+        self.queries, self.results = self.rows_of(0), self.rows_of(self.after_inputs)
         self.keys, self.values = self.columns_of(1), self.columns_of(2)
         self.weights = self.scores()
         self.top_score, self.new_top, self.shrink, self.total = self.row_values(4)
@@ -171,16 +171,16 @@ class _Queries(_Backward):
 
     def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
         super().__init__(stage, schedule, code)
-        self.queries, self.by_results = self.rows_of(0), self.rows_of(self.given)
+        self.queries, self.by_results = self.rows_of(0), self.rows_of(self.after_inputs)
         self.keys, self.values = self.columns_of(1), self.columns_of(2)
         self.by_queries = self.rows_of(len(stage.inputs))
         self.totals, self.deltas = self.row_values(2)
 
     def write(self) -> None:
         self.fill_rows(0, self.queries, self.a.scale)
-        self.fill_rows(self.given, self.by_results)
-        self.fill_row_values(self.given + 1, self.totals)
-        self.fill_row_values(self.given + 2, self.deltas)
+        self.fill_rows(self.after_inputs, self.by_results)
+        self.fill_row_values(self.after_inputs + 1, self.totals)
+        self.fill_row_values(self.after_inputs + 2, self.deltas)
         self.clear(self.by_queries)
         self.each_tile(self.code.number(0), self.key_limit(), self._tile)
         self.store_rows(0, self.by_queries, self.a.scale)
@@ -202,7 +202,7 @@ class _Keys(_Backward):
     def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
         super().__init__(stage, schedule, code)
         self.keys, self.values = self.rows_of(1), self.rows_of(2)
-        self.queries, self.by_results = self.columns_of(0), self.columns_of(self.given)
+        self.queries, self.by_results = self.columns_of(0), self.columns_of(self.after_inputs)
         self.by_keys, self.by_values = self.rows_of(1), self.rows_of(2)
         self.totals, self.deltas = (self.new_array(schedule.columns) for _ in range(2))
 
@@ -234,8 +234,8 @@ class _Keys(_Backward):
         """Writes a tile of queries, given the first one, its position in its head, and their count."""
         self.fill_columns(self.queries, start, count, self.a.scale)
         self.fill_columns(self.by_results, start, count)
-        self.fill_column_values(self.given + 1, start, count, self.totals)
-        self.fill_column_values(self.given + 2, start, count, self.deltas)
+        self.fill_column_values(self.after_inputs + 1, start, count, self.totals)
+        self.fill_column_values(self.after_inputs + 2, start, count, self.deltas)
         self.multiply(self.keys, self.queries, count, self.weights)
         self.multiply(self.values, self.by_results, count, self.by_scores)
         self.scores_again(start, place, count, of_row=False)

@@ -90,8 +90,8 @@ class _Backward(AttentionBlock):
         `of_place` gives the logsumexp and the sum of result times cotangent, by row and column.
         """
         scores = self.scores(code, columns)
-        given = 3 + self.a.biases + self.a.masks
-        row_operand, column_operand = (given, 2) if self.row_loop == QUERY else (2, given)
+        after_inputs = 3 + self.a.biases + self.a.masks
+        row_operand, column_operand = (after_inputs, 2) if self.row_loop == QUERY else (2, after_inputs)
         by_weights = self.products(code, row_operand, column_operand, columns)
         weights = [list(row) for row in scores]
         for i, row in enumerate(self.rows):

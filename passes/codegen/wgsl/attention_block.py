@@ -156,7 +156,7 @@ class AttentionBlock(ABC):
                         code.add(wgsl.SubgroupBroadcastOp(loaded[row // tile.lanes].ssa, row % tile.lanes))
                         for row in range(tile.rows)
                     ]
-                others = [one.with_loops(code, feature).load(code) for one in across]
+                others = [element.with_loops(code, feature).load(code) for element in across]
                 for i, x in enumerate(loaded):
                     for j, y in enumerate(others):
                         place = i * len(others) + j
@@ -185,8 +185,8 @@ class AttentionBlock(ABC):
 
         def add(place: Value, row_weights: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
             column = columns.column(columns.clamped(place))
-            here = at.with_loops(code, self.known(column=column))
-            values = [here.with_loops(code, {FEATURE: feature}).load(code) for feature in features]
+            column_element = at.with_loops(code, self.known(column=column))
+            values = [column_element.with_loops(code, {FEATURE: feature}).load(code) for feature in features]
             count = len(features)
             return [
                 sums[i * count + j] + weight * value
@@ -209,8 +209,8 @@ class AttentionBlock(ABC):
             row_weights = [code.element(self.shared[memory], start + k) for start in begin]
             return add(columns.start + k, row_weights, sums)
 
-        left = columns.stop - columns.start
-        return code.loop_to(left.at_most(self.width), held, body)
+        remaining = columns.stop - columns.start
+        return code.loop_to(remaining.at_most(self.width), held, body)
 
     def feature_places(self, code: Code, operand: int) -> list[Value]:
         """Returns the features that this lane accumulates, clamped to the last one; those past it are not stored."""

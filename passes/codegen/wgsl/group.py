@@ -44,8 +44,8 @@ class _Group(StageWriter):
                     self.fence()
                 self.over(code, points, parallel, [], 0, lambda sites, _, s=stage: self.compute(code, s, sites))
                 continue
-            found = self.reduced(code, stage, points, reduced) if reduced else self.values(code, stage, [points])
-            values = found[0]
+            results = self.reduced(code, stage, points, reduced) if reduced else self.values(code, stage, [points])
+            values = results[0]
             if reduced:
                 values = fold_lanes(code, reductions_of(stage), values, self.lane, self.unrolling.lanes)
             self.known[0].update(zip(stage.outputs, values, strict=True))

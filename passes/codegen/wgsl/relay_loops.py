@@ -86,12 +86,12 @@ class RelayLoopsPass(TargetedPass):
     inner: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        found = level_of(op)
+        current_level = level_of(op)
         # Without kernels, a lowered module looks like a planned one.
-        if found in (Level.TG, Level.BUF) or any(
+        if current_level in (Level.TG, Level.BUF) or any(
             isinstance(inner, BufKernelOp) and inner.collective is None for inner in op.walk()
         ):
-            level = "buf" if found is None else found.value
+            level = "buf" if current_level is None else current_level.value
             raise DiagnosticException(
                 f"{self.name} expects a module at level wgsl, this one is at level {level}: "
                 f"run `{LOWERED_BY[Level.WGSL]}` first"
@@ -200,8 +200,8 @@ def _all_shared(block: Block, inner: bool) -> Iterator[tuple[Operation, str]]:
     for op in block.ops:
         if not isinstance(op, scf.ForOp):
             for region in op.regions:
-                for one in region.blocks:
-                    yield from _all_shared(one, inner)
+                for nested in region.blocks:
+                    yield from _all_shared(nested, inner)
         elif has_uniform_bounds(op) and (inner or holds(op, wgsl.BarrierOp)) and holds(op, scf.ForOp):
             yield op, INSIDE
             yield from _all_shared(op.body.block, inner)
@@ -404,8 +404,8 @@ class _Relays:
         with code.within(mine):
             low = lower + code.value(turn.args[0]) * share
             high = (low + share).at_most(upper)
-            taken = [value.ssa for value in self._taken(code, held, loop)]
-            inner = scf.ForOp(low.ssa, high.ssa, step.ssa, taken, loop.detach_region(loop.body))
+            inits = [value.ssa for value in self._taken(code, held, loop)]
+            inner = scf.ForOp(low.ssa, high.ssa, step.ssa, inits, loop.detach_region(loop.body))
             inner.attributes[MOST_TRIPS] = IntegerAttr(trips, i64)
             mine.add_op(inner)
             self._put(code, held, inner.results)
@@ -423,14 +423,14 @@ class _Relays:
 
     def _held(self, loop: scf.ForOp) -> list[SSAValue]:
         """Returns the arrays that pass on a loop's carried values; loops reuse them."""
-        taken, results = dict[wgsl.Memref, int](), list[SSAValue]()
+        counts, results = dict[wgsl.Memref, int](), list[SSAValue]()
         top = self.kernel.body.block.first_op
         assert top is not None
         for kind in _kinds_held(loop, self.size):
-            position, arrays_of_kind = taken.get(kind, 0), self.arrays.setdefault(kind, [])
+            position, arrays_of_kind = counts.get(kind, 0), self.arrays.setdefault(kind, [])
             if position == len(arrays_of_kind):
                 arrays_of_kind.append(_Code(top).add(wgsl.WorkgroupAllocOp(kind)).ssa)
-            taken[kind] = position + 1
+            counts[kind] = position + 1
             results.append(arrays_of_kind[position])
         return results
 

@@ -144,11 +144,11 @@ class StageWriter:
                 def one(at: Value, now: Sequence[Value], loop: UnrolledLoop = loop) -> Sequence[Value]:
                     return body(_steps(around, self.bases(at, loop), loop, extents[len(outer) :]), now)
 
-                kept = each * loop.steps
+                carried = each * loop.steps
                 stop = code.number(loop.extent) if self.unrolling.steps == 1 else code.concealed(loop.extent)
                 first, step = self.range(code, loop)
-                changed = code.loop_to(stop, held[:kept], one, start=first, step=step)
-                held = [*changed, *held[kept:]]
+                changed = code.loop_to(stop, held[:carried], one, start=first, step=step)
+                held = [*changed, *held[carried:]]
             return held
 
         return code.nest(outer, start, innermost)

@@ -114,10 +114,12 @@ class DistributePass(LevelPass):
             known[argument] = Placed(new, layouts[argument])
         distribute(d, old_ops, known)
         d.builder.location = last.location
-        kept = {slot.name: states[value] for slot, value in zip(slots, old_arguments, strict=True) if value in states}
+        state_layouts = {
+            slot.name: states[value] for slot, value in zip(slots, old_arguments, strict=True) if value in states
+        }
         results = results_of(function)
         values = [
-            d.as_layout(known[value], kept.get(slot.name, WHOLE) if slot.role == Role.UPDATE else WHOLE).value
+            d.as_layout(known[value], state_layouts.get(slot.name, WHOLE) if slot.role == Role.UPDATE else WHOLE).value
             for slot, value in zip(results, last.operands, strict=True)
         ]
         set_returned(function, values)

@@ -60,8 +60,8 @@ class ScanDerivative:
 
     Args:
         op: The scan.
-        given: The cotangents of its results.
-        wanted: The operands whose cotangents are needed.
+        cotangents: The cotangents of its results.
+        needed: The operands whose cotangents are needed.
         differentiate: Reverse mode over a block: `reverse.cotangents`.
         differentiated: The dependence analysis: `reverse.differentiated`.
         summed: `reverse.summed`.
@@ -70,13 +70,13 @@ class ScanDerivative:
     def __init__(
         self,
         op: ScanOp,
-        given: Cotangents,
-        wanted: Sequence[bool],
+        cotangents: Cotangents,
+        needed: Sequence[bool],
         differentiate: Differentiate,
         differentiated: Differentiated,
         summed: Summed,
     ):
-        self.op, self.given, self.wanted = op, given, wanted
+        self.op, self.cotangents, self.needed = op, cotangents, needed
         self.differentiate, self.differentiated, self.summed = differentiate, differentiated, summed
         self.body = op.body.block
         self.consts, self.carries, self.slices = op.arguments
@@ -84,8 +84,8 @@ class ScanDerivative:
         self.seeded = self._seeded()
 
     def _moving(self) -> set[SSAValue]:
-        """Returns the body's arguments that depend on wanted operands, also through values carried earlier."""
-        moving: set[SSAValue] = {a for a, is_wanted in zip(self.body.args, self.wanted, strict=True) if is_wanted}
+        """Returns the body's arguments that depend on needed operands, also through values carried earlier."""
+        moving: set[SSAValue] = {a for a, is_needed in zip(self.body.args, self.needed, strict=True) if is_needed}
         values = returned(self.body)
         while True:
             active, self.path = self.differentiated(self.body, [a for a in self.body.args if a in moving])
@@ -99,9 +99,11 @@ class ScanDerivative:
         """Returns the carried values that have a cotangent, also through those of later iterations."""
         count, values = len(self.carries), returned(self.body)
         stacks = [
-            value for value, cotangent in zip(values[count:], self.given[count:], strict=True) if cotangent is not None
+            value
+            for value, cotangent in zip(values[count:], self.cotangents[count:], strict=True)
+            if cotangent is not None
         ]
-        seeded = {i for i in range(count) if self.given[i] is not None and self.carries[i] in self.moving}
+        seeded = {i for i in range(count) if self.cotangents[i] is not None and self.carries[i] in self.moving}
         while True:
             needed: set[SSAValue] = {*stacks, *(values[i] for i in seeded)}
             for op in reversed(self.path):
@@ -124,7 +126,7 @@ class ScanDerivative:
         """Adds an argument to the derivative's body for each cotangent that an iteration begins with."""
         values, count = returned(self.body), len(self.carries)
         carried = {i: self._argument(back, values[i]) for i in self.seeded}
-        stacks = [i for i in range(count, len(values)) if self.given[i] is not None and values[i] in self.active]
+        stacks = [i for i in range(count, len(values)) if self.cotangents[i] is not None and values[i] in self.active]
         rows = {i: self._argument(back, values[i]) for i in stacks}
         by_result = [{**carried, **rows}.get(i) for i in range(len(values))]
         return Seeds(carried, rows, self.summed(values, by_result, TensorBuilder(back, location=self.op.location)))
@@ -155,10 +157,10 @@ class ScanDerivative:
         totals: list[SSAValue] = []
         for position, argument in enumerate(self.consts):
             piece = cotangents.get(argument)
-            if self.wanted[position] and piece is not None:
+            if self.needed[position] and piece is not None:
                 sums[position] = self._argument(back, argument)
                 totals.append(tail.add(sums[position], piece))
-        sliced = [(i, cotangents.get(x)) for i, x in enumerate(self.slices) if self.wanted[count + i]]
+        sliced = [(i, cotangents.get(x)) for i, x in enumerate(self.slices) if self.needed[count + i]]
         pieces = {i: piece for i, piece in sliced if piece is not None}
         last = ReturnOp([*carried, *totals, *pieces.values()])
         last.location = location
@@ -169,9 +171,9 @@ class ScanDerivative:
         """Adds the scan of the finished body."""
         consts, xs = self._fetch(back)
         builder.location = self.op.location
-        init = [self.given[i] or builder.full_like(self.op.results[i], 0) for i in seeds.carried]
+        init = [self.cotangents[i] or builder.full_like(self.op.results[i], 0) for i in seeds.carried]
         init += [builder.full_like(self.consts[position], 0) for position in carries.sums]
-        stacks = [(row, self.given[i]) for i, row in seeds.rows.items()]
+        stacks = [(row, self.cotangents[i]) for i, row in seeds.rows.items()]
         over = [*((row, value) for row, value in stacks if value is not None), *xs]
         carried = [*seeds.carried.values(), *carries.sums.values()]
         _reorder(back, [argument for argument, _ in consts], carried, [argument for argument, _ in over])
@@ -226,7 +228,7 @@ class ScanDerivative:
         results = iter(scan.results)
         for i in self.seeded:
             result = next(results)
-            by_operand[first + i] = result if self.wanted[first + i] else None
+            by_operand[first + i] = result if self.needed[first + i] else None
         for position in carries.sums:
             by_operand[position] = next(results)
         for i in carries.slices:
@@ -280,7 +282,7 @@ def cond_derivative(
         wrt = [block.args[i] for i in positions]
         cotangents_of_branches.append(differentiate(block, summed(returned(block), pairs, inner), wrt, inner))
         blocks.append(block)
-    kept = [
+    nonzero = [
         i
         for i, pieces in enumerate(zip(*cotangents_of_branches, strict=True))
         if any(piece is not None for piece in pieces)
@@ -289,18 +291,18 @@ def cond_derivative(
         last = block.last_op
         assert last is not None
         inner = TensorBuilder(block, before=last, location=op.location)
-        results = [pieces[i] or inner.full_like(block.args[positions[i]], 0) for i in kept]
+        results = [pieces[i] or inner.full_like(block.args[positions[i]], 0) for i in nonzero]
         end = ReturnOp(results)
         end.location = op.location
         block.insert_op_after(end, last)
         last.detach()
         last.erase()
     result: list[SSAValue | None] = [None] * len(op.operands)
-    if not kept:
+    if not nonzero:
         return result
     derivative = CondOp.of(op.predicate, [*inputs, *present], *blocks)
     derivative.location = op.location
     builder.insert(derivative)
-    for i, value in zip(kept, derivative.results, strict=True):
+    for i, value in zip(nonzero, derivative.results, strict=True):
         result[positions[i] + 1] = value
     return result

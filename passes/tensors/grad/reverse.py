@@ -65,7 +65,7 @@ def differentiated(block: Block, wrt: Sequence[SSAValue]) -> tuple[set[SSAValue]
 def _cotangents_of(
     builder: TensorBuilder, op: TensorOp | RegionOp, result_cotangents: Cotangents, needed: Sequence[bool]
 ) -> Cotangents:
-    """Returns the cotangents of an op's operands, at least of the wanted ones, from those of its results."""
+    """Returns the cotangents of an op's operands, at least of the needed ones, from those of its results."""
     if isinstance(op, CallOp):
         if op.recompute is not None:
             return _again(builder, op, result_cotangents, needed)
@@ -97,8 +97,8 @@ def _of_call(
     wrt = [argument for argument, is_needed in zip(body.args, needed, strict=True) if is_needed]
     by_argument = dict(zip(wrt, cotangents(body, seeds, wrt, inner), strict=True))
     pieces = [by_argument.get(argument) for argument in body.args]
-    kept = iter(moved(body, operands, [piece for piece in pieces if piece is not None], builder))
-    return [None if piece is None else next(kept) for piece in pieces]
+    copies = iter(moved(body, operands, [piece for piece in pieces if piece is not None], builder))
+    return [None if piece is None else next(copies) for piece in pieces]
 
 
 def summed(

@@ -16,20 +16,20 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, storage
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, through
 
 
-def _loops_for(kept: Sequence[int], rank: int) -> AffineMap:
+def _loops_for(kept_axes: Sequence[int], rank: int) -> AffineMap:
     """Returns the map from loops (kept axes, then reduced ones) to the axes in order."""
-    order = [*kept, *(axis for axis in range(rank) if axis not in kept)]
+    order = [*kept_axes, *(axis for axis in range(rank) if axis not in kept_axes)]
     loops = affine.dims(rank)
     return AffineMap(rank, 0, tuple(loops[order.index(axis)] for axis in range(rank)))
 
 
 def _reduce(op: reduce.ReduceOp, operands: Sequence[Lowered], family: str) -> KernelSpec:
     axes, extents = int_list(op.properties, "axes"), shape_of(op.operand)
-    kept = [axis for axis in range(len(extents)) if axis not in axes]
+    kept_axes = [axis for axis in range(len(extents)) if axis not in axes]
     reduced = tuple(extents[axis] for axis in range(len(extents)) if axis in axes)
     loops = (*op.shape, *reduced)
     element = element_of(op.results[0])
-    reads = [through(operand, _loops_for(kept, len(extents)), loops) for operand in operands]
+    reads = [through(operand, _loops_for(kept_axes, len(extents)), loops) for operand in operands]
     return KernelSpec(
         grid=op.shape,
         reads=reads,

@@ -19,8 +19,8 @@ def _take(b: TensorBuilder, op: index.TakeOp, g: SSAValue) -> Cotangents:
 
 @rule(index.ScatterAddOp)
 def _scatter_add(b: TensorBuilder, op: index.ScatterAddOp, g: SSAValue) -> Cotangents:
-    taken = b.take(g, op.indices, int_value(op.properties, "axis"))
-    return [_where_inside(b, op, taken, int_value(op.properties, "axis")), None]
+    gathered = b.take(g, op.indices, int_value(op.properties, "axis"))
+    return [_where_inside(b, op, gathered, int_value(op.properties, "axis")), None]
 
 
 @rule(index.TakeAlongAxisOp)
@@ -31,12 +31,12 @@ def _take_along_axis(b: TensorBuilder, op: index.TakeAlongAxisOp, g: SSAValue) -
 
 @rule(index.ScatterAddAlongAxisOp)
 def _scatter_add_along_axis(b: TensorBuilder, op: index.ScatterAddAlongAxisOp, g: SSAValue) -> Cotangents:
-    taken = b.take_along_axis(g, op.indices, int_value(op.properties, "axis"))
-    return [_where_inside(b, op, taken, 0), None]
+    gathered = b.take_along_axis(g, op.indices, int_value(op.properties, "axis"))
+    return [_where_inside(b, op, gathered, 0), None]
 
 
 def _where_inside(
-    b: TensorBuilder, op: index.ScatterAddOp | index.ScatterAddAlongAxisOp, taken: SSAValue, axis: int
+    b: TensorBuilder, op: index.ScatterAddOp | index.ScatterAddAlongAxisOp, gathered: SSAValue, axis: int
 ) -> SSAValue:
     """Returns gathered cotangents with 0 for updates that were dropped, whatever a gather reads out of range."""
     indices = op.indices
@@ -47,4 +47,4 @@ def _where_inside(
         b.compare("lt", indices, b.full_like(indices, extent)),
     )
     dims = range(axis, axis + len(shape_of(indices)))
-    return b.select(b.broadcast(inside, shape_of(taken), dims), taken, b.full_like(taken, 0))
+    return b.select(b.broadcast(inside, shape_of(gathered), dims), gathered, b.full_like(gathered, 0))

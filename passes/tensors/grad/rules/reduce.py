@@ -45,12 +45,12 @@ def _prod(b: TensorBuilder, op: reduce.ProdOp, g: SSAValue) -> Cotangents:
     Where that overflows, as products of a part of the elements may, it is the product of all divided by the element.
     """
     axes, extents = int_list(op.properties, "axes"), shape_of(op.operand)
-    kept = [axis for axis in range(len(extents)) if axis not in axes]
-    order = [*kept, *(axis for axis in range(len(extents)) if axis in axes)]
+    kept_axes = [axis for axis in range(len(extents)) if axis not in axes]
+    order = [*kept_axes, *(axis for axis in range(len(extents)) if axis in axes)]
     count = math.prod(extents[axis] for axis in axes)
     if not count:
         return [b.full_like(op.operand, 0)]
-    lead = [extents[axis] for axis in kept]
+    lead = [extents[axis] for axis in kept_axes]
     row = b.reshape(b.transpose(op.operand, order), [*lead, count])
     leaves = 1 << (count - 1).bit_length()
     if leaves > count:

@@ -33,8 +33,8 @@ def _slice(b: TensorBuilder, op: shape.SliceOp, g: SSAValue) -> Cotangents:
     low: list[int] = []
     high: list[int] = []
     for axis, extent in enumerate(shape_of(op.operand)):
-        kept = op.shape[axis]
-        covered = (kept - 1) * step[axis] + 1 if kept else 0
+        count = op.shape[axis]
+        covered = (count - 1) * step[axis] + 1 if count else 0
         low.append(start[axis])
         high.append(extent - start[axis] - covered)
     zero = b.zeros((), element_of(g))
