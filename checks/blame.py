@@ -100,16 +100,16 @@ class Blamer:
 
     def _blame(self, origin: Origin) -> Blame:
         op, slots = origin.op, self._search.arguments
-        given = None if op is not None else "a constant"
+        input_name = None if op is not None else "a constant"
         if origin.argument is not None:
-            given = _named(slots[origin.argument].role, slots[origin.argument].name)
+            input_name = _named(slots[origin.argument].role, slots[origin.argument].name)
         return Blame(
             op and op.name,
             op and line_of(op.location),
             op and self._phases.get(op),
             origin.result,
             origin.operands,
-            given,
+            input_name,
             origin.nan and f"{_of(origin.nan.name, self._phases.get(origin.nan))} at {line_of(origin.nan.location)}",
             tuple(self._result(self._search.results[place]) for place in origin.results),
         )

@@ -319,9 +319,9 @@ def _wrong_read(step: _Step, before: Sequence[_Step]) -> str:
     if not candidates:
         return f"{_named(step.run)} is not in the function without a memory plan"
     nearest = max(candidates, key=lambda earlier: sum(map(tuple.__eq__, earlier.reads, step.reads)))
-    number = next(i for i, (one, other) in enumerate(zip(nearest.reads, step.reads, strict=True)) if one != other)
+    number = next(i for i, (read, own) in enumerate(zip(nearest.reads, step.reads, strict=True)) if read != own)
     known = {symbol for contents in nearest.reads[number] for _, _, symbol, _ in contents}
-    strange = [one.writer for part in step.found[number] for one in part if one.symbol not in known]
+    strange = [read.writer for part in step.found[number] for read in part if read.symbol not in known]
     there = " and ".join(dict.fromkeys(map(_named, strange))) or "nothing"
     return f"{_named(step.run)} reads operand {number} from memory that no longer holds it: {there} wrote there"
 

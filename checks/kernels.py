@@ -76,7 +76,7 @@ class _Checks:
             ranges = _writable(step)
             actual = stepwise.read(ranges)
             expected = [steps.memory[buffer][start : start + size] for buffer, start, size in ranges]
-            if any(not np.array_equal(one, other) for one, other in zip(actual, expected, strict=True)):
+            if any(not np.array_equal(array, other) for array, other in zip(actual, expected, strict=True)):
                 self._compare(step, times, ran, ranges, actual)
                 places = ((buffer, start) for buffer, start, _ in ranges)
                 stepwise.write((*place, data) for place, data in zip(places, expected, strict=True))
@@ -86,7 +86,7 @@ class _Checks:
         if isinstance(step, Collective):
             return step.writes if step.request is None else []
         begun = (step_ for step_, _ in runs(self._program.plan) if isinstance(step_, Collective))
-        return next(one.writes for one in begun if one.request == step.request)
+        return next(collective.writes for collective in begun if collective.request == step.request)
 
     def _compare(
         self,

@@ -333,7 +333,7 @@ class NonfiniteSearch:
         self, op: TensorOp, function: Callable[..., NumpyArray], unknown: frozenset[int]
     ) -> Callable[..., NumpyArray]:
         """Returns a replacement for the function of an op with one result, which most ops have."""
-        made, flags = self._made, self._flags
+        marked, flags = self._made, self._flags
 
         def look(operands: Sequence[NumpyArray], result: NumpyArray) -> NumpyArray:
             bad = bad_of(result)
@@ -348,13 +348,13 @@ class NonfiniteSearch:
             result = function(*operands)
             if flags.is_raised:
                 flags.is_raised = flags.is_thorough
-            elif not made or made.keys().isdisjoint(map(id, operands)):
+            elif not marked or marked.keys().isdisjoint(map(id, operands)):
                 return result
             return look(operands, result)
 
         def run_moving(*operands: NumpyArray) -> NumpyArray:
             result = function(*operands)
-            return result if made.keys().isdisjoint(map(id, operands)) else look(operands, result)
+            return result if marked.keys().isdisjoint(map(id, operands)) else look(operands, result)
 
         if unknown:
             return run
@@ -427,20 +427,20 @@ class NonfiniteSearch:
             result.given |= bad
         return result
 
-    def _origin_of(self, made: Mapping[int, tuple[_Event | int, Bad]], values: Sequence[NumpyArray]) -> Origin:
+    def _origin_of(self, results: Mapping[int, tuple[_Event | int, Bad]], values: Sequence[NumpyArray]) -> Origin:
         """Returns the origin of non-finite results.
 
         Args:
-            made: By result index: the event that produced it, or the index of the argument that it is; and the kinds in
-                it.
+            results: By index: the event that produced it, or the index of the argument that it is; and the
+                kinds in it.
             values: The function's arguments.
         """
-        sources = {place: source for place, (source, _) in made.items()}
+        sources = {place: source for place, (source, _) in results.items()}
         events = [source for source in sources.values() if isinstance(source, _Event)]
         arguments = [source for source in sources.values() if not isinstance(source, _Event)]
         nan: _Event | None = None
         source: _Event | int | None = None
-        if any(bad & NAN for _, bad in made.values()):
+        if any(bad & NAN for _, bad in results.values()):
             source = self._first(events, arguments, values, NAN)
             if isinstance(source, _Event) and source.given:
                 nan = source
@@ -479,17 +479,17 @@ class NonfiniteSearch:
         for place in sorted(places):
             if bad_of(values[place]) & bad:
                 return place
-        made = [event for event in self._events if event in seen and not event.given & bad]
-        of_finite = [event for event in made if not event.constant & bad]
-        return next(iter(of_finite or (made if constants else ())), None)
+        creating = [event for event in self._events if event in seen and not event.given & bad]
+        of_finite = [event for event in creating if not event.constant & bad]
+        return next(iter(of_finite or (creating if constants else ())), None)
 
-    def _reached(self, source: _Event | int, made: Mapping[int, _Event | int]) -> Iterator[int]:
+    def _reached(self, source: _Event | int, sources: Mapping[int, _Event | int]) -> Iterator[int]:
         """Yields the indices of the results that depend on an origin."""
         tainted: set[_Event] = set()
         for event in self._events:
             if event is source or source in event.arguments or not tainted.isdisjoint(event.parents):
                 tainted.add(event)
-        for place, source_of_place in made.items():
+        for place, source_of_place in sources.items():
             if source_of_place == source or source_of_place in tainted:
                 yield place
 
@@ -497,11 +497,11 @@ class NonfiniteSearch:
 def _event(
     op: AnyOp, operands: Sequence[NumpyArray], result: NumpyArray, bad: Bad, sources: _Sources, inside: list[_Event]
 ) -> _Event:
-    given = sources.given
-    if given & INFINITY and bad & ~given & NAN and op.has_trait(Elementwise):
+    inherited = sources.given
+    if inherited & INFINITY and bad & ~inherited & NAN and op.has_trait(Elementwise):
         # Infinities at indices other than the NaNs' are unrelated.
         nans, floats = np.isnan(result), [operand for operand in operands if operand.dtype.kind == "f"]
         if not any(np.isinf(np.broadcast_to(operand, result.shape))[nans].any() for operand in floats):
-            given &= ~INFINITY
-    contents = (tuple(map(Content.of, operands)), Content.of(result)) if bad & ~given else None
-    return _Event(op, [*sources.events, *inside], sources.arguments, bad, given, sources.constant, contents)
+            inherited &= ~INFINITY
+    contents = (tuple(map(Content.of, operands)), Content.of(result)) if bad & ~inherited else None
+    return _Event(op, [*sources.events, *inside], sources.arguments, bad, inherited, sources.constant, contents)

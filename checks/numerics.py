@@ -79,8 +79,8 @@ class Samples:
         seed: Selects the sampled values.
     """
 
-    def __init__(self, given: Mapping[str, NumpyArray], seed: int):
-        self._given = given
+    def __init__(self, arguments: Mapping[str, NumpyArray], seed: int):
+        self._arguments = arguments
         self._seed = seed
 
     def array(self, role: str, name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> NumpyArray:
@@ -92,8 +92,8 @@ class Samples:
         Raises:
             ProgramError: The given value has another shape.
         """
-        if name in self._given:
-            value = np.asarray(self._given[name])
+        if name in self._arguments:
+            value = np.asarray(self._arguments[name])
             if value.shape != tuple(shape):
                 raise ProgramError(f"{role} {name!r} has shape {tuple(shape)}, the value for it {value.shape}")
             return value.astype(dtype)
@@ -234,9 +234,9 @@ class NumericsVerifier:
         """
         if self._planned is None or level_of(module) not in PROGRAMS:
             return
-        made, program = self._built(module)
+        built, program = self._built(module)
         try:
-            steps = PlannedSteps(self._planned, made, program, self._function)
+            steps = PlannedSteps(self._planned, built, program, self._function)
         except ExecutionError as error:
             _log.warning("kernels are not compared one by one: %s", error)
             return
@@ -318,18 +318,18 @@ class NumericsVerifier:
         executable = load_program(_device(self._target.native), self._built(module)[1])
         inputs, scalars = self._given(executable)
         outputs = executable.step(inputs, scalars)
-        found = {
+        results = {
             name if name in self._expected else f"output/{name}": handle.numpy() for name, handle in outputs.items()
         }
-        return {**found, **{f"update/{name}": value for name, value in executable.read().items()}}
+        return {**results, **{f"update/{name}": value for name, value in executable.read().items()}}
 
     def _built(self, module: ModuleOp) -> tuple[ModuleOp, Program]:
         """Returns the module after the remaining passes, and its program."""
         copy = module.clone()
-        left = scheduled_passes(self._target)
-        while any(pass_.name in self._applied for pass_ in left):  # earlier passes that were skipped stay skipped
-            left.pop(0)
-        for pass_ in left:
+        remaining = scheduled_passes(self._target)
+        while any(pass_.name in self._applied for pass_ in remaining):  # earlier passes that were skipped stay skipped
+            remaining.pop(0)
+        for pass_ in remaining:
             pass_.apply(Context(), copy)
         return copy, build_program(copy, self._target, self._function)
 

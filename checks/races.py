@@ -190,9 +190,9 @@ class _Workgroup:
 
     def _if(self, op: scf.IfOp, active: Array) -> None:
         condition = self._values.get(op.cond)
-        taken = [active, active] if condition is None else [active & condition, active & ~condition]
+        actives = [active, active] if condition is None else [active & condition, active & ~condition]
         regions = [region for region in (op.true_region, op.false_region) if region.blocks]
-        blocks = [self._block(region.block, where) for region, where in zip(regions, taken, strict=False)]
+        blocks = [self._block(region.block, where) for region, where in zip(regions, actives, strict=False)]
         for number, result in enumerate(op.results):
             then, other = (values[number] for values in blocks)
             self._values[result] = None if condition is None else _chosen(condition, then, other)
@@ -213,7 +213,9 @@ class _Workgroup:
         history = [carried]
         for number in sorted({*range(min(LEADING, last + 1)), last} - {-1}):
             carried = (
-                history[-1] if number <= LEADING else [_extrapolated(one, number) for one in zip(*history, strict=True)]
+                history[-1]
+                if number <= LEADING
+                else [_extrapolated(steps, number) for steps in zip(*history, strict=True)]
             )
             runs = active & (trips > number)
             self._values[first] = low + number * step

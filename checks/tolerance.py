@@ -44,5 +44,5 @@ def slack(value: NumpyArray, wide: NumpyArray, least: float = LEAST) -> float:
     finite = np.isfinite(value) & np.isfinite(wide)
     if not finite.any():
         return np.nan
-    kept, exact = value[finite].astype(np.float64), wide[finite].astype(np.float64)
-    return max(FACTOR * float(np.abs(kept - exact).max()), least * float(np.abs(exact).max()), NOTHING)
+    finite_value, exact = value[finite].astype(np.float64), wide[finite].astype(np.float64)
+    return max(FACTOR * float(np.abs(finite_value - exact).max()), least * float(np.abs(exact).max()), NOTHING)

@@ -501,8 +501,8 @@ class ScalarInputs:
         self._last: tuple[dict[str, float], dict[str, float], dict[str, np.ndarray]] = {}, {}, {}
         """What the caller passed last, the same as numbers, and the values; replaced as one."""
         self._affected: dict[tuple[str, ...], Sequence[tuple[ScalarSlot, Formula | None]]] = {}
-        given = self._slots.keys() - self._formulas.keys()
-        self.names: frozenset[str] = frozenset(given).union(*(f.names for f in self._formulas.values()))
+        inputs = self._slots.keys() - self._formulas.keys()
+        self.names: frozenset[str] = frozenset(inputs).union(*(f.names for f in self._formulas.values()))
         """The names that the caller has to pass."""
 
     def evaluate(self, scalars: Mapping[str, float]) -> Mapping[str, np.ndarray]:
@@ -517,11 +517,11 @@ class ScalarInputs:
             unknown, missing = sorted(scalars.keys() - self.names), sorted(self.names - scalars.keys())
             raise InputError(_name_error("scalar", unknown, missing, self.names))
         # Most settings are the same object in every step, and Python numbers are immutable.
-        given, numbers, values = self._last
+        inputs, numbers, values = self._last
         changed = [
             name
             for name, scalar in scalars.items()
-            if given.get(name) is not scalar or type(scalar) not in (float, int)
+            if inputs.get(name) is not scalar or type(scalar) not in (float, int)
         ]
         if changed or len(values) < len(self._slots):
             affected = self._computed_from(tuple(changed), bool(values))

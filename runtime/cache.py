@@ -93,7 +93,7 @@ class DiskCache:
 
         Other processes may remove files concurrently.
         """
-        kept: list[tuple[int, int, str]] = []
+        files: list[tuple[int, int, str]] = []
         try:
             entries = list(os.scandir(self.folder))
         except OSError:
@@ -102,11 +102,11 @@ class DiskCache:
             with suppress(OSError):
                 status = entry.stat()
                 if not entry.name.endswith(UNFINISHED):
-                    kept.append((status.st_mtime_ns, status.st_size, entry.path))
+                    files.append((status.st_mtime_ns, status.st_size, entry.path))
                 elif time.time() - status.st_mtime > UNFINISHED_SECONDS:
                     _delete(entry.path)
-        total = sum(size for _, size, _ in kept)
-        for _, size, path in sorted(kept):
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
             if total <= self.most_bytes:
                 return
             _delete(path)

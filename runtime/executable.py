@@ -155,13 +155,13 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         arrays = check_inputs(self.program_inputs, inputs)
         numbers = self._scalars.evaluate(scalars)
         pending, self._given = self._given, {}
-        kept = {name for name in constant if pending.get(name) is inputs[name]} if constant else constant
+        unchanged = {name for name in constant if pending.get(name) is inputs[name]} if constant else constant
         for name, array in arrays.items():
-            if name not in kept:
+            if name not in unchanged:
                 self._write_input(name, array)
         for name, number in numbers.items():
             self._scalar_views[name][()] = number
-        return kept
+        return unchanged
 
     def _write_input(self, name: str, array: np.ndarray) -> None:
         """Stores an input's value, which already has the slot's shape and dtype."""

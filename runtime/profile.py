@@ -149,14 +149,14 @@ class Profile:
         """
         totals = [_by_number(spans) for spans in steps]
         costs = costs_of(program)
-        found: list[DispatchTime] = []
+        dispatches: list[DispatchTime] = []
         for number, (step, counts) in enumerate(runs(program.plan)):
             if isinstance(step, Dispatch):
                 kernel, times = program.kernels[step.kernel].entry, math.prod(counts)
                 seconds, cost = median(total.get(number, 0.0) for total in totals), costs[number]
                 moved, computed = times * cost.bytes, times * cost.flops
-                found.append(DispatchTime(kernel, step.label, step.workgroups, times, seconds, moved, computed))
-        return Profile(tuple(found), median(whole))
+                dispatches.append(DispatchTime(kernel, step.label, step.workgroups, times, seconds, moved, computed))
+        return Profile(tuple(dispatches), median(whole))
 
     def kernels(self) -> list[DispatchTime]:
         """Returns the dispatches, merging those of the same kernel and line, as layers share kernels."""

@@ -55,7 +55,7 @@ def _check(steps: Sequence[Step], is_native: bool, known: set[int]) -> None:
 def _disturbs(ranges: Touched, other: Collective) -> bool:
     """Returns whether the ranges overlap what a collective writes, or write what it reads."""
     return any(
-        buffer == one and start < begin + count and begin < start + size and (is_written or is_result)
+        buffer == touched_buffer and start < begin + count and begin < start + size and (is_written or is_result)
         for buffer, start, size, is_written in ranges
-        for one, begin, count, is_result in touched(other, ())
+        for touched_buffer, begin, count, is_result in touched(other, ())
     )

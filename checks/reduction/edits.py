@@ -266,7 +266,11 @@ def drop_arguments(module: ModuleOp) -> list[Change]:
             set_type(function)
 
     pairs = functions(module)
-    return [partial(drop, one, place) for one, _ in pairs for place in reversed(range(len(one.body.block.args)))]
+    return [
+        partial(drop, function, place)
+        for function, _ in pairs
+        for place in reversed(range(len(function.body.block.args)))
+    ]
 
 
 def drop_attributes(module: ModuleOp) -> list[Change]:

@@ -15,24 +15,24 @@ def minimized(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[
         items: The items; all of them together fail, which is not tested.
         fails: Returns whether some items, in their order, fail.
     """
-    kept = list(items)
-    if not kept or fails([]):
+    remaining = list(items)
+    if not remaining or fails([]):
         return []
     parts = 2
-    while len(kept) > 1:
-        size = -(-len(kept) // parts)
-        starts = range(0, len(kept), size)
-        chunks = [kept[start : start + size] for start in starts]
-        rests = [kept[:start] + kept[start + size :] for start in starts] if len(chunks) > 2 else []
+    while len(remaining) > 1:
+        size = -(-len(remaining) // parts)
+        starts = range(0, len(remaining), size)
+        chunks = [remaining[start : start + size] for start in starts]
+        rests = [remaining[:start] + remaining[start + size :] for start in starts] if len(chunks) > 2 else []
         smaller = next(((some, 2) for some in chunks if fails(some)), None)
         smaller = smaller or next(((some, max(parts - 1, 2)) for some in rests if fails(some)), None)
         if smaller is not None:
-            kept, parts = smaller
+            remaining, parts = smaller
         elif size == 1:
             break
         else:
-            parts = min(2 * parts, len(kept))
-    return kept
+            parts = min(2 * parts, len(remaining))
+    return remaining
 
 
 def spread(count: int) -> list[int]:

@@ -125,7 +125,7 @@ class Reduction:
         while self._found.size != last and not self._is_over:
             last, base = self._found.size, self._found
             places = range(len(edit(base.module.clone())))
-            minimized(places, lambda left, base=base: self._try(base, edit, left))
+            minimized(places, lambda excluded, base=base: self._try(base, edit, excluded))
 
     def _alone(self, edit: Edit) -> None:
         """Applies one change of an edit, as often as it helps."""
@@ -134,7 +134,7 @@ class Reduction:
             last, base = self._found.size, self._found
             count = len(edit(base.module.clone()))
             others = (sorted({*range(count)} - {place}) for place in spread(count))
-            any(self._try(base, edit, left) for left in others)
+            any(self._try(base, edit, excluded) for excluded in others)
 
     def _shrink(self) -> None:
         """Reduces extents, one after another."""
@@ -142,13 +142,13 @@ class Reduction:
         while self._found.size != last and not self._is_over:
             last = self._found.size
             texts = with_smaller_extents(self._found.text)
-            any(self._is_smaller_and_fails(self._written(lambda one=text: one)) for text in texts)
+            any(self._is_smaller_and_fails(self._written(lambda written=text: written)) for text in texts)
 
-    def _try(self, base: Candidate, edit: Edit, left: Sequence[int]) -> bool:
+    def _try(self, base: Candidate, edit: Edit, excluded: Sequence[int]) -> bool:
         """Returns whether a module is smaller and fails with all changes of an edit except some."""
 
         def changed() -> str:
-            module, out = base.module.clone(), frozenset(left)
+            module, out = base.module.clone(), frozenset(excluded)
             for place, change in enumerate(edit(module)):
                 if place not in out:
                     change()

@@ -64,12 +64,12 @@ def host_cpu() -> HostCpu:
     binding.initialize_native_asmprinter()
     triple = binding.get_process_triple()
     version = ".".join(map(str, binding.llvm_version_info))
-    found = binding.get_host_cpu_features()
+    host_features = binding.get_host_cpu_features()
     changes = os.environ.get(FEATURES_VARIABLE, "").replace(" ", "")
     for change in filter(None, changes.split(",")):
-        if change[0] not in "+-" or change[1:] not in found:
+        if change[0] not in "+-" or change[1:] not in host_features:
             raise RuntimeError(f"{FEATURES_VARIABLE}: {change!r} is not + or - and a feature, such as -avx512f")
-    features = ",".join(filter(None, (found.flatten(), changes)))
+    features = ",".join(filter(None, (host_features.flatten(), changes)))
     return HostCpu(binding.get_host_cpu_name(), features, triple, version)
 
 

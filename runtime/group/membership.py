@@ -23,11 +23,11 @@ def current_group(timeout: float | None = None) -> Group:
     Raises:
         GroupError: MPI can't be used, or the timeout is not a positive number.
     """
-    found = own_group()
+    own = own_group()
     with _lock:
-        if found is None and not _of_process:
+        if own is None and not _of_process:
             _of_process.append(MPIGroup(timeout) if is_launched() else Alone(timeout))
-        group = found or _of_process[0]
+        group = own or _of_process[0]
     if timeout is not None:
         group.timeout = timeout_seconds(timeout)
     return group

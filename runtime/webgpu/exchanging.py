@@ -85,11 +85,11 @@ class Exchanging:
     def finish(self) -> None:
         """Exchanges the data that the device has copied; see `submit`."""
         group, begun = current_group(), time.perf_counter()
-        taken, self._taken = self._taken, None
-        if taken is None:
+        pending, self._taken = self._taken, None
+        if pending is None:
             self._exchange(self._device.read_ranges(self._reads, f"reading for {self._step.label or self._step.kind}"))
         else:
-            staging, mapping = taken
+            staging, mapping = pending
             mapping.sync_wait()
             view: Any = staging[0].read_mapped(0, self._bytes, copy=False)
             ends = np.cumsum([size for _, _, size in self._reads])

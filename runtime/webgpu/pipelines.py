@@ -113,9 +113,9 @@ def _compiled(
     with ThreadPoolExecutor(min(threads, len(shaders)), "pipelines") as pool:
         waiting = [pool.submit(compiler, keys) for keys in shaders]
         try:
-            for keys, one in zip(shaders, waiting, strict=True):
+            for keys, future in zip(shaders, waiting, strict=True):
                 with reporting(f"compiling {names[keys[0]]}"):
-                    results |= one.result()
+                    results |= future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # leaving the block waits for running compilations
             raise

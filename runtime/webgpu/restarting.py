@@ -257,7 +257,7 @@ class RestartingRing(OutputRing[wgpu.GPUBuffer]):
 
     def _again(self, slot: RingSlot[wgpu.GPUBuffer], tensor: TensorSlot, loss: DeviceLostError) -> np.ndarray:
         """Returns an output's value, after a replay delivered it."""
-        alive = [(reference(), one) for reference, one in slot.handles]
+        alive = [(reference(), held) for reference, held in slot.handles]
         (handle,) = (handle for handle, live in alive if handle is not None and live is tensor)
         if handle.is_pending:  # another access may have restarted in the meantime
             self._journal.restart(loss)
@@ -417,7 +417,7 @@ def _bytes(arrays: Mapping[str, np.ndarray]) -> int:
 
 def _changes_state(program: Program) -> bool:
     """Returns whether a step changes parameters or state."""
-    kept = {index for index, buffer in enumerate(program.buffers) if buffer.role in PERSISTENT_ROLES}
+    persistent = {index for index, buffer in enumerate(program.buffers) if buffer.role in PERSISTENT_ROLES}
     for step, _ in runs(program.plan):
         match step:
             case Copy():
@@ -428,6 +428,6 @@ def _changes_state(program: Program) -> bool:
                 written = []
             case Dispatch():
                 written = [binding.buffer for binding in step.bindings if binding.access != "read"]
-        if not kept.isdisjoint(written):
+        if not persistent.isdisjoint(written):
             return True
     return False
