@@ -74,27 +74,27 @@ class Bench:
         saved = self.path != "-" and not self.path.endswith(".mlir")
         if saved and self.tune:
             raise ProgramError(f"{self.path}: a saved program has its schedules already; --tune is for .mlir files")
-        given = named_arrays(self.inputs)
+        arrays = named_arrays(self.inputs)
         device = self._found()
         if saved:
-            found = Saved.load(self.path)
-            executable = load_program(device, found.program)
-            self._print(console, executable, self._profile(executable, given, found.state, found.host))
+            program = Saved.load(self.path)
+            executable = load_program(device, program.program)
+            self._print(console, executable, self._profile(executable, arrays, program.state, program.host))
             return
         from tensorgrad.tools.parsing import parsed_tensors
 
         module = parsed_tensors(self.path)
         executable = _compiled(module, device, 0.0)
-        found = self._profile(executable, given, {})
+        measured = self._profile(executable, arrays, {})
         if not self.tune:
-            self._print(console, executable, found)
+            self._print(console, executable, measured)
             return
-        before, executable = found, _compiled(module, device, self.tune)
-        found = self._profile(executable, given, {})
-        self._print(console, executable, found)
+        before, executable = measured, _compiled(module, device, self.tune)
+        measured = self._profile(executable, arrays, {})
+        self._print(console, executable, measured)
         if self.json:
             return
-        console.print(f"before tuning: {_milliseconds(before)}; now: {_milliseconds(found)}", soft_wrap=True)
+        console.print(f"before tuning: {_milliseconds(before)}; now: {_milliseconds(measured)}", soft_wrap=True)
         console.print(f"schedules are kept in {table_path(device)}", soft_wrap=True)
 
     def _found(self) -> ProgramDevice:
@@ -107,12 +107,12 @@ class Bench:
     def _profile(
         self,
         executable: ProgramExecutable[Any, Any],
-        given: Mapping[str, np.ndarray],
+        arrays: Mapping[str, np.ndarray],
         state: Mapping[str, np.ndarray],
         host: Host | None = None,
     ) -> Profile:
         program = executable.program
-        inputs, scalars = {**drawn(program.slots(ProgramRole.INPUT), scale=1.0), **given}, _scalars(program, host)
+        inputs, scalars = {**drawn(program.slots(ProgramRole.INPUT), scale=1.0), **arrays}, _scalars(program, host)
         executable.write({**drawn(program.slots(ProgramRole.PARAMETER), scale=0.02), **state})
         if isinstance(executable, CpuExecutable):
             return profile(executable, inputs, scalars, self.steps)
@@ -122,26 +122,26 @@ class Bench:
         assert isinstance(executable, WebGPUExecutable)
         return of_adapter(executable, inputs, scalars, self.steps)
 
-    def _print(self, console: Console, executable: ProgramExecutable[Any, Any], found: Profile) -> None:
+    def _print(self, console: Console, executable: ProgramExecutable[Any, Any], measured: Profile) -> None:
         if self.json:
-            print_json(console, {"device": executable.device.info.name, **asdict(found)})
+            print_json(console, {"device": executable.device.info.name, **asdict(measured)})
         else:
-            self._table(executable, found, SPEEDS if console.width >= WIDE else ()).print(console)
+            self._table(executable, measured, SPEEDS if console.width >= WIDE else ()).print(console)
 
-    def _table(self, executable: ProgramExecutable[Any, Any], found: Profile, speeds: Sequence[str]) -> Listing:
+    def _table(self, executable: ProgramExecutable[Any, Any], measured: Profile, speeds: Sequence[str]) -> Listing:
         title = f"{executable.program.name} on {executable.device.info.name}"
         table = Listing(("kernel", "from"), ("workgroups", "times", "us", "share", *speeds), title)
-        rows = sorted(found.kernels(), key=lambda one: -one.seconds)
+        rows = sorted(measured.kernels(), key=lambda dispatch: -dispatch.seconds)
         others = rows[self.rows :]
         for row in rows[: self.rows]:
             place = row.label.replace("\\", "/").rpartition("/")[2]
-            groups, cells = "x".join(map(str, row.workgroups)), _cells([row], found, speeds)
+            groups, cells = "x".join(map(str, row.workgroups)), _cells([row], measured, speeds)
             table.add(row.kernel, place, groups, *cells)
         if others:
-            table.add(f"{len(others)} others", "", "", *_cells(others, found, speeds))
+            table.add(f"{len(others)} others", "", "", *_cells(others, measured, speeds))
         table.end_section()
-        table.add("all dispatches", "", "", *_cells(rows, found, speeds))
-        table.add("a step, awaited", "", "", "", f"{1e6 * found.step_seconds:.1f}")
+        table.add("all dispatches", "", "", *_cells(rows, measured, speeds))
+        table.add("a step, awaited", "", "", "", f"{1e6 * measured.step_seconds:.1f}")
         return table
 
 
@@ -150,17 +150,17 @@ WIDE = 100
 """The width of the console."""
 
 
-def _cells(rows: Sequence[DispatchTime], found: Profile, speeds: Sequence[str]) -> tuple[str, ...]:
+def _cells(rows: Sequence[DispatchTime], measured: Profile, speeds: Sequence[str]) -> tuple[str, ...]:
     """Returns how often dispatches run, their time, its share of the total, and their throughput."""
     seconds = sum(row.seconds for row in rows)
-    share = seconds / found.device_seconds if found.device_seconds else 0.0
+    share = seconds / measured.device_seconds if measured.device_seconds else 0.0
     rates = [sum(row.bytes for row in rows), sum(row.flops for row in rows)]
     shown = [f"{rate / seconds / 1e9:.3g}" if rate and seconds else "" for rate in rates[: len(speeds)]]
     return str(sum(row.times for row in rows)), f"{1e6 * seconds:.1f}", f"{share:.1%}", *shown
 
 
-def _milliseconds(found: Profile) -> str:
-    return f"{1e3 * found.device_seconds:.3f} ms in dispatches, {1e3 * found.step_seconds:.3f} ms a step"
+def _milliseconds(measured: Profile) -> str:
+    return f"{1e3 * measured.device_seconds:.3f} ms in dispatches, {1e3 * measured.step_seconds:.3f} ms a step"
 
 
 def drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarray]:
@@ -177,11 +177,11 @@ def drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarray
 def _scalars(program: Program, host: Host | None) -> dict[str, float]:
     """Returns the settings of the host at each step: those of the saved program, or those of a first step."""
     slots = program.slots(ProgramRole.SCALAR)
-    given: dict[str, float] = {"step": 1.0, "micro_step": 1.0}
-    given |= {name: 1.0 for name, slot in slots.items() if DTYPES[slot.dtype].kind != "f"}
+    settings: dict[str, float] = {"step": 1.0, "micro_step": 1.0}
+    settings |= {name: 1.0 for name, slot in slots.items() if DTYPES[slot.dtype].kind != "f"}
     if host is not None:
-        given |= {**host.settings, "step": host.step_count + 1.0}
-    return {name: given.get(name, SETTING) for name in ScalarInputs(list(slots.values())).names}
+        settings |= {**host.settings, "step": host.step_count + 1.0}
+    return {name: settings.get(name, SETTING) for name in ScalarInputs(list(slots.values())).names}
 
 
 def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable[Any, Any]:

@@ -33,7 +33,7 @@ class Cache:
             OSError: A folder can't be deleted.
         """
         files = {what: _files(folder, suffix) for what, (folder, suffix) in _kept().items()}
-        found = {
+        caches = {
             what: (folder, len(files[what]), sum(path.stat().st_size for path in files[what]))
             for what, (folder, _) in _kept().items()
         }
@@ -44,29 +44,29 @@ class Cache:
             print_json(
                 console,
                 {
-                    what: {"folder": str(folder), "files": count, "bytes": taken, "deleted": self.clear}
-                    for what, (folder, count, taken) in found.items()
+                    what: {"folder": str(folder), "files": count, "bytes": total, "deleted": self.clear}
+                    for what, (folder, count, total) in caches.items()
                 },
             )
             return
         table = Listing(("what", "folder"), ("files", "bytes"), "deleted" if self.clear else "")
-        for what, (folder, count, taken) in found.items():
-            table.add(what, str(folder), str(count), size(taken))
+        for what, (folder, count, total) in caches.items():
+            table.add(what, str(folder), str(count), size(total))
         table.print(console)
 
 
 def _kept() -> dict[str, tuple[Path, str]]:
     """Returns the folders and file suffixes by kind of cache."""
     ours = program_cache.cache_folder()
-    kept = {
+    folders = {
         "programs": (ours / "programs", ".program"),
         "kernels": (ours / "kernels", ".kernel"),
         "schedules": (ours / "schedules", ".json"),
     }
     native = objects.cache_folder()
-    return kept if native is None else {**kept, "native code": (native, ".o")}
+    return folders if native is None else {**folders, "native code": (native, ".o")}
 
 
 def _files(folder: Path, suffix: str) -> list[Path]:
-    found = folder.iterdir() if folder.is_dir() else ()
-    return [path for path in found if path.is_file() and path.suffix == suffix]
+    entries = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in entries if path.is_file() and path.suffix == suffix]

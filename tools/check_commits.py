@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
         print("no history to check: this is not a git repository, or the range is unknown")
         return 1 if arguments else 0
     status = 0
-    for entry in filter(None, (one.strip("\n") for one in text.split("\x01"))):
+    for entry in filter(None, (part.strip("\n") for part in text.split("\x01"))):
         commit, _, message = entry.partition("\x00")
         for problem in problems(message):
             print(f"{commit} {message.partition(chr(10))[0]}: {problem}")

@@ -57,7 +57,7 @@ def expectations(text: str, first: int = 1) -> list[Expectation]:
     for number, line in enumerate(text.split("\n"), first):
         match = _EXPECTATION.search(line)
         if match is None:
-            expected += [_expectation(written, number, one) for written, one in waiting]
+            expected += [_expectation(written, number, pending) for written, pending in waiting]
             waiting.clear()
             above = number
             continue
@@ -68,7 +68,7 @@ def expectations(text: str, first: int = 1) -> list[Expectation]:
             expected.append(_expectation(number, above if place == "above" else None, match))
         else:
             expected.append(_expectation(number, number + int(place or 0), match))
-    return expected + [_expectation(written, written, one) for written, one in waiting]
+    return expected + [_expectation(written, written, pending) for written, pending in waiting]
 
 
 def _expectation(written: int, line: int | None, match: re.Match[str]) -> Expectation:
@@ -105,8 +105,8 @@ def line_of(error: Exception, module: ModuleOp | None, starts: Mapping[Operation
         return _line(text, error.span.start)
     op = None
     if module is not None and isinstance(error, VerifyException):
-        invalid = (one for one in module.walk() if _complaint(one) == str(error))
-        op = next(invalid, None) or next((one for one, _ in undominated_uses(module)), None)
+        invalid = (suspect for suspect in module.walk() if _complaint(suspect) == str(error))
+        op = next(invalid, None) or next((user for user, _ in undominated_uses(module)), None)
     return None if op is None or op not in starts else _line(text, starts[op])
 
 
@@ -142,12 +142,20 @@ def check_diagnostics(name: str, expected: list[Expectation], error: Exception |
     if error is not None:
         message = error.msg if isinstance(error, ParseError) else str(error)
         match = next(
-            (one for one in expected if one.kind == "error" and one.line == line and one.pattern.search(message)), None
+            (
+                expectation
+                for expectation in expected
+                if expectation.kind == "error" and expectation.line == line and expectation.pattern.search(message)
+            ),
+            None,
         )
         if match is None:
             faults.append(f"{name}:{'' if line is None else f'{line}:'} unexpected error: {message}")
         else:
             missing.remove(match)
-    faults += [f'{name}:{one.written}: expected {one.kind} "{one.text}" was not produced' for one in missing]
+    faults += [
+        f'{name}:{expectation.written}: expected {expectation.kind} "{expectation.text}" was not produced'
+        for expectation in missing
+    ]
     if faults:
         raise ProgramError("\n".join(faults))

@@ -158,7 +158,7 @@ class _Files(http.server.SimpleHTTPRequestHandler):
         try:
             path = Path(self.translate_path(self.path))
             pages = [path / name for name in ("index.html", "index.htm")]
-            return all(one.resolve().is_relative_to(root) for one in (path, *pages))
+            return all(candidate.resolve().is_relative_to(root) for candidate in (path, *pages))
         except (OSError, ValueError, RuntimeError):  # a path that the system has not, or a circle of links
             return False
 

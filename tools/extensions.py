@@ -50,7 +50,7 @@ def load_extension(path: str) -> Extension:
     except Exception as error:
         raise ProgramError(f"{path} failed as it was loaded: {type(error).__name__}: {error}") from error
     own = [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == name]
-    passes = tuple(one for one in own if issubclass(one, ModulePass) and not inspect.isabstract(one))
+    passes = tuple(class_ for class_ in own if issubclass(class_, ModulePass) and not inspect.isabstract(class_))
     dialects = tuple(value for value in vars(module).values() if isinstance(value, Dialect))
     if not passes and not dialects:
         raise ProgramError(f"{path} defines no pass (a subclass of xdsl.passes.ModulePass) and no dialect")

@@ -13,9 +13,9 @@ from xdsl.passes import ModulePass
 from tensorgrad.tools.pass_pipeline import FunctionPass
 
 
-def names_of(one: ModulePass) -> tuple[str, str]:
+def names_of(pass_: ModulePass) -> tuple[str, str]:
     """Returns the names of a pass: that of its class, and its own; those of the pass inside for a nested one."""
-    inner = one.inner if isinstance(one, FunctionPass) else one
+    inner = pass_.inner if isinstance(pass_, FunctionPass) else pass_
     return type(inner).__name__, inner.name
 
 
@@ -49,18 +49,18 @@ class Dumps:
         if after is not None and _among(self.before, after):
             _print_dump("Before", after, self.text(module))
 
-    def fail(self, one: ModulePass, module: ModuleOp) -> None:
+    def fail(self, pass_: ModulePass, module: ModuleOp) -> None:
         """Prints the module after a pass that failed."""
         if self.failed:
-            _print_dump("After", one, self.text(module), " Failed")
+            _print_dump("After", pass_, self.text(module), " Failed")
 
 
-def _among(names: frozenset[str] | None, one: ModulePass) -> bool:
-    return names is None or names_of(one)[1] in names
+def _among(names: frozenset[str] | None, pass_: ModulePass) -> bool:
+    return names is None or names_of(pass_)[1] in names
 
 
-def _print_dump(when: str, one: ModulePass, text: str, suffix: str = "") -> None:
-    kind, name = names_of(one)
+def _print_dump(when: str, pass_: ModulePass, text: str, suffix: str = "") -> None:
+    kind, name = names_of(pass_)
     print(f"// -----// IR Dump {when} {kind}{suffix} ({name}) //----- //\n{text}\n", file=sys.stderr)
 
 
@@ -75,10 +75,10 @@ class Timing:
         """Starts the measurement of a pass."""
         self._start = time.perf_counter()
 
-    def stop(self, one: ModulePass | None) -> None:
+    def stop(self, pass_: ModulePass | None) -> None:
         """Ends the measurement of a pass, if one has run."""
-        if one is not None:
-            self._seconds.append((names_of(one)[1], time.perf_counter() - self._start))
+        if pass_ is not None:
+            self._seconds.append((names_of(pass_)[1], time.perf_counter() - self._start))
 
     def report(self) -> None:
         """Prints the table."""

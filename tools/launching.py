@@ -311,10 +311,10 @@ class Launch:
         """Returns the environment of the processes."""
         variables = environment()
         hosts = 1 if self.hostfile is None else max(1, len(_hosts(Path(self.hostfile))))
-        here = -(-processes // hosts)
+        processes_here = -(-processes // hosts)
         if self.cores_per_process is not None:
             variables[THREADS_VARIABLE] = str(self.cores_per_process)
-        threads = variables.get(THREADS_VARIABLE) or str(max(1, thread_count() // here))
+        threads = variables.get(THREADS_VARIABLE) or str(max(1, thread_count() // processes_here))
         variables[THREADS_VARIABLE] = threads
         variables["OPENBLAS_NUM_THREADS"] = variables.get("OPENBLAS_NUM_THREADS") or threads
         if self.timeout is not None:
@@ -384,7 +384,7 @@ class Signals:
 def _followed(process: subprocess.Popen[str], log: Log, signals: Signals) -> Ending:
     """Prints a launcher's output until it exits, and returns how the run ended."""
     streams = (("stdout", process.stdout), ("stderr", process.stderr))
-    readers = [threading.Thread(target=log.read, args=(one, name), daemon=True) for name, one in streams]
+    readers = [threading.Thread(target=log.read, args=(stream, name), daemon=True) for name, stream in streams]
     for reader in readers:
         reader.start()
     try:

@@ -37,7 +37,7 @@ def file_so_far(page: Path) -> str:
 
 def on_post_page(output: str, **_: Any) -> str:
     """Inserts the data of each figure of a page into its element."""
-    return FIGURE.sub(lambda found: _figure(found[1]), output)
+    return FIGURE.sub(lambda match: _figure(match[1]), output)
 
 
 def _figure(name: str) -> str:

@@ -79,9 +79,9 @@ def close_op(context: Context, name: str) -> str | None:
     dialect, _, rest = name.partition(".")
     dialects = list(context.registered_dialect_names)
     likely = get_close_matches(dialect, dialects, n=1) if dialect not in dialects else [dialect]
-    for one in likely:
-        if one not in {loaded.name for loaded in context.loaded_dialects}:
-            context.load_registered_dialect(one)
+    for likely_name in likely:
+        if likely_name not in {loaded.name for loaded in context.loaded_dialects}:
+            context.load_registered_dialect(likely_name)
     names = [op.name for op in context.loaded_ops]
     close = get_close_matches(f"{likely[0]}.{rest}" if likely and rest else name, names, n=1)
     return close[0] if close else None
@@ -189,7 +189,7 @@ def parse_module(text: str, name: str, dialects: Iterable[Dialect] = (), unregis
 
     context = Context(allow_unregistered=unregistered)
     known = {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}
-    for dialect, load in {**known, **{one.name: lambda one=one: one for one in dialects}}.items():
+    for dialect, load in {**known, **{added.name: lambda added=added: added for added in dialects}}.items():
         context.register_dialect(dialect, load)
     return LocatingParser(context, text, name).parse_module()
 

@@ -38,9 +38,9 @@ def _entry(name: str, kind: type) -> str:
     return "\n".join([f"  {name}", *(f"      {line}" for line in lines)])
 
 
-def _option(one: Field[Any]) -> str:
+def _option(field: Field[Any]) -> str:
     """Returns an option as written in a pipeline, with its default if that is meaningful."""
-    name = one.name.replace("_", "-")
-    if one.default is MISSING or one.default in (None, (), ""):
+    name = field.name.replace("_", "-")
+    if field.default is MISSING or field.default in (None, (), ""):
         return name
-    return f"{name}={str(one.default).lower() if isinstance(one.default, bool) else one.default}"
+    return f"{name}={str(field.default).lower() if isinstance(field.default, bool) else field.default}"

@@ -45,18 +45,18 @@ class FunctionPass(ModulePass):
             DiagnosticException: The pass refuses a function, or changes attributes of the module.
         """
         block = op.body.block
-        for function in [one for one in block.ops if isinstance(one, FuncOp)]:
+        for function in [candidate for candidate in block.ops if isinstance(candidate, FuncOp)]:
             following = function.next_op
             function.detach()
             alone = ModuleOp([function], dict(op.attributes))
             self.inner.apply(ctx, alone)
-            left: list[Operation] = list(alone.body.block.ops)
-            for one in left:
-                one.detach()
+            remaining: list[Operation] = list(alone.body.block.ops)
+            for inner_op in remaining:
+                inner_op.detach()
             if following is None:
-                block.add_ops(left)
+                block.add_ops(remaining)
             else:
-                block.insert_ops_before(left, following)
+                block.insert_ops_before(remaining, following)
             if alone.attributes != op.attributes:
                 raise DiagnosticException(f"{self.inner.name} changes the module: write it outside of {self.name}(...)")
 
@@ -86,7 +86,7 @@ def read_pipeline(text: str, available: Available) -> tuple[ModulePass, ...]:
             continue
         inner = read_pipeline(nested[2], available)
         if nested[1] == FUNCTION_ANCHOR:
-            if any(isinstance(one, FunctionPass) for one in inner):
+            if any(isinstance(pass_, FunctionPass) for pass_ in inner):
                 raise ValueError(f"{FUNCTION_ANCHOR}(...) is nested in itself")
             inner = tuple(map(FunctionPass, inner))
         elif nested[1] not in MODULE_ANCHORS:
@@ -101,7 +101,7 @@ def named_passes(lists: Iterable[str] | None, available: Available) -> frozenset
     Raises:
         ValueError: There is no such pass.
     """
-    names = [name for one in lists or () for name in one.split(",")]
+    names = [name for listed in lists or () for name in listed.split(",")]
     for name in names:
         find_pass(name, available)
     return frozenset(names)
@@ -109,7 +109,7 @@ def named_passes(lists: Iterable[str] | None, available: Available) -> frozenset
 
 def pipeline_text(passes: Iterable[ModulePass]) -> str:
     """Returns passes as a text that `read_pipeline` reads."""
-    return f"builtin.module({','.join(pass_text(one) for one in passes)})"
+    return f"builtin.module({','.join(pass_text(pass_) for pass_ in passes)})"
 
 
 def _elements(text: str) -> Iterator[str]:

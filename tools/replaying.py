@@ -64,9 +64,9 @@ class Replay:
         """
         if self.blame and (self.at is not None or self.out is not None):
             raise OptionError("--blame covers the whole step and writes no values: leave out --at and --out")
-        given = [*named_arrays(self.batch).items(), *map(named_array, self.inputs)]
-        arrays = dict(given)
-        if len(arrays) < len(given):
+        named = [*named_arrays(self.batch).items(), *map(named_array, self.inputs)]
+        arrays = dict(named)
+        if len(arrays) < len(named):
             raise InputError("an input is given twice, by --batch and --input or by two of these")
         training = training_in(self.path)
         if self.checkpoint is not None:
@@ -89,22 +89,22 @@ class Replay:
 
     def _values(self, console: Console, training: Training[Any], arrays: Mapping[str, np.ndarray]) -> None:
         rows: list[tuple[Inspected, Content]] = []
-        kept: dict[str, np.ndarray] = {}
+        saved: dict[str, np.ndarray] = {}
 
-        def look(one: Inspected) -> None:
+        def look(inspected: Inspected) -> None:
             if self.out is not None:
-                kept[f"{len(rows):06d} {one.phase} {one.op}"] = np.array(one.value)
-            rows.append((one, Content.of(one.value)))
+                saved[f"{len(rows):06d} {inspected.phase} {inspected.op}"] = np.array(inspected.value)
+            rows.append((inspected, Content.of(inspected.value)))
 
         results = training.replay(look, self.at, **arrays)
         if self.out is not None:
-            cast(Any, np.savez)(in_folder(self.out), **kept)
+            cast(Any, np.savez)(in_folder(self.out), **saved)
         named = zip(trees.paths(results), trees.flatten(results)[0], strict=True)
         values = {name or "result": np.asarray(leaf) for name, leaf in named}
         if self.json:
             listed = [_row(*row) for row in rows]
-            made = {name: _plain(value.tolist()) for name, value in values.items()}
-            print_json(console, {**_place(training), "results": made, "values": listed})
+            outputs = {name: _plain(value.tolist()) for name, value in values.items()}
+            print_json(console, {**_place(training), "results": outputs, "values": listed})
             return
         scalars = [f"{name} {value:.6g}" for name, value in values.items() if value.shape == ()]
         console.print(plain(f"{_title(training)}: {', '.join([f'{len(rows)} values', *scalars])}"), soft_wrap=True)
@@ -138,7 +138,7 @@ def training_in(path: str) -> Training[Any]:
             "and none of the ops that they are made of"
         )
     namespace = _imported(Path(file))
-    trainings = {one: value for one, value in namespace.items() if isinstance(value, Training)}
+    trainings = {attribute: value for attribute, value in namespace.items() if isinstance(value, Training)}
     if name:
         result = namespace.get(name)
         if callable(result) and not isinstance(result, Training):
@@ -192,28 +192,34 @@ def _title(training: Training[Any]) -> str:
     return f"step {place['step']}{part}"
 
 
-def _row(one: Inspected, content: Content) -> dict[str, Any]:
+def _row(entry: Inspected, content: Content) -> dict[str, Any]:
     """Returns a value for JSON."""
-    own = {"op": one.op, "line": one.line, "module": one.module, "phase": one.phase, "is_result": one.is_result}
+    own = {
+        "op": entry.op,
+        "line": entry.line,
+        "module": entry.module,
+        "phase": entry.phase,
+        "is_result": entry.is_result,
+    }
     return {**own, **_plain(asdict(content))}
 
 
 def _plain(value: Any) -> Any:
     """Returns a value that JSON can represent: dtypes as text, and no NaN."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(part) for part in value]
     if isinstance(value, np.dtype):
         return str(value)
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _cells(one: Inspected, content: Content) -> tuple[str, ...]:
+def _cells(inspected: Inspected, content: Content) -> tuple[str, ...]:
     """Returns a row of the table for a value, by `COLUMNS`."""
-    line = one.line.replace("\\", "/").rpartition("/")[2]
-    module = f"{one.module} (result)" if one.is_result else one.module
+    line = inspected.line.replace("\\", "/").rpartition("/")[2]
+    module = f"{inspected.module} (result)" if inspected.is_result else inspected.module
     kind = array_type(content.shape, content.dtype)
     numbers = ("" if number is None else f"{number:.4g}" for number in (content.least, content.most, content.mean))
     bad = content.nans + content.infinities
-    return one.op, one.phase, line, module, kind, *numbers, str(bad) if bad else ""
+    return inspected.op, inspected.phase, line, module, kind, *numbers, str(bad) if bad else ""

@@ -51,10 +51,10 @@ class Report:
 
         if len(self.paths) > 2:
             raise ProgramError(f"tg report takes one file, or two to compare, got {len(self.paths)}")
-        found = [self._facts(path) for path in self.paths]
-        report = CompilationReport(*found)
+        facts_of_each = [self._facts(path) for path in self.paths]
+        report = CompilationReport(*facts_of_each)
         if self.json:
-            print_json(console, [facts.to_dict() for facts in found])
+            print_json(console, [facts.to_dict() for facts in facts_of_each])
         elif self.text:
             console.out(str(report), highlight=False)
         else:

@@ -55,13 +55,13 @@ class ProgramRun:
         loaded = load(self.path, device=self.device)
         if (fault := input_fault(self.path, loaded.inputs, arrays)) is not None:
             raise InputError(fault)
-        found: Any = None
+        result: Any = None
         if isinstance(loaded, LoadedFunction):
-            found = loaded(**arrays)
+            result = loaded(**arrays)
         else:
             for _ in range(self.steps):
-                found = loaded.step(**arrays)
-        paths, leaves = trees.paths(found), trees.flatten(found)[0]
+                result = loaded.step(**arrays)
+        paths, leaves = trees.paths(result), trees.flatten(result)[0]
         values = {path or "result": np.asarray(leaf) for path, leaf in zip(paths, leaves, strict=True)}
         if self.out is not None:
             cast(Any, np.savez)(in_folder(self.out), **values)
@@ -78,5 +78,5 @@ class ProgramRun:
 
 def _shown(value: np.ndarray) -> str:
     flat = value.reshape(-1)
-    shown = ", ".join(f"{one:.6g}" if value.dtype.kind == "f" else str(one) for one in flat[:MOST_SHOWN])
+    shown = ", ".join(f"{element:.6g}" if value.dtype.kind == "f" else str(element) for element in flat[:MOST_SHOWN])
     return shown + (", …" if flat.size > MOST_SHOWN else "")

@@ -58,11 +58,11 @@ def on_post_build(config: Mapping[str, Any], **_: Any) -> None:
     """
     path = Path(config["site_dir"], "search", "search_index.json")
     index = json.loads(path.read_text(encoding="utf-8"))
-    found = {entry["location"]: entry for entry in index["docs"]}
-    for location, entry in found.items():
+    entries = {entry["location"]: entry for entry in index["docs"]}
+    for location, entry in entries.items():
         for prefix, factor in BOOSTS.items():
             if location.startswith(prefix):
                 entry["boost"] = factor
     for location, words in WORDS.items():
-        found[location]["tags"] = words.split()
+        entries[location]["tags"] = words.split()
     path.write_text(json.dumps(index, separators=(",", ":")), encoding="utf-8")

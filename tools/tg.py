@@ -254,7 +254,7 @@ class _Paragraphs(argparse.HelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         paragraphs = text.strip().split("\n\n")
-        return "\n\n".join(one if "\n " in one else fill(one, width, break_on_hyphens=False) for one in paragraphs)
+        return "\n\n".join(part if "\n " in part else fill(part, width, break_on_hyphens=False) for part in paragraphs)
 
 
 def command_line() -> Parser:
@@ -262,11 +262,11 @@ def command_line() -> Parser:
     return _parsers(COMMANDS)[0]
 
 
-def _parsers(wanted: Container[str]) -> tuple[Parser, dict[str, Parser]]:
+def _parsers(requested: Container[str]) -> tuple[Parser, dict[str, Parser]]:
     """Returns the parser of the command line, and those of the subcommands by name.
 
     Args:
-        wanted: The subcommands that get a description and arguments; the modules of others aren't imported.
+        requested: The subcommands that get a description and arguments; the modules of others aren't imported.
     """
     parsers: dict[str, Parser] = {}
     parser = argparse.ArgumentParser(prog="tg", description=__doc__)
@@ -274,7 +274,7 @@ def _parsers(wanted: Container[str]) -> tuple[Parser, dict[str, Parser]]:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, subcommand in COMMANDS.items():
         command = parsers[name] = commands.add_parser(name, help=subcommand.line, formatter_class=_Paragraphs)
-        if name in wanted:
+        if name in requested:
             command.description = subcommand.described()
             subcommand.add(command)
             command.add_argument("--json", action="store_true", help="print JSON")

@@ -92,9 +92,9 @@ class TgOpt(xDSLOptMain):
         words, flags = take_passes(with_two_dashes(words, names), passes)
         if not {"-h", "--help"}.isdisjoint(words):
             self.parser.epilog = self._passes_text()
-        known, left = self.parser.parse_known_args(words)
-        if left:
-            self.parser.error(unrecognized(left, names))
+        known, unknown = self.parser.parse_known_args(words)
+        if unknown:
+            self.parser.error(unrecognized(unknown, names))
         if known.show_dialects:
             self._print_and_exit(f"Available Dialects: {','.join(sorted(self.ctx.registered_dialect_names))}")
         if known.list_passes:
@@ -217,7 +217,7 @@ class TgOpt(xDSLOptMain):
     def _add(self, extension: Extension) -> None:
         """Adds the passes and dialects of a file."""
         for pass_ in extension.passes:
-            self.available_passes[pass_.name] = lambda one=pass_: one
+            self.available_passes[pass_.name] = lambda loaded=pass_: loaded
         for dialect in extension.dialects:
             self.ctx.register_dialect(dialect.name, lambda dialect=dialect: dialect)
 
@@ -335,20 +335,20 @@ class NamedPipeline(PassPipeline):
         """Runs all passes on a module."""
         original = op.clone() if self.passes else op
         before: ModulePass | None = None
-        for number, one in enumerate((*self.passes, None)):
+        for number, pass_ in enumerate((*self.passes, None)):
             if self.callback is not None:
                 try:
-                    self.callback(before, op, one)
+                    self.callback(before, op, pass_)
                 except NumericsError as error:
                     raise with_reproducer(error, self.passes, number - 1, original.clone, self.flags) from error
-            if one is not None:
+            if pass_ is not None:
                 try:
                     apply_pass(self.passes, number, ctx, op, original.clone, self.flags)
                 except (DiagnosticException, TensorgradError):
                     if self.failed is not None:
-                        self.failed(one, op)
+                        self.failed(pass_, op)
                     raise
-            before = one
+            before = pass_
         if self.finish is not None:
             try:
                 self.finish(op)

@@ -72,7 +72,7 @@ class TraceOptimizerPass(LevelPass):
         missing = {*(self.parameters or ())} - {*specs}
         if missing:
             raise DiagnosticException(f"{where} has no parameter {min(missing)!r}")
-        chosen = {name: one for name, one in specs.items() if self.parameters is None or name in self.parameters}
+        chosen = {name: spec for name, spec in specs.items() if self.parameters is None or name in self.parameters}
         number = len({update.optimizer for update in updates_of(op)})
         try:
             add_updates(op, read_optimizer(self.optimizer), chosen, number, self.host)
@@ -115,8 +115,8 @@ def _read(node: ast.expr, text: str) -> Any:
             rate = inspect.signature(function).parameters.get("learning_rate")
             return function() if rate is None or rate.default is not rate.empty else function(1e-3)
         case ast.Call(func=function, args=args, keywords=keywords):
-            given = {keyword.arg: _read(keyword.value, text) for keyword in keywords if keyword.arg is not None}
-            return _called(function, text)(*(_read(one, text) for one in args), **given)
+            named = {keyword.arg: _read(keyword.value, text) for keyword in keywords if keyword.arg is not None}
+            return _called(function, text)(*(_read(arg, text) for arg in args), **named)
     raise ValueError(f"optimizer {text!r}: {ast.unparse(node)!r} is not a call, name, number, string or list")
 
 
