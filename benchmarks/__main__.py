@@ -69,15 +69,17 @@ COUNTED = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_mo
 
 def ours(name: str, device: str, tune: float, chosen: list[str]) -> list[Contestant]:
     """Returns a workload in tensorgrad, on each requested device, and in its peers."""
-    made = [(one, *workload(name)(one, tune=tune if one != "numpy" else False)) for one in _devices(device)]
-    weights = made[0][1].parameters()
-    found: list[Contestant] = []
-    for one, training, batch in made:
+    trainings = [
+        (where, *workload(name)(where, tune=tune if where != "numpy" else False)) for where in _devices(device)
+    ]
+    weights = trainings[0][1].parameters()
+    contestants: list[Contestant] = []
+    for where, training, batch in trainings:
         training.load_parameters(weights)
         stats = training.stats()
         counted = {key: stats[key] for key in COUNTED if key in stats}
-        found.append(Contestant(f"tensorgrad {one}", lambda t=training, b=batch: float(t.step(**b)), counted))
-    return [*found, *peers(name, weights, made[0][2], adapter=device not in ("cpu", "numpy"), chosen=chosen)]
+        contestants.append(Contestant(f"tensorgrad {where}", lambda t=training, b=batch: float(t.step(**b)), counted))
+    return [*contestants, *peers(name, weights, trainings[0][2], adapter=device not in ("cpu", "numpy"), chosen=chosen)]
 
 
 def _devices(device: str) -> list[DeviceName]:
@@ -129,9 +131,9 @@ def main(arguments: list[str] | None = None) -> None:
     if options.rounds < 1 or options.seconds <= 0 or options.tune < 0:
         parser.error("--rounds must be at least 1, --seconds positive and --tune no negative number")
     os.environ[SWITCH] = "0"  # Compile times are measured, so programs must not come from the cache.
-    wanted = [*NAMES, *OTHERS] if options.what == "all" else [options.what]
+    reports = [*NAMES, *OTHERS] if options.what == "all" else [options.what]
     timed: dict[str, list[Timing]] = {}
-    for what in wanted:
+    for what in reports:
         if what == "counts":
             counts.report(out=options.out / "counts.json")
         elif what == "kernels":

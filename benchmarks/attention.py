@@ -115,8 +115,8 @@ class _Operands(tg.nn.Module):
 def _loss(shape: Shape) -> Any:
     def loss(model: _Operands, weights: tg.Tensor) -> tg.Tensor:
         q, k, v = (tg.reshape(x, (shape.groups, 1, *x.shape[1:])) for x in (model.q, model.k, model.v))
-        found = tg.nn.scaled_dot_product_attention(q, k, v, is_causal=shape.causal)
-        return tg.sum(found * weights)
+        attended = tg.nn.scaled_dot_product_attention(q, k, v, is_causal=shape.causal)
+        return tg.sum(attended * weights)
 
     return loss
 
@@ -143,9 +143,9 @@ def forms(shape: Shape) -> list[tuple[tg.Training, Contestant]]:
 
 def compare(shape: Shape, rounds: int, seconds: float) -> Compared:
     """Times an attention with its cotangents in both forms, in alternating blocks."""
-    made = forms(shape)
-    tiled, composed = measure([step for _, step in made], rounds, seconds, time.process_time)
-    tiled_peak, composed_peak = (int(training.stats()["peak_bytes"]) for training, _ in made)
+    both_forms = forms(shape)
+    tiled, composed = measure([step for _, step in both_forms], rounds, seconds, time.process_time)
+    tiled_peak, composed_peak = (int(training.stats()["peak_bytes"]) for training, _ in both_forms)
     estimated = composed_cycles(shape.attention) / tiled_cycles(shape.attention)
     chosen = "tiles" if pays(shape.attention, CPU) else "composed"
     times = 1e3 * tiled.median, 1e3 * composed.median
@@ -208,5 +208,5 @@ def report_attention(rounds: int, seconds: float, out: Path) -> None:
         )
     Console(width=max(140, Console().width)).print(table)
     out.mkdir(parents=True, exist_ok=True)
-    data = {"machine": machine(), "shapes": [asdict(one) for one in comparisons]}
+    data = {"machine": machine(), "shapes": [asdict(comparison) for comparison in comparisons]}
     (out / "attention.json").write_text(json.dumps(data, indent=1))

@@ -66,7 +66,7 @@ def report(device: tg.DeviceName, width: int, out: Path) -> None:
     step, blamed = measure(
         [Contestant("step", lambda: float(training.step(**sound))), Contestant("blame", blame)], ROUNDS
     )
-    found = {
+    results = {
         "device": training.device,
         "width": width,
         "step_milliseconds": step.median * 1e3,
@@ -76,13 +76,13 @@ def report(device: tg.DeviceName, width: int, out: Path) -> None:
     }
     console = Console()
     console.print(
-        f"{LAYERS} layers of width {width} on {training.device}: a step takes {found['step_milliseconds']:.0f} ms, "
-        f"blaming one {found['blame_milliseconds']:.0f} ms, {found['ratio']:.1f} times as long; the first blame, which "
-        f"prepares the reference, {first:.1f} s",
+        f"{LAYERS} layers of width {width} on {training.device}: a step takes {results['step_milliseconds']:.0f} ms, "
+        f"blaming one {results['blame_milliseconds']:.0f} ms, {results['ratio']:.1f} times as long; the first blame, "
+        f"which prepares the reference, {first:.1f} s",
         soft_wrap=True,
     )
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"machine": machine(), **found}, indent=1))
+    out.write_text(json.dumps({"machine": machine(), **results}, indent=1))
     console.print(f"written to {out}")
 
 

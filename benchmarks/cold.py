@@ -115,23 +115,25 @@ def cold(name: str, device: str = "wgpu", cache: Path | None = None) -> Cold:
     Raises:
         subprocess.CalledProcessError: It fails.
     """
-    kept = {SWITCH: "0", CACHE_VARIABLE: "0"}
+    switches = {SWITCH: "0", CACHE_VARIABLE: "0"}
     if cache is not None:
-        kept = {SWITCH: "1", VARIABLE: str(cache), CACHE_VARIABLE: str(cache / "objects")}
-    return _started(OURS, name, device, "", kept)
+        switches = {SWITCH: "1", VARIABLE: str(cache), CACHE_VARIABLE: str(cache / "objects")}
+    return _started(OURS, name, device, "", switches)
 
 
-def _started(code: str, name: str, where: str, folder: str, kept: dict[str, str]) -> Cold:
+def _started(code: str, name: str, where: str, folder: str, switches: dict[str, str]) -> Cold:
     """Runs a first step in a new process, with additional environment variables."""
     start = time.time()
     command = [sys.executable, "-c", code, name, where, folder]
     environment = {name: value for name, value in os.environ.items() if name != WITHOUT_BYTECODE}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**environment, **UNCACHED, **kept})
-    found = json.loads(done.stdout)
-    process = found["now"] - start
-    imports, compilation, first_step = found["marks"]
-    peak = float("nan") if found["peak"] is None else found["peak"] / 1e6
-    return Cold(name, process, imports, compilation, first_step, found["cpu"], peak)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**environment, **UNCACHED, **switches}
+    )
+    record = json.loads(done.stdout)
+    process = record["now"] - start
+    imports, compilation, first_step = record["marks"]
+    peak = float("nan") if record["peak"] is None else record["peak"] / 1e6
+    return Cold(name, process, imports, compilation, first_step, record["cpu"], peak)
 
 
 def peer_cold(name: str, peer: str, folder: Path) -> Cold:
@@ -198,7 +200,7 @@ def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES, pe
         for part, title in (("second", "second start"), *((peer, peer) for peer in peers)):
             row = _medians(runs[part][name])
             table.add_row(f"  {title}", *(f"{value:.2f}" for value in row))
-            ratios = (one / once for once, one in zip(first, row, strict=True))
+            ratios = (other / once for once, other in zip(first, row, strict=True))
             table.add_row(f"  {title.split()[0]} / first", *(f"{value:.2f}" for value in ratios))
         if touching[name]:
             place = COLUMNS.index("first_step")
@@ -207,8 +209,8 @@ def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES, pe
     console = Console(width=max(120, Console().width))
     console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)
-    found = {part: {name: [asdict(run) for run in runs[part][name]] for name in names} for part in parts}
-    out.write_text(json.dumps({"machine": machine(), **found, "touching": touching}, indent=1))
+    timings = {part: {name: [asdict(run) for run in runs[part][name]] for name in names} for part in parts}
+    out.write_text(json.dumps({"machine": machine(), **timings, "touching": touching}, indent=1))
     console.print(f"written to {out}")
 
 

@@ -73,14 +73,14 @@ def report(names: Sequence[str] = NAMES, out: Path | None = None) -> None:
     for column in heads:
         table.add_column(column, justify="left" if column in ("", "target") else "right")
     counts = [count(name, target) for target in TARGETS for name in names]
-    for one in counts:
-        counted = (one.dispatches, one.copies, one.kernels)
-        sizes = (f"{size / 1e6:.2f}" for size in (one.peak_bytes, one.least_bytes, one.bytes_moved))
-        table.add_row(one.name, one.target, *map(str, counted), *sizes, f"{one.compile_seconds:.2f}")
+    for program in counts:
+        counted = (program.dispatches, program.copies, program.kernels)
+        sizes = (f"{size / 1e6:.2f}" for size in (program.peak_bytes, program.least_bytes, program.bytes_moved))
+        table.add_row(program.name, program.target, *map(str, counted), *sizes, f"{program.compile_seconds:.2f}")
     Console(width=max(120, Console().width)).print(table)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps([asdict(one) for one in counts], indent=1))
+        out.write_text(json.dumps([asdict(program) for program in counts], indent=1))
 
 
 if __name__ == "__main__":

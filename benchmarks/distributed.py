@@ -75,8 +75,8 @@ def fitted(size: int, seconds: dict[int, float], combined: float) -> Link:
     rows = np.array([terms(size, count) for count in seconds])
     times = np.array(list(seconds.values()))
     rest = 1 - rows[:, 2] * combined / times
-    found, *_ = np.linalg.lstsq(rows[:, :2] / times[:, None], rest, rcond=None)
-    return Link(max(float(found[0]), 0.0), max(float(found[1]), 0.0), combined)
+    coefficients, *_ = np.linalg.lstsq(rows[:, :2] / times[:, None], rest, rcond=None)
+    return Link(max(float(coefficients[0]), 0.0), max(float(coefficients[1]), 0.0), combined)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Exchanged:
 def exchanges_of(program: Program, seconds: Sequence[float]) -> list[Exchanged]:
     """Returns the collectives of a plan, given the time of each dispatch."""
     total, passed, measured = sum(seconds), 0.0, iter(seconds)
-    found: list[Exchanged] = []
+    exchanges: list[Exchanged] = []
     under_way: dict[int, tuple[int, float]] = {}
     for step, _ in runs(program.plan):
         if isinstance(step, Dispatch):
@@ -105,12 +105,12 @@ def exchanges_of(program: Program, seconds: Sequence[float]) -> list[Exchanged]:
         elif isinstance(step, Collective):
             count = sum(size for _, _, size in step.reads)
             if step.request is None:
-                found.append(Exchanged(count, passed, passed))
+                exchanges.append(Exchanged(count, passed, passed))
             else:
                 under_way[step.request] = count, passed
         elif isinstance(step, Wait):
-            found.append(Exchanged(*under_way.pop(step.request), passed))
-    return sorted(found, key=lambda one: one.start)
+            exchanges.append(Exchanged(*under_way.pop(step.request), passed))
+    return sorted(exchanges, key=lambda exchange: exchange.start)
 
 
 def step_seconds(link: Link, size: int, compute: float, exchanges: Sequence[Exchanged], overlaps: bool = True) -> float:
@@ -142,15 +142,15 @@ def worker(name: str, steps: int, overlap: bool, out: Path) -> None:
     training, batch = BUILDS[name]("cpu", group=group, edit_passes=None if overlap else at_once)
     for _ in range(5):
         float(training.step(**batch))
-    found: dict[str, Any] = {"step": [], "exchange": [], "stalled": [], "bytes": 0, "calls": 0}
+    measured: dict[str, Any] = {"step": [], "exchange": [], "stalled": [], "bytes": 0, "calls": 0}
     for _ in range(steps):
         group.traffic.reset()
         start = time.perf_counter()
         float(training.step(**batch))
-        found["step"].append(time.perf_counter() - start)
-        found["exchange"].append(group.traffic.seconds)
-        found["stalled"].append(group.traffic.stalled)
-        found["bytes"], found["calls"] = group.traffic.bytes_sent, group.traffic.calls
+        measured["step"].append(time.perf_counter() - start)
+        measured["exchange"].append(group.traffic.seconds)
+        measured["stalled"].append(group.traffic.stalled)
+        measured["bytes"], measured["calls"] = group.traffic.bytes_sent, group.traffic.calls
     with training.profile() as profile:
         for _ in range(5):
             float(training.step(**batch))
@@ -159,8 +159,11 @@ def worker(name: str, steps: int, overlap: bool, out: Path) -> None:
     sizes = sorted({*SIZES, *(exchange.bytes for exchange in exchanges)})
     sweep = {count: _all_reduce_seconds(group, count) for count in sizes} if group.size > 1 else {}
     if group.rank == 0:
-        record = {key: median(value) if isinstance(value, list) else value for key, value in found.items()}
-        record |= {"kernels": sum(kernels), "exchanges": [(one.bytes, one.start, one.wait) for one in exchanges]}
+        record = {key: median(value) if isinstance(value, list) else value for key, value in measured.items()}
+        record |= {
+            "kernels": sum(kernels),
+            "exchanges": [(exchange.bytes, exchange.start, exchange.wait) for exchange in exchanges],
+        }
         record |= {"sweep": sweep, "combined": _combined_seconds(group.size)}
         out.write_text(json.dumps(record), encoding="utf-8")
 
@@ -206,8 +209,8 @@ def report_distributed(rounds: int, out: Path, steps: int = 30) -> dict[str, Any
     result: dict[str, Any] = {}
     for name in BUILDS:
         forms = ((1, 2, True), (2, 1, True), (2, 1, False))
-        found = [[launched(name, *form[:2], steps, form[2]) for form in forms] for _ in range(rounds)]
-        one, two, plain = zip(*found, strict=True)
+        rounds_of_forms = [[launched(name, *form[:2], steps, form[2]) for form in forms] for _ in range(rounds)]
+        one, two, plain = zip(*rounds_of_forms, strict=True)
         result[name] = _reported(name, one, two, plain)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=2), encoding="utf-8")
@@ -218,7 +221,7 @@ def _reported(
     name: str, ones: Sequence[dict[str, Any]], twos: Sequence[dict[str, Any]], plains: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Prints and returns the measurements of one workload, with the model's predictions."""
-    one, two, plain = (median(run["step"] for run in found) for found in (ones, twos, plains))
+    one, two, plain = (median(run["step"] for run in forms) for forms in (ones, twos, plains))
     exchange, stalled, kernels, combined = (
         median(run[key] for run in twos) for key in ("exchange", "stalled", "kernels", "combined")
     )
@@ -267,5 +270,5 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--at-once", action="store_true")
     parser.add_argument("--found", type=Path, required=True)
-    given = parser.parse_args()
-    worker(given.worker, given.steps, not given.at_once, given.found)
+    options = parser.parse_args()
+    worker(options.worker, options.steps, not options.at_once, options.found)

@@ -51,21 +51,24 @@ def commands(program: Program, device: WebGPUDevice) -> list[Command]:
     """Returns the dispatches of a step as commands on newly allocated buffers."""
     api = device.wgpu_device
     buffers = [device.create_buffer(buffer.name, buffer.size) for buffer in program.buffers]
-    made = pipelines_of(program, api, threads=1)
+    ready = pipelines_of(program, api, threads=1)
     results: list[Command] = []
     for step in (step for step in program.plan if isinstance(step, Dispatch)):
         entries = [
-            {"binding": i, "resource": {"buffer": buffers[one.buffer], "offset": one.offset, "size": one.size}}
-            for i, one in enumerate(step.bindings)
+            {
+                "binding": i,
+                "resource": {"buffer": buffers[binding.buffer], "offset": binding.offset, "size": binding.size},
+            }
+            for i, binding in enumerate(step.bindings)
         ]
-        group = api.create_bind_group(layout=made[step].layout, entries=entries)
-        results.append(Command(made[step].compiled, group, step.workgroups))
+        group = api.create_bind_group(layout=ready[step].layout, entries=entries)
+        results.append(Command(ready[step].compiled, group, step.workgroups))
     return results
 
 
-def by_methods(device: WebGPUDevice, found: list[Command]) -> Callable[[], float]:
+def by_methods(device: WebGPUDevice, block: list[Command]) -> Callable[[], float]:
     """Returns a function that encodes a step with wgpu-py's methods, and returns the thread's CPU time in seconds."""
-    recording = MethodRecording(device.wgpu_device, [found])
+    recording = MethodRecording(device.wgpu_device, [block])
 
     def run() -> float:
         encoder = device.wgpu_device.create_command_encoder()
@@ -78,12 +81,12 @@ def by_methods(device: WebGPUDevice, found: list[Command]) -> Callable[[], float
     return run
 
 
-def by_library(device: WebGPUDevice, found: list[Command]) -> Callable[[], float]:
+def by_library(device: WebGPUDevice, block: list[Command]) -> Callable[[], float]:
     """Returns a function like that of `by_methods` that calls the functions of the native library."""
     library = native_library()
     if library is None:
         raise SystemExit("this wgpu-py is not made as tensorgrad expects, so there are its methods only")
-    recording = NativeRecording(library, device.wgpu_device, [found])
+    recording = NativeRecording(library, device.wgpu_device, [block])
     handle = library.handle(device.wgpu_device)
 
     def run() -> float:
@@ -98,17 +101,17 @@ def by_library(device: WebGPUDevice, found: list[Command]) -> Callable[[], float
     return run
 
 
-def encoding(device: WebGPUDevice, found: list[Command]) -> dict[str, float]:
+def encoding(device: WebGPUDevice, block: list[Command]) -> dict[str, float]:
     """Returns the median times of encoding in both ways, alternating; nothing is submitted."""
-    ways = {"methods": by_methods(device, found), "the library": by_library(device, found)}
+    ways = {"methods": by_methods(device, block), "the library": by_library(device, block)}
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
         for name, way in ways.items():
             times[name].append(1e6 * way())
-    medians = {name: statistics.median(found) for name, found in times.items()}
+    medians = {name: statistics.median(seconds) for name, seconds in times.items()}
     return {
         **{f"encoding by {name}, us a step": median for name, median in medians.items()},
-        **{f"encoding by {name}, us a dispatch": median / len(found) for name, median in medians.items()},
+        **{f"encoding by {name}, us a dispatch": median / len(block) for name, median in medians.items()},
     }
 
 
@@ -116,31 +119,31 @@ def costs(name: str, device: WebGPUDevice) -> dict[str, float]:
     """Returns the times of a workload's pipelines, of its first steps, and of encoding in both ways."""
     training, batch = workload(name)("wgpu")
     program = training.program
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     for threads in (1, 2, 4):
         times = [pipelines(program, device, threads, f"{threads} {number} {time.time()}") for number in range(3)]
-        found[f"pipelines in {threads} threads, s"] = statistics.median(times)
+        results[f"pipelines in {threads} threads, s"] = statistics.median(times)
     for step in ("first", "second"):
         start = time.perf_counter()
         float(training.step(**batch))
-        found[f"{step} step, s"] = time.perf_counter() - start
+        results[f"{step} step, s"] = time.perf_counter() - start
     ready = commands(program, device)
-    return {**found, "dispatches": len(ready), **encoding(device, ready)}
+    return {**results, "dispatches": len(ready), **encoding(device, ready)}
 
 
 def report(out: Path, names: tuple[str, ...] = ("gpt", "mlp")) -> None:
     """Prints the times of workloads, and writes them as JSON."""
     device = WebGPUDevice()
-    found = {name: costs(name, device) for name in names}
+    results = {name: costs(name, device) for name in names}
     table = Table(title=f"on {device.info.name}")
     table.add_column("")
     for name in names:
         table.add_column(name, justify="right")
-    for key in found[names[0]]:
-        values = [found[name][key] for name in names]
+    for key in results[names[0]]:
+        values = [results[name][key] for name in names]
         table.add_row(key, *(f"{value:.3g}" for value in values))
     console = Console()
     console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"machine": machine(), "found": found}, indent=1))
+    out.write_text(json.dumps({"machine": machine(), "found": results}, indent=1))
     console.print(f"written to {out}")

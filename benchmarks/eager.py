@@ -25,8 +25,8 @@ def digits_batch() -> dict[str, np.ndarray]:
     """Returns a batch of scikit-learn's digits."""
     from sklearn.datasets import load_digits
 
-    found: Any = load_digits()
-    return {"x": (found.data[:DIGITS] / 16).astype(np.float32), "y": found.target[:DIGITS].astype(np.int32)}
+    digits: Any = load_digits()
+    return {"x": (digits.data[:DIGITS] / 16).astype(np.float32), "y": digits.target[:DIGITS].astype(np.int32)}
 
 
 def sine_loss(model: tg.nn.Module, x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
@@ -54,11 +54,11 @@ def contestants(
     x, y = (tg.tensor(batch[name], device=device) for name in ("x", "y"))
 
     def eager() -> float:
-        found = loss(model, x, y)
+        value = loss(model, x, y)
         optimizer.zero_grad()
-        found.backward()
+        value.backward()
         optimizer.step()
-        return float(found)
+        return float(value)
 
     training = tg.compile(
         build(),
@@ -88,11 +88,11 @@ def torch_step(sizes: Sequence[int], activation: str, batch: dict[str, np.ndarra
     y = y if y.dtype.is_floating_point else y.long()
 
     def step() -> float:
-        found = kind(model(x), y)
+        value = kind(model(x), y)
         optimizer.zero_grad()
-        found.backward()
+        value.backward()
         optimizer.step()
-        return float(found)
+        return float(value)
 
     return step
 

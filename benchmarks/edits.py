@@ -77,11 +77,11 @@ def seconds(program: str, device: str, folder: Path) -> float:
     Raises:
         subprocess.CalledProcessError: It fails.
     """
-    kept = {SWITCH: "1", VARIABLE: str(folder / "cache"), CACHE_VARIABLE: str(folder / "objects")}
+    caches = {SWITCH: "1", VARIABLE: str(folder / "cache"), CACHE_VARIABLE: str(folder / "objects")}
     script = folder / "train.py"
     script.write_text(program, encoding="utf-8")
     command = [sys.executable, str(script), device]
-    environment = {**os.environ, **UNCACHED, **kept}
+    environment = {**os.environ, **UNCACHED, **caches}
     return float(
         json.loads(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
     )

@@ -72,8 +72,8 @@ def measure(
             disturb less; it is only meaningful for contestants that use one thread.
     """
     first: dict[str, float] = {}
-    losses: dict[str, list[float]] = {one.name: [] for one in contestants}
-    taken: dict[str, list[float]] = {one.name: [] for one in contestants}
+    losses: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    durations: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     for contestant in contestants:
         start = time.perf_counter()
         losses[contestant.name].append(contestant.step())
@@ -92,20 +92,20 @@ def measure(
                 start = clock()
                 losses[contestant.name].append(contestant.step())
                 if position >= max(block // 4, 1):
-                    taken[contestant.name].append(clock() - start)
+                    durations[contestant.name].append(clock() - start)
         if done >= 2 and time.perf_counter() - begin > seconds:
             break
     return [
         Timing(
-            one.name,
-            first[one.name],
-            statistics.median(taken[one.name]),
-            min(taken[one.name]),
-            max(taken[one.name]),
-            losses[one.name],
-            one.counts,
+            contestant.name,
+            first[contestant.name],
+            statistics.median(durations[contestant.name]),
+            min(durations[contestant.name]),
+            max(durations[contestant.name]),
+            losses[contestant.name],
+            contestant.counts,
         )
-        for one in contestants
+        for contestant in contestants
     ]
 
 

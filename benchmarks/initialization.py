@@ -33,23 +33,23 @@ def contestants() -> dict[str, Callable[[], Any]]:
 
 def report(rounds: int, out: Path) -> None:
     """Prints the minimum wall-clock time and CPU time of all threads, in seconds; writes them as JSON."""
-    made = contestants()
-    found = {name: [float("inf"), float("inf")] for name in made}
+    draws = contestants()
+    least = {name: [float("inf"), float("inf")] for name in draws}
     for _ in range(rounds):
-        for name, draw in made.items():
+        for name, draw in draws.items():
             clock, used = time.perf_counter(), time.process_time()
             draw()
-            taken = time.perf_counter() - clock, time.process_time() - used
-            found[name] = [min(pair) for pair in zip(found[name], taken, strict=True)]
+            elapsed = time.perf_counter() - clock, time.process_time() - used
+            least[name] = [min(pair) for pair in zip(least[name], elapsed, strict=True)]
     table = Table(title=f"{np.prod(SHAPE) / 1e6:.0f} million normal numbers: least seconds of {rounds}")
     for column in ("", "clock", "CPU", "ratio of clocks", "ratio of CPU"):
         table.add_column(column, justify="right" if column else "left")
-    base = found["torch.nn.init.normal_"]
-    for name, taken in found.items():
-        ratios = (f"{one / other:.2f}" for one, other in zip(taken, base, strict=True))
-        table.add_row(name, *(f"{one:.3f}" for one in taken), *ratios)
+    base = least["torch.nn.init.normal_"]
+    for name, elapsed in least.items():
+        ratios = (f"{own / other:.2f}" for own, other in zip(elapsed, base, strict=True))
+        table.add_row(name, *(f"{duration:.3f}" for duration in elapsed), *ratios)
     console = Console()
     console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"machine": machine(), "seconds": found}, indent=1))
+    out.write_text(json.dumps({"machine": machine(), "seconds": least}, indent=1))
     console.print(f"written to {out}")

@@ -33,7 +33,9 @@ MOST_LINES = 20
 def program_text(program: Program) -> str:
     """Returns the code of a program's kernels, and which of them each dispatch runs in how many workgroups."""
     kernels = [f"==== {kernel.entry}, workgroup {kernel.workgroup_size}\n{kernel.code}\n" for kernel in program.kernels]
-    dispatches = [f"{program.kernels[one.kernel].entry} {one.workgroups}\n" for one in _dispatches(program.plan)]
+    dispatches = [
+        f"{program.kernels[dispatch.kernel].entry} {dispatch.workgroups}\n" for dispatch in _dispatches(program.plan)
+    ]
     return "".join([*kernels, "==== dispatches\n", *dispatches])
 
 

@@ -258,8 +258,10 @@ def ours(kernel: Kernel, device: tg.DeviceName, arrays: Arrays) -> Contestant:
     def step() -> float:
         return float(executable.step(inputs, {})["result1"])
 
-    found = executable.statistics()
-    return Contestant(f"tensorgrad {device}", step, {name: found.get(name) for name in ("dispatches", "bytes_moved")})
+    statistics = executable.statistics()
+    return Contestant(
+        f"tensorgrad {device}", step, {name: statistics.get(name) for name in ("dispatches", "bytes_moved")}
+    )
 
 
 def torch_cpu(kernel: Kernel, arrays: Arrays) -> Contestant | None:

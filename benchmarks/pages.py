@@ -95,8 +95,8 @@ def compare(name: str, rounds: int, seconds: float) -> list[Timing]:
     Raises:
         RuntimeError: wgpu doesn't run on SwiftShader.
     """
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
         training, batch = workload(name)("numpy")
         training.save(folder / "training.tg", target=TARGET.to_json())
         arrays = {key: np.ascontiguousarray(value) for key, value in batch.items()}

@@ -94,24 +94,27 @@ def cost(size: Size, device: tg.DeviceName) -> Cost:
 def report(device: tg.DeviceName, out: Path) -> None:
     """Prints a table for each sweep, and writes all of them as JSON."""
     console = Console()
-    found: dict[str, list[Cost]] = {}
+    sweeps: dict[str, list[Cost]] = {}
     for name, values in SWEEPS.items():
         table = Table(title=f"a transformer's training step on {device}, by {name}")
         for column in (name, "compile, s", "step, ms", "peak, MB", "dispatches", "kernels"):
             table.add_column(column, justify="right")
         for value in values:
-            one = cost(replace(Size(), **{name: value}), device)
-            found.setdefault(name, []).append(one)
+            measured = cost(replace(Size(), **{name: value}), device)
+            sweeps.setdefault(name, []).append(measured)
             table.add_row(
                 str(value),
-                f"{one.compile_seconds:.2f}",
-                f"{one.step_milliseconds:.1f}",
-                f"{one.peak_bytes / 1e6:.1f}",
-                str(one.dispatches),
-                str(one.kernels),
+                f"{measured.compile_seconds:.2f}",
+                f"{measured.step_milliseconds:.1f}",
+                f"{measured.peak_bytes / 1e6:.1f}",
+                str(measured.dispatches),
+                str(measured.kernels),
             )
         console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)
-    data = {"machine": machine(), "sweeps": {name: [asdict(one) for one in costs] for name, costs in found.items()}}
+    data = {
+        "machine": machine(),
+        "sweeps": {name: [asdict(size_cost) for size_cost in costs] for name, costs in sweeps.items()},
+    }
     out.write_text(json.dumps(data, indent=1))
     console.print(f"written to {out}")

@@ -39,7 +39,7 @@ def by_hand(parameters: list[np.ndarray], momentum: float) -> Callable[[np.ndarr
     """Returns the same step, carefully written by hand."""
     p = [np.array(value) for value in parameters]
     velocities = [np.zeros_like(value) for value in p]
-    rate, kept, two = np.float32(RATE), np.float32(momentum), np.float32(2)
+    rate, decay, two = np.float32(RATE), np.float32(momentum), np.float32(2)
 
     def step(x: np.ndarray) -> float:
         total = np.float32(0)
@@ -48,7 +48,7 @@ def by_hand(parameters: list[np.ndarray], momentum: float) -> Callable[[np.ndarr
             total += (difference * difference).sum()
             gradient = two * difference
             if momentum:
-                velocity *= kept
+                velocity *= decay
                 velocity += gradient
                 gradient = velocity
             value -= rate * gradient
@@ -67,17 +67,17 @@ def compared(momentum: float, rounds: int) -> dict[str, Any]:
         "tensorgrad numpy": lambda: float(training.step(x=x)),
         "numpy by hand": lambda: hand(x),
     }
-    taken: dict[str, list[float]] = {name: [] for name in contestants}
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
     losses = {name: [step()] for name, step in contestants.items()}
     for _ in range(rounds):
         for name, step in contestants.items():
             step()  # warms up the caches, which the other contestant has used
             start = time.process_time()
             losses[name] += [step() for _ in range(BLOCK)]
-            taken[name].append((time.process_time() - start) / BLOCK)
+            seconds[name].append((time.process_time() - start) / BLOCK)
     np.testing.assert_allclose(*losses.values(), rtol=1e-5)
-    least = [min(values) * 1e3 for values in taken.values()]
-    return {"milliseconds": dict(zip(taken, least, strict=True)), "ratio": least[0] / least[1]}
+    least = [min(values) * 1e3 for values in seconds.values()]
+    return {"milliseconds": dict(zip(seconds, least, strict=True)), "ratio": least[0] / least[1]}
 
 
 def share_of_python(steps: int = 20_000) -> dict[str, float]:
@@ -115,12 +115,12 @@ def share_of_python(steps: int = 20_000) -> dict[str, float]:
 
 def report(rounds: int, out: Path) -> None:
     """Prints the CPU time of a step by optimizer, its ratio to the handwritten one, and Python's share; writes JSON."""
-    found = {"sgd": compared(0.0, rounds), f"sgd, momentum {MOMENTUM}": compared(MOMENTUM, rounds)}
+    runs = {"sgd": compared(0.0, rounds), f"sgd, momentum {MOMENTUM}": compared(MOMENTUM, rounds)}
     table = Table(title=f"a step of {PARAMETERS} parameters of {SHAPE[0]}x{SHAPE[1]}: milliseconds of CPU time")
     for column in ("", "tensorgrad numpy", "numpy by hand", "ratio"):
         table.add_column(column, justify="right" if column else "left")
-    for name, one in found.items():
-        table.add_row(name, *(f"{value:.3f}" for value in one["milliseconds"].values()), f"{one['ratio']:.2f}")
+    for name, run in runs.items():
+        table.add_row(name, *(f"{value:.3f}" for value in run["milliseconds"].values()), f"{run['ratio']:.2f}")
     console = Console()
     console.print(table)
     share = share_of_python()
@@ -129,5 +129,5 @@ def report(rounds: int, out: Path) -> None:
         table.add_row(name, f"{value:.1f}")
     console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"machine": machine(), "runs": found, "microseconds of Python": share}, indent=1))
+    out.write_text(json.dumps({"machine": machine(), "runs": runs, "microseconds of Python": share}, indent=1))
     console.print(f"written to {out}")

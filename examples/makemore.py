@@ -33,9 +33,9 @@ class Words:
         """Returns the words of 3 to 12 letters in the language reference, split after a shuffle with a fixed seed."""
         from pydoc_data.topics import topics
 
-        found = sorted(set(re.findall(r"\b[a-z]{3,12}\b", " ".join(topics.values()).lower())))
-        shuffled = [found[i] for i in np.random.default_rng(0).permutation(len(found))]
-        return cls(shuffled[len(found) // 10 :], shuffled[: len(found) // 10])
+        words = sorted(set(re.findall(r"\b[a-z]{3,12}\b", " ".join(topics.values()).lower())))
+        shuffled = [words[i] for i in np.random.default_rng(0).permutation(len(words))]
+        return cls(shuffled[len(words) // 10 :], shuffled[: len(words) // 10])
 
     def bigram_loss(self) -> float:
         """Returns the loss of a bigram model with add-one smoothing on the held-out words."""

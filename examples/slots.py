@@ -96,10 +96,10 @@ def judged_by(count: int = 2000) -> dict[str, np.ndarray]:
     return battles(np.random.default_rng((1, 0)), count)
 
 
-def strongest(found: dict[str, np.ndarray]) -> float:
+def strongest(batch: dict[str, np.ndarray]) -> float:
     """Returns the accuracy of always choosing the most powerful creature."""
-    powers = np.where(found["present"][:, :OWN], found["powers"][:, :OWN], -1)
-    return float(np.mean(np.argmax(powers, axis=1) == found["answers"]))
+    powers = np.where(batch["present"][:, :OWN], batch["powers"][:, :OWN], -1)
+    return float(np.mean(np.argmax(powers, axis=1) == batch["answers"]))
 
 
 def train(

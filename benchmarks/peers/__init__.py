@@ -63,7 +63,7 @@ def peers(
         adapter: Whether to include peers that run on an adapter.
         chosen: The peers to include, without the suffix `_peer`; all if it is empty.
     """
-    found: list[Contestant | None] = []
+    contestants: list[Contestant | None] = []
     for peer in PEERS if adapter else ON_CPU:
         if (chosen and peer.removesuffix("_peer") not in chosen) or peer not in ONLY.get(name, PEERS):
             continue
@@ -71,5 +71,5 @@ def peers(
             module = import_module(f"benchmarks.peers.{peer}")
         except ImportError:
             continue
-        found.append(module.contestant(name, parameters, batch))
-    return [one for one in found if one is not None]
+        contestants.append(module.contestant(name, parameters, batch))
+    return [contestant for contestant in contestants if contestant is not None]

@@ -89,9 +89,13 @@ def _updated(settings: Settings, state: Any, gradients: Parameters) -> Any:
     first = {path: BETA1 * first[path] + (1 - BETA1) * gradient for path, gradient in gradients.items()}
     second = {path: BETA2 * second[path] + (1 - BETA2) * gradient * gradient for path, gradient in gradients.items()}
     size, root = settings.learning_rate / (1 - BETA1**count), jnp.sqrt(1 - BETA2**count)
-    kept = 1 - settings.learning_rate * (settings.weight_decay or 0.0)
-    decayed = {path: kept * weight if path.endswith(settings.decay) else weight for path, weight in weights.items()}
-    weights = {path: one - size * first[path] / (jnp.sqrt(second[path]) / root + EPS) for path, one in decayed.items()}
+    shrinkage = 1 - settings.learning_rate * (settings.weight_decay or 0.0)
+    decayed = {
+        path: shrinkage * weight if path.endswith(settings.decay) else weight for path, weight in weights.items()
+    }
+    weights = {
+        path: weight - size * first[path] / (jnp.sqrt(second[path]) / root + EPS) for path, weight in decayed.items()
+    }
     return weights, first, second, count
 
 

@@ -99,8 +99,8 @@ def _optimizer(p: dict[str, Any], settings: Settings) -> Any:
     decayed = [value for path, value in p.items() if path.endswith(settings.decay)]
     others = [value for path, value in p.items() if not path.endswith(settings.decay)]
     groups = [(decayed, settings.weight_decay), (others, 0.0)]
-    made = [optim.AdamW(group, lr=settings.learning_rate, weight_decay=decay) for group, decay in groups if group]
-    return optim.OptimizerGroup(*made)
+    optimizers = [optim.AdamW(group, lr=settings.learning_rate, weight_decay=decay) for group, decay in groups if group]
+    return optim.OptimizerGroup(*optimizers)
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:

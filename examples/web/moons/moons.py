@@ -45,13 +45,13 @@ def spirals(count: int, noise: float, generator: np.random.Generator) -> tuple[n
 
 def clouds() -> dict[str, np.ndarray]:
     """Returns data sets of two classes, by name, with coordinates between -1 and 1."""
-    found = {
+    data = {
         "moons": datasets.make_moons(COUNT, noise=0.12, random_state=0),
         "rings": datasets.make_circles(COUNT, noise=0.08, factor=0.45, random_state=0),
         "spirals": spirals(COUNT, 0.05, np.random.default_rng(0)),
     }
     arrays: dict[str, np.ndarray] = {}
-    for name, (points, kinds) in found.items():
+    for name, (points, kinds) in data.items():
         least, most = points.min(axis=0), points.max(axis=0)
         arrays[f"{name}.points"] = (2 * (points - least) / (most - least) - 1).astype(np.float32)
         arrays[f"{name}.kinds"] = kinds.astype(np.float32)
