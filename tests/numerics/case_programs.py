@@ -43,8 +43,8 @@ def on_device(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArra
     Integers of 64 bits are none of the standard's.
     """
     target, names = device.target, Names(module)
-    for one in inference_passes(target):
-        apply(one, module)
+    for pass_ in inference_passes(target):
+        apply(pass_, module)
     program = build_program(module, target)
     if program.target is not None and not program.target.int64:
         tint.check(build_program(module, replace(target, shader_dialect="standard")))
@@ -58,7 +58,9 @@ def joined(functions: Sequence[Callable[..., Sequence[Tensor]]], counts: Sequenc
 
     def function(*arguments: Tensor) -> list[Tensor]:
         rest = iter(arguments)
-        return [result for one, count in zip(functions, counts, strict=True) for result in one(*islice(rest, count))]
+        return [
+            result for member, count in zip(functions, counts, strict=True) for result in member(*islice(rest, count))
+        ]
 
     return function
 

@@ -409,14 +409,14 @@ def bit_cases() -> Iterator[Case]:
     """Returns cases of bitcasts, and of signs read from bits."""
     for source in (SPECIAL, i32(0, 1, -1, 2**31 - 1, -(2**31), 0x7F800000), u32(0, 1, 2**32 - 1, 0x80000000)):
         for name in ("f32", "i32", "u32"):
-            wanted = tg.spec(1, name).dtype
-            if wanted != source.dtype and not (wanted.kind == "f" and name != "f32"):
+            target = tg.spec(1, name).dtype
+            if target != source.dtype and not (target.kind == "f" and name != "f32"):
                 yield Case(
                     arithmetic.BitcastOp,
                     f"{source.dtype} {name}",
                     lambda x, d=name: tg.bitcast(x, d),
                     (source,),
-                    lambda x, d=wanted: x.view(d),
+                    lambda x, d=target: x.view(d),
                     rtol=0,
                 )
     yield Case(

@@ -490,7 +490,7 @@ def concat_cases() -> Iterator[Case]:
             lambda x, m=mode, w=width: padded(x, w, m),
             derivative=True,
         )
-    for mode, kept in (
+    for mode, columns in (
         ("edge", [1, 2, 2, 2]),
         ("reflect", [1, 2, 1, 0]),
         ("symmetric", [1, 2, 2, 1]),
@@ -500,7 +500,7 @@ def concat_cases() -> Iterator[Case]:
             f"pad {mode} and crop",
             lambda x, m=mode: joining.pad(x, [(0, 0), (-1, 2)], m),
             (normal(2, 3),),
-            lambda x, k=kept: x[:, k],
+            lambda x, k=columns: x[:, k],
             derivative=True,
         )
 
@@ -514,9 +514,9 @@ def joining_cases() -> Iterator[Case]:
     x = normal(2, 3, 4)
 
     def case(
-        op: Any, note: str, ours: Callable[..., Any], theirs: Callable[..., Any], given: NumpyArray = x, **more: Any
+        op: Any, note: str, ours: Callable[..., Any], theirs: Callable[..., Any], operand: NumpyArray = x, **more: Any
     ) -> Case:
-        return Case(op, note, ours, (given,), theirs, derivative=True, rtol=0, **more)
+        return Case(op, note, ours, (operand,), theirs, derivative=True, rtol=0, **more)
 
     for source, destination in ((0, -1), ((0, 1), (2, 0)), (-1, 0)):
         yield case(

@@ -117,9 +117,9 @@ def first_and_last(x: NumpyArray, axis: int | None, best: Callable[..., Any]) ->
     for row in np.ndindex(*rows.shape[:-1]):
         for i in range(1, rows.shape[-1]):
             new, old = rows[row][i], values[row][i - 1]
-            taken = np.isnan(new) or (not np.isnan(old) and best(new, old))
-            values[row][i] = new if taken else old
-            places[row][i] = i if taken else places[row][i - 1]
+            is_new = np.isnan(new) or (not np.isnan(old) and best(new, old))
+            values[row][i] = new if is_new else old
+            places[row][i] = i if is_new else places[row][i - 1]
     return np.moveaxis(values, -1, axis or 0), np.moveaxis(places, -1, axis or 0)
 
 
@@ -164,8 +164,8 @@ def extremes() -> Iterator[Case]:
 
 def logarithms() -> Iterator[Case]:
     def running(x: NumpyArray, axis: int | None = None) -> NumpyArray:
-        found = np.logaddexp.accumulate(np.asarray(x.reshape(-1) if axis is None else x, np.float64), axis or 0)
-        return found.astype(np.float32)
+        sums = np.logaddexp.accumulate(np.asarray(x.reshape(-1) if axis is None else x, np.float64), axis or 0)
+        return sums.astype(np.float32)
 
     samples: dict[str, tuple[NumpyArray, int | None, bool]] = {
         "vector": (normal(5), 0, True),

@@ -63,10 +63,10 @@ def _shifted(move: np.ufunc) -> Callable[[NumpyArray, NumpyArray], NumpyArray]:
 
     def shift(x: NumpyArray, y: NumpyArray) -> NumpyArray:
         bits = 8 * x.dtype.itemsize
-        amounts, found = y.view(f"u{y.dtype.itemsize}"), x
+        amounts, shifted = y.view(f"u{y.dtype.itemsize}"), x
         for done in range(bits + 1):
-            found = np.where(amounts > done, move(found, x.dtype.type(1)), found)
-        return found
+            shifted = np.where(amounts > done, move(shifted, x.dtype.type(1)), shifted)
+        return shifted
 
     return shift
 
@@ -75,12 +75,12 @@ def _saturated(x: NumpyArray, dtype: np.dtype[Any]) -> NumpyArray:
     """Converts floats to integers exactly, by Python, saturating at the range; NaN becomes 0."""
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
-    def one(number: float) -> int:
+    def saturated_number(number: float) -> int:
         if number != number:
             return 0
         return (high if number > 0 else low) if np.isinf(number) else min(max(int(number), low), high)
 
-    return np.array([one(float(number)) for number in x.reshape(-1)], dtype).reshape(x.shape)
+    return np.array([saturated_number(float(number)) for number in x.reshape(-1)], dtype).reshape(x.shape)
 
 
 def _power(x: int, y: int, dtype: np.dtype[Any]) -> int:
@@ -88,13 +88,13 @@ def _power(x: int, y: int, dtype: np.dtype[Any]) -> int:
     if y < 0:
         return {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
     span = 1 << 8 * dtype.itemsize
-    found = pow(x, y, span)
-    return found - span if dtype.kind == "i" and found >= span // 2 else found
+    power = pow(x, y, span)
+    return power - span if dtype.kind == "i" and power >= span // 2 else power
 
 
 def _powers(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-    found = [_power(int(a), int(b), x.dtype) for a, b in zip(x.reshape(-1), y.reshape(-1), strict=True)]
-    return np.array(found, x.dtype).reshape(x.shape)
+    powers = [_power(int(a), int(b), x.dtype) for a, b in zip(x.reshape(-1), y.reshape(-1), strict=True)]
+    return np.array(powers, x.dtype).reshape(x.shape)
 
 
 def _summed(dtype: np.dtype[Any]) -> Any:

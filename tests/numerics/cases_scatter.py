@@ -126,8 +126,8 @@ def segmented(x: NumpyArray, i: NumpyArray, count: int, name: str) -> NumpyArray
     size = i.size
     rows, numbers = x.reshape(size, -1), np.where((i.reshape(size, 1) >= 0), i.reshape(size, 1), count)
     into = np.full((count, rows.shape[1]), EMPTY[name], x.dtype)
-    found = reduced(into, 0, np.broadcast_to(numbers, rows.shape), rows, SEGMENTS[name], False)
-    return found.reshape(count, *x.shape[i.ndim :])
+    folds = reduced(into, 0, np.broadcast_to(numbers, rows.shape), rows, SEGMENTS[name], False)
+    return folds.reshape(count, *x.shape[i.ndim :])
 
 
 def segments() -> Iterator[Case]:

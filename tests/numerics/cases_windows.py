@@ -121,8 +121,8 @@ def pool_cases() -> Iterator[Case]:
 def highest(x: NumpyArray, size: int, stride: int, low: int, high: int) -> NumpyArray:
     """Returns the indices in the plane of the maxima of the windows over the last two axes."""
     places = np.broadcast_to(np.arange(x[0, 0].size).reshape(x.shape[2:]), x.shape)
-    taken = pooled(x, size, stride, low, high, -np.inf).argmax(-1)[..., None]
-    return np.take_along_axis(pooled(places, size, stride, low, high, -1), taken, -1)[..., 0].astype(np.int32)
+    argmax = pooled(x, size, stride, low, high, -np.inf).argmax(-1)[..., None]
+    return np.take_along_axis(pooled(places, size, stride, low, high, -1), argmax, -1)[..., 0].astype(np.int32)
 
 
 def parts(extent: int, count: int) -> list[slice]:
@@ -227,17 +227,17 @@ def folded(x: NumpyArray, extents: tuple[int, int], size: int, stride: int, marg
     return total[:, :, 1:].reshape(len(x), channels, *extents)
 
 
-def interpolated(x: NumpyArray, wanted: int) -> NumpyArray:
+def interpolated(x: NumpyArray, extent: int) -> NumpyArray:
     """Interpolates linearly along the last axis, between the centers of elements."""
-    at = np.clip((np.arange(wanted) + 0.5) * x.shape[-1] / wanted - 0.5, 0, x.shape[-1] - 1)
-    first = np.minimum(at.astype(np.int64), x.shape[-1] - 2) if x.shape[-1] > 1 else np.zeros(wanted, np.int64)
+    at = np.clip((np.arange(extent) + 0.5) * x.shape[-1] / extent - 0.5, 0, x.shape[-1] - 1)
+    first = np.minimum(at.astype(np.int64), x.shape[-1] - 2) if x.shape[-1] > 1 else np.zeros(extent, np.int64)
     second = np.minimum(first + 1, x.shape[-1] - 1)
     return (x[..., first] * (1 - (at - first)) + x[..., second] * (at - first)).astype(x.dtype)
 
 
-def aligned(x: NumpyArray, wanted: int) -> NumpyArray:
+def aligned(x: NumpyArray, extent: int) -> NumpyArray:
     """Interpolates linearly along the last axis, keeping the first and the last element in place."""
-    at = np.linspace(0, x.shape[-1] - 1, wanted)
+    at = np.linspace(0, x.shape[-1] - 1, extent)
     return np.stack([np.interp(at, np.arange(x.shape[-1]), row) for row in x]).astype(x.dtype)
 
 
@@ -260,13 +260,13 @@ def spaced(x: NumpyArray, factor: float, kernel: Callable[[NumpyArray], NumpyArr
 
 
 def resize_cases() -> Iterator[Case]:
-    for extent, wanted in ((2, 4), (3, 9), (4, 6), (6, 4), (8, 2), (1, 3), (4, 1)):
+    for extent, new_extent in ((2, 4), (3, 9), (4, 6), (6, 4), (8, 2), (1, 3), (4, 1)):
         yield Case(
             convolution.WindowsOp,
-            f"resize {extent} to {wanted}",
-            lambda x, n=wanted: resizing.resize(x, [n], "bilinear") * 1.5,
+            f"resize {extent} to {new_extent}",
+            lambda x, n=new_extent: resizing.resize(x, [n], "bilinear") * 1.5,
             (normal(2, extent),),
-            lambda x, n=wanted: interpolated(x, n) * np.float32(1.5),
+            lambda x, n=new_extent: interpolated(x, n) * np.float32(1.5),
             derivative=True,
         )
     yield Case(
@@ -277,13 +277,13 @@ def resize_cases() -> Iterator[Case]:
         lambda x: interpolated(interpolated(x, 6).swapaxes(1, 2), 4).swapaxes(1, 2),
         derivative=True,
     )
-    for extent, wanted in ((3, 5), (5, 4), (4, 9), (6, 3)):
+    for extent, new_extent in ((3, 5), (5, 4), (4, 9), (6, 3)):
         yield Case(
             convolution.WindowsOp,
-            f"resize {extent} to {wanted}, aligned",
-            lambda x, n=wanted: resizing.resize(x, [n], "linear", align_corners=True) * 1.5,
+            f"resize {extent} to {new_extent}, aligned",
+            lambda x, n=new_extent: resizing.resize(x, [n], "linear", align_corners=True) * 1.5,
             (normal(2, extent),),
-            lambda x, n=wanted: aligned(x, n) * np.float32(1.5),
+            lambda x, n=new_extent: aligned(x, n) * np.float32(1.5),
             derivative=True,
         )
     for method, factor, places in (

@@ -75,10 +75,10 @@ def check_module(module: ModuleOp) -> None:
         assert not isinstance(op.location, UnknownLoc), f"{op.name} has no location"
 
 
-def apply(one: ModulePass, module: ModuleOp) -> None:
+def apply(pass_: ModulePass, module: ModuleOp) -> None:
     """Applies a pass in place, and checks the resulting module; memory plans are certified."""
-    before = module.clone() if isinstance(one, PlanMemoryPass) else None
-    one.apply(Context(), module)
+    before = module.clone() if isinstance(pass_, PlanMemoryPass) else None
+    pass_.apply(Context(), module)
     check_module(module)
     if before is not None:
         certify_plan(before, module)
@@ -105,16 +105,16 @@ def scalar_function(module: ModuleOp) -> Callable[..., float]:
 def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
     """Runs a `tg` module as native code twice, checks that the bits are equal, and returns the results in order."""
     device, names = CpuDevice(), Names(module)
-    for one in inference_passes(device.target):
-        apply(one, module)
+    for pass_ in inference_passes(device.target):
+        apply(pass_, module)
     executable = CpuExecutable(build_program(module, device.target), device)
-    given = dict(zip(names.arguments, inputs, strict=True))
+    arguments = dict(zip(names.arguments, inputs, strict=True))
     first, second = (
         [outputs[key.removeprefix("output/")].numpy() for key in names.results]
-        for outputs in (executable.step(given, {}), executable.step(given, {}))
+        for outputs in (executable.step(arguments, {}), executable.step(arguments, {}))
     )
-    for one, other in zip(first, second, strict=True):
-        assert one.tobytes() == other.tobytes(), "a second step differs from the first"
+    for pass_, other in zip(first, second, strict=True):
+        assert pass_.tobytes() == other.tobytes(), "a second step differs from the first"
     return first
 
 
@@ -142,9 +142,9 @@ def levels(module: ModuleOp, inputs: Sequence[NumpyArray]) -> Iterator[tuple[str
     for before, after in zip(expected, reference(module, inputs), strict=True):
         np.testing.assert_array_equal(after, before, "simplify changed a value")
         np.testing.assert_array_equal(np.signbit(after), np.signbit(before), "simplify changed the sign of a zero")
-    for one in BUFFER_PASSES:
-        apply(one, module)
-        yield one.name, on_buffers(module, inputs, names)
+    for pass_ in BUFFER_PASSES:
+        apply(pass_, module)
+        yield pass_.name, on_buffers(module, inputs, names)
 
 
 def assert_same(actual: NumpyArray, expected: NumpyArray, rtol: float, what: str) -> None:

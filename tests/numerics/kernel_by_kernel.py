@@ -32,9 +32,9 @@ Edit = Callable[[str], str | None]
 
 
 def device_of(name: str) -> ProgramDevice:
-    found = find_device(name)
-    assert found is not None
-    return found
+    device = find_device(name)
+    assert device is not None
+    return device
 
 
 @dataclass
@@ -49,11 +49,11 @@ class Compiled:
     @classmethod
     def of(cls, module: ModuleOp, device: str, passes: list[ModulePass] | None = None) -> Compiled:
         """Lowers a module in place."""
-        found, planned = device_of(device), None
-        for one in inference_passes(found.target) if passes is None else passes:
-            one.apply(Context(), module)
+        program_device, planned = device_of(device), None
+        for pass_ in inference_passes(program_device.target) if passes is None else passes:
+            pass_.apply(Context(), module)
             planned = module.clone() if level_of(module) is Level.PLANNED else planned
-        return cls(found, build_program(module, found.target), planned, module)
+        return cls(program_device, build_program(module, program_device.target), planned, module)
 
     def check(self, values: Mapping[str, NumpyArray] | None = None, seed: int = 0) -> None:
         """Compares every kernel, with these values for arguments; others are sampled."""
@@ -82,17 +82,17 @@ class Compiled:
 
 def _last(pattern: str, code: str, new: str | Callable[[re.Match[str]], str]) -> str | None:
     """Replaces the last match."""
-    found = list(re.finditer(pattern, code, re.MULTILINE))
-    if not found:
+    matches = list(re.finditer(pattern, code, re.MULTILINE))
+    if not matches:
         return None
-    match = found[-1]
+    match = matches[-1]
     return code[: match.start()] + (match.expand(new) if isinstance(new, str) else new(match)) + code[match.end() :]
 
 
 def _native_sign(code: str) -> str | None:
     stored = r"^  store (float|<\d+ x float>) (%\d+), ptr"
-    found = _last(stored, code, r"  %planted = fneg \1 \2\n  store \1 %planted, ptr")
-    return found or _last(r"^  store i32 (%\d+), ptr", code, r"  %planted = sub i32 0, \1\n  store i32 %planted, ptr")
+    planted = _last(stored, code, r"  %planted = fneg \1 \2\n  store \1 %planted, ptr")
+    return planted or _last(r"^  store i32 (%\d+), ptr", code, r"  %planted = sub i32 0, \1\n  store i32 %planted, ptr")
 
 
 def _native_index(code: str) -> str | None:

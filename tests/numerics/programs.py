@@ -298,8 +298,8 @@ def ops_in(program: Program) -> int:
 
 def _ops_below(op: Operation) -> int:
     regions = [op.body] if isinstance(op, CallOp) else op.regions
-    inner = [one for region in regions for block in region.blocks for one in block.ops]
-    counted = sum(isinstance(one, TensorOp | RegionOp) and not isinstance(one, ConstantOp) for one in inner)
+    inner = [nested for region in regions for block in region.blocks for nested in block.ops]
+    counted = sum(isinstance(nested, TensorOp | RegionOp) and not isinstance(nested, ConstantOp) for nested in inner)
     return counted + sum(map(_ops_below, inner))
 
 
@@ -384,12 +384,12 @@ def _shape_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None
 
 @st.composite
 def _factors(draw: st.DrawFn, count: int) -> list[int]:
-    found: list[int] = []
-    while count > 1 and len(found) < 3:
+    factors: list[int] = []
+    while count > 1 and len(factors) < 3:
         factor = draw(st.sampled_from([f for f in range(1, count + 1) if count % f == 0]))
-        found.append(factor)
+        factors.append(factor)
         count //= factor
-    return [*found, count] if count > 1 or not found else found
+    return [*factors, count] if count > 1 or not factors else factors
 
 
 @st.composite

@@ -61,8 +61,8 @@ class Variant:
     @classmethod
     def read(cls, text: str) -> Variant:
         """From the first line of a file; the default where it says nothing."""
-        found = re.match(r"// VARIANT: seed=(\d+) frugal=([01]) schedules=(\d+) target=(\S+)( half=1)?\n", text)
-        return cls(int(found[1]), found[2] == "1", int(found[3]), found[4], bool(found[5])) if found else cls()
+        match = re.match(r"// VARIANT: seed=(\d+) frugal=([01]) schedules=(\d+) target=(\S+)( half=1)?\n", text)
+        return cls(int(match[1]), match[2] == "1", int(match[3]), match[4], bool(match[5])) if match else cls()
 
     def profile(self) -> Target:
         """The target, with half floats where there are any."""
@@ -73,15 +73,15 @@ class Variant:
 def samples(module: ModuleOp, seed: int) -> list[NumpyArray]:
     """Returns arguments for the module's function: normal floats, small integers, random booleans."""
     random = np.random.default_rng(seed)
-    found: list[NumpyArray] = []
+    arguments: list[NumpyArray] = []
     for argument in TensorExecutor(module).function.body.block.args:
         kind = cast(Tensor, argument.type)
         shape, dtype = kind.get_shape(), numpy_dtype(kind)
         drawn = (
             random.normal(size=shape) if dtype.kind == "f" else random.integers(0, 2 if dtype.kind == "b" else 7, shape)
         )
-        found.append(np.asarray(drawn).astype(dtype))
-    return found
+        arguments.append(np.asarray(drawn).astype(dtype))
+    return arguments
 
 
 def check_everywhere(module: ModuleOp, variant: Variant, device: WebGPUDevice) -> bool:
@@ -96,28 +96,28 @@ def check_everywhere(module: ModuleOp, variant: Variant, device: WebGPUDevice) -
         AssertionError: A level differs; names it, and the module has been written to `REGRESSIONS`.
     """
     inputs = samples(module, variant.seed)
-    found = rounding(module, inputs, variant.half)
-    if not found.settled:
+    rounded = rounding(module, inputs, variant.half)
+    if not rounded.settled:
         return False
     level = "reference"
     try:
         wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in inputs]
         for level, results in on_levels(widened(module), wide, variant):
-            for actual, expected in zip(results(), found.expected, strict=True):
+            for actual, expected in zip(results(), rounded.expected, strict=True):
                 scale = float(np.abs(expected).max(initial=0.0)) if expected.dtype.kind == "f" else 0.0
                 _compare(actual, expected, LEVELS_AGREE * max(1.0, scale), level)
         if variant.half:  # in f64 nothing is stored with fewer bits
             for level, results in on_levels(module.clone(), inputs, variant):
-                for actual, expected, distance in zip(results(), found.expected, found.tolerances, strict=True):
+                for actual, expected, distance in zip(results(), rounded.expected, rounded.tolerances, strict=True):
                     _compare(actual, expected, distance, f"{level}, in f32")
         level = "device"
         for actual, expected, distance in zip(
-            on_device(module.clone(), inputs, variant, device), found.expected, found.tolerances, strict=True
+            on_device(module.clone(), inputs, variant, device), rounded.expected, rounded.tolerances, strict=True
         ):
             _compare(actual, expected, distance, level)
         level = "native code"
         for actual, expected, distance in zip(
-            as_native_code(module.clone(), inputs, variant), found.expected, found.tolerances, strict=True
+            as_native_code(module.clone(), inputs, variant), rounded.expected, rounded.tolerances, strict=True
         ):
             _compare(actual, expected, distance, level)
     except Exception:
@@ -155,23 +155,23 @@ def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
     below = device_passes(target, frugal=variant.frugal, precision=precision)
     if variant.schedules:
         parts = SplitReductionsPass(target, variant.schedules + 1)
-        below = [parts if one.name == parts.name else one for one in below]
-        below = [replace(one, all_prologues=True) if isinstance(one, FusePass) else one for one in below]
+        below = [parts if pass_.name == parts.name else pass_ for pass_ in below]
+        below = [replace(pass_, all_prologues=True) if isinstance(pass_, FusePass) else pass_ for pass_ in below]
         relays = RelayLoopsPass(target, variant.schedules + 1, inner=variant.schedules > 1)
-        below = [relays if one.name == relays.name else one for one in below]
+        below = [relays if pass_.name == relays.name else pass_ for pass_ in below]
     return [*above, *below]
 
 
-def apply_as(one: ModulePass, module: ModuleOp, variant: Variant, target: Target) -> None:
+def apply_as(pass_: ModulePass, module: ModuleOp, variant: Variant, target: Target) -> None:
     """Applies a pass; if schedules are randomized, `schedule` draws them."""
-    if one.name == "schedule" and variant.schedules:
+    if pass_.name == "schedule" and variant.schedules:
         random = np.random.default_rng(variant.schedules)
         for kernel in module.walk():
             if isinstance(kernel, KernelOp):
                 default = choose(kernel, target)
                 near = [default, *neighbours(default, kernel, target)]
                 kernel.properties["schedule"] = ScheduleAttr(near[int(random.integers(len(near)))])
-    apply(one, module)
+    apply(pass_, module)
 
 
 def on_levels(
@@ -179,16 +179,16 @@ def on_levels(
 ) -> Iterator[tuple[str, Callable[[], list[NumpyArray]]]]:
     """Yields each pass with a function that applies it and runs the module with numpy, down to planned buffers."""
     names, target, buffers = Names(module), variant.profile(), False
-    for one in passes_of(variant, target):
-        if one.name == "lower-buf-to-wgsl":
+    for pass_ in passes_of(variant, target):
+        if pass_.name == "lower-buf-to-wgsl":
             return
-        buffers = buffers or one.name == "lower-tg-to-buf"
+        buffers = buffers or pass_.name == "lower-tg-to-buf"
 
-        def results(one: ModulePass = one, buffers: bool = buffers) -> list[NumpyArray]:
-            apply_as(one, module, variant, target)
+        def results(pass_: ModulePass = pass_, buffers: bool = buffers) -> list[NumpyArray]:
+            apply_as(pass_, module, variant, target)
             return on_buffers(module, inputs, names) if buffers else TensorExecutor(module).call(inputs)
 
-        yield one.name, results
+        yield pass_.name, results
 
 
 def on_device(
@@ -196,8 +196,8 @@ def on_device(
 ) -> list[NumpyArray]:
     """Returns the results on a device."""
     names, target = Names(module), variant.profile()
-    for one in passes_of(variant, target):
-        apply_as(one, module, variant, target)
+    for pass_ in passes_of(variant, target):
+        apply_as(pass_, module, variant, target)
     # Any adapter may run it: the profile's limits are the smaller ones.
     return _results(WebGPUExecutable(replace(build_program(module, target), target=None), device), names, inputs)
 
@@ -205,24 +205,24 @@ def on_device(
 def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray], variant: Variant) -> list[NumpyArray]:
     """Returns the results as native code."""
     device, names = CpuDevice(), Names(module)
-    for one in passes_of(variant, device.target):
-        apply_as(one, module, variant, device.target)
+    for pass_ in passes_of(variant, device.target):
+        apply_as(pass_, module, variant, device.target)
     return _results(CpuExecutable(build_program(module, device.target), device), names, inputs)
 
 
 def _results(
     executable: WebGPUExecutable | CpuExecutable, names: Names, inputs: Sequence[NumpyArray]
 ) -> list[NumpyArray]:
-    kept = {name for name, slot in executable.program.slots("parameter").items() if slot}
+    persistent = {name for name, slot in executable.program.slots("parameter").items() if slot}
     values = dict(zip(names.arguments, inputs, strict=True))
-    executable.write({name: value for name, value in values.items() if name in kept})
-    outputs = executable.step({name: value for name, value in values.items() if name not in kept}, {})
-    updated = executable.read(kept)
-    found: list[NumpyArray] = []
+    executable.write({name: value for name, value in values.items() if name in persistent})
+    outputs = executable.step({name: value for name, value in values.items() if name not in persistent}, {})
+    updated = executable.read(persistent)
+    results: list[NumpyArray] = []
     for key in names.results:
         role, name = key.split("/", 1)
-        found.append(np.asarray(updated[name] if role == "update" else outputs[name].numpy()))
-    return found
+        results.append(np.asarray(updated[name] if role == "update" else outputs[name].numpy()))
+    return results
 
 
 def replayed(path: Path) -> tuple[ModuleOp, Variant]:

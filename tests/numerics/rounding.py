@@ -103,7 +103,7 @@ def parsed(text: str) -> ModuleOp:
 
 def widened(module: ModuleOp) -> ModuleOp:
     """Returns the module with f32 replaced by f64."""
-    text = re.sub(r"0x[0-9a-f]{8}\b", lambda found: _WIDE[found[0].lower()], str(module), flags=re.IGNORECASE)
+    text = re.sub(r"0x[0-9a-f]{8}\b", lambda match: _WIDE[match[0].lower()], str(module), flags=re.IGNORECASE)
     return parsed(re.sub(r"(?<![0-9a-wyz_])f32\b", "f64", text))
 
 
@@ -134,16 +134,16 @@ def rounding(module: ModuleOp, inputs: Sequence[NumpyArray], half: bool = False)
     wide = widened(module)
     expected, branches = _run(wide, wide_inputs, None)
     others = [_run(module, inputs, None), *(_run(wide, wide_inputs, seed, half) for seed in range(1, RUNS + 1))]
-    settled = all(_alike(branches, found) for _, found in others)
+    settled = all(_alike(branches, other_branches) for _, other_branches in others)
     tolerances: list[float] = []
     for position, value in enumerate(expected):
         if value.dtype.kind != "f":
             tolerances.append(0.0)
             continue
         runs = [np.asarray(results[position], np.float64) for results, _ in others]
-        settled = settled and all(np.isfinite(one).all() for one in (value, *runs))
+        settled = settled and all(np.isfinite(run).all() for run in (value, *runs))
         with np.errstate(all="ignore"):
-            seen = max(float(np.abs(one - value).max(initial=0.0)) for one in runs)
+            seen = max(float(np.abs(run - value).max(initial=0.0)) for run in runs)
             scale = float(np.abs(value).max(initial=0.0))
         tolerances.append(SAFETY * (seen + EPSILON * scale))
     return Rounding(expected, tolerances, settled)
@@ -170,13 +170,13 @@ def _watched(
     exact = seed is None or op.name in EXACT
 
     def watched(*values: NumpyArray) -> NumpyArray:
-        given = values if exact else [_moved(value, seed, half) for value in values]
-        result = evaluate(*given)
+        arguments = values if exact else [_moved(value, seed, half) for value in values]
+        result = evaluate(*arguments)
         from_floats = any(value.dtype.kind == "f" for value in values)
         if from_floats and (op.name in STEPS or result.dtype.kind != "f"):
             branches.append(np.array(result))
         elif from_floats and op.name == "tg.remainder":
-            branches.append(np.floor(given[0] / given[1]))
+            branches.append(np.floor(arguments[0] / arguments[1]))
         return result if exact else _moved(result, seed, half)
 
     return watched

@@ -46,10 +46,10 @@ def on_device(
     module: ModuleOp = tg.trace(function, *[Spec(x.shape, x.dtype) for x in inputs])
     expected = TensorExecutor(module).call(inputs)
     archetypes: Counter[str] = Counter()
-    for one in inference_passes(target):
-        one.apply(Context(), module)
+    for pass_ in inference_passes(target):
+        pass_.apply(Context(), module)
         module.verify()
-        if one.name == "schedule":
+        if pass_.name == "schedule":
             for kernel in module.walk():
                 if isinstance(kernel, KernelOp) and kernel.schedule is not None:
                     archetypes[kernel.schedule.data.archetype] += 1
@@ -74,7 +74,7 @@ def check(
     archetypes, results, expected = on_device(device, function, inputs, target)
     assert archetypes[archetype] >= 1, archetypes
     assert len(results) == len(expected)
-    for result, wanted in zip(results, expected, strict=True):
-        assert np.isfinite(wanted).all()
-        scale = max(1.0, float(np.abs(wanted).max()))
-        np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance * scale)
+    for result, correct in zip(results, expected, strict=True):
+        assert np.isfinite(correct).all()
+        scale = max(1.0, float(np.abs(correct).max()))
+        np.testing.assert_allclose(result, correct, rtol=tolerance, atol=tolerance * scale)

@@ -28,8 +28,8 @@ def run(
     """Returns a function's results on the device, and the reference's."""
     module = traced(function, inputs)
     expected, names = reference(module, inputs), Names(module)
-    for one in inference_passes(target):
-        apply(one, module)
+    for pass_ in inference_passes(target):
+        apply(pass_, module)
     program = replace(build_program(module, target), target=None)  # any adapter may run it
     outputs = WebGPUExecutable(program, device).step(dict(zip(names.arguments, inputs, strict=True)), {})
     return [handle.numpy() for handle in outputs.values()], expected
@@ -37,8 +37,8 @@ def run(
 
 def exactly(device: WebGPUDevice, target: Target, function: Any, *inputs: np.ndarray) -> None:
     """Compares with the reference, bit for bit."""
-    for result, wanted in zip(*run(device, target, function, *inputs), strict=True):
-        np.testing.assert_array_equal(result, wanted)
+    for result, expected in zip(*run(device, target, function, *inputs), strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.in_turns(2)

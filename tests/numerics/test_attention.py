@@ -80,10 +80,10 @@ def plain_results(form: Form) -> list[NumpyArray]:
 
 def assert_close(actual: Sequence[NumpyArray], expected: Sequence[NumpyArray], tolerance: float) -> None:
     assert len(actual) == len(expected)
-    for result, wanted in zip(actual, expected, strict=True):
-        assert result.shape == wanted.shape
-        scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
-        np.testing.assert_allclose(result, wanted, rtol=0, atol=tolerance * scale)
+    for result, correct in zip(actual, expected, strict=True):
+        assert result.shape == correct.shape
+        scale = max(1.0, float(np.abs(correct).max(initial=0.0)))
+        np.testing.assert_allclose(result, correct, rtol=0, atol=tolerance * scale)
 
 
 @pytest.mark.parametrize("form", forms(5, 9), ids=lambda form: form.name)
@@ -106,9 +106,9 @@ def test_nothing_changes_on_tensors(form: Form) -> None:
 @pytest.mark.parametrize("name", ["empty-row", "empty-row-causal"])
 def test_a_row_of_minus_infinity_gives_zeros(name: str) -> None:
     (form,) = [form for form in forms(5, 9) if form.name == name]
-    assert all(np.isfinite(one).all() for one in plain_results(form))
-    found = np.asarray(form.function(*form.inputs))
-    assert not found[..., 5 // 2, :].any() and np.isfinite(found).all()
+    assert all(np.isfinite(result).all() for result in plain_results(form))
+    outputs = np.asarray(form.function(*form.inputs))
+    assert not outputs[..., 5 // 2, :].any() and np.isfinite(outputs).all()
 
 
 def assert_as_zeros(results: Sequence[NumpyArray], queries: int, keys: int, tolerance: float) -> None:
@@ -126,8 +126,8 @@ def test_a_discarded_row_of_nan_spoils_no_gradient() -> None:
         module = with_gradient(module, inputs)
         names = Names(module)
         assert_as_zeros(reference(module, inputs), 5, 9, 1e-5)
-        for one in BUFFER_PASSES:
-            apply(one, module)
+        for pass_ in BUFFER_PASSES:
+            apply(pass_, module)
             assert_as_zeros(on_buffers(module, inputs, names), 5, 9, 1e-5)
 
 
@@ -137,8 +137,8 @@ def test_buffers(form: Form) -> None:
     module, inputs = loss_of(form, form.inputs)
     module = with_gradient(outlined(module), inputs)
     expected, names = plain_results(form), Names(module)
-    for one in BUFFER_PASSES:
-        apply(one, module)
+    for pass_ in BUFFER_PASSES:
+        apply(pass_, module)
         assert_close(on_buffers(module, inputs, names), expected, 1e-5)
 
 
@@ -159,11 +159,11 @@ def test_kernels_and_bytes() -> None:
 
 def test_small_attention_stays_composed() -> None:
     extent = int(FEWEST_SCORES**0.5)
-    for size, found in ((extent - 1, 0), (extent, 1)):
+    for size, count in ((extent - 1, 0), (extent, 1)):
         module = traced(causal, [normal(1, 1, size, 4)] * 3)
         apply(SimplifyPass(), module)
         apply(OutlineAttentionPass(), module)
-        assert len(calls(module)) == found
+        assert len(calls(module)) == count
 
 
 def test_wide_heads_stay_composed() -> None:
@@ -177,8 +177,8 @@ def test_how_wide_a_head_pays(keys: int, widest: int, widest_causal: int) -> Non
     """Wide heads are composed as measured, unless the score matrices are large."""
     for width in (16, 32, 64, 128):
         for causal_from, most in ((None, widest), (0, widest_causal)):
-            one = Attention(1, keys, keys, width, width, causal=causal_from, period=keys)
-            assert pays(one) == (width <= most)
+            attention = Attention(1, keys, keys, width, width, causal=causal_from, period=keys)
+            assert pays(attention) == (width <= most)
 
 
 @pytest.mark.parametrize("name", ["causal", "padded-causal", "biased", "grouped"])
@@ -198,16 +198,16 @@ def test_derivatives_are_slopes(name: str) -> None:
     value = scalar_function(traced(loss, inputs))
     for position, result in zip(wrt, reference(module, inputs), strict=True):
         slopes = central(value, inputs, position)
-        found = [float(np.sum(direction * result)) for direction in directions(inputs[position].shape)]
-        np.testing.assert_allclose(found, slopes, rtol=1e-7, atol=1e-8)
+        derivatives = [float(np.sum(direction * result)) for direction in directions(inputs[position].shape)]
+        np.testing.assert_allclose(derivatives, slopes, rtol=1e-7, atol=1e-8)
     along = [np.asarray(normal(*inputs[position].shape, seed=11), np.float64) for position in wrt]
     second = directional(loss, wrt)
     arguments = [*along, *inputs]
     first = traced(second, arguments)
     results = reference(traced(grad(second, argnums=len(wrt)), arguments), arguments)[0]
     slopes = central(scalar_function(first), arguments, len(wrt))
-    found = [float(np.sum(direction * results)) for direction in directions(arguments[len(wrt)].shape)]
-    np.testing.assert_allclose(found, slopes, rtol=1e-6, atol=1e-7)
+    derivatives = [float(np.sum(direction * results)) for direction in directions(arguments[len(wrt)].shape)]
+    np.testing.assert_allclose(derivatives, slopes, rtol=1e-6, atol=1e-7)
 
 
 def test_forward_mode_goes_through_the_body() -> None:
@@ -246,10 +246,10 @@ def device_results(
         outlined(module)
     names = Names(module)
     parts: list[str] = []
-    for one in device_passes(target):
-        if one.name == "schedule":
+    for pass_ in device_passes(target):
+        if pass_.name == "schedule":
             parts = [op.part.data for op in module.walk() if isinstance(op, AttentionOp)]
-        apply(one, module)
+        apply(pass_, module)
     assert set(parts) == ({"forward", "queries", "keys"} if gradient else {"forward"})
     program = replace(build_program(module, target), target=None)
     outputs = WebGPUExecutable(program, device).step(dict(zip(names.arguments, inputs, strict=True)), {})
@@ -283,8 +283,8 @@ def test_device(device: WebGPUDevice, pair: str) -> None:
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("form", discarding(33, 37)[:-1], ids=lambda form: form.name)
 def test_discarded_rows_on_the_device(device: WebGPUDevice, form: Form) -> None:
-    found, _ = device_results(device, form, SOFTWARE)
-    assert_as_zeros(found, 33, 37, 2e-5)
+    results, _ = device_results(device, form, SOFTWARE)
+    assert_as_zeros(results, 33, 37, 2e-5)
 
 
 @pytest.mark.parametrize("features", [1, pytest.param(128, marks=pytest.mark.nightly)])
@@ -337,8 +337,8 @@ def in_loops(x: tg.Tensor) -> tg.Tensor:
     """Attention before a loop, in it, in a branch inside it, and after it."""
 
     def body(state: tg.Tensor, row: tg.Tensor) -> tuple[tg.Tensor, tg.Tensor]:
-        found = causal(state, state * row, state)
-        return found, tg.cond(tg.sum(row) > 0, lambda y: causal(y, y, y), lambda y: y * 2, found)
+        attended = causal(state, state * row, state)
+        return attended, tg.cond(tg.sum(row) > 0, lambda y: causal(y, y, y), lambda y: y * 2, attended)
 
     rows = np.asarray([[[[0.5]]], [[[-1.0]]], [[[2.0]]]], np.float32)
     turned, stack = tg.scan(body, causal(x, x, x), rows)
@@ -353,7 +353,7 @@ def test_in_loops_and_branches(order: int, monkeypatch: pytest.MonkeyPatch) -> N
         function = grad(lambda x, f=function: tg.sum(tg.sin(f(x))))
     x = normal(1, 2, 32, 4)
     with monkeypatch.context() as composed:
-        composed.setattr(outline_attention, "pays", lambda *given: False)
+        composed.setattr(outline_attention, "pays", lambda *arguments: False)
         plain = reference(traced(function, in_f64([x])), in_f64([x]))
     module = outlined(traced(function, in_f64([x])))
     assert sum(isinstance(op, CallOp) and op.composite is not None for op in module.walk()) >= 4
@@ -379,10 +379,10 @@ def test_in_loops_without_bindings_enough() -> None:
     parts: dict[str, list[str]] = {}
     for target in (few, many):
         module = outlined(traced(function, [x]))
-        for one in device_passes(target):
-            if one.name == "schedule":
+        for pass_ in device_passes(target):
+            if pass_.name == "schedule":
                 parts[target.name] = [op.part.data for op in module.walk() if isinstance(op, AttentionOp)]
-            apply(one, module)
+            apply(pass_, module)
         build_program(module, target)
     assert parts == {"webgpu-default": ["forward"], "lavapipe": ["forward", "queries", "keys"]}
 
@@ -396,8 +396,8 @@ def test_masks_that_kernels_compute(name: str, device: WebGPUDevice) -> None:
         allowed = tg.reshape(tokens, (2, 1, 1, 32)) != 0
 
         def loss(x: tg.Tensor) -> tg.Tensor:
-            made = tg.nn.scaled_dot_product_attention(x @ w, tg.tanh(x) @ w, tg.sin(x) @ w, mask=allowed)
-            return tg.sum(tg.sin(made @ w))
+            attended = tg.nn.scaled_dot_product_attention(x @ w, tg.tanh(x) @ w, tg.sin(x) @ w, mask=allowed)
+            return tg.sum(tg.sin(attended @ w))
 
         return grad(loss)(x)
 

@@ -55,7 +55,10 @@ FORMS: dict[str, tuple[Callable[[Any], Any], Callable[[list[NumpyArray], int], N
     "gathered rows": (tg.all_gather, lambda all_, rank: np.concatenate(all_)),
     "gathered columns": (lambda x: tg.all_gather(x, -1), lambda all_, rank: np.concatenate(all_, 1)),
     "from the last": (lambda x: tg.broadcast_from(x, tg.distributed.size() - 1), lambda all_, rank: all_[-1]),
-    "of a view": (lambda x: tg.all_reduce(x.T[1:]), lambda all_, rank: combined([one.T[1:] for one in all_], "sum")),
+    "of a view": (
+        lambda x: tg.all_reduce(x.T[1:]),
+        lambda all_, rank: combined([value.T[1:] for value in all_], "sum"),
+    ),
     "in a row": (
         lambda x: tg.all_reduce(tg.exp(tg.all_reduce(x) * 0.1)),
         lambda all_, rank: combined([np.exp(combined(all_, "sum") * np.float32(0.1))] * len(all_), "sum"),
@@ -68,9 +71,9 @@ FORMS: dict[str, tuple[Callable[[Any], Any], Callable[[list[NumpyArray], int], N
 
 
 def _scanned(all_: list[NumpyArray]) -> NumpyArray:
-    carries = [one[0] for one in all_]
+    carries = [value[0] for value in all_]
     for row in range(len(all_[0])):
-        total = combined([carry + one[row] for carry, one in zip(carries, all_, strict=True)], "sum")
+        total = combined([carry + value[row] for carry, value in zip(carries, all_, strict=True)], "sum")
         carries = [total * np.float32(0.5)] * len(all_)
     return carries[0]
 
@@ -82,12 +85,12 @@ def _scanned(all_: list[NumpyArray]) -> NumpyArray:
 def test_values(form: str, size: int, device: tg.DeviceName) -> None:
     function, expected = FORMS[form]
     values = [drawn(rank, 12, 24) for rank in range(size)]
-    for rank, found in enumerate(on_all(size, function, values, device)):
-        wanted = expected(values, rank)
+    for rank, result in enumerate(on_all(size, function, values, device)):
+        correct = expected(values, rank)
         if form == "in a row":
-            np.testing.assert_allclose(found, wanted, rtol=2e-6)
+            np.testing.assert_allclose(result, correct, rtol=2e-6)
         else:
-            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(result, correct)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -104,25 +107,28 @@ def test_several_are_one_message(device: tg.DeviceName) -> None:
 
     def run(group: Group) -> tuple[list[NumpyArray], int]:
         compiled = tg.jit(function, device=device)
-        found = [np.asarray(one) for one in compiled(values[group.rank])]
-        return found, group.traffic.calls
+        computed = [np.asarray(result) for result in compiled(values[group.rank])]
+        return computed, group.traffic.calls
 
     total = combined(values, "sum")
-    for rank, (found, calls) in enumerate(simulate(2, run, timeout=TIMEOUT)):
+    for rank, (results, calls) in enumerate(simulate(2, run, timeout=TIMEOUT)):
         half = slice(4 * rank, 4 * rank + 4)
-        wanted = [total, total[:3, 0], total[0], total[half], total[:4, :2][2 * rank : 2 * rank + 2]]
-        wanted += [np.concatenate([one[:2] for one in values]), np.concatenate([one[0, :5] for one in values])]
-        for one, other in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(one, other)
+        expected = [total, total[:3, 0], total[0], total[half], total[:4, :2][2 * rank : 2 * rank + 2]]
+        expected += [
+            np.concatenate([value[:2] for value in values]),
+            np.concatenate([value[0, :5] for value in values]),
+        ]
+        for result, correct in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(result, correct)
         assert device == "numpy" or calls == 3
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int32, np.uint32])
 def test_dtypes(dtype: Any) -> None:
     values = [(drawn(rank, 40) * 100).astype(np.int32).astype(dtype) for rank in range(3)]
-    for found in on_all(3, tg.all_reduce, values, "cpu"):
-        assert found.dtype == dtype
-        np.testing.assert_array_equal(found, combined(values, "sum"))
+    for result in on_all(3, tg.all_reduce, values, "cpu"):
+        assert result.dtype == dtype
+        np.testing.assert_array_equal(result, combined(values, "sum"))
 
 
 @pytest.mark.parametrize("form", [name for name in FORMS if name not in ("max", "min")])
@@ -139,7 +145,7 @@ def test_derivatives(form: str, size: int) -> None:
     for rank, place in [(0, (1, 2)), (size - 1, (5, 0)), (size - 1, (3, 3)), (0, (4, 5))]:
         shifted = []
         for sign in (1, -1):
-            moved = [one.copy() for one in values]
+            moved = [value.copy() for value in values]
             moved[rank][place] += sign * 1e-5
             shifted.append(total(moved))
         central = (shifted[0] - shifted[1]) / 2e-5
@@ -149,8 +155,8 @@ def test_derivatives(form: str, size: int) -> None:
 def test_extremes_share_their_cotangent() -> None:
     """Two of three ranks have the maximum, so each gets half of the sum of all three cotangents."""
     values = [np.array([1.0, 5.0]), np.array([3.0, 5.0]), np.array([2.0, 4.0])]
-    found = on_all(3, tg.grad(lambda x: tg.sum(tg.all_reduce(x, "max") * 2)), values)
-    np.testing.assert_array_equal(found, [[0.0, 3.0], [6.0, 3.0], [0.0, 0.0]])
+    gradients = on_all(3, tg.grad(lambda x: tg.sum(tg.all_reduce(x, "max") * 2)), values)
+    np.testing.assert_array_equal(gradients, [[0.0, 3.0], [6.0, 3.0], [0.0, 0.0]])
 
 
 @pytest.mark.parametrize("form", ["sum", "scattered rows", "scattered columns", "gathered columns", "from the last"])
@@ -158,9 +164,9 @@ def test_batched(form: str) -> None:
     """A single collective carries all positions along `vmap`'s axis."""
     function, expected = FORMS[form]
     values = [drawn(rank, 5, 4, 6) for rank in range(2)]
-    for rank, found in enumerate(on_all(2, tg.vmap(function), values)):
-        wanted = [expected([one[position] for one in values], rank) for position in range(5)]
-        np.testing.assert_array_equal(found, wanted)
+    for rank, result in enumerate(on_all(2, tg.vmap(function), values)):
+        corrects = [expected([value[position] for value in values], rank) for position in range(5)]
+        np.testing.assert_array_equal(result, corrects)
 
 
 def test_the_meaning_in_the_dialect_is_that_of_a_group() -> None:
@@ -180,8 +186,8 @@ def test_the_meaning_in_the_dialect_is_that_of_a_group() -> None:
     ]
     for function, value in samples:
         assert isinstance(value.owner, CollectiveOp)
-        for found, wanted in zip(on_all(3, function, values), value.owner.exchange(values), strict=True):
-            np.testing.assert_array_equal(found, wanted)
+        for result, correct in zip(on_all(3, function, values), value.owner.exchange(values), strict=True):
+            np.testing.assert_array_equal(result, correct)
 
 
 @pytest.mark.parametrize("device", DEVICES)

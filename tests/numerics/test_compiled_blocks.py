@@ -37,18 +37,18 @@ COMPILER = (str(Path(xdsl.__file__).parent), *(f"{Path('tensorgrad', part)}" for
 @contextmanager
 def calls_into_the_compiler() -> Iterator[list[str]]:
     """Collects the called functions of xDSL and of the dialects, except prepared ops."""
-    found: list[str] = []
+    calls: list[str] = []
 
     def watched(frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
         if event == "call" and any(part in code.co_filename for part in COMPILER):
             reads_op = "self" in code.co_varnames or "properties" in code.co_varnames
             if code.co_filename.startswith(COMPILER[0]) or reads_op:
-                found.append(f"{code.co_filename}:{code.co_name}")
+                calls.append(f"{code.co_filename}:{code.co_name}")
 
     sys.setprofile(watched)
     try:
-        yield found
+        yield calls
     finally:
         sys.setprofile(None)
 
@@ -60,14 +60,14 @@ def interpreted(block: Block, arguments: Sequence[NumpyArray]) -> list[NumpyArra
     for op in ops:
         values = [known[operand] for operand in op.operands]
         if isinstance(op, TensorOp):
-            found = [op.evaluate(*values)]
+            results = [op.evaluate(*values)]
         elif isinstance(op, ScanOp):
-            found = _scanned(op, values)
+            results = _scanned(op, values)
         elif isinstance(op, CondOp):
-            found = interpreted(op.branches[0 if values[0] else 1], values[1:])
+            results = interpreted(op.branches[0 if values[0] else 1], values[1:])
         else:
-            found = interpreted(op.regions[0].block, values)
-        known.update(zip(op.results, found, strict=True))
+            results = interpreted(op.regions[0].block, values)
+        known.update(zip(op.results, results, strict=True))
     return [known[operand] for operand in last.operands]
 
 
@@ -77,27 +77,27 @@ def _scanned(op: ScanOp, values: Sequence[NumpyArray]) -> list[NumpyArray]:
     positions = range(op.count)
     for position in positions if op.reverse is None else reversed(positions):
         slices = [np.asarray(x[position]) for x in values[second:]]
-        found = interpreted(op.body.block, [*values[:first], *carry, *slices])
-        carry = found[: op.carries]
-        rows.append(found[op.carries :])
+        results = interpreted(op.body.block, [*values[:first], *carry, *slices])
+        carry = results[: op.carries]
+        rows.append(results[op.carries :])
     ordered = rows if op.reverse is None else rows[::-1]
     return [*carry, *(np.stack(column) for column in zip(*ordered, strict=True))]
 
 
 def assert_same_bits(module: ModuleOp, inputs: Sequence[NumpyArray]) -> None:
     (function,) = [op for op in module.ops if isinstance(op, FuncOp)]
-    kept = [np.array(value) for value in inputs]
+    copies = [np.array(value) for value in inputs]
     with np.errstate(all="ignore"):
         expected = interpreted(function.body.block, [np.array(value, order="C") for value in inputs])
     executor = TensorExecutor(module)
     for _ in range(2):  # a second run finds nothing of the first one
-        found = executor.call(inputs)
-        for one, wanted in zip(found, expected, strict=True):
-            assert isinstance(one, np.ndarray)
-            assert one.dtype == wanted.dtype and one.shape == wanted.shape
-            assert one.tobytes() == wanted.tobytes()
-    for given, before in zip(inputs, kept, strict=True):
-        assert given.tobytes() == before.tobytes(), "an argument was written over"
+        results = executor.call(inputs)
+        for result, reference in zip(results, expected, strict=True):
+            assert isinstance(result, np.ndarray)
+            assert result.dtype == reference.dtype and result.shape == reference.shape
+            assert result.tobytes() == reference.tobytes()
+    for argument, before in zip(inputs, copies, strict=True):
+        assert argument.tobytes() == before.tobytes(), "an argument was written over"
 
 
 @pytest.mark.in_turns(2)
@@ -105,9 +105,9 @@ def assert_same_bits(module: ModuleOp, inputs: Sequence[NumpyArray]) -> None:
 def test_ops_are_read_once(case: Any) -> None:
     module = traced(case.function, case.inputs)
     executor = TensorExecutor(module)
-    with calls_into_the_compiler() as found:
+    with calls_into_the_compiler() as calls:
         executor.call(case.inputs)
-    assert found == []
+    assert calls == []
 
 
 @pytest.mark.in_turns(2)
@@ -167,8 +167,8 @@ def test_training_steps_have_the_bits_of_one_op_at_a_time(name: str) -> None:
     block = executor.function.body.block
     with np.errstate(all="ignore"):
         expected = interpreted(block, inputs)
-    for one, wanted in zip(executor.call(inputs), expected, strict=True):
-        assert one.tobytes() == wanted.tobytes()
+    for result, correct in zip(executor.call(inputs), expected, strict=True):
+        assert result.tobytes() == correct.tobytes()
 
 
 def test_a_step_looks_at_no_ir(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,18 +176,18 @@ def test_a_step_looks_at_no_ir(monkeypatch: pytest.MonkeyPatch) -> None:
     training.step(**batch)  # the first one makes the types of results
     looks: list[Any] = []
     monkeypatch.setattr(watch, "_containers", looks.append)
-    with calls_into_the_compiler() as found:
+    with calls_into_the_compiler() as calls:
         training.step(**batch)
-    assert found == []
+    assert calls == []
     assert looks == [], "the model is walked only where it holds something else"
 
 
 def test_results_share_no_memory() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     results = TensorExecutor(traced(_views, [x])).call([x])
-    for position, one in enumerate(results):
-        assert not np.shares_memory(one, x)
-        assert not any(np.shares_memory(one, other) for other in results[:position])
+    for position, result in enumerate(results):
+        assert not np.shares_memory(result, x)
+        assert not any(np.shares_memory(result, other) for other in results[:position])
 
 
 def test_memory_is_held_as_long_as_it_is_needed() -> None:

@@ -68,8 +68,8 @@ def without_xs(w: Any) -> Any:
 def short(w: Any, x: Any) -> Any:
     """Loops of length 0 and 1."""
     none, nothing = tg.scan(lambda c, row: (c * row, c), w, x[:0])
-    once, one = tg.scan(lambda c, row: (c * row, c + row), w, x[:1])
-    return tg.sum(none * once) + tg.sum(one) + tg.sum(nothing), none, once
+    once, row_of_sums = tg.scan(lambda c, row: (c * row, c + row), w, x[:1])
+    return tg.sum(none * once) + tg.sum(row_of_sums) + tg.sum(nothing), none, once
 
 
 def nested(w: Any, x: Any) -> Any:
@@ -119,8 +119,8 @@ def branches_nested(w: Any, x: Any) -> Any:
     def inner(v: Any) -> Any:
         return tg.cond(v[0] > 0.0, lambda: v * w, lambda: tg.scan(lambda c, row: (c * row, None), v, x)[0])
 
-    found = [tg.cond(v[1] > 0.0, inner, lambda v: v - 1.0, v) for v in (x[0], x[1], w)]
-    return tg.sum(found[0] * found[1]) + tg.sum(found[2])
+    choices = [tg.cond(v[1] > 0.0, inner, lambda v: v - 1.0, v) for v in (x[0], x[1], w)]
+    return tg.sum(choices[0] * choices[1]) + tg.sum(choices[2])
 
 
 def predicates(w: Any, x: Any, flags: Any) -> Any:
@@ -195,8 +195,8 @@ def test_levels(name: str) -> None:
     module, inputs = module_of(name)
     expected = reference(module, inputs)
     for level, results in levels(module, inputs):
-        for found, one in zip(results, expected, strict=True):
-            assert_same(found, one, 1e-5, level)
+        for result, correct in zip(results, expected, strict=True):
+            assert_same(result, correct, 1e-5, level)
 
 
 @pytest.mark.in_turns(2, 1)
@@ -215,7 +215,9 @@ def test_a_wrong_plan_shows(name: str) -> None:
     shown, certified = [], []
     for wrong in moved(after):
         results = on_buffers(wrong, inputs, names)
-        shown.append(any(not np.array_equal(one, other) for one, other in zip(results, expected, strict=True)))
+        shown.append(
+            any(not np.array_equal(result, correct) for result, correct in zip(results, expected, strict=True))
+        )
         try:
             certify_plan(before, wrong)
         except NumericsError:
@@ -230,8 +232,8 @@ def planned(name: str) -> tuple[ModuleOp, ModuleOp, Names, list[NumpyArray]]:
     """Returns a program without and with a memory plan, the names of its results, and inputs."""
     module, inputs = module_of(name)
     names = Names(module)
-    for one in (LowerTgToBufPass(), FusePass()):
-        apply(one, module)
+    for pass_ in (LowerTgToBufPass(), FusePass()):
+        apply(pass_, module)
     before = module.clone()
     apply(PlanMemoryPass(), module)
     return before, module, names, inputs
@@ -269,8 +271,8 @@ def number_of(view: ViewOp) -> int:
 
 
 def compiled(module: ModuleOp, device: WebGPUDevice) -> Program:
-    for one in inference_passes(device.target):
-        apply(one, module)
+    for pass_ in inference_passes(device.target):
+        apply(pass_, module)
     return build_program(module, device.target)
 
 
@@ -286,8 +288,8 @@ def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
     executable = WebGPUExecutable(loaded, device)
     for _ in range(2):
         outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
-        for key, one in zip(names.results, expected, strict=True):
-            assert_same(outputs[key.split("/", 1)[1] if "gradient" not in key else key].numpy(), one, 2e-5, key)
+        for key, correct in zip(names.results, expected, strict=True):
+            assert_same(outputs[key.split("/", 1)[1] if "gradient" not in key else key].numpy(), correct, 2e-5, key)
 
 
 @pytest.mark.in_turns(3, 1)
@@ -295,8 +297,8 @@ def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
 def test_as_native_code(name: str) -> None:
     module, inputs = module_of(name)
     expected = reference(module, inputs)
-    for found, one in zip(as_native_code(module, inputs), expected, strict=True):
-        assert_same(found, one, 2e-5, name)
+    for actual, correct in zip(as_native_code(module, inputs), expected, strict=True):
+        assert_same(actual, correct, 2e-5, name)
 
 
 def test_one_branch_is_dispatched(device: WebGPUDevice) -> None:
@@ -307,7 +309,7 @@ def test_one_branch_is_dispatched(device: WebGPUDevice) -> None:
     executable = WebGPUExecutable(program, device)
     dispatches = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch) and step.indirect is not None]
     assert len(dispatches) >= 6
-    found = []
+    dispatched = []
     for sign in (1, -1):
         values = {name: sign * value for name, value in zip(names.arguments, inputs, strict=True)}
         float(executable.step(values, {})[names.results[0].removeprefix("output/")])
@@ -317,9 +319,9 @@ def test_one_branch_is_dispatched(device: WebGPUDevice) -> None:
             raw = device.read_ranges([(executable._buffers[step.indirect[0]], step.indirect[1], 12)])[0]
             counts.append(tuple(int(n) for n in raw.view(np.uint32)))
             assert counts[-1] in (step.workgroups, (0, 0, 0))
-        found.append([any(count) for count in counts])
-        assert 0 < sum(found[-1]) < len(dispatches)
-    assert found[0] != found[1]
+        dispatched.append([any(count) for count in counts])
+        assert 0 < sum(dispatched[-1]) < len(dispatches)
+    assert dispatched[0] != dispatched[1]
 
 
 def test_what_does_not_run_leaves_no_trace(device: WebGPUDevice) -> None:
@@ -347,8 +349,8 @@ def test_programs_do_not_grow(device: WebGPUDevice) -> None:
     small, large = program(16), program(64)
     assert len(small.kernels) == len(large.kernels)
     counts = []
-    for one in (small, large):
-        steps = [(step, math.prod(counts)) for step, counts in runs(one.plan)]
+    for compiled_program in (small, large):
+        steps = [(step, math.prod(counts)) for step, counts in runs(compiled_program.plan)]
         assert not [step for step, _ in steps if isinstance(step, Copy)]
         counts.append((sum(times for _, times in steps), len(steps)))
     (few, entries), (many, same) = counts
@@ -367,8 +369,8 @@ def test_memory_grows_by_what_is_kept() -> None:
     def peak(length: int) -> int:
         inputs = [SQUARE, H, np.zeros((length, 2, 3), np.float32)]
         module = with_gradient(traced(lambda *args: recurrent(*args)[0], inputs), [0, 1, 2])
-        for one in inference_passes()[:-2]:
-            apply(one, module)
+        for pass_ in inference_passes()[:-2]:
+            apply(pass_, module)
         (function,) = [op for op in module.walk() if isinstance(op, FuncOp)]
         arenas = [op for op in module.walk() if isinstance(op, ArenaOp) and op.role.data != "counter"]
         assert function.attributes["buf.workspace_bytes"]

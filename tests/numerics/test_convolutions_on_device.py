@@ -44,9 +44,9 @@ def test_convolutions_are_contractions(device: WebGPUDevice, target: Target, set
     function = with_gradients(lambda x, w: tg.conv(x, w, **settings), 2)
     archetypes, results, expected = on_device(device, function, [floats(*x), floats(*w)], target)
     assert archetypes["contraction"] >= 3, archetypes
-    for result, wanted in zip(results, expected, strict=True):
-        scale = float(np.abs(wanted).max())
-        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-5 * scale)
+    for result, correct in zip(results, expected, strict=True):
+        scale = float(np.abs(correct).max())
+        np.testing.assert_allclose(result, correct, rtol=2e-5, atol=2e-5 * scale)
 
 
 @on_targets
@@ -76,8 +76,8 @@ def test_an_epilogue_runs_in_the_phases(device: WebGPUDevice, target: Target) ->
 def test_groups_run_as_threads(device: WebGPUDevice, target: Target, groups: int) -> None:
     function = with_gradients(lambda x, w: tg.conv(x, w, padding=1, stride=2, groups=groups), 2)
     _, results, expected = on_device(device, function, [floats(2, 6, 9, 11), floats(12, 6 // groups, 3, 3)], target)
-    for result, wanted in zip(results, expected, strict=True):
-        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-5 * float(np.abs(wanted).max()))
+    for result, correct in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, correct, rtol=2e-5, atol=2e-5 * float(np.abs(correct).max()))
 
 
 @on_targets
@@ -113,8 +113,8 @@ def test_resizing(device: WebGPUDevice, target: Target, method: str) -> None:
     for size in (10, (15, 4), (7, 13)):
         function = with_gradients(lambda x, size=size: tg.resize(x, size, method) * 2.0, 1)
         _, results, expected = on_device(device, function, [floats(2, 2, 5, 8)], target)
-        for result, wanted in zip(results, expected, strict=True):
-            np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-5)
+        for result, correct in zip(results, expected, strict=True):
+            np.testing.assert_allclose(result, correct, rtol=2e-5, atol=2e-5)
 
 
 @on_targets

@@ -50,8 +50,8 @@ KINDS: dict[str, Running] = {
 def costs(function: Callable[..., Tensor], inputs: list[NumpyArray]) -> tuple[int, float]:
     """Returns the dispatches, and the bytes moved per byte of the first input."""
     module = traced(function, inputs)
-    for one in inference_passes():
-        apply(one, module)
+    for pass_ in inference_passes():
+        apply(pass_, module)
     moved: list[int] = []
     for op in module.walk():
         if isinstance(op, DispatchOp):
@@ -70,9 +70,9 @@ def rows(extent: int) -> NumpyArray:
 @pytest.mark.parametrize("row", range(len(FORWARD)))
 def test_values_move_a_few_times_the_input(kind: str, row: int) -> None:
     extent, kernels, bytes_moved = VALUES[kind][row]
-    found = costs(KINDS[kind], [rows(extent)])
-    assert found[0] <= kernels
-    assert found[1] <= bytes_moved
+    cost = costs(KINDS[kind], [rows(extent)])
+    assert cost[0] <= kernels
+    assert cost[1] <= bytes_moved
 
 
 @pytest.mark.in_turns(4)
@@ -84,9 +84,9 @@ def test_gradients_move_no_more_for_longer_rows(kind: str, row: int) -> None:
     def gradient(x: Tensor, weights: Tensor) -> Tensor:
         return tg.grad(lambda v: tg.sum(KINDS[kind](v) * weights))(x)
 
-    found = costs(gradient, [rows(extent), rows(extent)])
-    assert found[0] <= kernels
-    assert found[1] <= bytes_moved
+    cost = costs(gradient, [rows(extent), rows(extent)])
+    assert cost[0] <= kernels
+    assert cost[1] <= bytes_moved
 
 
 @pytest.mark.parametrize("kind", ["cumsum", "cumprod"])
@@ -128,11 +128,11 @@ def test_a_hundred_thousand_logarithms_as_pytorch() -> None:
 
 def swinging(extent: int) -> NumpyArray:
     """Returns factors between 1e-37 and 1e37 whose products, from the first on, are all between 1e-30 and 1e30."""
-    found, level = np.empty(extent, np.float32), 0.0
+    factors, level = np.empty(extent, np.float32), 0.0
     for place, exponent in enumerate(np.random.default_rng(extent).uniform(-30, 30, extent)):
-        found[place] = 10.0 ** np.clip(exponent - level, -37, 37)
-        level += float(np.log10(found[place]))
-    return found
+        factors[place] = 10.0 ** np.clip(exponent - level, -37, 37)
+        level += float(np.log10(factors[place]))
+    return factors
 
 
 @pytest.mark.in_turns(2)
@@ -167,11 +167,11 @@ def test_derivatives_of_products_of_which_parts_overflow(device: tg.DeviceName) 
 def test_ties_as_pytorch(name: str) -> None:
     x = np.random.default_rng(0).integers(-5, 50, (2, 2500)).astype(np.float32)
     weights = np.random.default_rng(1).normal(size=x.shape).astype(np.float32)
-    given = torch.tensor(x, requires_grad=True)
-    values, places = getattr(torch, name)(given, 1)
+    tensor = torch.tensor(x, requires_grad=True)
+    values, places = getattr(torch, name)(tensor, 1)
     torch.sum(values * torch.tensor(weights)).backward()
-    assert given.grad is not None
-    found, indices = getattr(tg, name)(x, 1)
-    assert np.array_equal(found, values.detach()) and np.array_equal(indices, places)
+    assert tensor.grad is not None
+    extremes, indices = getattr(tg, name)(x, 1)
+    assert np.array_equal(extremes, values.detach()) and np.array_equal(indices, places)
     gradient = tg.grad(lambda v: tg.sum(getattr(tg, name)(v, dim=1)[0] * weights))(x)
-    np.testing.assert_allclose(gradient, given.grad, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(gradient, tensor.grad, rtol=0, atol=1e-4)

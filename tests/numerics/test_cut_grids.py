@@ -45,7 +45,7 @@ X, Y, Z = normal(100, 60), normal(60, 100).T.copy(), normal(100, 60) * 2
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[NumpyArray, ...], int]] = {
     "update": (moments, (X, Y, np.abs(Z), X + 1), 7),
-    "one dimension": (moments, tuple(one.reshape(-1) for one in (X, Y, np.abs(Z), X + 1)), 6),
+    "one dimension": (moments, tuple(array.reshape(-1) for array in (X, Y, np.abs(Z), X + 1)), 6),
     "leading axis of one": (lambda x, y: tg.exp(x) * y, (X[None], Y[None]), 7),
     "positions": (positions, (X, Y), 7),
     "repeated row and column": (lambda x, y, r, c: x * r[None, :] + y * c[:, None], (X, Y, X[0], X[:, 0]), 7),
@@ -136,9 +136,9 @@ def test_a_training_step_runs_in_windows(
     for step in range(3):
         batch = drawn(step, model)
         np.testing.assert_allclose(float(mine.step(**batch)), float(reference.step(**batch)), rtol=1e-5)
-    found = mine.parameters()
+    parameters = mine.parameters()
     for key, value in reference.parameters().items():
-        np.testing.assert_allclose(found[key], value, rtol=1e-3, atol=1e-4, err_msg=key)
+        np.testing.assert_allclose(parameters[key], value, rtol=1e-3, atol=1e-4, err_msg=key)
 
 
 def stacked(device: tg.DeviceName) -> tg.Training:
@@ -159,10 +159,10 @@ def test_a_program_for_a_target_is_the_one_that_it_gets_by_itself(
     """Rows of parameters fit the target's own bindings, wherever the step was compiled first."""
     narrow = replace(device.target, name="narrow", max_storage_buffer_binding_size=PAGE)
     first = stacked("numpy")
-    made = first.program_for(str(narrow))
+    for_target = first.program_for(str(narrow))
     monkeypatch.setattr(device, "target", narrow)
     own = stacked("wgpu").program
-    assert (made.plan, made.buffers, made.kernels) == (own.plan, own.buffers, own.kernels)
+    assert (for_target.plan, for_target.buffers, for_target.kernels) == (own.plan, own.buffers, own.kernels)
 
 
 @pytest.mark.nightly
@@ -174,9 +174,9 @@ def test_every_pass_agrees_where_grids_are_cut(device: WebGPUDevice, monkeypatch
 
 def displaced(module: ModuleOp) -> None:
     """A bug: the last window of each buffer that is read starts a row early."""
-    views = [one for kernel in module.walk() if isinstance(kernel, KernelOp) for one in kernel.inputs]
+    views = [operand for kernel in module.walk() if isinstance(kernel, KernelOp) for operand in kernel.inputs]
     windows = [view.owner for view in views if isinstance(view.owner, ViewOp) and VALUE in view.owner.attributes]
-    for window in {cast(ViewOp, one) for one in windows[-2:]}:
+    for window in {cast(ViewOp, owner) for owner in windows[-2:]}:
         row = buffer_bytes(cast(Buffer, window.result.type)) // shape_of(window.result)[0]
         window.properties["offset"] = IntegerAttr(window.start - row, i64)
 
@@ -186,11 +186,11 @@ def test_a_displaced_window_is_blamed_on_the_pass() -> None:
     module = traced(function, inputs)
     verifier = NumericsVerifier(module)
     with pytest.raises(NumericsError, match=r"^cut-grids changes output/result0"):
-        for one in until(Phase.DEVICE, inference_passes(NARROW)):
-            apply(one, module)
-            if one.name == "cut-grids":
+        for pass_ in until(Phase.DEVICE, inference_passes(NARROW)):
+            apply(pass_, module)
+            if pass_.name == "cut-grids":
                 displaced(module)
-            verifier.check(one, module)
+            verifier.check(pass_, module)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -199,10 +199,10 @@ def test_a_plan_with_windows_reads_nothing_that_is_not_defined(name: str) -> Non
     function, inputs, _ = CASES[name]
     module = traced(function, inputs)
     expected, names = reference(module, inputs), Names(module)
-    for one in until(Phase.DEVICE, inference_passes(NARROW)):
-        apply(one, module)
-    for key, found, wanted in zip(names.results, on_buffers(module, inputs, names), expected, strict=True):
-        assert_same(found, wanted, 5e-6, key)
+    for pass_ in until(Phase.DEVICE, inference_passes(NARROW)):
+        apply(pass_, module)
+    for key, result, correct in zip(names.results, on_buffers(module, inputs, names), expected, strict=True):
+        assert_same(result, correct, 5e-6, key)
 
 
 def test_a_search_for_parts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,8 +211,8 @@ def test_a_search_for_parts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
 
     def lowered() -> ModuleOp:
         module = traced(lambda x, i: tg.take_along_axis(x, i, 0), inputs)
-        for one in inference_passes(NARROW):
-            one.apply(Context(), module)
+        for pass_ in inference_passes(NARROW):
+            pass_.apply(Context(), module)
         return module
 
     assert len([op for op in lowered().walk() if isinstance(op, wgsl.KernelOp)]) > 1

@@ -42,16 +42,16 @@ def check(
     value = scalar_function(traced(function, inputs))
     module = with_gradient(traced(function, inputs), wrt)
     results = list(levels(module, inputs)) if lowered else [("tg", reference(module, inputs))]
-    found = results[0][1]
-    assert float(found[0]) == pytest.approx(value(*inputs), rel=1e-12, abs=1e-12)
+    outputs = results[0][1]
+    assert float(outputs[0]) == pytest.approx(value(*inputs), rel=1e-12, abs=1e-12)
     differences = [central(value, inputs, position) for position in wrt]
-    for position, gradient, expected in zip(wrt, found[1:], differences, strict=True):
+    for position, gradient, expected in zip(wrt, outputs[1:], differences, strict=True):
         scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
         slopes = np.array([np.sum(gradient * direction) for direction in directions(gradient.shape)])
         np.testing.assert_allclose(slopes, expected, rtol=0, atol=TOLERANCE * scale, err_msg=f"argument {position}")
         assert gradient.dtype == np.float64
     for level, values in results[1:]:
-        for actual, expected in zip(values, found, strict=True):
+        for actual, expected in zip(values, outputs, strict=True):
             assert_same(actual, expected, 1e-11, level)
     return differences
 

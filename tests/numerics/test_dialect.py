@@ -110,10 +110,10 @@ def loses_nan(op: TensorOp, arrays: list[NumpyArray]) -> list[int]:
     lost: list[int] = []
     for place, array in enumerate(arrays):
         for index in np.ndindex(array.shape) if array.dtype.kind == "f" and keeps_nan(op, place) else ():
-            given = [one.copy() for one in arrays]
-            given[place][index] = np.nan
+            arguments = [other.copy() for other in arrays]
+            arguments[place][index] = np.nan
             with np.errstate(all="ignore"):
-                lost += [] if np.isnan(op.evaluate(*given)).any() else [place]
+                lost += [] if np.isnan(op.evaluate(*arguments)).any() else [place]
     return lost
 
 
@@ -132,7 +132,7 @@ def test_a_nan_stays_where_the_trait_says_so() -> None:
             shapes = [(shape_of(operand), numpy_dtype(operand.type)) for operand in op.operands]
             if sum(math.prod(shape) for shape, _ in shapes) <= SMALL:
                 seen.add(op.name)
-                assert not loses_nan(op, [np.ones(*one) for one in shapes]), f"{case.id}: {op}"
+                assert not loses_nan(op, [np.ones(*kind) for kind in shapes]), f"{case.id}: {op}"
     has_trait = {op.name for op in OPS if op.has_trait(KeepsNan) or op.has_trait(Rearrangement)}
     assert seen == has_trait - {"tg.not", "tg.is_finite"}  # of bools, and to bools
 
@@ -204,12 +204,12 @@ def test_ops_with_regions_have_all_of_it(op: type[Any], sign: float) -> None:
     assert op.name in test_lit_coverage.words(roundtrips=True)
     assert "Example:" in (op.__doc__ or "")
     plain = traced(lambda v: tg.sum(tg.cos(function(v)) * v), [x])
-    assert any(isinstance(one, op) for one in plain.walk())
+    assert any(isinstance(nested, op) for nested in plain.walk())
     assert_same(reference(traced(function, [x]), [x])[0], np.asarray(meaning(x)), 1e-12, "tg")
     module = with_gradient(traced(lambda v: tg.sum(tg.cos(function(v)) * v), [x]), [0])
     (_, expected), *below = levels(module, [x])
     slopes = central(scalar_function(plain), [x], 0)
     np.testing.assert_allclose(expected[1].reshape(-1), slopes, rtol=0, atol=1e-8)
     for level, results in below:
-        for actual, wanted in zip(results, expected, strict=True):
-            assert_same(actual, wanted, 1e-11, level)
+        for actual, correct in zip(results, expected, strict=True):
+            assert_same(actual, correct, 1e-11, level)

@@ -62,11 +62,11 @@ def check(module: ModuleOp, inputs: Sequence[NumpyArray], size: int, expected: S
         own = module.clone()
         apply(DistributePass(size, group.rank, None, whole), own)
         parts = [np.split(v, size)[group.rank] if is_cut else v for v, is_cut in zip(inputs, cut, strict=True)]
-        return [np.asarray(one) for one in reference(own, parts)]
+        return [np.asarray(value) for value in reference(own, parts)]
 
-    for found in simulate(size, run, timeout=TIMEOUT):
-        for one, other in zip(found, expected, strict=True):
-            assert_same(one, other, CLOSE.get(other.dtype, 0.0), f"{size} processes")
+    for results in simulate(size, run, timeout=TIMEOUT):
+        for result, correct in zip(results, expected, strict=True):
+            assert_same(result, correct, CLOSE.get(correct.dtype, 0.0), f"{size} processes")
 
 
 def check_case(case: Case, ways: Sequence[tuple[int, int]]) -> None:
@@ -74,11 +74,11 @@ def check_case(case: Case, ways: Sequence[tuple[int, int]]) -> None:
     smooth = case.derivative
     inputs = mid_graph_inputs(case) if smooth else inputs_of(case)
     for size, axis in ways:
-        given = [np.moveaxis(value, axis, 0) if value.ndim > axis else value for value in inputs]
-        module = traced(moved(mid_graph(case.function) if smooth else case.function, axis), given)
+        arguments = [np.moveaxis(value, axis, 0) if value.ndim > axis else value for value in inputs]
+        module = traced(moved(mid_graph(case.function) if smooth else case.function, axis), arguments)
         if smooth:
-            module = with_gradient(module, float_positions(given))
-        check(module, given, size, reference(module, given))
+            module = with_gradient(module, float_positions(arguments))
+        check(module, arguments, size, reference(module, arguments))
 
 
 def inputs_of(case: Case) -> list[NumpyArray]:

@@ -45,25 +45,25 @@ def divided(module: ModuleOp, inputs: list[NumpyArray], draw: int) -> bool:
         draw: Which of the sizes that divide an input the group has.
     """
     sizes = [size for size in SIZES if any(is_cut(value, size) for value in inputs)]
-    found = rounding(module, inputs) if sizes else None
-    if found is None or not found.settled:
+    rounded = rounding(module, inputs) if sizes else None
+    if rounded is None or not rounded.settled:
         return False
     size = sizes[draw % len(sizes)]
     names = [slot.name for slot in arguments_of(find_function(module, None))]
     cut = [is_cut(value, size) for value in inputs]
-    whole = tuple(name for name, one in zip(names, cut, strict=True) if not one)
+    whole = tuple(name for name, has_parts in zip(names, cut, strict=True) if not has_parts)
     wide = [value.astype(np.float64) if value.dtype == np.float32 else value for value in inputs]
 
     def run(group: Group) -> list[NumpyArray]:
         own = widened(module)
         apply(DistributePass(size, group.rank, None, whole), own)
-        parts = [np.split(v, size)[group.rank] if one else v for v, one in zip(wide, cut, strict=True)]
+        parts = [np.split(v, size)[group.rank] if has_parts else v for v, has_parts in zip(wide, cut, strict=True)]
         return TensorExecutor(own).call(parts)
 
     for results in simulate(size, run, timeout=TIMEOUT):
-        for one, other in zip(results, found.expected, strict=True):
-            scale = float(np.abs(other).max(initial=0.0)) if other.dtype.kind == "f" else 0.0
-            np.testing.assert_allclose(one, other, rtol=0, atol=LEVELS_AGREE * max(1.0, scale))
+        for result, correct in zip(results, rounded.expected, strict=True):
+            scale = float(np.abs(correct).max(initial=0.0)) if correct.dtype.kind == "f" else 0.0
+            np.testing.assert_allclose(result, correct, rtol=0, atol=LEVELS_AGREE * max(1.0, scale))
     return True
 
 

@@ -29,8 +29,8 @@ SOFTWARE = replace(NARROW, name="narrow-software", software=True, max_loop_itera
 
 
 def clipped(*gradients: Any) -> Any:
-    norm = tg.sqrt(sum(tg.sum(one * one) for one in gradients))
-    return tuple(one / (1 + norm) for one in gradients)
+    norm = tg.sqrt(sum(tg.sum(gradient * gradient) for gradient in gradients))
+    return tuple(gradient / (1 + norm) for gradient in gradients)
 
 
 def flat_gather(x: Any, at: Any) -> Any:
@@ -115,8 +115,8 @@ def lowered(name: str, target: Target) -> tuple[ModuleOp, list[NumpyArray], Name
     function, inputs, _ = CASES[name]
     module = traced(function, inputs)
     expected, names = reference(module, inputs), Names(module)
-    for one in until(Phase.DEVICE, inference_passes(target)):
-        apply(one, module)
+    for pass_ in until(Phase.DEVICE, inference_passes(target)):
+        apply(pass_, module)
     module.verify()
     return module, expected, names, inputs
 
@@ -152,11 +152,11 @@ def test_a_kernel_is_divided_for_a_software_adapter(device: WebGPUDevice, name: 
 def test_parts_read_nothing_that_is_not_defined(name: str) -> None:
     """Everything except live values is poisoned."""
     module, expected, names, inputs = lowered(name, NARROW)
-    for key, found, wanted in zip(names.results, on_buffers(module, inputs, names), expected, strict=True):
+    for key, result, correct in zip(names.results, on_buffers(module, inputs, names), expected, strict=True):
         if name in EXACT:
-            np.testing.assert_array_equal(found, wanted, err_msg=key)
+            np.testing.assert_array_equal(result, correct, err_msg=key)
         else:
-            assert_same(found, wanted, 5e-6, key)
+            assert_same(result, correct, 5e-6, key)
 
 
 @pytest.mark.parametrize(
@@ -165,12 +165,12 @@ def test_parts_read_nothing_that_is_not_defined(name: str) -> None:
 def test_a_lost_part_is_found(name: str, part: int) -> None:
     """The checks above can fail: without one of the parts, values are missing."""
     module, expected, names, inputs = lowered(name, NARROW)
-    kernels = [one for one in module.walk() if isinstance(one, KernelOp)]
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     kernels[part].detach()
     kernels[part].erase()
     with pytest.raises(AssertionError):
-        for key, found, wanted in zip(names.results, on_buffers(module, inputs, names), expected, strict=True):
-            assert_same(found, wanted, 5e-6, key)
+        for key, result, correct in zip(names.results, on_buffers(module, inputs, names), expected, strict=True):
+            assert_same(result, correct, 5e-6, key)
 
 
 @pytest.mark.nightly

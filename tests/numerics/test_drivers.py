@@ -37,17 +37,17 @@ def rows() -> list[str]:
 
 def same(function: Callable[..., Any], *inputs: np.ndarray) -> np.ndarray:
     """Asserts that the device's results equal the reference's, bit for bit, and returns them."""
-    found, expected = (np.asarray(tg.jit(function, device=device)(*inputs)) for device in ("wgpu", "numpy"))
-    np.testing.assert_array_equal(found, expected)
+    actual, expected = (np.asarray(tg.jit(function, device=device)(*inputs)) for device in ("wgpu", "numpy"))
+    np.testing.assert_array_equal(actual, expected)
     if expected.dtype.kind == "f":
-        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
-    return found
+        np.testing.assert_array_equal(np.signbit(actual), np.signbit(expected))
+    return actual
 
 
 def compiled(function: Callable[..., Any], target: str | Target, *shapes: tuple[int, ...]) -> ModuleOp:
     module = tg.trace(function, *[Spec(shape, np.dtype(np.float32)) for shape in shapes])
-    for one in inference_passes(target if isinstance(target, Target) else Target.from_spec(target)):
-        one.apply(Context(), module)
+    for pass_ in inference_passes(target if isinstance(target, Target) else Target.from_spec(target)):
+        pass_.apply(Context(), module)
     return module
 
 
@@ -176,9 +176,9 @@ def to_floats(device: WebGPUDevice) -> None:
 
 def to_half(device: WebGPUDevice) -> None:
     x = np.array([65504, 65519, 65520, -1e5, 6e-8, 3e-8, 2e-8, 6.1e-5, 2049, 2051], np.float32)
-    found = same(lambda x: tg.cast(x, "f16"), x)
+    halves = same(lambda x: tg.cast(x, "f16"), x)
     with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(found, x.astype(np.float16))
+        np.testing.assert_array_equal(halves, x.astype(np.float16))
 
 
 def subnormals(device: WebGPUDevice) -> None:

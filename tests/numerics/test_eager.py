@@ -62,11 +62,11 @@ def expected_of(case: Case, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
 @pytest.mark.parametrize("case", by_turns(VALUES, 10))
 def test_values_by_numpy(case: Case) -> None:
     eager_device = eager_device_named("numpy")
-    found = case.function(*(eager_device.made(np.array(x)) for x in case.inputs))
-    assert isinstance(found, Array)
+    actual = case.function(*(eager_device.made(np.array(x)) for x in case.inputs))
+    assert isinstance(actual, Array)
     expected = case.value()
-    assert found.dtype == expected.dtype
-    assert_same(np.asarray(found), expected, case.rtol and max(case.rtol, 5e-6), "eager")
+    assert actual.dtype == expected.dtype
+    assert_same(np.asarray(actual), expected, case.rtol and max(case.rtol, 5e-6), "eager")
 
 
 @pytest.mark.parametrize("case", by_turns(SMOOTH, 10, 1))
@@ -75,22 +75,22 @@ def test_gradients_by_numpy(case: Case) -> None:
     value, wrt = backward(eager_device_named("numpy"), case, inputs)
     first, *gradients = expected_of(case, inputs)
     np.testing.assert_allclose(np.asarray(value), first, rtol=1e-12)
-    for leaf, wanted in zip(wrt, gradients, strict=True):
-        scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
-        np.testing.assert_allclose(gradient_of(leaf), wanted, rtol=0, atol=1e-12 * scale)
+    for leaf, expected in zip(wrt, gradients, strict=True):
+        scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+        np.testing.assert_allclose(gradient_of(leaf), expected, rtol=0, atol=1e-12 * scale)
 
 
 def check_group(eager_device: RecordingDevice, cases: Sequence[Case]) -> None:
     """Compares the values and gradients of cases that one program computes."""
     before = eager_device.flushes
     inputs = [[x.astype(np.float32) if x.dtype == np.float64 else x for x in mid_graph_inputs(case)] for case in cases]
-    found = [backward(eager_device, case, one) for case, one in zip(cases, inputs, strict=True)]
-    for case, one, (value, wrt) in zip(cases, inputs, found, strict=True):
-        first, *gradients = expected_of(case, one)
+    computed = [backward(eager_device, case, arrays) for case, arrays in zip(cases, inputs, strict=True)]
+    for case, arrays, (value, wrt) in zip(cases, inputs, computed, strict=True):
+        first, *gradients = expected_of(case, arrays)
         results = [np.asarray(value), *map(gradient_of, wrt)]
-        for result, wanted in zip(results, [first, *gradients], strict=True):
-            scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
-            np.testing.assert_allclose(result, wanted, rtol=0, atol=GRADIENT * scale, err_msg=case.id)
+        for result, expected in zip(results, [first, *gradients], strict=True):
+            scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+            np.testing.assert_allclose(result, expected, rtol=0, atol=GRADIENT * scale, err_msg=case.id)
     # One program, but where an index is checked, which looks at it.
     assert eager_device.flushes - before <= 1 + len(cases)
 

@@ -40,8 +40,8 @@ def samples() -> list[np.ndarray]:
 def test_bytes_are_those_that_must_move() -> None:
     inputs = samples()
     module = traced(forward_and_gradient, inputs)
-    for one in inference_passes():
-        apply(one, module)
+    for pass_ in inference_passes():
+        apply(pass_, module)
     moved = 0
     for op in module.walk():
         if isinstance(op, DispatchOp):
@@ -55,8 +55,8 @@ def test_bytes_are_those_that_must_move() -> None:
 
 def lowered(function: Any, inputs: list[np.ndarray]) -> ModuleOp:
     module = traced(function, inputs)
-    for one in (SimplifyPass(), LowerTgToBufPass(), FusePass()):
-        apply(one, module)
+    for pass_ in (SimplifyPass(), LowerTgToBufPass(), FusePass()):
+        apply(pass_, module)
     return module
 
 
@@ -74,10 +74,10 @@ def test_the_gradient_is_that_of_the_reference_bit_for_bit() -> None:
     inputs = samples()
     module = traced(forward_and_gradient, inputs)
     expected, names = reference(module, inputs), Names(module)
-    for one in (SimplifyPass(), LowerTgToBufPass(), FusePass()):
-        apply(one, module)
-    for result, wanted in zip(on_buffers(module, inputs, names), expected, strict=True):
-        np.testing.assert_array_equal(result, wanted)
+    for pass_ in (SimplifyPass(), LowerTgToBufPass(), FusePass()):
+        apply(pass_, module)
+    for result, correct in zip(on_buffers(module, inputs, names), expected, strict=True):
+        np.testing.assert_array_equal(result, correct)
 
 
 def test_one_hot_rows_are_computed_where_they_are_multiplied_and_summed() -> None:

@@ -54,9 +54,9 @@ NUMPY_BOUND = 4.0
 
 def bound(op: type[TensorOp]) -> float:
     """Returns the bound in an op's docstring, in ulp."""
-    found = re.search(r"within (\d+) ulp", op.__doc__ or "")
-    assert found, f"{op.name} states no bound"
-    return float(found[1])
+    match = re.search(r"within (\d+) ulp", op.__doc__ or "")
+    assert match, f"{op.name} states no bound"
+    return float(match[1])
 
 
 def samples() -> NumpyArray:
@@ -67,14 +67,14 @@ def samples() -> NumpyArray:
     return np.concatenate([bits, *(part.astype(np.float32) for part in (*ranges, turns))])
 
 
-def error(found: NumpyArray, exact: NumpyArray) -> NumpyArray:
+def error(actual: NumpyArray, exact: NumpyArray) -> NumpyArray:
     """Returns the error in ulp of f32; infinity follows the largest number, and NaN equals NaN."""
     with np.errstate(all="ignore"):
         rounded = exact.astype(np.float32)
         unit = np.maximum(np.spacing(np.abs(rounded)).astype(np.float64), 2.0**-149)
-        distance = np.abs(found - exact) / unit
-    same = ((found == rounded) & ~np.isfinite(rounded)) | (np.isnan(found) & np.isnan(rounded))
-    edge = np.isinf(found) & (np.abs(exact) > 3.4028e38) & (np.sign(found) == np.sign(exact))
+        distance = np.abs(actual - exact) / unit
+    same = ((actual == rounded) & ~np.isfinite(rounded)) | (np.isnan(actual) & np.isnan(rounded))
+    edge = np.isinf(actual) & (np.abs(exact) > 3.4028e38) & (np.sign(actual) == np.sign(exact))
     return np.where(same | edge, 0.0, np.where(np.isnan(distance), np.inf, distance))
 
 
@@ -84,8 +84,8 @@ def all_functions(x: Tensor) -> tuple[Tensor, ...]:
 
 def on_device(device: WebGPUDevice, module: ModuleOp, inputs: list[NumpyArray]) -> list[NumpyArray]:
     names = Names(module)
-    for one in inference_passes(device.target):
-        apply(one, module)
+    for pass_ in inference_passes(device.target):
+        apply(pass_, module)
     executable = WebGPUExecutable(build_program(module, device.target), device)
     outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
     return [outputs[key.removeprefix("output/")].numpy() for key in names.results]
@@ -99,15 +99,15 @@ def test_functions_keep_their_bounds(device: WebGPUDevice, where: str) -> None:
         results = on_device(device, module, [x])
     else:
         results = as_native_code(module, [x]) if where == "native code" else reference(module, [x])
-    for op, found in zip(EXACT, results, strict=True):
+    for op, actual in zip(EXACT, results, strict=True):
         with np.errstate(all="ignore"):
             exact = np.asarray(EXACT[op](x.astype(np.float64)))
-        off = error(found, exact)
+        off = error(actual, exact)
         worst = int(off.argmax())
         allowed = max(bound(op), NUMPY_BOUND if where == "reference" else 0)
-        assert off[worst] <= allowed, f"{op.name}({x[worst]}) gave {found[worst]} for {exact[worst]}: {off[worst]} ulp"
-        zero = (exact == 0) & (found == 0)
-        np.testing.assert_array_equal(np.signbit(found)[zero], np.signbit(exact)[zero], op.name)
+        assert off[worst] <= allowed, f"{op.name}({x[worst]}) gave {actual[worst]} for {exact[worst]}: {off[worst]} ulp"
+        zero = (exact == 0) & (actual == 0)
+        np.testing.assert_array_equal(np.signbit(actual)[zero], np.signbit(exact)[zero], op.name)
 
 
 def test_every_function_that_rounds_states_a_bound() -> None:

@@ -33,7 +33,7 @@ def test_each_op_as_native_code(program: str) -> None:
 @pytest.mark.parametrize("program", ONE_OF_EACH)
 def test_each_op_on_a_device(device: WebGPUDevice, program: str) -> None:
     cases = [case for case in ONE_OF_EACH[program] if fits_devices(case)]
-    alone_where_it_fails(check_values, cases, lambda *given: on_device(device, *given))
+    alone_where_it_fails(check_values, cases, lambda *arguments: on_device(device, *arguments))
 
 
 @pytest.mark.parametrize("program", VALUES["native code"])
@@ -44,7 +44,7 @@ def test_values_as_native_code(program: str) -> None:
 @pytest.mark.parametrize("program", VALUES["a device"])
 def test_values_on_a_device(device: WebGPUDevice, program: str) -> None:
     cases = [case for case in VALUES["a device"][program] if fits_devices(case)]
-    alone_where_it_fails(check_values, cases, lambda *given: on_device(device, *given))
+    alone_where_it_fails(check_values, cases, lambda *arguments: on_device(device, *arguments))
 
 
 @pytest.mark.parametrize("program", GRADIENTS["native code"])
@@ -56,7 +56,7 @@ def test_gradients_as_native_code(program: str) -> None:
 @pytest.mark.parametrize("program", GRADIENTS["a device"])
 def test_gradients_on_a_device(device: WebGPUDevice, program: str) -> None:
     cases = [case for case in GRADIENTS["a device"][program] if fits_devices(case)]
-    alone_where_it_fails(check_gradients, cases, lambda *given: on_device(device, *given))
+    alone_where_it_fails(check_gradients, cases, lambda *arguments: on_device(device, *arguments))
 
 
 def ids(parts: Mapping[str, Sequence[Case]]) -> set[str]:

@@ -36,11 +36,11 @@ def directions_for(inputs: Sequence[NumpyArray], wrt: Sequence[int]) -> list[Num
     return [np.asarray(random.normal(size=inputs[position].shape)) for position in wrt]
 
 
-def assert_close(found: NumpyArray, expected: NumpyArray, what: str) -> None:
+def assert_close(actual: NumpyArray, expected: NumpyArray, what: str) -> None:
     """Compares with `TOLERANCE`."""
-    assert found.shape == expected.shape, what
+    assert actual.shape == expected.shape, what
     scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE * scale, err_msg=what)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE * scale, err_msg=what)
 
 
 @pytest.mark.parametrize("case", by_turns(SMOOTH, 6, 1))
@@ -67,10 +67,10 @@ def test_second_order(case: Case) -> None:
     apply(JvpPass(wrt=tuple(wrt)), forward)
     apply(SimplifyPass(), forward)
     expected = reference(backward, whole)[1:]
-    found = reference(forward, [*inputs, *directions])[len(wrt) + 2 :]
-    assert len(found) == len(expected)
-    for position, one, other in zip(wrt, found, expected, strict=True):
-        assert_close(one, other, f"argument {position}")
+    products = reference(forward, [*inputs, *directions])[len(wrt) + 2 :]
+    assert len(products) == len(expected)
+    for position, result, correct in zip(wrt, products, expected, strict=True):
+        assert_close(result, correct, f"argument {position}")
 
 
 @pytest.mark.parametrize("case", by_turns(SMOOTH, 8, 3))
@@ -83,20 +83,20 @@ def test_jacobians(case: Case) -> None:
         return
 
     def both(*arguments: Tensor) -> list[Tensor]:
-        points, given = arguments[: len(inputs)], arguments[len(inputs) :]
+        points, tangents = arguments[: len(inputs)], arguments[len(inputs) :]
 
         def moving(*floats: Tensor) -> Tensor:
             new = dict(zip(wrt, floats, strict=True))
             return case.function(*[new.get(i, point) for i, point in enumerate(points)])
 
         floats = [points[i] for i in wrt]
-        tangent = jvp(moving, floats, given)[1]
+        tangent = jvp(moving, floats, tangents)[1]
         numbers = range(len(wrt))
         return [tangent, *jacobian(moving, numbers)(*floats), *jacobian(moving, numbers, "forward")(*floats)]
 
-    tangent, *found = reference(traced(both, [*inputs, *directions]), [*inputs, *directions])
+    tangent, *products = reference(traced(both, [*inputs, *directions]), [*inputs, *directions])
     product = np.zeros(tangent.shape)
-    for reverse, forward, direction in zip(found[: len(wrt)], found[len(wrt) :], directions, strict=True):
+    for reverse, forward, direction in zip(products[: len(wrt)], products[len(wrt) :], directions, strict=True):
         assert_close(forward, reverse, "modes")
         product += np.tensordot(reverse, direction, direction.ndim)
     assert_close(product, tangent, "tangent")
@@ -111,7 +111,7 @@ def test_what_has_no_derivative_has_no_tangent() -> None:
         module = traced(case.function, inputs)
         apply(JvpPass(), module)
         results = reference(module, [*inputs, *(np.ones(inputs[i].shape) for i in float_positions(inputs))])
-        assert all(not np.any(one) for one in results[1:])
+        assert all(not np.any(result) for result in results[1:])
 
 
 SOME = tuple(case for kind in tg.OPS for case in [case for case in CASES if case.op is kind and case.inputs][:3])
@@ -130,9 +130,9 @@ def test_ops_run_along_a_new_axis(case: Case) -> None:
         expected = [
             reference(module, [rows[i][row] if i in chosen else x for i, x in enumerate(inputs)])[0] for row in range(3)
         ]
-        given = [rows[i] if i in chosen else x for i, x in enumerate(inputs)]
-        (found,) = reference(along_new_axis(module, chosen, 3), given)
-        np.testing.assert_allclose(found, np.stack(expected), rtol=1e-6, atol=1e-30 if case.rtol else 0)
+        arguments = [rows[i] if i in chosen else x for i, x in enumerate(inputs)]
+        (batched,) = reference(along_new_axis(module, chosen, 3), arguments)
+        np.testing.assert_allclose(batched, np.stack(expected), rtol=1e-6, atol=1e-30 if case.rtol else 0)
 
 
 def along_new_axis(module: ModuleOp, chosen: Sequence[int], count: int) -> ModuleOp:
@@ -152,8 +152,8 @@ def along_new_axis(module: ModuleOp, chosen: Sequence[int], count: int) -> Modul
         known[arguments[i]] = block.insert_arg(
             tensor((count, *kind.get_shape()), kind.get_element_type()), len(block.args)
         )
-    found = repeated(scratch, known, [result], builder)
-    set_returned(function, found)
+    results = repeated(scratch, known, [result], builder)
+    set_returned(function, results)
     order = [known.get(argument, argument) for argument in arguments]
     fixed = [block.insert_arg(argument.type, len(block.args)) for argument in order]
     for argument, other in zip(order, fixed, strict=True):

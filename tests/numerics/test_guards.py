@@ -30,20 +30,20 @@ CHANGE, NIGHTLY = 10, 3000
 def check(function: Callable[..., Any], device: WebGPUDevice, x: np.ndarray[Any, Any] = X) -> None:
     """Checks that a device's results equal the reference's."""
     expected = reference(traced(function, [x]), [x])
-    for result, wanted in zip(on_device(device, traced(function, [x]), [x]), expected, strict=True):
-        assert result.shape == wanted.shape
-        np.testing.assert_allclose(result, wanted, rtol=3e-5, atol=3e-5)
+    for result, correct in zip(on_device(device, traced(function, [x]), [x]), expected, strict=True):
+        assert result.shape == correct.shape
+        np.testing.assert_allclose(result, correct, rtol=3e-5, atol=3e-5)
 
 
 @pytest.mark.in_turns(8)
 @pytest.mark.parametrize("first", MOVES)
 def test_every_pair_of_moves(first: str, device: WebGPUDevice) -> None:
     def function(x: Tensor) -> Any:
-        found: list[Any] = []
+        outcomes: list[Any] = []
         for number, (second, ask) in enumerate(zip(MOVES, cycle(ENDS.values()), strict=False)):
             moved = Chain(((first, 1), (second, 2)), ("all", 0))(x)
-            found += [moved[0], moved[-1], ask(moved, number)]
-        return tuple(found)
+            outcomes += [moved[0], moved[-1], ask(moved, number)]
+        return tuple(outcomes)
 
     check(function, device)
 
@@ -53,7 +53,7 @@ def test_every_pair_of_moves(first: str, device: WebGPUDevice) -> None:
 def test_every_element(end: str, device: WebGPUDevice) -> None:
     def function(x: Tensor) -> Any:
         moved = [move(x, 1) for move in MOVES.values()]
-        return tuple(ENDS[end](one, k) for one in moved for k in range(one.shape[0]))
+        return tuple(ENDS[end](tensor, k) for tensor in moved for k in range(tensor.shape[0]))
 
     check(function, device)
 
@@ -94,10 +94,10 @@ def check_chains(count: int, device: WebGPUDevice) -> None:
         phases=[Phase.explicit, Phase.generate, Phase.shrink],
         suppress_health_check=[HealthCheck.too_slow],
     )
-    def one(chain: Chain, form: str, extent: int) -> None:
+    def check_chain(chain: Chain, form: str, extent: int) -> None:
         check(FORMS[form](chain), device, np.linspace(-1.0, 1.5, extent, dtype=np.float32))
 
-    one()
+    check_chain()
 
 
 def test_chains(device: WebGPUDevice) -> None:

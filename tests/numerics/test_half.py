@@ -143,8 +143,8 @@ def test_long_sums_round_once(device: WebGPUDevice, function: Any, shapes: Any, 
     """Sums of f16 accumulate in f32, in one kernel, under any schedule."""
     inputs = [matrices(*shape) for shape in shapes]
     module = traced(function, inputs)
-    for one in (*BUFFER_PASSES, SchedulePass(target=Target(f16=True))):
-        apply(one, module)
+    for pass_ in (*BUFFER_PASSES, SchedulePass(target=Target(f16=True))):
+        apply(pass_, module)
     schedules = [op.schedule for op in module.walk() if isinstance(op, KernelOp)]
     assert [schedule and schedule.data.archetype for schedule in schedules] == [archetype]
     result = run(device, traced(function, inputs), inputs)
@@ -172,7 +172,7 @@ def test_a_target_without_f16_is_refused(function: Any, said: str) -> None:
     inside = "inside" if "returns" in said else "input"
     module = traced(function, [matrices(3) if inside == "input" else matrices(3).astype(np.float32)])
     with pytest.raises(DiagnosticException) as caught:
-        for one in inference_passes():
-            one.apply(Context(), module)
+        for pass_ in inference_passes():
+            pass_.apply(Context(), module)
     assert said in str(caught.value)
     assert "test_half.py" in str(caught.value)

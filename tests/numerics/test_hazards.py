@@ -42,8 +42,8 @@ def parsed(text: str) -> ModuleOp:
 
 
 def lowered(module: ModuleOp, target: Target) -> ModuleOp:
-    for one in inference_passes(target):
-        one.apply(Context(), module)
+    for pass_ in inference_passes(target):
+        pass_.apply(Context(), module)
         module.verify()
     return module
 
@@ -52,10 +52,10 @@ def run(device: WebGPUDevice, module: ModuleOp, target: Target, values: dict[str
     """Returns the outputs and updated parameters of a module on the device."""
     program = replace(build_program(lowered(module, target), target), target=None)
     executable = WebGPUExecutable(program, device)
-    kept = {name for name, slot in program.slots("parameter").items() if slot}
-    executable.write({name: value for name, value in values.items() if name in kept})
-    outputs = executable.step({name: value for name, value in values.items() if name not in kept}, {})
-    return {**{name: handle.numpy() for name, handle in outputs.items()}, **executable.read(kept)}
+    persistent = {name for name, slot in program.slots("parameter").items() if slot}
+    executable.write({name: value for name, value in values.items() if name in persistent})
+    outputs = executable.step({name: value for name, value in values.items() if name not in persistent}, {})
+    return {**{name: handle.numpy() for name, handle in outputs.items()}, **executable.read(persistent)}
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
@@ -69,9 +69,9 @@ def test_a_sum_reads_what_its_own_kernel_computed_before(device: WebGPUDevice, t
     inputs = [floats(16, 32), floats(32, 16), floats(16, 16)]
     module = tg.trace(function, *inputs)
     expected = TensorExecutor(module).call(inputs)
-    found = run(device, module, target, dict(zip(("x", "y", "a"), inputs, strict=True)))
-    for value, wanted in zip(found.values(), expected, strict=True):
-        np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-4)
+    results = run(device, module, target, dict(zip(("x", "y", "a"), inputs, strict=True)))
+    for value, correct in zip(results.values(), expected, strict=True):
+        np.testing.assert_allclose(value, correct, rtol=1e-4, atol=1e-4)
 
 
 ROWS = """
@@ -93,10 +93,10 @@ func.func @f(%w: tensor<64x64xf32> {tg.name = "w", tg.role = "parameter"},
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_rows_are_read_before_they_are_updated(device: WebGPUDevice, target: Target) -> None:
     w, g = floats(64, 64), floats(64, 64)
-    found = run(device, parsed(ROWS), target, {"w": w, "g": g})
+    results = run(device, parsed(ROWS), target, {"w": w, "g": g})
     total = g.sum(1, dtype=np.float32)
-    np.testing.assert_allclose(found["o"], np.repeat((w * total[:, None])[:, :, None], 4, 2), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(found["w"], w - total[:, None], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(results["o"], np.repeat((w * total[:, None])[:, :, None], 4, 2), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(results["w"], w - total[:, None], rtol=1e-4, atol=1e-4)
 
 
 OLD_AND_NEW = """
@@ -115,16 +115,16 @@ func.func @f(%w: tensor<40x40xf32> {tg.name = "w", tg.role = "parameter"},
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_work_on_the_old_and_the_new_value(device: WebGPUDevice, target: Target) -> None:
     w, g = floats(40, 40), floats(40, 40)
-    found = run(device, parsed(OLD_AND_NEW), target, {"w": w, "g": g})
-    np.testing.assert_allclose(found["w"], w - g, rtol=1e-6)
-    np.testing.assert_allclose(found["o"], (-w * (w - g)).sum(1), rtol=1e-4, atol=1e-4)
+    results = run(device, parsed(OLD_AND_NEW), target, {"w": w, "g": g})
+    np.testing.assert_allclose(results["w"], w - g, rtol=1e-6)
+    np.testing.assert_allclose(results["o"], (-w * (w - g)).sum(1), rtol=1e-4, atol=1e-4)
 
 
 def test_lanes_fold_by_halves_whatever_the_limit(device: WebGPUDevice) -> None:
     target = replace(Target.named("webgpu-default"), name="odd", max_compute_invocations_per_workgroup=192)
     x = floats(3, 700)
-    found = run(device, tg.trace(lambda x: tg.sum(x, axis=1), x), target, {"x": x})
-    np.testing.assert_allclose(found["result0"], x.sum(1), rtol=1e-4, atol=1e-4)
+    results = run(device, tg.trace(lambda x: tg.sum(x, axis=1), x), target, {"x": x})
+    np.testing.assert_allclose(results["result0"], x.sum(1), rtol=1e-4, atol=1e-4)
 
 
 def test_two_functions_share_equal_kernels() -> None:
@@ -148,25 +148,25 @@ def test_negative_zero_stays_negative() -> None:
 
 def test_concrete_tensors_own_their_numbers() -> None:
     buffer = np.zeros(2, np.float32)
-    made = [tg.reshape(buffer, (2, 1)), tg.array(buffer), tg.stop_gradient(buffer)]
+    tensors = [tg.reshape(buffer, (2, 1)), tg.array(buffer), tg.stop_gradient(buffer)]
     _, pullback = tg.vjp(lambda z: tg.sum(z**2), buffer)
     buffer[:] = 7
-    assert all(not np.asarray(one).any() for one in made)
+    assert all(not np.asarray(tensor).any() for tensor in tensors)
     assert not np.asarray(pullback(1.0)[0]).any()
     with pytest.raises(ValueError, match="read-only"):
-        np.asarray(made[0])[0] = 1
+        np.asarray(tensors[0])[0] = 1
 
 
 def test_a_power_of_a_half_is_no_square_root() -> None:
     x = np.array([-np.inf, -0.0, 4.0], np.float32)
     module = tg.trace(lambda x: x**0.5, x)
-    (found,) = TensorExecutor(module).call([x])
-    np.testing.assert_array_equal(found, [np.inf, 0, 2])
-    assert not np.signbit(found[1])
+    (powers,) = TensorExecutor(module).call([x])
+    np.testing.assert_array_equal(powers, [np.inf, 0, 2])
+    assert not np.signbit(powers[1])
 
 
 def test_large_splats_are_not_looked_at_one_by_one() -> None:
     module = tg.trace(lambda x: tg.sum(x * 2.0), tg.spec((1 << 30, 1 << 10)))
-    for one in inference_passes()[:1]:
-        one.apply(Context(), module)
+    for pass_ in inference_passes()[:1]:
+        pass_.apply(Context(), module)
     assert "dense<2.0" in str(module)

@@ -44,24 +44,24 @@ def assert_bits(actual: NumpyArray, text: str) -> None:
 KEPT, LEFT = rows("devices"), rows("lavapipe")
 
 
-@pytest.mark.parametrize(("expression", "at", "ieee", "here"), KEPT, ids=lambda part: str(part))
-def test_what_is_kept(expression: str, at: NumpyArray, ieee: str, here: str, device: WebGPUDevice) -> None:
-    assert ieee == here
+@pytest.mark.parametrize(("expression", "at", "ieee", "device_bits"), KEPT, ids=lambda part: str(part))
+def test_what_is_kept(expression: str, at: NumpyArray, ieee: str, device_bits: str, device: WebGPUDevice) -> None:
+    assert ieee == device_bits
     inputs = [at[:1], at[1:]]
     assert_bits(reference(traced(function_of(expression), inputs), inputs)[0], ieee)
-    assert_bits(on_device(device, traced(function_of(expression), inputs), inputs)[0], here)
+    assert_bits(on_device(device, traced(function_of(expression), inputs), inputs)[0], device_bits)
 
 
-@pytest.mark.parametrize(("expression", "at", "ieee", "here"), LEFT, ids=lambda part: str(part))
-def test_what_is_left(expression: str, at: NumpyArray, ieee: str, here: str, device: WebGPUDevice) -> None:
-    assert ieee != here
+@pytest.mark.parametrize(("expression", "at", "ieee", "device_bits"), LEFT, ids=lambda part: str(part))
+def test_what_is_left(expression: str, at: NumpyArray, ieee: str, device_bits: str, device: WebGPUDevice) -> None:
+    assert ieee != device_bits
     inputs = [at[:1], at[1:]]
     assert_bits(reference(traced(function_of(expression), inputs), inputs)[0], ieee)
     actual = on_device(device, traced(function_of(expression), inputs), inputs)[0]
     if "llvmpipe" in device.info.name:
-        assert_bits(actual, here)
+        assert_bits(actual, device_bits)
     else:  # another driver may keep the value
-        assert any(np.array_equal(actual, [np.float32(text)], equal_nan=True) for text in (ieee, here))
+        assert any(np.array_equal(actual, [np.float32(text)], equal_nan=True) for text in (ieee, device_bits))
 
 
 @pytest.mark.parametrize("expression", dict.fromkeys(expression for expression, *_ in KEPT))
@@ -86,11 +86,11 @@ def test_halves_keep_it_too(device: WebGPUDevice) -> None:
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", ["convnet", "mlp", "gpt"])
 def test_ordinary_steps_are_as_they_were(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[Any] = []
-    monkeypatch.setattr(keep_ieee, "keep", lambda op, rewrite: kept.append(op))
+    ops: list[Any] = []
+    monkeypatch.setattr(keep_ieee, "keep", lambda op, rewrite: ops.append(op))
     training, _ = workload(name)("numpy")
     training.program_for("lavapipe")
-    assert kept == []
+    assert ops == []
 
 
 def test_a_nan_loss_is_seen(device: WebGPUDevice) -> None:

@@ -64,8 +64,8 @@ def test_a_chain_is_one_kernel(first: str, names: tuple[str, ...]) -> None:
     y = np.array(0.5, np.float32)
     module = traced(function, [x, y])
     apply(SimplifyPass(), module)
-    for one in BUFFER_PASSES[:2]:
-        apply(one, module)
+    for pass_ in BUFFER_PASSES[:2]:
+        apply(pass_, module)
     assert counts(module) == (1, 0)
     assert not any(isinstance(op, memref.AllocOp) for op in module.walk())
     (_, (expected,)), *below = levels(traced(function, [x, y]), [x, y])

@@ -43,12 +43,12 @@ def module_of(wholes: Sequence[Whole], inputs: Sequence[NumpyArray]) -> ModuleOp
 
 def check(wholes: Sequence[Whole], inputs: Sequence[NumpyArray], results: Sequence[NumpyArray], where: str) -> None:
     assert len(results) == len(wholes)
-    for whole, found in zip(wholes, results, strict=True):
+    for whole, actual in zip(wholes, results, strict=True):
         with np.errstate(all="ignore"):
             expected = np.asarray(whole.expected(*inputs))
         what = f"{whole.id} of {inputs[0].dtype} on {where}"
-        assert found.dtype == expected.dtype and found.shape == expected.shape, what
-        np.testing.assert_array_equal(found, expected, what)
+        assert actual.dtype == expected.dtype and actual.shape == expected.shape, what
+        np.testing.assert_array_equal(actual, expected, what)
 
 
 @pytest.mark.parametrize("name", INTEGERS)
@@ -82,20 +82,20 @@ def test_in_words_by_numpy(name: str) -> None:
     wide = [x.astype(f"{x.dtype.kind}4") for x in inputs]
     with np.errstate(all="ignore"):
         expected = [np.asarray(whole.expected(*inputs)) for whole in WHOLE]
-    for whole, wanted, found in zip(WHOLE, expected, reference(module, wide), strict=True):
-        np.testing.assert_array_equal(found, wanted, whole.id)  # as numbers: a word equals the narrow integer in it
+    for whole, correct, actual in zip(WHOLE, expected, reference(module, wide), strict=True):
+        np.testing.assert_array_equal(actual, correct, whole.id)  # as numbers: a word equals the narrow integer in it
 
 
 def test_every_op_on_integers_is_here() -> None:
-    found: set[type[TensorOp]] = set()
+    covered: set[type[TensorOp]] = set()
     for case in CASES:
         module = trace(case.function, *specs(case.inputs))
         for op in module.walk():
             if isinstance(op, TensorOp) and any(is_integer(element_of(x)) for x in (*op.operands, *op.results)):
-                found.add(type(op))
-    missing = found - {whole.op for whole in WHOLE} - ELSEWHERE.keys()
+                covered.add(type(op))
+    missing = covered - {whole.op for whole in WHOLE} - ELSEWHERE.keys()
     assert {op.name for op in missing if not issubclass(op, CollectiveOp)} == set()
-    assert found <= set(OPS)
+    assert covered <= set(OPS)
 
 
 @pytest.mark.nightly

@@ -59,13 +59,13 @@ def choices(x: Any, y: Any) -> Any:
 
 def choice_in_loop(xs: Any, w: Any) -> Any:
     def body(carry: Any, x: Any) -> Any:
-        found = tg.cond(
+        chosen = tg.cond(
             tg.sum(carry * x) > 0,
             lambda carry: tg.tanh(tg.sort(carry @ w) + x),
             lambda carry: tg.softmax(carry @ w) - x,
             carry,
         )
-        return found, tg.sum(found)
+        return chosen, tg.sum(chosen)
 
     return grad(lambda xs, w: tg.sum(tg.scan(body, xs[0], xs)[0]), argnums=(0, 1))(xs, w)
 
@@ -133,15 +133,15 @@ def test_kernels_give_the_same_in_f64_and_nearly_so_when_they_are_moved(
     run = PlannedSteps.run
 
     def noted(self: PlannedSteps, step: Dispatch | Copy, times: tuple[int, ...]) -> list[KernelRun]:
-        ran.extend(found := run(self, step, times))
-        return found
+        ran.extend(records := run(self, step, times))
+        return records
 
     monkeypatch.setattr(PlannedSteps, "run", noted)
     compiled(name, "cpu").check()
     moves = 0
-    for one in ran:
-        precision = 2e-3 if any(array.dtype == np.float16 for array in (*one.before, *one.after)) else 1e-5
-        for value, wide, moved in zip(one.after, one.again(), one.again(1), strict=True):
+    for record in ran:
+        precision = 2e-3 if any(array.dtype == np.float16 for array in (*record.before, *record.after)) else 1e-5
+        for value, wide, moved in zip(record.after, record.again(), record.again(1), strict=True):
             if value.dtype.kind != "f":
                 np.testing.assert_array_equal(value, wide)
                 continue
@@ -177,7 +177,8 @@ def test_a_planted_bug_is_blamed_on_its_kernel(name: str, device: str, bug: str)
 def edited(right: Compiled, entry: str, old: str, new: str) -> Compiled:
     """Returns the program with another text for one kernel."""
     kernels = [
-        replace(one, code=re.sub(old, new, one.code)) if one.entry == entry else one for one in right.program.kernels
+        replace(kernel, code=re.sub(old, new, kernel.code)) if kernel.entry == entry else kernel
+        for kernel in right.program.kernels
     ]
     assert kernels != list(right.program.kernels)
     return replace(right, program=replace(right.program, kernels=tuple(kernels)))
@@ -252,10 +253,10 @@ def test_copies_are_compared(device: str, monkeypatch: pytest.MonkeyPatch) -> No
     run = PlannedSteps.run
 
     def wrong(self: PlannedSteps, step: Dispatch | Copy, times: tuple[int, ...]) -> Any:
-        found = run(self, step, times)
+        records = run(self, step, times)
         if isinstance(step, Copy):
             self.memory[step.destination][step.destination_offset] += 1
-        return found
+        return records
 
     monkeypatch.setattr(PlannedSteps, "run", wrong)
     with pytest.raises(
@@ -270,17 +271,17 @@ def jump(x: Any) -> Any:
 
 def test_an_element_next_to_a_jump_is_not_blamed() -> None:
     """The sign of a sum that cancels depends on the order of rounding."""
-    made = Compiled.of(trace(jump, tg.spec((3, 64))), "cpu")
-    assert made.planned is not None
+    program = Compiled.of(trace(jump, tg.spec((3, 64))), "cpu")
+    assert program.planned is not None
     x = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32)
     x[0, 0] -= np.float32(x[0].astype(np.float64).sum())
     x[1, 0] += 100
     x[2, 0] -= 100
-    steps = PlannedSteps(made.planned, made.lowered, made.program)
-    steps.memory = {index: np.zeros(buffer.size, np.uint8) for index, buffer in enumerate(made.program.buffers)}
-    (slot,) = made.program.slots("input").values()
+    steps = PlannedSteps(program.planned, program.lowered, program.program)
+    steps.memory = {index: np.zeros(buffer.size, np.uint8) for index, buffer in enumerate(program.program.buffers)}
+    (slot,) = program.program.slots("input").values()
     slot.view(steps.memory[slot.buffer], slot.offset)[...] = x
-    (step,) = made.program.plan
+    (step,) = program.program.plan
     assert isinstance(step, Dispatch)
     (run,) = steps.run(step, ())
     (value,) = run.after
@@ -295,13 +296,13 @@ def test_an_element_next_to_a_jump_is_not_blamed() -> None:
 
 
 def test_a_program_that_is_not_that_of_the_function() -> None:
-    made = compiled("loop", "cpu")
-    assert made.planned is not None
-    first, *others = made.program.plan
+    program = compiled("loop", "cpu")
+    assert program.planned is not None
+    first, *others = program.program.plan
     loop = next(step for step in others if isinstance(step, Repeat))
     for plan in ((*others,), (first, *others, first), tuple(first if step is loop else step for step in others)):
         with pytest.raises(ExecutionError, match=r"the program|the dispatch"):
-            PlannedSteps(made.planned, made.lowered, replace(made.program, plan=plan))
+            PlannedSteps(program.planned, program.lowered, replace(program.program, plan=plan))
 
 
 # In the compiler
@@ -332,9 +333,9 @@ def plant(monkeypatch: pytest.MonkeyPatch, device: str, entry: str) -> None:
         if not re.search(rf"(fn |@){entry}\(", code):
             return code
         # Kernels that share a dispatch store one after the other; the bug is in the first of them.
-        found = re.sub(STORED, r"\1 = -(\2);", code, count=1) if shared else BUGS[language]["sign"](code)
-        assert found not in (None, code)
-        return found
+        planted = re.sub(STORED, r"\1 = -(\2);", code, count=1) if shared else BUGS[language]["sign"](code)
+        assert planted not in (None, code)
+        return planted
 
     monkeypatch.setattr(building, name, wrong)
 

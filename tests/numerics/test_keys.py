@@ -81,8 +81,8 @@ def split(key: tuple[Any, ...]) -> tuple[list[NumpyArray], Any]:
     """Returns the integer arrays in a key, and a function that rebuilds the key with other arrays."""
     arrays = [entry for entry in key if isinstance(entry, np.ndarray) and entry.dtype.kind == "i"]
 
-    def rebuilt(given: Any) -> tuple[Any, ...]:
-        rest = iter(given)
+    def rebuilt(new_arrays: Any) -> tuple[Any, ...]:
+        rest = iter(new_arrays)
         return tuple(next(rest) if isinstance(e, np.ndarray) and e.dtype.kind == "i" else e for e in key)
 
     return arrays, rebuilt
@@ -99,11 +99,11 @@ def test_a_key_selects_what_it_does_in_numpy(drawn: tuple[tuple[int, ...], tuple
             tg.array(x)[key]
         return
     expected = x[key]
-    found = np.asarray(tg.array(x)[key])
-    assert found.shape == expected.shape
-    np.testing.assert_array_equal(found, expected)
+    actual = np.asarray(tg.array(x)[key])
+    assert actual.shape == expected.shape
+    np.testing.assert_array_equal(actual, expected)
     arrays, rebuilt = split(key)
-    for function, wanted in (
+    for function, correct in (
         (lambda x, *i: x[rebuilt(i)], expected),
         (lambda x, *i: tg.array(x).at[rebuilt(i)].get(), expected),
         (lambda x, *i: tg.grad(lambda x: tg.sum(x[rebuilt(i)] * expected))(x), added(np.zeros_like(x), key, expected)),
@@ -111,7 +111,7 @@ def test_a_key_selects_what_it_does_in_numpy(drawn: tuple[tuple[int, ...], tuple
         (lambda x, *i: x.at[rebuilt(i)].set(-expected), changed(x.copy(), key, -expected)),
     ):
         (result,) = reference(traced(function, [x, *arrays]), [x, *arrays])
-        np.testing.assert_array_equal(result, wanted)
+        np.testing.assert_array_equal(result, correct)
 
 
 def added(x: NumpyArray, key: Any, values: NumpyArray) -> NumpyArray:

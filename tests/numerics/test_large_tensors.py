@@ -54,8 +54,8 @@ def marked() -> np.ndarray:
 @pytest.mark.parametrize("name", GATHERS)
 def test_indices_reach_every_position(name: str, dtype: str) -> None:
     inputs = [marked(), np.array(AT[dtype], as_dtype(dtype))]
-    (found,) = reference(traced(GATHERS[name], inputs), inputs)
-    assert found.reshape(-1).tolist() == expected(AT[dtype])
+    (gathered,) = reference(traced(GATHERS[name], inputs), inputs)
+    assert gathered.reshape(-1).tolist() == expected(AT[dtype])
 
 
 @pytest.mark.nightly
@@ -68,8 +68,8 @@ def test_native_code_reaches_every_position() -> None:
             tg.reshape(x, (-1, 2))[indices[2] // 2]
         ]
 
-    *found, rows = as_native_code(traced(gathers, inputs), inputs)
-    assert [values.reshape(-1).tolist() for values in found] == 3 * [expected(at) for at in AT.values()]
+    *gathered, rows = as_native_code(traced(gathers, inputs), inputs)
+    assert [values.reshape(-1).tolist() for values in gathered] == 3 * [expected(at) for at in AT.values()]
     assert rows.tolist() == [expected([i // 2 * 2, i // 2 * 2 + 1]) for i in AT["u32"]]
 
 

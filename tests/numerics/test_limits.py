@@ -60,19 +60,19 @@ def assert_within(program: Program, target: Target) -> None:
 
 def compiled(module: ModuleOp, target: Target) -> Program:
     """Returns the program of a `tg` module."""
-    for one in inference_passes(target):
-        one.apply(Context(), module)
+    for pass_ in inference_passes(target):
+        pass_.apply(Context(), module)
     return build_program(module, target)
 
 
 def modules(case: Case) -> list[ModuleOp]:
     """Returns a case's function, and the gradient of a program around it."""
-    found = [traced(case.function, case.inputs)]
+    traces = [traced(case.function, case.inputs)]
     if case.derivative:
         inputs = [np.asarray(x, np.float32) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)]
         function = value_and_grad(mid_graph(case.function), argnums=tuple(float_positions(inputs)))
-        found.append(traced(function, inputs))
-    return found
+        traces.append(traced(function, inputs))
+    return traces
 
 
 def check_case(case: Case, target: Target) -> None:
@@ -108,21 +108,21 @@ def test_a_training_step_keeps_to_limits(name: str) -> None:
 def chunks(program: Program, target: Target) -> int:
     """Returns the number of bindings of the maximum size."""
     steps = [step for step in program.plan if isinstance(step, Dispatch)]
-    return sum(one.size == target.max_storage_buffer_binding_size for step in steps for one in step.bindings)
+    return sum(binding.size == target.max_storage_buffer_binding_size for step in steps for binding in step.bindings)
 
 
 def run(device: WebGPUDevice, target: Target, function: Any, *inputs: NumpyArray) -> Program:
     """Compares the results of a program for a target with the reference."""
     module = traced(function, inputs)
     expected, names = reference(module, inputs), Names(module)
-    for one in inference_passes(target):
-        apply(one, module)
+    for pass_ in inference_passes(target):
+        apply(pass_, module)
     program = build_program(module, target)
     assert_within(program, target)
     executable = WebGPUExecutable(replace(program, target=None), device)  # the device has more than the target
     outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
-    for key, wanted in zip(names.results, expected, strict=True):
-        assert_same(outputs[key.removeprefix("output/")].numpy(), wanted, 5e-6, key)
+    for key, correct in zip(names.results, expected, strict=True):
+        assert_same(outputs[key.removeprefix("output/")].numpy(), correct, 5e-6, key)
     return program
 
 

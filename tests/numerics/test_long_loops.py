@@ -70,7 +70,7 @@ def attention(q: Any, k: Any, v: Any) -> Any:
 
 
 def of_attention(q: Any, k: Any, v: Any) -> Any:
-    return tg.grad(lambda *given: tg.sum(attention(*given) ** 2), argnums=(0, 1, 2))(q, k, v)
+    return tg.grad(lambda *arguments: tg.sum(attention(*arguments) ** 2), argnums=(0, 1, 2))(q, k, v)
 
 
 FORMS: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
@@ -98,8 +98,8 @@ FORMS: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
 def test_loops_run_to_their_end(device: WebGPUDevice, form: str) -> None:
     function, inputs = FORMS[form]
     _, results, expected = on_device(device, function, inputs(), replace(SOFTWARE, max_loop_iterations=LIMIT))
-    for result, wanted in zip(results, expected, strict=True):
-        np.testing.assert_array_equal(result, wanted)
+    for result, correct in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, correct)
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -125,9 +125,9 @@ def test_attention_runs_to_its_end(device: WebGPUDevice, form: str) -> None:
     function, inputs = ATTENTIONS[form]
     archetypes, results, expected = on_device(device, function, inputs(), replace(SOFTWARE, max_loop_iterations=LIMIT))
     assert archetypes["attention"], archetypes
-    for result, wanted in zip(results, expected, strict=True):
-        scale = float(np.abs(wanted).max())
-        np.testing.assert_allclose(result, wanted, rtol=2e-4, atol=2e-4 * scale)
+    for result, correct in zip(results, expected, strict=True):
+        scale = float(np.abs(correct).max())
+        np.testing.assert_allclose(result, correct, rtol=2e-4, atol=2e-4 * scale)
 
 
 def normalized(x: Any, gain: Any) -> Any:
@@ -179,19 +179,19 @@ def test_sharing_loops_changes_no_bit(
 
     def forced(*args: Any, **options: Any) -> list[ModulePass]:
         replaced = Forced(target=target, relays=3, inner=inner)
-        return [replaced if isinstance(one, RelayLoopsPass) else one for one in passes(*args, **options)]
+        return [replaced if isinstance(pass_, RelayLoopsPass) else pass_ for pass_ in passes(*args, **options)]
 
     monkeypatch.setattr(pipelines, "device_passes", forced)
     _, together, _ = on_device(device, function, inputs, target)
     assert any(ITERATIONS in op.attributes for op in shared[0].walk())
-    for one, other in zip(alone, together, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for result, shared_result in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(result, shared_result)
 
 
 def kernels_of(function: Callable[..., Any], target: Target, *specs: Spec) -> tuple[ModuleOp, list[wgsl.KernelOp]]:
     module = tg.trace(function, *specs)
-    for one in inference_passes(target):
-        one.apply(Context(), module)
+    for pass_ in inference_passes(target):
+        pass_.apply(Context(), module)
     module.verify()
     return module, [op for op in module.walk() if isinstance(op, wgsl.KernelOp)]
 

@@ -64,8 +64,8 @@ SUMS: dict[str, Sum] = {
 
 def error_of(function: Callable[..., Any], inputs: list[np.ndarray], terms: float, device: tg.DeviceName) -> float:
     """Returns the largest relative error of the elements of a sum of tenths."""
-    found = np.asarray(tg.jit(function, device=device)(*inputs)).astype(np.float64)
-    return float(np.max(np.abs(found / (terms * float(TENTH)) - 1)))
+    sums = np.asarray(tg.jit(function, device=device)(*inputs)).astype(np.float64)
+    return float(np.max(np.abs(sums / (terms * float(TENTH)) - 1)))
 
 
 @pytest.mark.in_turns(6)
@@ -79,8 +79,8 @@ def test_sums_of_tenths(kind: str, device: tg.DeviceName) -> None:
 @pytest.mark.parametrize("device", ["cpu", "numpy"])
 def test_f16_is_summed_in_f32(device: tg.DeviceName) -> None:
     x = np.full((200_000, 3), 2.0**-4, np.float16)
-    found = np.asarray(tg.jit(lambda x: tg.sum(x, axis=0), device=device)(x))
-    assert np.array_equal(found, np.full(3, 12_500, np.float16))
+    sums = np.asarray(tg.jit(lambda x: tg.sum(x, axis=0), device=device)(x))
+    assert np.array_equal(sums, np.full(3, 12_500, np.float16))
 
 
 LONGEST: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], float]] = {
@@ -122,8 +122,8 @@ def test_the_bits_are_those_of_one_thread(monkeypatch: pytest.MonkeyPatch) -> No
     def sums(x: Any) -> Any:
         return tg.sum(x), tg.sum(x, axis=0), tg.swapaxes(x, 0, 1) @ x
 
-    found: list[list[bytes]] = []
+    runs: list[list[bytes]] = []
     for threads in ("1", "2", "3"):
         monkeypatch.setenv("TG_NUM_THREADS", threads)
-        found.append([np.asarray(one).tobytes() for one in tg.jit(sums, device="cpu")(x)])
-    assert found[0] == found[1] == found[2]
+        runs.append([np.asarray(value).tobytes() for value in tg.jit(sums, device="cpu")(x)])
+    assert runs[0] == runs[1] == runs[2]

@@ -39,12 +39,12 @@ def of(name: str, theirs: Any, x: Any, target: Any, *values: float, **options: A
     """Returns a loss of predictions and targets."""
     ours = getattr(tg, name)
     of_classes = name in ("nll", "multi_margin") or (name == "cross_entropy" and np.ndim(target) == 1)
-    wanted, labels = (np.asarray(target, kind if of_classes else np.float32) for kind in (np.int64, np.int32))
-    given = {key: torch.tensor(value) if key in ("weight", "pos_weight") else value for key, value in options.items()}
+    torch_labels, labels = (np.asarray(target, kind if of_classes else np.float32) for kind in (np.int64, np.int32))
+    tensors = {key: torch.tensor(value) if key in ("weight", "pos_weight") else value for key, value in options.items()}
     mine = {key: f32(*np.ravel(value)) if key in ("weight", "pos_weight") else value for key, value in options.items()}
     return Limit(
         lambda x: ours(x, labels, "none", **mine),
-        lambda x: theirs(x, torch.tensor(wanted), reduction="none", **given),
+        lambda x: theirs(x, torch.tensor(torch_labels), reduction="none", **tensors),
         np.asarray(x, np.float32),
         values,
     )
@@ -158,8 +158,8 @@ def test_limits(device: Any) -> None:
         slopes = tg.grad(lambda xs: sum(tg.sum(limit.ours(xs[name])) for name, limit in LIMITS.items()))
         return {"value": {name: limit.ours(inputs[name]) for name, limit in LIMITS.items()}, "slope": slopes(inputs)}
 
-    found: Any = tg.jit(losses, device=device)({name: limit.x for name, limit in LIMITS.items()})
-    check(found)
+    results: Any = tg.jit(losses, device=device)({name: limit.x for name, limit in LIMITS.items()})
+    check(results)
 
 
 def test_limits_without_a_trace() -> None:
@@ -173,10 +173,10 @@ def test_limits_without_a_trace() -> None:
     )
 
 
-def check(found: dict[str, dict[str, Any]]) -> None:
+def check(results: dict[str, dict[str, Any]]) -> None:
     for name, limit in LIMITS.items():
         values, slopes = expected(limit)
-        value, slope = (np.asarray(found[part][name]) for part in ("value", "slope"))
+        value, slope = (np.asarray(results[part][name]) for part in ("value", "slope"))
         np.testing.assert_allclose(value, values, rtol=2e-6, atol=1e-6, err_msg=name)
         assert not np.isnan(slope).any(), name
         known = ~np.isnan(slopes)

@@ -58,9 +58,9 @@ def run(
 ) -> tuple[Counter[str], list[NumpyArray]]:
     """Returns the number of attention kernels by part, and the results."""
     names, parts = Names(module), Counter[str]()
-    for one in device_passes(where):
-        apply(one, module)
-        if one.name == "schedule":
+    for pass_ in device_passes(where):
+        apply(pass_, module)
+        if pass_.name == "schedule":
             for kernel in module.walk():
                 if isinstance(kernel, KernelOp) and kernel.attention is not None:
                     parts[kernel.attention.part.data] += 1
@@ -113,7 +113,7 @@ def test_discarded_rows(form: Form) -> None:
 @pytest.mark.parametrize("name", ["padded-causal", "grouped", "added"])
 def test_two_kernels_of_the_derivative(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a group were too large for one task."""
-    monkeypatch.setattr(fuse_pass, "as_one", lambda *given: None)
+    monkeypatch.setattr(fuse_pass, "as_one", lambda *arguments: None)
     form = chosen(name, 33, 37, 9)
     module, inputs = gradient(form)
     parts, results = run(module, inputs, target(width))
@@ -125,13 +125,13 @@ def test_two_kernels_of_the_derivative(name: str, width: int, monkeypatch: pytes
 def test_one_kernel_on_buffers(joined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference on buffers runs both forms of the derivative."""
     if not joined:
-        monkeypatch.setattr(fuse_pass, "as_one", lambda *given: None)
+        monkeypatch.setattr(fuse_pass, "as_one", lambda *arguments: None)
     form = chosen("padded-causal", 9, 11)
     module, inputs = gradient(form)
     expected, names = plain_results(form), Names(module)
     parts = set[str]()
-    for one in BUFFER_PASSES:
-        apply(replace(one, target=CPU) if one.name == "fuse" else one, module)
+    for pass_ in BUFFER_PASSES:
+        apply(replace(pass_, target=CPU) if pass_.name == "fuse" else pass_, module)
         parts = {op.part.data for op in module.walk() if isinstance(op, AttentionOp)}
         assert_close(on_buffers(module, inputs, names), expected, 1e-5)
     assert parts == ({"forward", "backward"} if joined else {"forward", "queries", "keys"})
@@ -155,25 +155,25 @@ def test_half_floats_are_storage(name: str) -> None:
     form = chosen(name, 40, 36, 8)
 
     def function(*inputs: tg.Tensor) -> tg.Tensor:  # products are stored as f16
-        made = [x @ w for x, w in zip(inputs[::2], inputs[1::2], strict=True)]
-        return form.function(*made) @ inputs[-1]
+        projected = [x @ w for x, w in zip(inputs[::2], inputs[1::2], strict=True)]
+        return form.function(*projected) @ inputs[-1]
 
     inputs = [both for x in form.inputs for both in (x, normal(x.shape[-1], x.shape[-1], seed=4))]
     module, where = outlined(traced(function, inputs)), target(64)
     parts, stored = Counter[str](), Counter[Attribute]()
     halved = device_passes(where, precision=LowerPrecisionPass(smallest=1))
     names, expected = Names(module), list[NumpyArray]()
-    for one in halved:
-        apply(one, module)
-        if one.name == "schedule":
+    for pass_ in halved:
+        apply(pass_, module)
+        if pass_.name == "schedule":
             expected = on_buffers(module.clone(), inputs, names)
-            found = [op for op in module.walk() if isinstance(op, AttentionOp)]
-            parts = Counter(op.part.data for op in found)
-            stored = Counter(element_of(value) for op in found for value in op.operands)
+            attentions = [op for op in module.walk() if isinstance(op, AttentionOp)]
+            parts = Counter(op.part.data for op in attentions)
+            stored = Counter(element_of(value) for op in attentions for value in op.operands)
     executable = CpuExecutable(build_program(module, where), CpuDevice())
     outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
     assert parts == {"forward": 1} and stored[f16] >= 3
-    assert_close([np.array(one.numpy()) for one in outputs.values()], expected, 2e-3)
+    assert_close([np.array(output.numpy()) for output in outputs.values()], expected, 2e-3)
 
 
 @pytest.mark.in_turns(2)
@@ -266,16 +266,16 @@ def test_what_is_hidden_does_not_count_even_as_nan() -> None:
 def test_when_tiles_pay() -> None:
     """With causal masks if rows are long; otherwise with narrow heads, and if the scores leave the caches."""
 
-    def one(length: int, features: int, ahead: int | None, groups: int = 8) -> Attention:
+    def heads(length: int, features: int, ahead: int | None, groups: int = 8) -> Attention:
         return Attention(groups, length, length, features, features, zeros=True, causal=ahead, period=length)
 
-    assert not pays(one(16, 32, 0), CPU)  # few scores, whatever the cost
-    assert pays(one(64, 32, 0), CPU) and pays(one(128, 64, 0), CPU) and pays(one(1024, 256, 0), CPU)
-    assert not pays(one(64, 32, None), CPU) and not pays(one(128, 64, None), CPU)
-    assert pays(one(512, 64, None), CPU) and not pays(one(512, 128, None), CPU)
-    assert not pays(one(1024, 32, None, groups=1), CPU)  # two kernels of the derivative compute scores once more
-    assert pays(one(2048, 256, None), CPU)  # as they would take a hundred megabytes
-    assert tiled_cycles(one(64, 32, 0)) < composed_cycles(one(64, 32, 0)) < tiled_cycles(one(64, 32, None))
+    assert not pays(heads(16, 32, 0), CPU)  # few scores, whatever the cost
+    assert pays(heads(64, 32, 0), CPU) and pays(heads(128, 64, 0), CPU) and pays(heads(1024, 256, 0), CPU)
+    assert not pays(heads(64, 32, None), CPU) and not pays(heads(128, 64, None), CPU)
+    assert pays(heads(512, 64, None), CPU) and not pays(heads(512, 128, None), CPU)
+    assert not pays(heads(1024, 32, None, groups=1), CPU)  # two kernels of the derivative compute scores once more
+    assert pays(heads(2048, 256, None), CPU)  # as they would take a hundred megabytes
+    assert tiled_cycles(heads(64, 32, 0)) < composed_cycles(heads(64, 32, 0)) < tiled_cycles(heads(64, 32, None))
 
 
 def test_no_scores_are_stored() -> None:
@@ -320,8 +320,8 @@ np.savez({path!r}, losses=losses, **training.parameters())
 def trained(path: Path, **environment: str) -> dict[str, NumpyArray]:
     command = [sys.executable, "-c", PROGRAM.format(path=str(path))]
     subprocess.run(command, env={**os.environ, **environment}, check=True)
-    with np.load(path) as found:
-        return dict(found)
+    with np.load(path) as saved:
+        return dict(saved)
 
 
 @pytest.mark.nightly

@@ -33,9 +33,9 @@ def checked(module: ModuleOp, inputs: Sequence[NumpyArray], width: int) -> tuple
     """
     device, names, archetypes = CpuDevice(), Names(module), set[str]()
     target = replace(device.target, vector_bytes=width, check_bounds=True)
-    for one in inference_passes(target):
-        one.apply(Context(), module)
-        if one.name == "schedule":
+    for pass_ in inference_passes(target):
+        pass_.apply(Context(), module)
+        if pass_.name == "schedule":
             kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
             archetypes = {kernel.schedule.data.archetype for kernel in kernels if kernel.schedule is not None}
     executable = CpuExecutable(build_program(module, target), device)
@@ -78,13 +78,13 @@ WIDTHS = (16, 32, 64)
 def test_odd_extents(name: str) -> None:
     """Of a function and its derivatives, with narrow and wide vectors by turns."""
     function, inputs, archetype = FAMILIES[name]
-    both = value_and_grad(lambda *given: tg.sum(tg.sin(function(*given))), argnums=(0, 1))
+    both = value_and_grad(lambda *arguments: tg.sum(tg.sin(function(*arguments))), argnums=(0, 1))
     module, width = traced(both, inputs), WIDTHS[list(FAMILIES).index(name) % len(WIDTHS)]
     expected = reference(module, inputs)
     archetypes, results = checked(module, inputs, width)
     assert not archetype or archetype in archetypes
-    for result, wanted in zip(results, expected, strict=True):
-        assert_same(result, wanted, GRADIENT, name)
+    for result, correct in zip(results, expected, strict=True):
+        assert_same(result, correct, GRADIENT, name)
 
 
 @pytest.mark.nightly

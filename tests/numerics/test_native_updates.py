@@ -63,10 +63,10 @@ def kernels() -> ModuleOp:
     training = tg.compile(Model(), loss=loss, optimizer=tg.optim.sgd(RATE), inputs=inputs, device="numpy")
     recipe, choice = training._compilation.recipe, training._compilation.choice
     module = recipe.traced.clone()
-    for one in passes_to_kernels(recipe, choice, CpuDevice().target):
-        if one.name == "plan-memory":
+    for pass_ in passes_to_kernels(recipe, choice, CpuDevice().target):
+        if pass_.name == "plan-memory":
             return module
-        apply(one, module)
+        apply(pass_, module)
     raise AssertionError("there is no plan")
 
 
@@ -103,8 +103,8 @@ def test_each_element_is_updated_once(kernels: ModuleOp, monkeypatch: pytest.Mon
     """By any number of threads."""
     module, device = kernels.clone(), CpuDevice()
     assert schedule(module, SCHEDULES[name]) == len(SHAPES)
-    for one in scheduled_passes(device.target):
-        apply(one, module)
+    for pass_ in scheduled_passes(device.target):
+        apply(pass_, module)
     executable = CpuExecutable(build_program(module, device.target), device)
     before, parameters = values(), executable.program.slots("parameter")
     for threads in (1, 2, 3):
@@ -113,8 +113,8 @@ def test_each_element_is_updated_once(kernels: ModuleOp, monkeypatch: pytest.Mon
         monkeypatch.setattr(device, "pool", pool)
         executable.write({name: before[name] for name in parameters})
         executable.step({name: before[name] for name in ("x", "g")}, {"learning_rate": RATE})
-        found = executable.read(parameters)
+        updated = executable.read(parameters)
         pool.end_threads()
         for i, (rows, columns) in enumerate(SHAPES):
             expected = before[f"w.{i}"] - RATE * (before["x"][:, :rows].T @ before["g"][:, :columns])
-            np.testing.assert_array_equal(found[f"w.{i}"], expected, f"{rows} x {columns}, {threads} threads")
+            np.testing.assert_array_equal(updated[f"w.{i}"], expected, f"{rows} x {columns}, {threads} threads")

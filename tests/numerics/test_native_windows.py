@@ -77,11 +77,11 @@ def test_values_and_gradients(name: str, body: str) -> None:
     inputs = inputs_of(shapes)
     both = value_and_grad(function, argnums=(0, 1))
     wide = in_f64(inputs)
-    for result, wanted in zip(
+    for result, expected in zip(
         as_native_code(traced(both, inputs), inputs), reference(traced(both, wide), wide), strict=True
     ):
-        scale = max(1.0, float(np.abs(wanted).max()))
-        np.testing.assert_allclose(result, wanted, rtol=0, atol=GRADIENT * scale)
+        scale = max(1.0, float(np.abs(expected).max()))
+        np.testing.assert_allclose(result, expected, rtol=0, atol=GRADIENT * scale)
 
 
 def test_what_is_outside_is_not_read() -> None:
@@ -123,19 +123,19 @@ def contractions(name: str) -> list[tuple[PackedSchedule, GenericOp]]:
     shapes, options = WINDOWS[name]
     both = value_and_grad(lambda x, w: tg.sum(tg.conv(x, w, **options) ** 2), argnums=(0, 1))
     module = traced(both, inputs_of(shapes))
-    found: list[tuple[PackedSchedule, GenericOp]] = []
-    for one in inference_passes(CpuDevice().target):
-        if one.name == "lower-buf-to-cpu":
+    pairs: list[tuple[PackedSchedule, GenericOp]] = []
+    for pass_ in inference_passes(CpuDevice().target):
+        if pass_.name == "lower-buf-to-cpu":
             break
-        one.apply(Context(), module)
+        pass_.apply(Context(), module)
         check_module(module)
     for kernel in module.walk():
         schedule = kernel.schedule.data if isinstance(kernel, KernelOp) and kernel.schedule is not None else None
         if isinstance(kernel, KernelOp) and isinstance(schedule, PackedSchedule):
             stage = contraction_of(kernel)
             assert stage is not None
-            found.append((schedule, stage))
-    return found
+            pairs.append((schedule, stage))
+    return pairs
 
 
 @pytest.mark.in_turns(4)
@@ -199,9 +199,9 @@ def test_columns_that_cannot_be_read_in_place_are_refused(function: Any, shape: 
     """
     module = traced(function, [np.ones((40, 64), np.float32), np.ones(shape, np.float32)])
     passes = inference_passes(CpuDevice().target)
-    lowering = next(place for place, one in enumerate(passes) if one.name == "lower-buf-to-cpu")
-    for one in passes[:lowering]:
-        one.apply(Context(), module)
+    lowering = next(place for place, pass_ in enumerate(passes) if pass_.name == "lower-buf-to-cpu")
+    for pass_ in passes[:lowering]:
+        pass_.apply(Context(), module)
     (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
     assert kernel.schedule is not None and isinstance(kernel.schedule.data, PackedSchedule)
     kernel.schedule = ScheduleAttr(replace(kernel.schedule.data, direct_columns=1))

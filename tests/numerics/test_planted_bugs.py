@@ -63,15 +63,15 @@ def moves_an_edge(module: ModuleOp) -> None:
 
 def shifts_a_view(module: ModuleOp) -> None:
     """A slice starts one element late, and wraps around."""
-    stage = first(module, GenericOp, lambda op: any("+" in str(one.data) for one in op.indexing_maps))
+    stage = first(module, GenericOp, lambda op: any("+" in str(map_.data) for map_ in op.indexing_maps))
 
-    def shifted(one: AffineMapAttr) -> AffineMapAttr:
-        if "+" not in str(one.data):
-            return one
-        results = tuple(cast(AffineExpr, result) - AffineConstantExpr(1) for result in one.data.results)
-        return AffineMapAttr(AffineMap(one.data.num_dims, 0, results))
+    def shifted(map_: AffineMapAttr) -> AffineMapAttr:
+        if "+" not in str(map_.data):
+            return map_
+        results = tuple(cast(AffineExpr, result) - AffineConstantExpr(1) for result in map_.data.results)
+        return AffineMapAttr(AffineMap(map_.data.num_dims, 0, results))
 
-    stage.properties["indexing_maps"] = ArrayAttr([shifted(one) for one in stage.indexing_maps])
+    stage.properties["indexing_maps"] = ArrayAttr([shifted(map_) for map_ in stage.indexing_maps])
 
 
 def breaks_ties_anew(module: ModuleOp) -> None:
@@ -119,7 +119,7 @@ def corrects_the_first_step_alone(module: ModuleOp) -> None:
     """The bias correction is the same at every step."""
     text, wrong = "sqrt(1 - beta2 ** step)", "sqrt(1 - beta2)"
     for function in (op for op in module.ops if isinstance(op, FuncOp) and op.arg_attrs is not None):
-        slots = [dict(one.data) for one in cast("ArrayAttr[DictionaryAttr]", function.arg_attrs)]
+        slots = [dict(attributes.data) for attributes in cast("ArrayAttr[DictionaryAttr]", function.arg_attrs)]
         for slot in slots:
             if slot.get("tg.formula") == StringAttr(text):
                 slot["tg.formula"] = StringAttr(wrong)
@@ -128,19 +128,19 @@ def corrects_the_first_step_alone(module: ModuleOp) -> None:
 
 def exchanges_results(module: ModuleOp) -> None:
     """Two results of the same shape are swapped."""
-    one, other = (
+    left, right = (
         op
         for op in module.walk()
         if isinstance(op, buf.ViewOp) and op.attributes.get("tg.role") == StringAttr("output")
     )
-    one.attributes["tg.name"], other.attributes["tg.name"] = other.attributes["tg.name"], one.attributes["tg.name"]
+    left.attributes["tg.name"], right.attributes["tg.name"] = right.attributes["tg.name"], left.attributes["tg.name"]
 
 
 def starts_a_maximum_at_zero(module: ModuleOp) -> None:
     """A maximum starts at 0, so it is wrong for negative numbers."""
-    found = [op for op in module.walk() if isinstance(op, arith.ConstantOp) and "0xff800000" in str(op.value)]
-    assert found
-    for op in found:
+    infinities = [op for op in module.walk() if isinstance(op, arith.ConstantOp) and "0xff800000" in str(op.value)]
+    assert infinities
+    for op in infinities:
         op.properties["value"] = FloatAttr(0.0, cast(AnyFloat, op.result.type))
 
 
@@ -158,8 +158,8 @@ def function(f: Callable[..., Any], *inputs: Any, target: Target = CPU) -> tuple
 def step(f: Callable[..., Any]) -> tuple[ModuleOp, list[ModulePass]]:
     """Returns the training step of a layer, and its passes."""
     model, optimizer = tg.nn.Linear(8, 8), tg.optim.adam(0.01)
-    made = tg.compile(model, loss=f, optimizer=optimizer, inputs={"x": (64, 8)}, device="cpu")._compilation
-    return made.recipe.traced.clone(), passes_to_kernels(made.recipe, made.choice)
+    compilation = tg.compile(model, loss=f, optimizer=optimizer, inputs={"x": (64, 8)}, device="cpu")._compilation
+    return compilation.recipe.traced.clone(), passes_to_kernels(compilation.recipe, compilation.choice)
 
 
 INTEGERS = tg.spec((16, 4), "i32")
@@ -210,7 +210,7 @@ BUGS: dict[str, tuple[str, Plant, Callable[[], tuple[ModuleOp, list[ModulePass]]
 def test_a_planted_bug_is_blamed_on_its_pass(name: str) -> None:
     where, plant, program = BUGS[name]
     module, passes = program()
-    number = next(number for number, one in enumerate(passes) if one.name == where)
+    number = next(number for number, pass_ in enumerate(passes) if pass_.name == where)
     with pytest.raises(NumericsError, match=rf"^{where}\b"):
         verified(module, passes, plant, number)
 

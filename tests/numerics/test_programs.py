@@ -93,13 +93,13 @@ def test_a_program_that_differs_is_kept(device: WebGPUDevice, monkeypatch: pytes
     module, variant = differentiated(program), Variant(seed=2, frugal=True, schedules=1, target="lavapipe")
     correct = replay.on_device
     monkeypatch.setattr(replay, "REGRESSIONS", tmp_path)
-    monkeypatch.setattr(replay, "on_device", lambda *given: [x * 1.0001 for x in correct(*given)])
+    monkeypatch.setattr(replay, "on_device", lambda *arguments: [x * 1.0001 for x in correct(*arguments)])
     with pytest.raises(AssertionError, match="device"):
         check_everywhere(module, variant, device)
     (path,) = tmp_path.iterdir()
-    kept, how = replayed(path)
+    saved, how = replayed(path)
     assert path.name == "found-device.mlir"
-    assert (str(kept), how) == (str(module), variant)
+    assert (str(saved), how) == (str(module), variant)
 
 
 def test_programs_at_a_jump_are_not_compared(device: WebGPUDevice) -> None:

@@ -108,16 +108,16 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     passes = pipelines.device_passes
 
     def forced(*args: Any, **options: Any) -> list[ModulePass]:
-        found = passes(*args, **options)
-        return [replace(one, all_prologues=True) if isinstance(one, FusePass) else one for one in found]
+        planned = passes(*args, **options)
+        return [replace(pass_, all_prologues=True) if isinstance(pass_, FusePass) else pass_ for pass_ in planned]
 
     monkeypatch.setattr(pipelines, "device_passes", forced)
 
 
 def agree(results: list[np.ndarray], expected: list[np.ndarray]) -> None:
-    for result, wanted in zip(results, expected, strict=True):
-        scale = max(1.0, float(np.abs(wanted).max()))
-        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-5 * scale)
+    for result, correct in zip(results, expected, strict=True):
+        scale = max(1.0, float(np.abs(correct).max()))
+        np.testing.assert_allclose(result, correct, rtol=2e-5, atol=2e-5 * scale)
 
 
 @pytest.mark.in_turns(3)

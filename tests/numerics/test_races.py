@@ -21,7 +21,7 @@ TARGETS = [Target.named("lavapipe"), Target.named("webgpu-default")]
 
 
 def shapes(*extents: tuple[int, ...]) -> list[np.ndarray]:
-    return [np.ones(one, np.float32) for one in extents]
+    return [np.ones(extent, np.float32) for extent in extents]
 
 
 def gradients(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,25 +57,25 @@ def lowered(name: str, variant: Variant, target: Target) -> ModuleOp:
     """Returns a program's kernels."""
     function, inputs = PROGRAMS[name]
     module = trace(function, *inputs)
-    for one in passes_of(variant, target):
-        apply_as(one, module, variant, target)
+    for pass_ in passes_of(variant, target):
+        apply_as(pass_, module, variant, target)
     return module
 
 
 def without(kernel: wgsl.KernelOp, number: int) -> wgsl.KernelOp:
     """Returns the kernel without one of its barriers."""
-    made = kernel.clone()
-    barrier = [op for op in made.walk() if isinstance(op, wgsl.BarrierOp)][number]
+    copy = kernel.clone()
+    barrier = [op for op in copy.walk() if isinstance(op, wgsl.BarrierOp)][number]
     barrier.detach()
     barrier.erase()
-    return made
+    return copy
 
 
 def unnoticed(module: ModuleOp) -> list[str]:
     """Returns the barriers whose removal is not detected."""
     missed: list[str] = []
     for name, dispatches in dispatches_of(module).items():
-        kernel = next(one for one in kernels_of(module) if one.sym_name.data == name)
+        kernel = next(candidate for candidate in kernels_of(module) if candidate.sym_name.data == name)
         count = sum(isinstance(op, wgsl.BarrierOp) for op in kernel.walk())
         for number in range(count):
             try:

@@ -60,12 +60,12 @@ def test_every_level_draws_the_same_numbers() -> None:
     for keys in (KEY, KEYS):
         expected = eager(exact, keys)
         for level, results in levels(traced(from_key(exact), [keys]), [keys]):
-            for found, wanted in zip(results, expected, strict=True):
-                np.testing.assert_array_equal(found.view(wanted.dtype), wanted, level)
+            for result, correct in zip(results, expected, strict=True):
+                np.testing.assert_array_equal(result.view(correct.dtype), correct, level)
     expected = eager(close, KEY)
     for level, results in levels(traced(from_key(close), [KEY]), [KEY]):
-        for found, wanted in zip(results, expected, strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6, err_msg=level)
+        for result, correct in zip(results, expected, strict=True):
+            np.testing.assert_allclose(result, correct, rtol=1e-6, atol=1e-6, err_msg=level)
 
 
 @pytest.mark.nightly
@@ -73,16 +73,16 @@ def test_the_device_draws_the_same_bits(device: WebGPUDevice) -> None:
     for target in (SOFTWARE, GPU):
         for keys in (KEY, KEYS):
             _, results, _ = on_device(device, from_key(exact), [keys], target)
-            for found, wanted in zip(results, eager(exact, keys), strict=True):
-                np.testing.assert_array_equal(found.view(wanted.dtype), wanted)
+            for drawn, expected in zip(results, eager(exact, keys), strict=True):
+                np.testing.assert_array_equal(drawn.view(expected.dtype), expected)
 
 
 def test_the_device_draws_the_same_numbers(device: WebGPUDevice) -> None:
     _, results, _ = on_device(device, from_key(close), [KEY], GPU)
-    for found, wanted in zip(results, eager(close, KEY), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
-    _, (drawn,), (wanted,) = on_device(device, lambda key: random.categorical(key, LOGITS, shape=(50, 3)), [KEY], GPU)
-    np.testing.assert_array_equal(drawn, wanted)
+    for actual, expected in zip(results, eager(close, KEY), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=2e-6, atol=2e-6)
+    _, (drawn,), (expected,) = on_device(device, lambda key: random.categorical(key, LOGITS, shape=(50, 3)), [KEY], GPU)
+    np.testing.assert_array_equal(drawn, expected)
 
 
 def test_dropout_is_computed_where_it_is_used(device: WebGPUDevice) -> None:
@@ -93,6 +93,6 @@ def test_dropout_is_computed_where_it_is_used(device: WebGPUDevice) -> None:
         return tg.grad(lambda v: tg.sum(tg.tanh(random.dropout(key, v, 0.5))))(x)
 
     x = np.linspace(-1, 1, 300, dtype=np.float32).reshape(20, 15)
-    archetypes, (found,), (wanted,) = on_device(device, gradient, [x, KEY], GPU)
+    archetypes, (actual,), (expected,) = on_device(device, gradient, [x, KEY], GPU)
     assert sum(archetypes.values()) == 1
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)

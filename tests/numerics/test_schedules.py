@@ -209,9 +209,10 @@ def test_split_reductions(device: WebGPUDevice, target: Target, parts: int, monk
     passes = pipelines.device_passes
 
     def forced(*args: Any, **options: Any) -> list[ModulePass]:
-        found = passes(*args, **options)
+        planned = passes(*args, **options)
         return [
-            SplitReductionsPass(one.target, parts) if isinstance(one, SplitReductionsPass) else one for one in found
+            SplitReductionsPass(pass_.target, parts) if isinstance(pass_, SplitReductionsPass) else pass_
+            for pass_ in planned
         ]
 
     monkeypatch.setattr(pipelines, "device_passes", forced)

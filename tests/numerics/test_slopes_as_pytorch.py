@@ -53,13 +53,13 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]]
 def test_as_pytorch(device: WebGPUDevice, name: str) -> None:
     ours, theirs, lists = CASES[name]
     inputs = [np.array(x, np.float32) for x in lists]
-    given = [torch.tensor(x, requires_grad=True) for x in inputs]
-    value = theirs(*given)
+    tensors = [torch.tensor(x, requires_grad=True) for x in inputs]
+    value = theirs(*tensors)
     value.backward(torch.ones_like(value))
-    wanted = [x.grad.numpy() for x in given if x.grad is not None]
+    torch_gradients = [x.grad.numpy() for x in tensors if x.grad is not None]
     np.testing.assert_array_equal(np.asarray(ours(*inputs)), value.detach().numpy())
-    for level, found in every_way(device, ours, inputs):
-        for gradient, expected in zip(found, wanted, strict=True):
+    for level, gradients in every_way(device, ours, inputs):
+        for gradient, expected in zip(gradients, torch_gradients, strict=True):
             np.testing.assert_array_equal(gradient, expected, level)
 
 
@@ -79,8 +79,8 @@ def test_padding_of_max_pool_has_no_share() -> None:
     """PyTorch gives the whole cotangent to the first maximum; here ties share it, without the padding."""
     x = np.full((1, 1, 3), -INF, np.float32)
 
-    found = np.asarray(tg.grad(lambda x: tg.sum(tg.max_pool(x, 2, 1, padding=1)))(x))
-    np.testing.assert_allclose(found, [[[1.5, 1.0, 1.5]]], rtol=1e-6)
+    slopes = np.asarray(tg.grad(lambda x: tg.sum(tg.max_pool(x, 2, 1, padding=1)))(x))
+    np.testing.assert_allclose(slopes, [[[1.5, 1.0, 1.5]]], rtol=1e-6)
     assert np.asarray(tg.max_pool(x, 2, 1, padding=1)).tolist() == [[[-INF] * 4]]
 
 

@@ -28,8 +28,8 @@ def gradients(function: Function, *inputs: NumpyArray) -> list[NumpyArray]:
     module = with_gradient(traced(lambda *xs: reductions.sum(function(*xs)), inputs), wrt)
     (_, expected), *rest = levels(module, inputs)
     for level, results in rest:
-        for actual, wanted in zip(results, expected, strict=True):
-            np.testing.assert_allclose(actual, wanted, rtol=1e-6, err_msg=level)
+        for actual, correct in zip(results, expected, strict=True):
+            np.testing.assert_allclose(actual, correct, rtol=1e-6, err_msg=level)
     return expected[1:]
 
 
@@ -82,9 +82,9 @@ KINKS: list[tuple[str, Callable[..., Any], list[list[float]], list[list[float]]]
     ("function", "inputs", "expected"), [k[1:] for k in KINKS], ids=[k[0].replace(" ", "_") for k in KINKS]
 )
 def test_kink(function: Function, inputs: list[list[float]], expected: list[list[float]]) -> None:
-    found = gradients(function, *[f32(*x) for x in inputs])
-    for gradient, wanted in zip(found, expected, strict=True):
-        np.testing.assert_allclose(gradient, f32(*wanted), rtol=1e-6)
+    slopes = gradients(function, *[f32(*x) for x in inputs])
+    for gradient, correct in zip(slopes, expected, strict=True):
+        np.testing.assert_allclose(gradient, f32(*correct), rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [reduce.MaxOp, reduce.MinOp])
@@ -112,13 +112,13 @@ def test_indices_out_of_range_have_no_derivative() -> None:
     assert along[0].tolist() == [2, 0, 1]
     updates = f32(1, 2, 3, 4, 5, 6)
     for op in (index.ScatterAddOp, index.ScatterAddAlongAxisOp):
-        found = gradients(lambda u, i, op=op: emit(op, [u, i], axis=integer(0), extent=integer(3)), updates, indices)
-        assert found[0].tolist() == [1, 0, 0, 1, 1, 0]
+        slopes = gradients(lambda u, i, op=op: emit(op, [u, i], axis=integer(0), extent=integer(3)), updates, indices)
+        assert slopes[0].tolist() == [1, 0, 0, 1, 1, 0]
 
 
 def test_negative_indices_have_the_derivative_of_what_they_name() -> None:
-    found = gradients(lambda x, i: shaping.take(x, i), f32(1, 2, 3), i32(-1, -1, 0))
-    assert found[0].tolist() == [1, 0, 2]
+    slopes = gradients(lambda x, i: shaping.take(x, i), f32(1, 2, 3), i32(-1, -1, 0))
+    assert slopes[0].tolist() == [1, 0, 2]
 
 
 EXTREME_ROWS = [
@@ -143,8 +143,8 @@ def test_softmax_is_stable() -> None:
     np.testing.assert_allclose(np.asarray(reductions.softmax(Array(rows))), probabilities, rtol=1e-5, atol=1e-30)
     weights = f32(1, -2, 3)
     expected = probabilities * (weights - (probabilities * weights).sum(-1, keepdims=True))
-    found = gradients(lambda x: reductions.softmax(x) * Array(weights), rows)[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    actual = gradients(lambda x: reductions.softmax(x) * Array(weights), rows)[0]
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_logsumexp_is_stable() -> None:
@@ -198,9 +198,9 @@ def test_a_value_from_outside_is_a_constant_to_an_inner_derivative() -> None:
 
 
 def test_what_does_not_matter_has_gradient_zero() -> None:
-    found = gradients(lambda x, y: x * 2.0, f32(1, 2), f32(3, 4, 5))
-    assert found[0].tolist() == [2, 2]
-    assert found[1].tolist() == [0, 0, 0]
+    slopes = gradients(lambda x, y: x * 2.0, f32(1, 2), f32(3, 4, 5))
+    assert slopes[0].tolist() == [2, 2]
+    assert slopes[1].tolist() == [0, 0, 0]
 
 
 def _nested(function: Callable[..., Any], orders: int) -> Callable[..., Any]:
@@ -250,8 +250,8 @@ def test_derivatives_at_ties(name: str) -> None:
     """Of every order, where a derivative has a maximum, an absolute value or a comparison in it; and forwards."""
     function, at, expected = TIES[name]
     x = Array(np.array(at))
-    found = [float(_nested(function, order)(x)) for order in range(1, len(expected) + 1)]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+    actual = [float(_nested(function, order)(x)) for order in range(1, len(expected) + 1)]
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-10)
     _, tangent = tg.jvp(_nested(function, 1), (x,), (Array(np.array(1.0)),))
     np.testing.assert_allclose(float(tangent), expected[1], rtol=1e-9, atol=1e-10)
 
@@ -262,9 +262,9 @@ def test_second_derivatives_at_ties_on_devices(device: Any) -> None:
     """In one program, in f32."""
     points = {name: np.float32(at) for name, (_, at, _) in TIES.items()}
     second = {name: _nested(function, 2) for name, (function, _, _) in TIES.items()}
-    found: Any = tg.jit(lambda xs: {name: second[name](xs[name]) for name in second}, device=device)(points)
+    derivatives: Any = tg.jit(lambda xs: {name: second[name](xs[name]) for name in second}, device=device)(points)
     for name, (_, _, expected) in TIES.items():
-        np.testing.assert_allclose(float(found[name]), expected[1], rtol=1e-5, atol=2e-6, err_msg=name)
+        np.testing.assert_allclose(float(derivatives[name]), expected[1], rtol=1e-5, atol=2e-6, err_msg=name)
 
 
 def test_mixed_derivatives_of_xlogy_and_logaddexp() -> None:
@@ -303,11 +303,11 @@ def test_rows_of_minus_infinity(name: str) -> None:
     finite = np.isfinite(value)
     assert finite[1].any()
 
-    def kept(x: Tensor) -> Tensor:
+    def finite_part(x: Tensor) -> Tensor:
         return tg.where(finite, function(x), 0.0)
 
-    (slopes,) = gradients(kept, ROWS_OF_NOTHING.astype(np.float32))
+    (slopes,) = gradients(finite_part, ROWS_OF_NOTHING.astype(np.float32))
     assert np.isfinite(slopes).all() and not slopes[0].any()
     weights = Array(np.linspace(1, 2, 6).reshape(2, 3))
-    second = grad(lambda x: tg.sum(_nested(kept, 1)(x) * weights))(Array(ROWS_OF_NOTHING))
+    second = grad(lambda x: tg.sum(_nested(finite_part, 1)(x) * weights))(Array(ROWS_OF_NOTHING))
     assert np.isfinite(np.asarray(second)).all()

@@ -31,9 +31,9 @@ def table(dtype: Any) -> tuple[NumpyArray, NumpyArray]:
     return np.repeat(values, values.size), np.tile(values, values.size)
 
 
-def assert_same(found: Any, expected: NumpyArray, what: str, rtol: float = 0) -> None:
+def assert_same(result: Any, expected: NumpyArray, what: str, rtol: float = 0) -> None:
     """Checks numbers, and the signs of zeros."""
-    actual = np.asarray(found)
+    actual = np.asarray(result)
     assert actual.dtype == expected.dtype
     np.testing.assert_allclose(actual, expected, rtol=rtol, err_msg=what)
     zero = expected == 0
@@ -56,11 +56,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 def test_functions_of_two(device: Any, dtype: Any) -> None:
     x, y = table(dtype)
     run = tg.jit(lambda x, y: {name: ours(x, y) for name, (ours, _) in FUNCTIONS.items()}, device=device)
-    found = run(Array(x), Array(y))
+    results = run(Array(x), Array(y))
     for name, (_, theirs) in FUNCTIONS.items():
         with np.errstate(all="ignore"):
             expected = theirs(x, y)
-        assert_same(found[name], expected, name, 8 * float(np.finfo(dtype).eps))
+        assert_same(results[name], expected, name, 8 * float(np.finfo(dtype).eps))
 
 
 @pytest.mark.parametrize(("device", "dtype"), PLACES, ids=lambda part: getattr(part, "__name__", part))
@@ -71,8 +71,8 @@ def test_quotients_are_numpys(device: Any, dtype: Any) -> None:
     run = tg.jit(lambda x, y: (x // y, x % y), device=device)
     with np.errstate(all="ignore"):
         expected = np.floor_divide(x, y), np.remainder(x, y)
-    for found, wanted in zip(run(Array(x), Array(y)), expected, strict=True):
-        assert_same(found, wanted, "")
+    for actual, correct in zip(run(Array(x), Array(y)), expected, strict=True):
+        assert_same(actual, correct, "")
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -80,15 +80,15 @@ def test_constant_powers_are_those_of_c_at_every_level(count: int) -> None:
     """NumPy takes a square root if all exponents are 0.5: NaN at -inf, -0 at -0."""
     for at, expected in ((-np.inf, np.inf), (-0.0, 0.0), (4.0, 2.0)):
         x = np.full(count, at, np.float32)
-        for level, (found,) in levels(traced(lambda x: x**0.5, [x]), [x]):
-            assert_same(found, np.full(count, expected, np.float32), level)
+        for level, (power,) in levels(traced(lambda x: x**0.5, [x]), [x]):
+            assert_same(power, np.full(count, expected, np.float32), level)
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_constant_powers(device: Any) -> None:
     x = np.array(SPECIAL, np.float32)
-    found = tg.jit(lambda x: [x**exponent for exponent in EXPONENTS], device=device)(x)
-    for exponent, power in zip(EXPONENTS, found, strict=True):
+    powers = tg.jit(lambda x: [x**exponent for exponent in EXPONENTS], device=device)(x)
+    for exponent, power in zip(EXPONENTS, powers, strict=True):
         with np.errstate(all="ignore"):
             expected = np.power(x, np.full(x.shape, exponent, np.float32))
         assert_same(power, expected, f"{exponent}", 1e-6)

@@ -75,19 +75,19 @@ class Comparison:
 
     def differences(self, folder: Path) -> list[str]:
         """One message for each result that is off."""
-        found: list[str] = []
+        errors: list[str] = []
         results = self.batch.run(folder)
         for name, (keys, expected, rtol, absolute) in self._expected.items():
-            for key, wanted in zip(keys, expected, strict=False):
+            for key, correct in zip(keys, expected, strict=False):
                 try:
                     if absolute is None:
-                        assert_same(results[name][key], wanted, rtol, name)
+                        assert_same(results[name][key], correct, rtol, name)
                     else:
-                        scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
-                        np.testing.assert_allclose(results[name][key], wanted, rtol=0, atol=absolute * scale)
+                        scale = max(1.0, float(np.abs(correct).max(initial=0.0)))
+                        np.testing.assert_allclose(results[name][key], correct, rtol=0, atol=absolute * scale)
                 except AssertionError as error:
-                    found.append(f"{name}, {key}: {error}")
-        return found
+                    errors.append(f"{name}, {key}: {error}")
+        return errors
 
 
 @pytest.mark.parametrize("number", range(BATCHES))
@@ -99,9 +99,9 @@ def test_values(number: int, tmp_path: Path) -> None:
         rtol = case.tolerance
         apply(InlineCallsPass(), module)
         apply(SimplifyPass(), module)
-        for one in BUFFER_PASSES:
-            apply(one, module)
-            comparison.add(f"{case.id} after {one.name}", module.clone(), names, case.inputs, [expected], rtol)
+        for pass_ in BUFFER_PASSES:
+            apply(pass_, module)
+            comparison.add(f"{case.id} after {pass_.name}", module.clone(), names, case.inputs, [expected], rtol)
     differences = comparison.differences(tmp_path)
     assert not differences, "\n".join(differences)
 
@@ -122,8 +122,8 @@ def _add_gradient(comparison: Comparison, case: Case) -> None:
     expected = reference(traced(function, wide), wide)
     module = traced(function, inputs)
     names = Names(module)
-    for one in (InlineCallsPass(), SimplifyPass(), *BUFFER_PASSES):
-        apply(one, module)
+    for pass_ in (InlineCallsPass(), SimplifyPass(), *BUFFER_PASSES):
+        apply(pass_, module)
     comparison.add(f"gradient of {case.id}", module, names, inputs, expected, 0.0, GRADIENT)
 
 
@@ -155,11 +155,11 @@ def _parsed(text: str) -> ModuleOp:
 def test_training_step(tmp_path: Path) -> None:
     """Parameters and state are updated in place, in arenas; host scalars are arguments."""
     module = _parsed(LOSS)
-    for one in (TraceOptimizerPass("adam"), *tensor_passes("loss", [AppendUpdatesPass()])):
-        one.apply(Context(), module)
+    for pass_ in (TraceOptimizerPass("adam"), *tensor_passes("loss", [AppendUpdatesPass()])):
+        pass_.apply(Context(), module)
     formulas = [slot.formula for slot in arguments_of(find_function(module, None)) if slot.formula]
-    for one in BUFFER_PASSES:
-        one.apply(Context(), module)
+    for pass_ in BUFFER_PASSES:
+        pass_.apply(Context(), module)
     generator = np.random.default_rng(3)
     shapes = {"x": (6, 5), "w": (5, 4), "v": (4, 5)}
     shapes |= {f"adam.{kind}/{name}": shapes[name] for kind in "mv" for name in "wv"}
@@ -171,5 +171,5 @@ def test_training_step(tmp_path: Path) -> None:
     batch.add("step", module, values)
     results = batch.run(tmp_path)["step"]
     assert len(expected) == 7
-    for name, wanted in expected.items():
-        assert_same(results[name], wanted, 5e-6, name)
+    for name, correct in expected.items():
+        assert_same(results[name], correct, 5e-6, name)

@@ -61,20 +61,20 @@ def training(device: Any, **options: Any) -> tg.Training:
 def verified(module: ModuleOp, passes: list[ModulePass], plant: Callable[[ModuleOp], None], where: int) -> None:
     """Runs passes with a check after each, and corrupts the output of one of them."""
     verifier = NumericsVerifier(module)
-    for number, one in enumerate(passes):
-        one.apply(Context(), module)
+    for number, pass_ in enumerate(passes):
+        pass_.apply(Context(), module)
         if number == where:
             plant(module)
-        verifier.check(one, module)
+        verifier.check(pass_, module)
 
 
 def swap(name: str) -> Callable[[ModuleOp], None]:
     """A bug: the operands of some ops are swapped. A single swap may be the shift that a softmax cancels."""
 
     def plant(module: ModuleOp) -> None:
-        found = [op for op in module.walk() if op.name == name]
-        assert found
-        for op in found:
+        ops = [op for op in module.walk() if op.name == name]
+        assert ops
+        for op in ops:
             op.operands = list(op.operands)[::-1]
 
     return plant
@@ -83,11 +83,11 @@ def swap(name: str) -> Callable[[ModuleOp], None]:
 def add_for_multiply(module: ModuleOp) -> None:
     """A bug: the last product of a derivative becomes a sum."""
     op = [op for op in find_function(module, "loss").walk() if isinstance(op, arithmetic.MulOp)][-1]
-    made = arithmetic.AddOp.create(operands=op.operands, result_types=[op.results[0].type])
-    made.location = op.location
+    sum_ = arithmetic.AddOp.create(operands=op.operands, result_types=[op.results[0].type])
+    sum_.location = op.location
     assert op.parent is not None
-    op.parent.insert_op_before(made, op)
-    op.results[0].replace_all_uses_with(made.results[0])
+    op.parent.insert_op_before(sum_, op)
+    op.results[0].replace_all_uses_with(sum_.results[0])
     op.detach()
     op.erase()
 
@@ -135,7 +135,7 @@ def test_a_planted_bug_is_blamed_on_its_pass(name: str) -> None:
     device, plant = BUGS[name]
     compilation = training(device)._compilation
     passes = passes_to_kernels(compilation.recipe, compilation.choice)
-    where = next(number for number, one in enumerate(passes) if one.name == name)
+    where = next(number for number, pass_ in enumerate(passes) if pass_.name == name)
     with pytest.raises(NumericsError, match=rf"^{name}\b"):
         verified(compilation.recipe.traced.clone(), passes, plant, where)
 
@@ -153,7 +153,7 @@ def without_barriers(module: ModuleOp) -> None:
 def test_a_missing_barrier_is_blamed_on_its_pass(name: str) -> None:
     compilation = training("wgpu")._compilation
     passes = passes_to_kernels(compilation.recipe, compilation.choice)
-    where = next(number for number, one in enumerate(passes) if one.name == name)
+    where = next(number for number, pass_ in enumerate(passes) if pass_.name == name)
     with pytest.raises(NumericsError, match=rf"^{name}: kernel \w+: .* that another invocation uses, with no barrier"):
         verified(compilation.recipe.traced.clone(), passes, without_barriers, where)
 
@@ -203,10 +203,12 @@ def test_an_error_names_the_result_its_line_and_the_values() -> None:
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 def test_a_training_that_is_compiled_rightly(device: str, precision: str) -> None:
-    made = training(device, verify=True, precision=precision, optimizer=tg.optim.adamw(0.01, clip_norm=1.0))
+    verified_training = training(
+        device, verify=True, precision=precision, optimizer=tg.optim.adamw(0.01, clip_norm=1.0)
+    )
     x = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
     plain = training(device, precision=precision, optimizer=tg.optim.adamw(0.01, clip_norm=1.0))
-    assert float(made.step(x=x)) == float(plain.step(x=x))
+    assert float(verified_training.step(x=x)) == float(plain.step(x=x))
 
 
 def metrics(model: tg.nn.Module, x: tg.Tensor) -> Any:
@@ -298,9 +300,9 @@ def silent(case: Case, target: Target) -> None:
         module = trace(function, *specs(inputs))
         names = [f"arg{i}" for i in range(len(inputs))]
         verifier = NumericsVerifier(module, inputs=dict(zip(names, inputs, strict=True)))
-        for one in inference_passes(target):
-            one.apply(Context(), module)
-            verifier.check(one, module)
+        for pass_ in inference_passes(target):
+            pass_.apply(Context(), module)
+            verifier.check(pass_, module)
 
 
 @pytest.mark.in_turns(4)
@@ -319,9 +321,9 @@ def check_program(program: Program) -> None:
     module = differentiated(program)
     inputs = {f"x{i}": np.asarray(x, np.float32) for i, x in enumerate(program.samples(0))}
     verifier = NumericsVerifier(module, inputs=inputs)
-    for one in inference_passes(CPU):
-        one.apply(Context(), module)
-        verifier.check(one, module)
+    for pass_ in inference_passes(CPU):
+        pass_.apply(Context(), module)
+        verifier.check(pass_, module)
 
 
 @some(3)

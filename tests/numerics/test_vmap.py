@@ -19,7 +19,7 @@ WITH_INPUTS = [case for case in CASES if case.inputs]
 
 def examples(x: NumpyArray) -> list[NumpyArray]:
     """Returns different examples with the same elements, so that indices stay in range."""
-    return [np.array(one) for one in (x, np.roll(x, 1), np.flip(x))]
+    return [np.array(example) for example in (x, np.roll(x, 1), np.flip(x))]
 
 
 def ran(function: Any, inputs: list[NumpyArray]) -> NumpyArray:
@@ -28,8 +28,8 @@ def ran(function: Any, inputs: list[NumpyArray]) -> NumpyArray:
 
 
 def looped(case: Case, rows: list[list[NumpyArray]]) -> NumpyArray:
-    one = traced(case.function, rows[0])
-    return np.stack([reference(one, row)[0] for row in rows])
+    module = traced(case.function, rows[0])
+    return np.stack([reference(module, row)[0] for row in rows])
 
 
 @pytest.mark.parametrize("case", by_turns(WITH_INPUTS, 8))
@@ -45,10 +45,10 @@ def test_every_argument_has_examples(case: Case) -> None:
 def test_one_argument_has_examples(case: Case) -> None:
     for position in range(len(case.inputs)):
         column = examples(case.inputs[position])
-        rows = [[*case.inputs[:position], one, *case.inputs[position + 1 :]] for one in column]
+        rows = [[*case.inputs[:position], example, *case.inputs[position + 1 :]] for example in column]
         axes = tuple(x.ndim if i == position else None for i, x in enumerate(case.inputs))
-        given = [np.stack(column, -1) if i == position else x for i, x in enumerate(case.inputs)]
-        result = ran(tg.vmap(case.function, in_axes=axes, out_axes=-1), given)
+        arguments = [np.stack(column, -1) if i == position else x for i, x in enumerate(case.inputs)]
+        result = ran(tg.vmap(case.function, in_axes=axes, out_axes=-1), arguments)
         rtol = case.tolerance
         assert_same(np.moveaxis(result, -1, 0), looped(case, rows), rtol, f"vmap of argument {position}")
 
@@ -76,8 +76,8 @@ def test_random_numbers_of_many_keys_are_drawn_at_once() -> None:
 
     drawings = [np.asarray(x) for x in tg.vmap(drawn)(keys)]
     for row in (0, 17, 63):
-        for all_, one in zip(drawings, drawn(keys[row]), strict=True):
-            np.testing.assert_array_equal(all_[row], np.asarray(one))
+        for all_, single in zip(drawings, drawn(keys[row]), strict=True):
+            np.testing.assert_array_equal(all_[row], np.asarray(single))
     ops = [op.name for op in traced(tg.vmap(drawn), [np.asarray(keys)]).walk()]
     assert ops.count("tg.threefry") == [op.name for op in traced(drawn, [np.asarray(keys)[0]]).walk()].count(
         "tg.threefry"
@@ -96,9 +96,9 @@ def test_gradients_of_every_example(case: Case) -> None:
     columns = [[x, np.ascontiguousarray(x[::-1]) if x.ndim else x, x] for x in case.inputs]
     stacked = [np.stack(column) for column in columns]
     compiled: Any = tg.jit if case.refused else lambda function: function  # in a compiled one no index is known
-    one = compiled(value_and_grad(loss, wrt))
-    each = [one(*[column[i] for column in columns])[1] for i in range(EXAMPLES)]
-    expected = np.stack([np.asarray(one) for one in each])
+    step = compiled(value_and_grad(loss, wrt))
+    each = [step(*[column[i] for column in columns])[1] for i in range(EXAMPLES)]
+    expected = np.stack([np.asarray(gradient) for gradient in each])
     inside = compiled(tg.vmap(tg.grad(loss, wrt)))(*stacked)
     around = compiled(tg.grad(lambda *inputs: tg.sum(tg.vmap(loss)(*inputs)), wrt))(*stacked)
     scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
@@ -118,10 +118,8 @@ def test_axes_may_be_trees() -> None:
     def function(pair: dict[str, Any], *, shift: Any) -> tuple[Any, Any]:
         return pair["a"] * pair["b"] + shift, tg.sum(pair["c"])
 
-    given = {"a": x, "b": y, "c": z}
-    first, second = tg.vmap(function, in_axes=({"a": 0, "b": 1, "c": None},), out_axes=(1, None))(
-        given, shift=normal(4)
-    )
+    tree = {"a": x, "b": y, "c": z}
+    first, second = tg.vmap(function, in_axes=({"a": 0, "b": 1, "c": None},), out_axes=(1, None))(tree, shift=normal(4))
     np.testing.assert_allclose(np.asarray(first), (x * y.T + normal(4)[:, None]).T, rtol=1e-6)
     np.testing.assert_allclose(np.asarray(second), z.sum(), rtol=1e-6)
 
@@ -132,8 +130,8 @@ def test_jacobians_and_hessians_of_every_example() -> None:
     def function(row: Any) -> Any:
         return tg.sum(tg.sin(row) * row)
 
-    found = np.asarray(tg.vmap(tg.hessian(function))(x))
-    np.testing.assert_allclose(found, np.stack([np.asarray(tg.hessian(function)(row)) for row in x]), atol=1e-5)
+    hessians = np.asarray(tg.vmap(tg.hessian(function))(x))
+    np.testing.assert_allclose(hessians, np.stack([np.asarray(tg.hessian(function)(row)) for row in x]), atol=1e-5)
 
 
 ERRORS: dict[str, tuple[type[Exception], str, Any]] = {

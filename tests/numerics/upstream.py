@@ -39,10 +39,10 @@ def tool(name: str) -> str:
     Raises:
         FileNotFoundError: It is not installed.
     """
-    found = shutil.which(f"{name}-{VERSION}")
-    if found is None:
+    path = shutil.which(f"{name}-{VERSION}")
+    if path is None:
         raise FileNotFoundError(f"there is no {name}-{VERSION}; `make test-mlir` installs it or says how")
-    return found
+    return path
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,19 @@ class Place:
 def places(function: FuncOp) -> list[Place]:
     """Returns the named buffers of a `buf` function, by the location that the pass will assign."""
     block = function.body.block
-    found: list[Place] = []
+    results: list[Place] = []
     slots = zip(block.args, arguments_of(function), strict=True)
-    given = [(value, slot) for value, slot in slots if slot.role != "constant" or slot.value is None]
-    for argument, (value, slot) in enumerate(given):
-        found.append(_place(value, slot, argument, 0))
+    arguments = [(value, slot) for value, slot in slots if slot.role != "constant" or slot.value is None]
+    for argument, (value, slot) in enumerate(arguments):
+        results.append(_place(value, slot, argument, 0))
     arenas = [op for op in block.ops if isinstance(op, buf.ArenaOp) and op.role.data not in OWN_ROLES]
     for op in block.ops:
         if isinstance(op, buf.ViewOp) and NAME in op.attributes and op.arena.owner in arenas:
             slot = read_slot(op.attributes)
-            found.append(
-                _place(op.result, slot, len(given) + arenas.index(cast(buf.ArenaOp, op.arena.owner)), op.start)
+            results.append(
+                _place(op.result, slot, len(arguments) + arenas.index(cast(buf.ArenaOp, op.arena.owner)), op.start)
             )
-    return found
+    return results
 
 
 def _place(value: SSAValue, slot: Slot, argument: int, start: int) -> Place:
@@ -179,20 +179,20 @@ def _stored(array: NumpyArray, place: Place) -> NumpyArray:
 
 
 def _results(call: _Call, after: NumpyArray) -> dict[str, NumpyArray]:
-    found: dict[str, NumpyArray] = {}
+    results: dict[str, NumpyArray] = {}
     for place in call.places:
         low, high = call.bounds(place)
-        if place.slot.role not in INPUTS or (place.slot.role in UPDATED and place.key not in found):
-            found[place.key] = after[low:high].view(scalar_dtype(place.element)).reshape(place.shape)
-    return found
+        if place.slot.role not in INPUTS or (place.slot.role in UPDATED and place.key not in results):
+            results[place.key] = after[low:high].view(scalar_dtype(place.element)).reshape(place.shape)
+    return results
 
 
-def _call(command: Sequence[str], given: bytes, file: Path | None = None) -> bytes:
+def _call(command: Sequence[str], data: bytes, file: Path | None = None) -> bytes:
     """Returns a command's output for an input file; raises an error with its diagnostics."""
     if file is None:
-        done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS, check=False)
+        done = subprocess.run(command, input=data, capture_output=True, timeout=SECONDS, check=False)
     else:
-        file.write_bytes(given)
+        file.write_bytes(data)
         with file.open("rb") as opened:
             done = subprocess.run(command, stdin=opened, capture_output=True, timeout=SECONDS, check=False)
     complaint = done.stderr.decode(errors="replace")
