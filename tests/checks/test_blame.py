@@ -46,7 +46,7 @@ def line_of(function: Callable[..., Any], text: str) -> str:
     return f"{inspect.getsourcefile(function)}:{number}"
 
 
-def found(training: tg.Training, **inputs: Any) -> Blame:
+def blame_of(training: tg.Training, **inputs: Any) -> Blame:
     blame = training.blame(**inputs)
     assert blame is not None
     return blame
@@ -61,10 +61,10 @@ def test_a_step_whose_values_are_finite_is_not_blamed() -> None:
 def test_an_op_of_the_loss() -> None:
     def function(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
         scaled = x * w
-        made = tg.log(scaled)
-        return made + 1
+        logarithm = tg.log(scaled)
+        return logarithm + 1
 
-    blame = found(compiled(function), x=X)
+    blame = blame_of(compiled(function), x=X)
     assert (blame.op, blame.phase, blame.line) == ("tg.log", "forward", line_of(function, "tg.log"))
     assert (blame.result.nans, blame.result.infinities, blame.result.first) == (6, 0, (0, 0))
     (operand,) = blame.operands
@@ -82,7 +82,7 @@ def test_an_op_of_the_derivative_names_the_line_that_is_differentiated() -> None
         before = tg.sum(x * w, axis=1) * 0
         return tg.sqrt(before) + tg.sum(x * w, axis=1)
 
-    blame = found(compiled(function), x=X)
+    blame = blame_of(compiled(function), x=X)
     assert (blame.phase, blame.line) == ("backward", line_of(function, "tg.sqrt"))
     assert blame.result.infinities == 3
     assert blame.nan is not None and line_of(function, "* 0") in blame.nan
@@ -92,7 +92,7 @@ def test_an_op_of_the_derivative_names_the_line_that_is_differentiated() -> None
 
 def test_an_op_of_the_update() -> None:
     training = compiled(lambda x, w: x * 0 * w, optimizer=tg.optim.adam(0.1, eps=0.0))
-    blame = found(training, x=X)
+    blame = blame_of(training, x=X)
     assert (blame.op, blame.phase, blame.result.nans) == ("tg.div", "update", 4)
 
 
@@ -101,7 +101,7 @@ def test_an_infinity_that_becomes_nan_is_blamed_on_what_made_it() -> None:
         grown = tg.exp(x * w * 1000)
         return grown - grown
 
-    blame = found(compiled(function), x=X)
+    blame = blame_of(compiled(function), x=X)
     assert (blame.op, blame.line) == ("tg.exp", line_of(function, "tg.exp"))
     assert blame.nan is not None and line_of(function, "grown - grown") in blame.nan
 
@@ -120,7 +120,7 @@ def test_a_nan_of_constant_infinities_is_blamed_on_the_op_that_makes_it() -> Non
         masked = tg.where(x > 2, x * w, -float("inf"))
         return masked - tg.max(masked, axis=1, keepdims=True)
 
-    blame = found(compiled(function), x=X)
+    blame = blame_of(compiled(function), x=X)
     assert (blame.op, blame.line) == ("tg.sub", line_of(function, "tg.max"))
     assert blame.operands[0].infinities == 12
 
@@ -129,18 +129,18 @@ def test_constants_that_reach_the_loss() -> None:
     def selected(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
         return tg.where(x > 0, x * w, float("inf"))
 
-    blame = found(compiled(selected), x=X)
+    blame = blame_of(compiled(selected), x=X)
     assert (blame.op, blame.line, blame.result.infinities) == ("tg.select", line_of(selected, "tg.where"), 6)
 
     def masked(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
         return tg.max(tg.where(x > 5, x * w, -float("inf")), axis=1)
 
-    assert found(compiled(masked), x=X).op == "tg.select"
+    assert blame_of(compiled(masked), x=X).op == "tg.select"
 
     def carried(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
         return tg.scan(lambda c, row: (tg.maximum(c, row), c), tg.full((4,), -np.inf, "f32"), x * w)[1]
 
-    assert found(compiled(carried), x=X).result.infinities
+    assert blame_of(compiled(carried), x=X).result.infinities
     with pytest.raises(DivergenceError, match=r"tg\.select of the loss makes 6 infinite"):
         compiled(selected, check_numerics=True).step(x=X)
 
@@ -148,10 +148,10 @@ def test_constants_that_reach_the_loss() -> None:
 def test_an_infinity_at_another_place_is_not_to_blame() -> None:
     def function(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
         grown = tg.exp(tg.where(x > 0, x * w - 5, 1000.0)) - 3
-        made = tg.log(grown)
-        return tg.where(x > 0, made, 0.0)
+        logarithm = tg.log(grown)
+        return tg.where(x > 0, logarithm, 0.0)
 
-    blame = found(compiled(function), x=X)
+    blame = blame_of(compiled(function), x=X)
     assert (blame.op, blame.line, blame.nan) == ("tg.log", line_of(function, "tg.log"), None)
 
 
@@ -171,7 +171,7 @@ def test_only_what_depends_on_the_origin_is_reached() -> None:
         inputs={"x": (3, 4)},
         device="numpy",
     )
-    reached = found(training, x=X).reached
+    reached = blame_of(training, x=X).reached
     assert "output 'loss'" in reached and "the updated 'a'" in reached and "the optimizer's 'adam.m/a'" in reached
     assert "the updated 'b'" not in reached
 
@@ -208,7 +208,7 @@ def test_what_is_given_is_named(what: str) -> None:
         x[1, 2] = np.nan
     else:
         training.load_parameters({"weight": np.array([1, np.nan, 1, 1], np.float32)})
-    blame = found(training, x=x)
+    blame = blame_of(training, x=x)
     assert blame.given == {"input": "input 'x'", "parameter": "parameter 'weight'"}[what]
     assert blame.op is None and blame.result.nans == 1
     assert "before the step" in str(blame)
@@ -220,7 +220,7 @@ def test_a_given_infinity_that_becomes_nan() -> None:
 
     x = X.copy()
     x[0, 0] = np.inf
-    blame = found(compiled(function), x=x)
+    blame = blame_of(compiled(function), x=x)
     assert blame.given == "input 'x'"
     assert blame.nan is not None and "tg.sub of the loss" in blame.nan
 
@@ -234,13 +234,13 @@ def test_inside_loops_and_branches() -> None:
         last, rows = tg.scan(body, w * 4, x)
         return last + tg.sum(rows)
 
-    blame = found(compiled(loop), x=X)
+    blame = blame_of(compiled(loop), x=X)
     assert (blame.op, blame.phase, blame.line) == ("tg.log", "forward", line_of(body, "tg.log"))
 
     def branch(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
         return tg.cond(tg.sum(x * x) > 0, lambda v: tg.log(v - 1), lambda v: v, w)
 
-    blame = found(compiled(branch), x=X)
+    blame = blame_of(compiled(branch), x=X)
     assert (blame.op, blame.line) == ("tg.log", line_of(branch, "tg.log"))
 
 
@@ -250,7 +250,7 @@ def test_a_row_of_a_given_array_in_a_loop() -> None:
 
     x = X.copy()
     x[2, 1] = np.nan
-    assert found(compiled(loop), x=x).given == "input 'x'"
+    assert blame_of(compiled(loop), x=x).given == "input 'x'"
 
 
 def test_one_of_many_layers() -> None:
@@ -287,7 +287,7 @@ def test_one_of_many_layers() -> None:
         inputs={"x": (3, 4)},
         device="numpy",
     )
-    blame = found(training, x=X)
+    blame = blame_of(training, x=X)
     assert (blame.phase, blame.line) == ("backward", line_of(Layer, "# the line"))
     # It reaches the layers below, and the planted one, but none above.
     assert "the updated 'layers.13.linear.weight'" in blame.reached
@@ -342,17 +342,17 @@ def test_the_key_is_that_of_the_next_step() -> None:
     training = tg.compile(
         Weights(lambda x, w: x * w), loss=loss, optimizer=tg.optim.sgd(0.0), inputs={"x": (3, 4)}, device="numpy"
     )
-    first = found(training, x=X)
+    first = blame_of(training, x=X)
     training.step(x=X)
-    assert first.result.nans and first.operands != found(training, x=X).operands
+    assert first.result.nans and first.operands != blame_of(training, x=X).operands
 
 
 def faults() -> dict[str, tg.Training]:
     """Trainings that produce a NaN or infinity, each in a different way."""
 
     def grown(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
-        made = tg.exp(x * w * 1000)
-        return made - made
+        infinite = tg.exp(x * w * 1000)
+        return infinite - infinite
 
     def root(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
         return tg.sqrt(tg.sum(x * w, axis=1) * 0) + tg.sum(x * w, axis=1)
@@ -371,7 +371,7 @@ def faults() -> dict[str, tg.Training]:
 def test_the_processors_flags_only_save_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """If no flag is ever raised, that is noticed, and every result is checked."""
     trainings = faults()
-    expected = {name: str(found(training, x=X)) for name, training in trainings.items()}
+    expected = {name: str(blame_of(training, x=X)) for name, training in trainings.items()}
     runs: list[bool] = []
     run = NonfiniteSearch._run
 
@@ -380,10 +380,10 @@ def test_the_processors_flags_only_save_time(monkeypatch: pytest.MonkeyPatch) ->
         return run(search, *arguments)
 
     monkeypatch.setattr(NonfiniteSearch, "_run", counted)
-    assert {name: str(found(training, x=X)) for name, training in trainings.items()} == expected
+    assert {name: str(blame_of(training, x=X)) for name, training in trainings.items()} == expected
     assert not any(runs), "flags were raised, so that once was enough"
     monkeypatch.setattr(_Flags, "raised", lambda flags, kind, raised: None)
-    assert {name: str(found(training, x=X)) for name, training in faults().items()} == expected
+    assert {name: str(blame_of(training, x=X)) for name, training in faults().items()} == expected
     assert any(runs), "the search was made again"
 
 
@@ -407,11 +407,11 @@ def test_a_nan_that_reaches_the_loss_in_any_case_ends_the_run(monkeypatch: pytes
         return tg.where(x < 0, tg.stop_gradient(tg.cos(tg.log(x * w))), x * w)
 
     monkeypatch.setattr(NonfiniteSearch, "_observe", observed)
-    blame = found(compiled(certain), x=X)
+    blame = blame_of(compiled(certain), x=X)
     assert (blame.op, blame.line, ran[-1]) == ("tg.log", line_of(certain, "tg.log"), "tg.log")
     assert {"output 'loss'", "the updated 'weight'"} <= {*blame.reached}
     ran.clear()
-    blame = found(compiled(uncertain), x=X)
+    blame = blame_of(compiled(uncertain), x=X)
     assert (blame.op, blame.line) == ("tg.log", line_of(uncertain, "tg.log"))
     assert "tg.cos" in ran and ran[-1] != "tg.log"
 
@@ -435,14 +435,14 @@ def test_arrays_that_are_not_finite_are_not_kept() -> None:
 
     training = tg.compile(Model(), loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (extent,)}, device="numpy")
     x = np.ones(extent, np.float32)
-    assert found(training, x=x).result.nans == extent
+    assert blame_of(training, x=x).result.nans == extent
     tracemalloc.start()
     try:
-        found(training, x=x)
-        kept, peak = tracemalloc.get_traced_memory()
+        blame_of(training, x=x)
+        still_allocated, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < ops / 2 * x.nbytes and kept < x.nbytes
+    assert peak < ops / 2 * x.nbytes and still_allocated < x.nbytes
 
 
 def test_mistakes() -> None:

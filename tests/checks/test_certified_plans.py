@@ -40,9 +40,9 @@ def certified(monkeypatch: pytest.MonkeyPatch) -> Certified:
     """Certifies each plan that is made during a test, for the target that is compiled for and for `COARSE`."""
     count, rewrite = Certified(), PlanMemoryPass.rewrite
 
-    def checked(one: PlanMemoryPass, ctx: Context, module: ModuleOp) -> None:
+    def checked(pass_: PlanMemoryPass, ctx: Context, module: ModuleOp) -> None:
         before = module.clone()
-        rewrite(one, ctx, module)
+        rewrite(pass_, ctx, module)
         certify_plan(before, module)
         other = before.clone()
         rewrite(PlanMemoryPass(COARSE), ctx, other)
@@ -111,7 +111,7 @@ INPUTS = {"x": (4, 3, 6)}
 @pytest.mark.parametrize(
     ("name", "target"),
     [("clipped", CPU), ("clipped", WEBGPU_DEFAULT), ("half", CPU), ("checked", WEBGPU_DEFAULT)],
-    ids=lambda one: one if isinstance(one, str) else one.name,
+    ids=lambda argument: argument if isinstance(argument, str) else argument.name,
 )
 def test_training_steps(certified: Certified, name: str, target: Target) -> None:
     plan(tg.compile(Model(), loss=plain, inputs=INPUTS, device="numpy", **OPTIONS[name]), target)
@@ -129,9 +129,9 @@ def plan(training: tg.Training[Any], target: Target) -> None:
     """Lowers a training step down to its memory plan."""
     compilation = training._compilation
     module = compilation.recipe.traced.clone()
-    for one in passes_to_kernels(compilation.recipe, compilation.choice, target):
-        one.apply(Context(), module)
-        if one.name == PlanMemoryPass.name:
+    for pass_ in passes_to_kernels(compilation.recipe, compilation.choice, target):
+        pass_.apply(Context(), module)
+        if pass_.name == PlanMemoryPass.name:
             return
     raise AssertionError("there is no plan")
 

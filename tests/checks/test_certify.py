@@ -31,19 +31,19 @@ def loss(model: tg.nn.Module, x: tg.Tensor) -> tg.Tensor:
 
 def training(target: Target) -> tuple[ModuleOp, ModuleOp]:
     """Returns the kernels of a small training, without and with a plan."""
-    made = tg.compile(
+    training_ = tg.compile(
         tg.nn.Linear(8, 8),
         loss=loss,
         optimizer=tg.optim.adamw(0.01, clip_norm=1.0),
         inputs={"x": (64, 8)},
         device="numpy",
     )
-    compilation = made._compilation
+    compilation = training_._compilation
     module, before = compilation.recipe.traced.clone(), None
-    for one in passes_to_kernels(compilation.recipe, compilation.choice, target):
-        if one.name == "plan-memory":
+    for pass_ in passes_to_kernels(compilation.recipe, compilation.choice, target):
+        if pass_.name == "plan-memory":
             before = module.clone()
-        one.apply(Context(), module)
+        pass_.apply(Context(), module)
         if before is not None:
             return before, module
     raise AssertionError("there is no plan")

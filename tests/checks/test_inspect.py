@@ -27,7 +27,7 @@ def loss(model: Any, x: tg.Tensor) -> Any:
 
 def line(text: str) -> str:
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
-    return f"test_inspect.py:{1 + next(number for number, one in enumerate(lines) if text in one)}"
+    return f"test_inspect.py:{1 + next(number for number, content in enumerate(lines) if text in content)}"
 
 
 def compiled(device: tg.DeviceName = "numpy") -> tg.Training:
@@ -49,14 +49,14 @@ def hidden_of(training: tg.Training, x: np.ndarray = X) -> np.ndarray:
 def test_a_line_has_its_values_and_those_of_its_derivative(device: tg.DeviceName) -> None:
     training = compiled(device)
     hidden = hidden_of(training)
-    found = training.inspect(line("# the hidden layer"), x=X)
-    forward = [one for one in found if one.phase == "forward" and one.op == "tg.tanh"]
+    inspected = training.inspect(line("# the hidden layer"), x=X)
+    forward = [value for value in inspected if value.phase == "forward" and value.op == "tg.tanh"]
     assert len(forward) == 1
     np.testing.assert_allclose(forward[0].value, hidden, rtol=1e-5)
     slope = 0.125 * (2 * 0.125 * hidden / hidden.size) * (1 - hidden**2)
-    backward = [one.value for one in found if one.phase == "backward" and one.value.shape == hidden.shape]
+    backward = [value.value for value in inspected if value.phase == "backward" and value.value.shape == hidden.shape]
     assert any(np.allclose(value, slope, rtol=1e-4, atol=1e-7) for value in backward)
-    order = [["forward", "backward", "update"].index(one.phase) for one in found]
+    order = [["forward", "backward", "update"].index(value.phase) for value in inspected]
     assert order == sorted(order)
 
 
@@ -74,15 +74,19 @@ def test_nothing_changes() -> None:
 def test_an_op_in_a_loop_has_a_value_for_each_iteration() -> None:
     training = compiled()
     hidden = hidden_of(training)
-    found = [one for one in training.inspect(line("# the loop"), x=X) if one.phase == "forward" and one.op == "tg.mul"]
-    assert len(found) == 3
-    for number, one in enumerate(found):
-        np.testing.assert_allclose(one.value, hidden * 0.5 ** (number + 1), rtol=1e-5)
+    products = [
+        value
+        for value in training.inspect(line("# the loop"), x=X)
+        if value.phase == "forward" and value.op == "tg.mul"
+    ]
+    assert len(products) == 3
+    for number, product in enumerate(products):
+        np.testing.assert_allclose(product.value, hidden * 0.5 ** (number + 1), rtol=1e-5)
 
 
 def test_updates_have_the_optimizers_lines() -> None:
-    found = compiled().inspect("tg.sqrt", x=X)
-    assert {one.phase for one in found} == {"update"}
+    inspected = compiled().inspect("tg.sqrt", x=X)
+    assert {value.phase for value in inspected} == {"update"}
 
 
 def test_a_step_of_the_past_is_inspected_from_its_checkpoint(tmp_path: Path) -> None:
@@ -97,15 +101,15 @@ def test_a_step_of_the_past_is_inspected_from_its_checkpoint(tmp_path: Path) -> 
     other.load_checkpoint(tmp_path / "2")
     again = other.inspect("tg.tanh", x=batches[2])
     assert other.step_count == 2
-    assert [one.value.tobytes() for one in again] == [one.value.tobytes() for one in seen[2]]
-    assert [one.value.tobytes() for one in again] != [one.value.tobytes() for one in seen[1]]
+    assert [value.value.tobytes() for value in again] == [value.value.tobytes() for value in seen[2]]
+    assert [value.value.tobytes() for value in again] != [value.value.tobytes() for value in seen[1]]
 
 
 def test_a_value_is_summarized() -> None:
-    (one,) = compiled().inspect("tg.tanh", x=X)
+    (value,) = compiled().inspect("tg.tanh", x=X)
     number = r"-?\d[\d.e-]*"
     start = re.escape(f"{Path(__file__)}:{line('# the hidden layer').partition(':')[2]}")
-    assert re.fullmatch(rf"{start}: tg\.tanh \(forward\): float32\[4, 2\] from {number} to {number}", str(one))
+    assert re.fullmatch(rf"{start}: tg\.tanh \(forward\): float32\[4, 2\] from {number} to {number}", str(value))
 
 
 def test_what_is_nowhere_is_refused() -> None:
@@ -171,49 +175,49 @@ def cell_of(training: tg.Training, path: str, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_a_module_has_its_values_and_their_derivatives(device: tg.DeviceName) -> None:
     training = blocks(device)
-    found = training.inspect("blocks.0", x=X)
-    assert {one.module for one in found} == {"blocks.0", "blocks.0.linear"}
-    assert {one.phase for one in found} == {"forward", "backward"}
-    (result,) = (one for one in found if one.is_result)
+    inspected = training.inspect("blocks.0", x=X)
+    assert {value.module for value in inspected} == {"blocks.0", "blocks.0.linear"}
+    assert {value.phase for value in inspected} == {"forward", "backward"}
+    (result,) = (value for value in inspected if value.is_result)
     np.testing.assert_allclose(result.value, cell_of(training, "blocks.0", X), rtol=1e-5)
     assert f"tg.{result.op.removeprefix('tg.')} (forward, in blocks.0, a result): float32[4, 3]" in str(result)
     inner = training.inspect("blocks.0.linear", x=X)
-    assert {one.module for one in inner} == {"blocks.0.linear"}
-    whole = [(one.op, one.value.tobytes()) for one in found]
-    assert all((one.op, one.value.tobytes()) in whole for one in inner)
+    assert {value.module for value in inner} == {"blocks.0.linear"}
+    whole = [(value.op, value.value.tobytes()) for value in inspected]
+    assert all((value.op, value.value.tobytes()) in whole for value in inner)
 
 
 def test_a_call_of_a_base_class_is_the_modules_own() -> None:
     training = blocks()
-    found = training.inspect("blocks.1", x=X)
-    assert {one.module for one in found} == {"blocks.1", "blocks.1.linear"}
-    (result,) = (one for one in found if one.is_result)
+    inspected = training.inspect("blocks.1", x=X)
+    assert {value.module for value in inspected} == {"blocks.1", "blocks.1.linear"}
+    (result,) = (value for value in inspected if value.is_result)
     before = cell_of(training, "blocks.0", X)
     np.testing.assert_allclose(result.value, 0.5 * cell_of(training, "blocks.1", before), rtol=1e-5)
 
 
 def test_lists_and_containers_of_modules_have_paths() -> None:
     training = blocks()
-    assert {one.module for one in training.inspect("stack", x=X)} == {"stack", "stack.0", "stack.0.linear"}
-    listed = [one.module for one in training.inspect("blocks", x=X) if one.is_result]
+    assert {value.module for value in training.inspect("stack", x=X)} == {"stack", "stack.0", "stack.0.linear"}
+    listed = [value.module for value in training.inspect("blocks", x=X) if value.is_result]
     assert listed == ["blocks.0", "blocks.1"]
 
 
 def test_a_module_that_is_called_again_has_all_its_calls() -> None:
     training = blocks()
-    results = [one for one in training.inspect("cell", x=X) if one.is_result]
-    assert [one.module for one in results] == ["cell", "cell#2", "cell#3"]
+    results = [value for value in training.inspect("cell", x=X) if value.is_result]
+    assert [result.module for result in results] == ["cell", "cell#2", "cell#3"]
     for before, after in itertools.pairwise(results):
         np.testing.assert_allclose(after.value, cell_of(training, "cell", before.value), rtol=1e-5)
-    (second,) = (one for one in training.inspect("cell#2", x=X) if one.is_result)
+    (second,) = (value for value in training.inspect("cell#2", x=X) if value.is_result)
     assert second.value.tobytes() == results[1].value.tobytes()
 
 
 def test_a_module_under_two_names_is_found_by_both() -> None:
     training = blocks()
     first, again = training.inspect("cell", x=X), training.inspect("parts.again", x=X)
-    assert [str(one) for one in first] == [str(one) for one in again]
-    (third,) = (one for one in training.inspect("parts.again#3", x=X) if one.is_result)
+    assert [str(value) for value in first] == [str(value) for value in again]
+    (third,) = (value for value in training.inspect("parts.again#3", x=X) if value.is_result)
     assert third.module == "cell#3"
 
 
@@ -225,7 +229,7 @@ def test_modules_of_a_tree_without_a_class() -> None:
         inputs={"x": (4, 3)},
         device="numpy",
     )
-    assert {one.module for one in training.inspect("encoder.0", x=X)} == {"encoder.0"}
+    assert {value.module for value in training.inspect("encoder.0", x=X)} == {"encoder.0"}
 
 
 def test_a_form_for_inference_and_a_loop_keep_their_modules() -> None:
@@ -246,8 +250,10 @@ def test_a_form_for_inference_and_a_loop_keep_their_modules() -> None:
         return tg.mean(last**2)
 
     training = tg.compile(Dropped(), loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
-    found = [one for one in training.inspect("linear", x=X) if one.phase == "forward" and one.op == "tg.dot_general"]
-    assert [one.module for one in found] == ["linear", *["linear#2"] * 3]
+    products = [
+        value for value in training.inspect("linear", x=X) if value.phase == "forward" and value.op == "tg.dot_general"
+    ]
+    assert [product.module for product in products] == ["linear", *["linear#2"] * 3]
 
 
 def test_modules_change_neither_programs_nor_their_keys() -> None:

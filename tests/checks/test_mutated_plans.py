@@ -63,16 +63,16 @@ def lifetimes(module: ModuleOp) -> list[tuple[int, int]]:
     """Returns the first and last use of each view of the workspace."""
     function = next(op for op in module.ops if isinstance(op, FuncOp))
     steps = steps_of([op for op in function.body.block.ops if isinstance(op, KernelOp)])
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for view in temporaries(module):
         used = [steps[use.operation] for use in view.result.uses if isinstance(use.operation, KernelOp)]
-        found.append((min(used), max(used)))
-    return found
+        spans.append((min(used), max(used)))
+    return spans
 
 
 def test_buffers_that_share_bytes_while_both_are_needed_show() -> None:
-    text, given = planned()
-    clean = BufferExecutor(parse(text)).run(given)
+    text, arguments = planned()
+    clean = BufferExecutor(parse(text)).run(arguments)
     views, lives = temporaries(parse(text)), lifetimes(parse(text))
     pairs = [
         (i, j)
@@ -87,6 +87,6 @@ def test_buffers_that_share_bytes_while_both_are_needed_show() -> None:
     for i, j in pairs[:: len(pairs) // MUTATIONS]:
         module = parse(text)
         temporaries(module)[i].properties["offset"] = IntegerAttr(views[j].start, i64)
-        mutated = BufferExecutor(module).run(given)
+        mutated = BufferExecutor(module).run(arguments)
         same = all(np.array_equal(mutated[name], value) for name, value in clean.items())
         assert not same, f"buffers {i} and {j}, used at {lives[i]} and {lives[j]}, share bytes and nothing shows"

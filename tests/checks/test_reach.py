@@ -24,8 +24,8 @@ OPS
 def reached(ops: str, *returned: str) -> tuple[SSAValue, frozenset[int]]:
     """Returns the value %nan of a function, and the indices of the results that contain a NaN if it does."""
     ops = ops if "%nan = " in ops else f"  %nan = tg.log %x : tensor<4xf32>\n{ops}"
-    results = ", ".join(one.partition(" ")[2] for one in returned)
-    names = ", ".join(one.partition(" ")[0] for one in returned)
+    results = ", ".join(entry.partition(" ")[2] for entry in returned)
+    names = ", ".join(entry.partition(" ")[0] for entry in returned)
     text = TEXT.replace("OPS", ops).replace("RETURNED", names).replace("RESULTS", results)
     context = Context()
     for dialect in (Builtin, Func, Tg):

@@ -89,15 +89,15 @@ def many_ops() -> str:
     for number in range(2, 58):
         a, b = f"%v{number - 1}", f"%v{number - 2}"
         if number == 32:
-            made = f"tg.sin {a} : {KIND}"
+            op = f"tg.sin {a} : {KIND}"
         elif number == 33 or number % 3 == 2:
-            made = f"tg.add {a}, {b} : {KIND}, {KIND}"
+            op = f"tg.add {a}, {b} : {KIND}, {KIND}"
         elif number % 7 == 0:
             axes = f"lhs_batch = {dot} rhs_batch = {dot} lhs_contracting = [1] rhs_contracting = [0]"
-            made = f"tg.dot_general {a}, %w {axes} : {KIND}, tensor<16x16xf32>"
+            op = f"tg.dot_general {a}, %w {axes} : {KIND}, tensor<16x16xf32>"
         else:
-            made = f"tg.tanh {a} : {KIND}" if number % 3 else f"tg.mul {a}, {b} : {KIND}, {KIND}"
-        lines.append(f"  %v{number} = {made}")
+            op = f"tg.tanh {a} : {KIND}" if number % 3 else f"tg.mul {a}, {b} : {KIND}, {KIND}"
+        lines.append(f"  %v{number} = {op}")
     lines += [f"  %s = tg.sum %v12 axes = [1] : {KIND}", f"  func.return %v57, %s : {KIND}, tensor<8xf32>", "}"]
     lines += ["func.func private @g(%x: tensor<4xf32>) -> tensor<4xf32> {", "  func.return %x : tensor<4xf32>", "}"]
     return "\n".join(lines) + "\n"
@@ -121,11 +121,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_wrong_value(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check = "tg-opt {} --load own.py -p wrong --verify-numerics-each"
     assert main(["reduce", "many.mlir", "--check", check, "--match", "wrong changes", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    module = found["module"]
-    assert (found["before_ops"], found["after_ops"]) == (61, 4)
-    assert found["check"] == "tg-opt many.mlir --load own.py -p wrong --verify-numerics-each"
-    assert module.startswith(f"// {found['check']}\n")
+    report = json.loads(capsys.readouterr().out)
+    module = report["module"]
+    assert (report["before_ops"], report["after_ops"]) == (61, 4)
+    assert report["check"] == "tg-opt many.mlir --load own.py -p wrong --verify-numerics-each"
+    assert module.startswith(f"// {report['check']}\n")
     assert re.findall(r"tg\.\w+", module) == ["tg.sin", "tg.add"]
     (folder / "small.mlir").write_text(module)
     assert tg_opt.main(["small.mlir", "--load", "own.py", "-p", "wrong", "--verify-numerics-each"]) == 1
@@ -200,12 +200,12 @@ def test_modules_keep_what_is_needed_and_nothing_else(needs: str, expected: Sequ
         tried.append(module)
         return re.search(needs, module) is not None
 
-    found = reduced(text, fails)
-    assert re.findall(r"tg\.(\w+)", found.text) == list(expected)
-    assert found.finished
-    assert found.tried == len(tried) == len(set(tried))
-    assert reduced(found.text, fails).text == found.text
-    assert reduced(text, fails).text == found.text
+    reduction = reduced(text, fails)
+    assert re.findall(r"tg\.(\w+)", reduction.text) == list(expected)
+    assert reduction.finished
+    assert reduction.tried == len(tried) == len(set(tried))
+    assert reduced(reduction.text, fails).text == reduction.text
+    assert reduced(text, fails).text == reduction.text
 
 
 @pytest.mark.nightly
@@ -225,15 +225,15 @@ def test_attributes_and_extents_become_smaller() -> None:
       func.return %0 : tensor<128xf32>
     }
     """
-    found = reduced(text, lambda module: re.search(r"tg.sum .*<\d+x784xf32>", module) is not None)
-    assert "tensor<1x784xf32>" in found.text
-    assert "tg.role" not in found.text and "a = 1" not in found.text
+    reduction = reduced(text, lambda module: re.search(r"tg.sum .*<\d+x784xf32>", module) is not None)
+    assert "tensor<1x784xf32>" in reduction.text
+    assert "tg.role" not in reduction.text and "a = 1" not in reduction.text
 
 
 def test_delta_debugging() -> None:
-    assert minimized(range(100), lambda kept: {3, 58, 59} <= set(kept)) == [3, 58, 59]
-    assert minimized(range(100), lambda kept: True) == []
-    assert minimized(range(3), lambda kept: False) == [0, 1, 2]
+    assert minimized(range(100), lambda items: {3, 58, 59} <= set(items)) == [3, 58, 59]
+    assert minimized(range(100), lambda items: True) == []
+    assert minimized(range(3), lambda items: False) == [0, 1, 2]
     assert spread(7) == [3, 1, 5, 0, 2, 4, 6]
 
 

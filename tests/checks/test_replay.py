@@ -79,9 +79,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def namespace(folder: Path) -> dict[str, Any]:
     """Returns the names that the script defines."""
     sys.path.insert(0, str(folder))
-    found: dict[str, Any] = {"__name__": "script"}
-    exec(compile(SCRIPT, folder / "script.py", "exec"), found)
-    return found
+    names: dict[str, Any] = {"__name__": "script"}
+    exec(compile(SCRIPT, folder / "script.py", "exec"), names)
+    return names
 
 
 def printed(capsys: pytest.CaptureFixture[str], *args: object) -> str:
@@ -111,25 +111,25 @@ def test_a_step_of_the_past_has_the_loss_that_the_device_had(
     assert len({round(loss, 3) for loss in losses}) == 4
     for step in (0, 3):
         checkpoint = folder / f"{step}.safetensors"
-        found = json.loads(
+        report = json.loads(
             printed(capsys, "script.py:compiled", "--checkpoint", checkpoint, "--batch", "batch.npz", "--json")
         )
-        assert found["step"] == step + 1
-        np.testing.assert_allclose(found["results"]["0"], losses[step], rtol=1e-5)
+        assert report["step"] == step + 1
+        np.testing.assert_allclose(report["results"]["0"], losses[step], rtol=1e-5)
     np.testing.assert_allclose(training.parameters()["0.weight"], _updated(training, folder, 3), rtol=1e-4, atol=1e-6)
 
 
 def _updated(training: Any, folder: Path, step: int) -> np.ndarray:
     """Returns a weight after a step on the reference."""
     training.load_checkpoint(folder / f"{step}.safetensors")
-    kept: list[np.ndarray] = []
+    gradients: list[np.ndarray] = []
 
-    def look(one: Inspected) -> None:
-        if one.phase == "update" and one.value.shape == (3, 8):
-            kept.append(np.array(one.value))
+    def look(inspected: Inspected) -> None:
+        if inspected.phase == "update" and inspected.value.shape == (3, 8):
+            gradients.append(np.array(inspected.value))
 
     training.replay(look, x=X)
-    after = kept[-1]
+    after = gradients[-1]
     training.step(x=X)
     return after
 
@@ -137,7 +137,7 @@ def _updated(training: Any, folder: Path, step: int) -> np.ndarray:
 def test_keys_are_drawn_to_the_same_bits(folder: Path) -> None:
     training = namespace(folder)["compiled"]("cpu")
     training.step(x=X)
-    (drawn,) = (one.value for one in training.inspect("tg.threefry", x=X))
+    (drawn,) = (inspected.value for inspected in training.inspect("tg.threefry", x=X))
     key = tg.random.fold_in(tg.random.key(0), 2)
     bits = np.asarray(tg.random.bits(key, (4, 3)))
     assert drawn.ravel().tobytes() == bits.ravel().tobytes()
@@ -147,7 +147,7 @@ def test_every_value_is_given_and_nothing_changes(folder: Path) -> None:
     training = namespace(folder)["compiled"]()
     before = training.state_dict()
     seen: list[tuple[str, str]] = []
-    loss, metrics = training.replay(lambda one: seen.append((one.op, one.phase)), x=X)
+    loss, metrics = training.replay(lambda inspected: seen.append((inspected.op, inspected.phase)), x=X)
     assert {phase for _, phase in seen} == {"forward", "backward", "update"}
     assert ("tg.sqrt", "update") in seen and ("tg.relu", "forward") in seen
     after = training.state_dict()
@@ -169,32 +169,32 @@ def test_the_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert head.split() == ["op", "phase", "line", "module", "type", "least", "most", "mean", "not", "finite"]
     assert len(rows) == 4 and last == f"and {int(first.split()[2]) - 4} others"
     (row,) = (
-        one
-        for one in printed(capsys, "script.py:compiled", "--input", "x=x.npy", "--at", "2").splitlines()
-        if "(result)" in one
+        printed_line
+        for printed_line in printed(capsys, "script.py:compiled", "--input", "x=x.npy", "--at", "2").splitlines()
+        if "(result)" in printed_line
     )
     assert row.split()[:6] == ["tg.add", "forward", "script.py:9", "2", "(result)", "float32[4,"]
 
 
 def test_values_as_json_and_as_arrays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["script.py:compiled", "--input", "x=x.npy", "--at", "tg.relu", "--out", "values.npz"]
-    found = json.loads(printed(capsys, *command, "--json"))
-    (one,) = found["values"]
+    report = json.loads(printed(capsys, *command, "--json"))
+    (entry,) = report["values"]
     with np.load(folder / "values.npz") as arrays:
         assert arrays.files == ["000000 forward tg.relu"]
         value = arrays["000000 forward tg.relu"]
-    assert (one["op"], one["phase"], one["shape"], one["dtype"]) == ("tg.relu", "forward", [4, 8], "float32")
-    assert (one["nans"], one["infinities"], one["first"]) == (0, 0, None)
-    np.testing.assert_allclose([one["least"], one["most"], one["mean"]], [value.min(), value.max(), value.mean()])
+    assert (entry["op"], entry["phase"], entry["shape"], entry["dtype"]) == ("tg.relu", "forward", [4, 8], "float32")
+    assert (entry["nans"], entry["infinities"], entry["first"]) == (0, 0, None)
+    np.testing.assert_allclose([entry["least"], entry["most"], entry["mean"]], [value.min(), value.max(), value.mean()])
 
 
 def test_blame(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = 1 + next(number for number, text in enumerate(SCRIPT.splitlines()) if "# the fault" in text)
     text = printed(capsys, "script.py:faulty", "--input", "x=x.npy", "--blame")
     assert text.startswith(f"step 1: {folder / 'script.py'}:{line}: tg.log of the loss makes 8 NaN of 8 elements")
-    found = json.loads(printed(capsys, "script.py:faulty", "--input", "x=x.npy", "--blame", "--json"))["blame"]
-    assert (found["op"], found["phase"], found["result"]["nans"]) == ("tg.log", "forward", 8)
-    assert found["operands"][0]["dtype"] == "float32"
+    blame = json.loads(printed(capsys, "script.py:faulty", "--input", "x=x.npy", "--blame", "--json"))["blame"]
+    assert (blame["op"], blame["phase"], blame["result"]["nans"]) == ("tg.log", "forward", 8)
+    assert blame["operands"][0]["dtype"] == "float32"
     text = printed(capsys, "script.py:compiled", "--input", "x=x.npy", "--blame")
     assert text == "step 1: every value that it gives is finite\n"
     assert json.loads(printed(capsys, "script.py:compiled", "--input", "x=x.npy", "--blame", "--json")) == {
@@ -216,39 +216,39 @@ def test_micro_batches_are_named(folder: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.nightly
 def test_which_training_is_meant(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["--input", "x=x.npy"]
+    arguments = ["--input", "x=x.npy"]
     (folder / "one.py").write_text("import script\n\nfirst = again = script.compiled()\n", encoding="utf-8")
-    assert printed(capsys, "one.py", *given).startswith("step 1: ")
-    assert printed(capsys, "one.py:again", *given).startswith("step 1: ")
+    assert printed(capsys, "one.py", *arguments).startswith("step 1: ")
+    assert printed(capsys, "one.py:again", *arguments).startswith("step 1: ")
     (folder / "two.py").write_text("import script\n\na, b = script.compiled(), script.faulty()\n", encoding="utf-8")
     advice = "name one, or a function that returns one, as in two.py:NAME"
-    assert refused(capsys, "two.py", *given) == f"two.py has the trainings a, b: {advice}"
+    assert refused(capsys, "two.py", *arguments) == f"two.py has the trainings a, b: {advice}"
     advice = advice.replace("two", "script")
-    assert refused(capsys, "script.py", *given) == f"script.py has no training at its level: {advice}"
+    assert refused(capsys, "script.py", *arguments) == f"script.py has no training at its level: {advice}"
     neither = "is neither a training nor a function without arguments that returns one"
-    assert refused(capsys, "script.py:TEXT", *given) == f"script.py: TEXT {neither}"
-    assert refused(capsys, "script.py:nothing", *given) == f"script.py: nothing {neither}"
-    assert refused(capsys, "script.py:broken", *given) == "script.py: ZeroDivisionError: division by zero"
+    assert refused(capsys, "script.py:TEXT", *arguments) == f"script.py: TEXT {neither}"
+    assert refused(capsys, "script.py:nothing", *arguments) == f"script.py: nothing {neither}"
+    assert refused(capsys, "script.py:broken", *arguments) == "script.py: ZeroDivisionError: division by zero"
 
 
 @pytest.mark.nightly
 def test_what_does_not_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = "script.py:compiled"
+    script_training = "script.py:compiled"
     namespace(folder)["faulty"]().save_checkpoint("other.safetensors")
     assert "other.safetensors: the state is not this training's" in refused(
-        capsys, one, "--checkpoint", "other.safetensors", "--input", "x=x.npy"
+        capsys, script_training, "--checkpoint", "other.safetensors", "--input", "x=x.npy"
     )
-    assert "missing input 'x'" in refused(capsys, one)
-    assert refused(capsys, one, "--batch", "batch.npz", "--input", "x=x.npy") == (
+    assert "missing input 'x'" in refused(capsys, script_training)
+    assert refused(capsys, script_training, "--batch", "batch.npz", "--input", "x=x.npy") == (
         "an input is given twice, by --batch and --input or by two of these"
     )
     assert (
-        refused(capsys, one, "--batch", "x.npy")
+        refused(capsys, script_training, "--batch", "x.npy")
         == "x.npy holds one array without a name; expected an .npz file, whose arrays have names"
     )
     nowhere = "inspect: no op of the step is from '1'; there are the modules 2, 0"
-    assert refused(capsys, one, "--input", "x=x.npy", "--at", "1") == nowhere
-    assert refused(capsys, one, "--input", "x=x.npy", "--blame", "--at", "2") == (
+    assert refused(capsys, script_training, "--input", "x=x.npy", "--at", "1") == nowhere
+    assert refused(capsys, script_training, "--input", "x=x.npy", "--blame", "--at", "2") == (
         "--blame covers the whole step and writes no values: leave out --at and --out"
     )
     assert "No such file" in refused(capsys, "missing.py:compiled")
@@ -256,7 +256,9 @@ def test_what_does_not_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
         "training.tg: a step is replayed from the Python file that compiles the training: a saved program has kernels, "
         "and none of the ops that they are made of"
     )
-    script = subprocess.run([COMMAND, "replay", one, "--input", "x=x.npy", "--at", "1"], capture_output=True, text=True)
+    script = subprocess.run(
+        [COMMAND, "replay", script_training, "--input", "x=x.npy", "--at", "1"], capture_output=True, text=True
+    )
     assert (script.returncode, script.stderr) == (1, f"tg: error: {nowhere}\n"), "the line of the script is not named"
     (folder / "none.py").write_text("import sizes\n\nsizes.missing\n", encoding="utf-8")
     assert refused(capsys, "none.py") == "none.py: AttributeError: module 'sizes' has no attribute 'missing'"

@@ -80,7 +80,7 @@ def pointwise(kind: str, body: str, ins: int, shape: str = "4", outs: str | None
     identity = f"({dims}) -> ({dims})"
     source, target = f"memref<{shape}x{kind}>", f"memref<{shape}x{outs}>"
     arguments = ", ".join([f"x{i} {source} input" for i in range(ins)] + [f"y {target} output"])
-    one = stage(
+    body_stage = stage(
         [identity] * (ins + 1),
         "p" * (shape.count("x") + 1),
         [f"%b{i} : {source}" for i in range(ins)],
@@ -88,7 +88,7 @@ def pointwise(kind: str, body: str, ins: int, shape: str = "4", outs: str | None
         body,
     )
     grid = shape.replace("x", ", ")
-    return function(arguments, kernel(grid, [f"%x{i} : {source}" for i in range(ins)], [f"%y : {target}"], one))
+    return function(arguments, kernel(grid, [f"%x{i} : {source}" for i in range(ins)], [f"%y : {target}"], body_stage))
 
 
 ADD = "%r = arith.addf %a0, %a1 : f32\nlinalg.yield %r : f32"

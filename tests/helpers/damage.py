@@ -65,21 +65,23 @@ def damaged_tree(tree: Any, draw: random.Random) -> Any:
 
 def damaged_bytes(data: bytes, draw: random.Random, upto: int | None = None) -> bytes:
     """Returns a copy with some bytes changed, dropped or repeated, mostly near the beginning."""
-    found = bytearray(data)
+    damaged = bytearray(data)
     for _ in range(draw.randint(1, 4)):
-        limit = max(min(len(found), upto or len(found)), 1)
+        limit = max(min(len(damaged), upto or len(damaged)), 1)
         at = draw.randrange(limit)
         length = draw.choice([1, 1, 2, 8, 64])
         what = draw.randrange(4)
         if what == 0:
-            found[at : at + 1] = bytes([draw.randrange(256)])
+            damaged[at : at + 1] = bytes([draw.randrange(256)])
         elif what == 1:
-            del found[at : at + length]
+            del damaged[at : at + length]
         elif what == 2:
-            found[at:at] = found[at : at + length] * draw.choice([1, 2, 50])
+            damaged[at:at] = damaged[at : at + length] * draw.choice([1, 2, 50])
         else:
-            found = found[: draw.randrange(len(found) + 1)] if draw.random() < 0.3 else found[:at] + found[at + 1 :]
-    return bytes(found)
+            damaged = (
+                damaged[: draw.randrange(len(damaged) + 1)] if draw.random() < 0.3 else damaged[:at] + damaged[at + 1 :]
+            )
+    return bytes(damaged)
 
 
 def damaged_words(text: str, draw: random.Random) -> str:
@@ -138,8 +140,8 @@ def bounded() -> Iterator[None]:
     """Fails if the block allocates more memory than damaged files may cause."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield
-    taken = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    assert taken < MOST_BYTES, f"{taken} bytes more than before"
+    allocated = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    assert allocated < MOST_BYTES, f"{allocated} bytes more than before"
 
 
 def check(read: Callable[[], object], what: str) -> bool:

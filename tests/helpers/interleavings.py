@@ -138,12 +138,12 @@ class Function:
 
     def jump(self, source: str, target: str) -> tuple[int, dict[str, str]]:
         """Returns the first instruction of a block behind its phis, and what they take from another block."""
-        place, taken = self.starts[target], dict[str, str]()
+        place, incoming = self.starts[target], dict[str, str]()
         while self.code[place].kind == "phi":
             values, labels = self.code[place].operands[::2], self.code[place].operands[1::2]
-            taken[self.code[place].result] = values[labels.index(source)]
+            incoming[self.code[place].result] = values[labels.index(source)]
             place += 1
-        return place, taken
+        return place, incoming
 
     def _live(self) -> list[set[str]]:
         live: list[set[str]] = [set() for _ in self.code]
@@ -155,8 +155,8 @@ class Function:
                 after: set[str] = set()
                 if instruction.kind == "br":
                     for target in instruction.operands[-2:] if len(instruction.operands) > 1 else instruction.operands:
-                        start, taken = self.jump(self.blocks[place], target)
-                        after |= (live[start] - taken.keys()) | {x for x in taken.values() if x.startswith("%")}
+                        start, incoming = self.jump(self.blocks[place], target)
+                        after |= (live[start] - incoming.keys()) | {x for x in incoming.values() if x.startswith("%")}
                 elif instruction.kind != "ret":
                     after = live[place + 1]
                 before = (after - {instruction.result}) | (instruction.registers - self.starts.keys())
@@ -297,8 +297,8 @@ class Threads:
             if instruction.kind == "br":
                 labels = instruction.operands
                 target = labels[0] if len(labels) == 1 else labels[1 if operands[0] else 2]
-                place, taken = function.jump(function.blocks[place - 1], target)
-                registers |= {result: _value(operand, registers) for result, operand in taken.items()}
+                place, incoming = function.jump(function.blocks[place - 1], target)
+                registers |= {result: _value(operand, registers) for result, operand in incoming.items()}
             elif instruction.kind == "ret":
                 if not callers:
                     return ()

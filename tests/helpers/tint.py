@@ -17,14 +17,14 @@ _accepted: set[str] = set()
 @cache
 def _device() -> Any:
     """Returns a device of Dawn's Null backend, which compiles and runs nothing; the only one of the process."""
-    found: list[Any] = []
+    adapters: list[Any] = []
     info = webgpu.WGPURequestAdapterCallbackInfo()
     info.mode = webgpu.WGPUCallbackMode_WaitAnyOnly
-    info.callback = webgpu.WGPURequestAdapterCallback(lambda status, adapter, message, _: found.append(adapter))
+    info.callback = webgpu.WGPURequestAdapterCallback(lambda status, adapter, message, _: adapters.append(adapter))
     options = webgpu.WGPURequestAdapterOptions()
     options.backendType = webgpu.WGPUBackendType_Null
     utils.wait(webgpu.wgpuInstanceRequestAdapterF(utils.instance, options, info))
-    return utils.request_device_sync(found[0], list(FEATURES))
+    return utils.request_device_sync(adapters[0], list(FEATURES))
 
 
 def check_text(code: str) -> None:

@@ -18,19 +18,19 @@ VECTOR = "memref<64xf32>"
 
 
 def map_vector(source: str, target: str, op: str, affine: str = "(d0) -> (d0)") -> str:
-    one = stage(
+    mapping = stage(
         [affine, "(d0) -> (d0)"],
         "p",
         [f"%b0 : {VECTOR}"],
         [f"%b1 : {VECTOR}"],
         f"%r = {op} : f32\nlinalg.yield %r : f32",
     )
-    return kernel("64", [f"%{source} : {VECTOR}"], [f"%{target} : {VECTOR}"], one)
+    return kernel("64", [f"%{source} : {VECTOR}"], [f"%{target} : {VECTOR}"], mapping)
 
 
 def add_vectors(x: str, y: str, target: str) -> str:
-    one = stage(["(d0) -> (d0)"] * 3, "p", [f"%b0 : {VECTOR}", f"%b1 : {VECTOR}"], [f"%b2 : {VECTOR}"], ADD)
-    return kernel("64", [f"%{x} : {VECTOR}", f"%{y} : {VECTOR}"], [f"%{target} : {VECTOR}"], one)
+    addition = stage(["(d0) -> (d0)"] * 3, "p", [f"%b0 : {VECTOR}", f"%b1 : {VECTOR}"], [f"%b2 : {VECTOR}"], ADD)
+    return kernel("64", [f"%{x} : {VECTOR}", f"%{y} : {VECTOR}"], [f"%{target} : {VECTOR}"], addition)
 
 
 def test_allocations() -> None:
@@ -110,14 +110,14 @@ def test_what_is_read_before_it_is_written_is_nan() -> None:
 
 
 def update(affine: str = "(d0) -> (d0)") -> str:
-    one = stage(
+    updating = stage(
         [affine, "(d0) -> (d0)", "(d0) -> (d0)"],
         "p",
         [f"%b0 : {VECTOR}", f"%b1 : {VECTOR}"],
         [f"%b2 : {VECTOR}"],
         ADD,
     )
-    body = kernel("64", [f"%p : {VECTOR}", f"%g : {VECTOR}"], [f"%p : {VECTOR}"], one)
+    body = kernel("64", [f"%p : {VECTOR}", f"%g : {VECTOR}"], [f"%p : {VECTOR}"], updating)
     views = {"p": (0, "parameter"), "q": (0, "parameter"), "g": (0, "input"), "y": (0, "output")}
     return planned(views, body + map_vector("p", "y", "arith.negf %a0"))
 

@@ -118,14 +118,16 @@ def test_booleans_are_words() -> None:
 def reduction(kind: str, op: str, suffix: str = "") -> str:
     body = f"%r = arith.{op} %a1, %a0 : {kind}\nlinalg.yield %r : {kind}"
     source, target = f"memref<3x5x4x{kind}>", f"memref<5x{kind}>"
-    one = stage(
+    reducing = stage(
         ["(d0, d1, d2) -> (d1, d0, d2)", "(d0, d1, d2) -> (d0)"],
         "prr",
         [f"%b0 : {source}"],
         [f"%b1 : {target}"],
         body,
     )
-    return function(f"x {source} input, y {target} output", kernel("5", [f"%x : {source}"], [f"%y : {target}"], one))
+    return function(
+        f"x {source} input, y {target} output", kernel("5", [f"%x : {source}"], [f"%y : {target}"], reducing)
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_sum_over_a_loop_that_nothing_reads() -> None:
       %c = arith.constant 2.0 : f32
       %r = arith.addf %a2, %c : f32
       linalg.yield %r : f32"""
-    one = "%s = memref.alloca() {buf.shape_only} : memref<7xi1>\n" + stage(
+    summing = "%s = memref.alloca() {buf.shape_only} : memref<7xi1>\n" + stage(
         ["(d0, d1) -> (d0)", "(d0, d1) -> (d1)", "(d0, d1) -> (d0)"],
         "pr",
         ["%b0 : memref<3xf32>", "%s : memref<7xi1>"],
@@ -183,7 +185,7 @@ def test_sum_over_a_loop_that_nothing_reads() -> None:
     )
     text = function(
         "x memref<3xf32> input, y memref<3xf32> output",
-        kernel("3", ["%x : memref<3xf32>"], ["%y : memref<3xf32>"], one),
+        kernel("3", ["%x : memref<3xf32>"], ["%y : memref<3xf32>"], summing),
     )
     assert run(text, x=normal(3))["output/y"].tolist() == [14.0, 14.0, 14.0]
 
@@ -193,7 +195,7 @@ def test_two_outputs_of_one_stage() -> None:
       %v = math.exp %a0 : f32
       %r = arith.addf %a1, %v : f32
       linalg.yield %r, %v : f32, f32"""
-    one = stage(
+    two_outputs = stage(
         ["(d0, d1) -> (d0, d1)", "(d0, d1) -> (d0)", "(d0, d1) -> (d0, d1)"],
         "pr",
         ["%b0 : memref<4x3xf32>"],
@@ -202,7 +204,7 @@ def test_two_outputs_of_one_stage() -> None:
     )
     text = function(
         "x memref<4x3xf32> input, s memref<4xf32> output, e memref<4x3xf32> output",
-        kernel("4", ["%x : memref<4x3xf32>"], ["%s : memref<4xf32>", "%e : memref<4x3xf32>"], one),
+        kernel("4", ["%x : memref<4x3xf32>"], ["%s : memref<4xf32>", "%e : memref<4x3xf32>"], two_outputs),
     )
     x = normal(4, 3)
     result = run(text, x=x)
@@ -264,8 +266,10 @@ def test_pieces_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_empty_reductions() -> None:
     source, target = "memref<3x0xf32>", "memref<3xf32>"
-    one = stage(["(d0, d1) -> (d0, d1)", "(d0, d1) -> (d0)"], "pr", [f"%b0 : {source}"], [f"%b1 : {target}"], ADD)
-    text = function(f"x {source} input, y {target} output", kernel("3", [f"%x : {source}"], [f"%y : {target}"], one))
+    summing = stage(["(d0, d1) -> (d0, d1)", "(d0, d1) -> (d0)"], "pr", [f"%b0 : {source}"], [f"%b1 : {target}"], ADD)
+    text = function(
+        f"x {source} input, y {target} output", kernel("3", [f"%x : {source}"], [f"%y : {target}"], summing)
+    )
     assert run(text, x=np.zeros((3, 0), np.float32))["output/y"].tolist() == [0, 0, 0]
 
 
@@ -310,7 +314,7 @@ def test_matrix_product_with_an_epilogue(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("budget", [numpy_stages.TEMPORARY_BYTES, 0])
 def test_batched_product_with_broadcast_factors(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numpy_stages, "TEMPORARY_BYTES", budget)
-    one = "%s = memref.alloca() {buf.shape_only} : memref<2xi1>\n" + stage(
+    product = "%s = memref.alloca() {buf.shape_only} : memref<2xi1>\n" + stage(
         [
             "(b, i, j, k, e) -> (b, i, k)",
             "(b, i, j, k, e) -> (j, k)",
@@ -328,7 +332,7 @@ def test_batched_product_with_broadcast_factors(budget: int, monkeypatch: pytest
             "3, 4, 6",
             ["%x : memref<3x4x5xf32>", "%w : memref<6x5xf32>"],
             ["%y : memref<4x3x6xf32>"],
-            one,
+            product,
         ),
     )
     x, w = normal(3, 4, 5), normal(6, 5)
@@ -353,10 +357,12 @@ def test_convolution_with_padding() -> None:
       %m = arith.mulf %v, %a0 : f32
       %r = arith.addf %a1, %m : f32
       linalg.yield %r : f32"""
-    one = stage(["(d0, d1) -> (d1)", "(d0, d1) -> (d0)"], "pr", ["%b1 : memref<3xf32>"], ["%b2 : memref<8xf32>"], body)
+    convolving = stage(
+        ["(d0, d1) -> (d1)", "(d0, d1) -> (d0)"], "pr", ["%b1 : memref<3xf32>"], ["%b2 : memref<8xf32>"], body
+    )
     text = function(
         "x memref<8xf32> input, w memref<3xf32> input, y memref<8xf32> output",
-        kernel("8", ["%x : memref<8xf32>", "%w : memref<3xf32>"], ["%y : memref<8xf32>"], one),
+        kernel("8", ["%x : memref<8xf32>", "%w : memref<3xf32>"], ["%y : memref<8xf32>"], convolving),
     )
     x, w = normal(8), normal(3)
     expected = np.convolve(x, w[::-1], "same")
@@ -383,7 +389,7 @@ def gather_rows(guarded: bool) -> str:
       }"""
     else:
         load += "\n%r = memref.load %b1[%row, %j] : memref<5x3xf32>"
-    one = stage(
+    gathering = stage(
         ["(d0, d1) -> (d0)", "(d0, d1) -> (d0, d1)"],
         "pp",
         ["%b0 : memref<4xi32>"],
@@ -392,7 +398,7 @@ def gather_rows(guarded: bool) -> str:
     )
     return function(
         "i memref<4xi32> input, t memref<5x3xf32> parameter, y memref<4x3xf32> output",
-        kernel("4, 3", ["%i : memref<4xi32>", "%t : memref<5x3xf32>"], ["%y : memref<4x3xf32>"], one),
+        kernel("4, 3", ["%i : memref<4xi32>", "%t : memref<5x3xf32>"], ["%y : memref<4x3xf32>"], gathering),
     )
 
 

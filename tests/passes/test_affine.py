@@ -107,12 +107,12 @@ def test_composition_keeps_every_value(data: st.DataObject, extents: list[int]) 
 
 @st.composite
 def factorizations(draw: st.DrawFn, count: int) -> tuple[int, ...]:
-    found: list[int] = []
-    while count > 1 and len(found) < 3:
+    factors: list[int] = []
+    while count > 1 and len(factors) < 3:
         factor = draw(st.sampled_from([f for f in range(1, count + 1) if count % f == 0]))
-        found.append(factor)
+        factors.append(factor)
         count //= factor
-    return (*found, count)
+    return (*factors, count)
 
 
 @given(st.data())

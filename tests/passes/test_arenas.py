@@ -28,16 +28,20 @@ def check_places(layout: ArenaLayout, sizes: list[int], alignment: int, limit: i
         assert start % alignment == 0
         assert start + size <= layout.sizes[arena]
     for number, size in enumerate(layout.sizes):  # a range that is larger than the limit has an arena of its own
-        assert size <= max(limit, *(one for one, place in zip(sizes, layout.places, strict=True) if place[0] == number))
+        assert size <= max(
+            limit, *(extent for extent, place in zip(sizes, layout.places, strict=True) if place[0] == number)
+        )
 
 
 @given(st.lists(ranges(), max_size=16), ALIGNMENTS, LIMITS)
 def test_each_byte_has_one_owner_at_each_step(lives: list[Range], alignment: int, limit: int) -> None:
     layout = by_lifetime(lives, alignment, limit)
-    check_places(layout, [one.size for one in lives], alignment, limit)
+    check_places(layout, [life.size for life in lives], alignment, limit)
     for step in range(STEPS):
         live = [
-            (*place, one.size) for place, one in zip(layout.places, lives, strict=True) if one.first <= step <= one.last
+            (*place, life.size)
+            for place, life in zip(layout.places, lives, strict=True)
+            if life.first <= step <= life.last
         ]
         for (arena, start, size), (other, begin, _) in itertools.pairwise(sorted(live)):
             assert arena != other or start + size <= begin, f"two ranges share bytes at step {step}"

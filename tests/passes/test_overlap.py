@@ -27,18 +27,18 @@ DEVICES: list[tg.DeviceName] = ["cpu", "wgpu"]
 
 def in_buckets(passes: Sequence[ModulePass]) -> list[ModulePass]:
     """Makes gradients exchanged in buckets of about a layer."""
-    limit, found = 4 * WIDTH * (WIDTH + 1), list(passes)
-    for place, one in enumerate(found):
-        if isinstance(one, BucketCollectivesPass):
-            found[place] = replace(one, bucket_bytes=limit)
-        elif isinstance(one, OverlapCollectivesPass):
-            found[place] = replace(one, message_bytes=limit)
-    return found
+    limit, edited = 4 * WIDTH * (WIDTH + 1), list(passes)
+    for place, pass_ in enumerate(edited):
+        if isinstance(pass_, BucketCollectivesPass):
+            edited[place] = replace(pass_, bucket_bytes=limit)
+        elif isinstance(pass_, OverlapCollectivesPass):
+            edited[place] = replace(pass_, message_bytes=limit)
+    return edited
 
 
 def at_once(passes: Sequence[ModulePass]) -> list[ModulePass]:
     """The same, without overlap."""
-    return [one for one in in_buckets(passes) if not isinstance(one, OverlapCollectivesPass)]
+    return [pass_ for pass_ in in_buckets(passes) if not isinstance(pass_, OverlapCollectivesPass)]
 
 
 def compiled(
@@ -112,7 +112,7 @@ def test_buckets_change_no_bits() -> None:
     """On the reference, which computes each op separately."""
 
     def unpacked(passes: Sequence[ModulePass]) -> list[ModulePass]:
-        return [one for one in passes if not isinstance(one, BucketCollectivesPass)]
+        return [pass_ for pass_ in passes if not isinstance(pass_, BucketCollectivesPass)]
 
     bucketed = in_group(3, lambda group: trained(group, device="numpy", inputs={"x": (BATCH + 1, WIDTH)}, steps=0))
     assert bucketed
@@ -128,18 +128,18 @@ def test_buckets_change_no_bits() -> None:
 
 def followed(plan: Sequence[Step]) -> list[bool]:
     """Returns, for each asynchronous collective in order, whether another one begins before it is waited for."""
-    found: list[bool] = []
+    waited: list[bool] = []
     under_way: dict[int, int] = {}
     for step, _ in runs(plan):
         if isinstance(step, Wait):
             del under_way[step.request]
         elif isinstance(step, Collective) and (under_way or step.request is not None):
             for number in under_way.values():
-                found[number] = True
+                waited[number] = True
             if step.request is not None:
-                under_way[step.request] = len(found)
-            found.append(False)
-    return found
+                under_way[step.request] = len(waited)
+            waited.append(False)
+    return waited
 
 
 def test_a_step_goes_on_while_values_are_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,9 +176,9 @@ def test_a_step_goes_on_while_values_are_exchanged(monkeypatch: pytest.MonkeyPat
 def test_without_threads_a_start_exchanges() -> None:
     def run(group: Group) -> tuple[list[float], dict[str, np.ndarray]]:
         group.has_threads = False
-        found = trained(group)
+        trained_state = trained(group)
         assert group._background is None
-        return found
+        return trained_state
 
     plain = in_group(2, lambda group: trained(group, edit=at_once))
     for (losses, state), (others, expected) in zip(in_group(2, run), plain, strict=True):

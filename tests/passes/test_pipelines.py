@@ -37,10 +37,10 @@ AVAILABLE = TENSORGRAD_UNIVERSE.all_passes
 
 @pytest.mark.parametrize("text", ["8", '"8"', "8.0", "0.8e1"])
 def test_floats_are_written_as_anywhere_else(text: str) -> None:
-    (one,) = read_passes(f"lower-precision{{scale={text}}}")
-    assert one == LowerPrecisionPass(scale=8.0)
-    assert isinstance(one, LowerPrecisionPass)
-    assert isinstance(one.scale, float)
+    (pass_,) = read_passes(f"lower-precision{{scale={text}}}")
+    assert pass_ == LowerPrecisionPass(scale=8.0)
+    assert isinstance(pass_, LowerPrecisionPass)
+    assert isinstance(pass_.scale, float)
 
 
 def test_a_bare_flag_is_true() -> None:
@@ -94,7 +94,7 @@ def test_phases_follow_each_other(target: Target) -> None:
 
 
 def test_a_phase_that_is_left_out_ends_where_the_next_begins() -> None:
-    passes = [one for one in device_passes() if one.name != "schedule"]
+    passes = [pass_ for pass_ in device_passes() if pass_.name != "schedule"]
     assert start_of(Phase.SCHEDULED, passes) == start_of(Phase.DEVICE, passes) < len(passes)
     tensors = tensor_passes("f", [])
     assert start_of(Phase.BUFFERS, tensors) == len(tensors) and until(Phase.DEVICE, tensors) == tensors
@@ -102,7 +102,7 @@ def test_a_phase_that_is_left_out_ends_where_the_next_begins() -> None:
 
 def test_passes_declare_how_they_change_values() -> None:
     passes = training_passes("f", TraceOptimizerPass("adam", "f"), CPU, LowerPrecisionPass())
-    assert {one.name: effect_of(one) for one in passes if effect_of(one) != Effect()} == {
+    assert {pass_.name: effect_of(pass_) for pass_ in passes if effect_of(pass_) != Effect()} == {
         "grad": Effect(differentiated=0),
         "append-updates": Effect(adds_updates=True),
         "lower-precision": Effect(rounds=True),

@@ -113,13 +113,13 @@ def test_conditions_are_decided_rightly(
     decided = outside.decided(first)
     assert decided is None or all(compare(predicate, p[-1], f(p), g(p)) == decided for p in points())
     # Under the first condition, or its negation, the second one has its value at the remaining points.
-    left = [p for p in points() if compare(predicate, p[-1], f(p), g(p)) == holds]
+    remaining = [p for p in points() if compare(predicate, p[-1], f(p), g(p)) == holds]
     inner = outside.inside(first, holds)
     decided = inner.decided(second)
-    assert decided is None or all(compare(predicate, p[-1], h(p), i(p)) == decided for p in left)
+    assert decided is None or all(compare(predicate, p[-1], h(p), i(p)) == decided for p in remaining)
     for value, evaluate in known:
         low, high = inner.of(value)
-        assert all(low <= evaluate(p) <= high for p in left)
+        assert all(low <= evaluate(p) <= high for p in remaining)
 
 
 def test_nothing_is_known_of_integers_of_64_bits() -> None:
@@ -161,8 +161,8 @@ def guarded(block: Block, memory: SSAValue, condition: SSAValue, at: SSAValue) -
     return op
 
 
-@pytest.mark.parametrize(("place", "kept"), [(2, True), (3, False)])
-def test_a_decided_guard_goes(place: int, kept: bool) -> None:
+@pytest.mark.parametrize(("place", "is_kept"), [(2, True), (3, False)])
+def test_a_decided_guard_goes(place: int, is_kept: bool) -> None:
     block = Block(arg_types=[MemRefType(f32, [3])])
     at = number(block, place)
     condition = add(block, arith.CmpiOp(at, number(block, 3), "ult"))
@@ -171,7 +171,7 @@ def test_a_decided_guard_goes(place: int, kept: bool) -> None:
     assert fold_guards(block, thread_numbers((1, 1, 1), (1, 1, 1)))
     assert not any(isinstance(op, scf.IfOp) for op in block.ops)
     assert isinstance(use.owner, arith.NegfOp)
-    assert isinstance(use.owner.operand.owner, memref.LoadOp if kept else arith.ConstantOp)
+    assert isinstance(use.owner.operand.owner, memref.LoadOp if is_kept else arith.ConstantOp)
 
 
 def test_what_never_runs_names_no_place_outside() -> None:
@@ -180,7 +180,7 @@ def test_what_never_runs_names_no_place_outside() -> None:
     condition = add(block, arith.CmpiOp(block.args[1], number(block, 3), "ult"))
     op = guarded(block, block.args[0], condition, at)
     assert fold_guards(block, thread_numbers((1, 1, 1), (1, 1, 1)))
-    (load,) = [one for one in op.true_region.block.ops if isinstance(one, memref.LoadOp)]
+    (load,) = [inner_op for inner_op in op.true_region.block.ops if isinstance(inner_op, memref.LoadOp)]
     last = load.indices[0].owner
     assert isinstance(last, arith.ConstantOp)
     assert isinstance(last.value, IntegerAttr)
@@ -223,7 +223,7 @@ def bisection(steps: int) -> int:
     for _ in range(steps):
         middle = add(block, arith.DivUIOp(add(block, arith.AddiOp(low, high)), number(block, 2)))
         op = guarded(block, block.args[0], add(block, arith.CmpiOp(low, high, "ult")), middle)
-        loads += [one for one in op.true_region.block.ops if isinstance(one, memref.LoadOp)]
+        loads += [inner_op for inner_op in op.true_region.block.ops if isinstance(inner_op, memref.LoadOp)]
         up = add(block, arith.CmpfOp(op.results[0], zero, "olt"))
         low = add(block, arith.SelectOp(up, add(block, arith.AddiOp(middle, number(block, 1))), low))
         high = add(block, arith.SelectOp(up, high, middle))

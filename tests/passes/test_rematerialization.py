@@ -53,9 +53,9 @@ def test_checkpoint_takes_what_stands_around_it() -> None:
         parts = tg.checkpoint(lambda x, scale: {"a": w * x * scale, "b": w})(x, scale=2.0)
         return tg.sum(parts["a"] * parts["b"])
 
-    found = tg.grad(loss, argnums=(0, 1))(X, X + 1)
-    np.testing.assert_allclose(np.asarray(found[0]), 4 * X * (X + 1), rtol=1e-6)
-    np.testing.assert_allclose(np.asarray(found[1]), 2 * X * X, rtol=1e-6)
+    gradients = tg.grad(loss, argnums=(0, 1))(X, X + 1)
+    np.testing.assert_allclose(np.asarray(gradients[0]), 4 * X * (X + 1), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(gradients[1]), 2 * X * X, rtol=1e-6)
 
 
 def test_checkpoint_outside_a_trace_calls_the_function() -> None:
@@ -77,8 +77,8 @@ def test_remat_keeps_values_and_gradients(segments: int) -> None:
     for again in (False, True):
         module = tg.trace(chain, 3)
         passes = [RematPass(segments=segments)] if again else []
-        for one in [SimplifyPass(), *passes, GradPass(), InlineCallsPass(recompute=False), SimplifyPass()]:
-            one.apply(Context(), module)
+        for pass_ in [SimplifyPass(), *passes, GradPass(), InlineCallsPass(recompute=False), SimplifyPass()]:
+            pass_.apply(Context(), module)
             module.verify()
             verify_dominance(module)
         if again:
@@ -87,8 +87,8 @@ def test_remat_keeps_values_and_gradients(segments: int) -> None:
         module.verify()
         executor = TensorExecutor(module)
         results.append([np.asarray(value) for value in executor.call([X])])
-    for found, expected in zip(*results, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    for actual, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 def test_remat_refuses_no_segments() -> None:
@@ -136,8 +136,8 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     peaks: list[int] = []
     build = build_program.build_program
 
-    def counted(*given: Any) -> Program:
-        program = build(*given)
+    def counted(*args: Any) -> Program:
+        program = build(*args)
         peaks.append(program.statistics["peak_bytes"])
         return program
 

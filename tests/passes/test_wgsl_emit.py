@@ -26,10 +26,10 @@ class Device:
 
 
 def context() -> Context:
-    made = Context()
+    new_context = Context()
     for dialect in (builtin.Builtin, arith.Arith, math.Math, memref.MemRef, scf.Scf, wgsl.Wgsl):
-        made.load_dialect(dialect)
-    return made
+        new_context.load_dialect(dialect)
+    return new_context
 
 
 def parse(text: str) -> ModuleOp:
@@ -53,8 +53,8 @@ wgsl.kernel @{name} workgroup_size = [64, 1, 1] access = ["read_write"] {{
 
 
 def only_kernel(module: ModuleOp) -> wgsl.KernelOp:
-    (found,) = [op for op in module.walk() if isinstance(op, wgsl.KernelOp)]
-    return found
+    (kernel_op,) = [op for op in module.walk() if isinstance(op, wgsl.KernelOp)]
+    return kernel_op
 
 
 def statements(module: ModuleOp) -> list[str]:
@@ -89,8 +89,8 @@ def test_parentheses_are_those_that_are_needed(lines: tuple[str, str], text: str
     body = f"%t = arith.{first} : f32\n%q = arith.{second} : f32\n%z = arith.addf %a, %b : f32"
     # A second use makes the operands named values.
     body += "\n%r = arith.maximumf %q, %z : f32"
-    found = statements(kernel(body))[-1]
-    assert f"tg_maximum({text.format(a='v1', b='v2')}," in found
+    statement = statements(kernel(body))[-1]
+    assert f"tg_maximum({text.format(a='v1', b='v2')}," in statement
 
 
 def test_operators_that_wgsl_does_not_mix_are_parenthesized() -> None:
@@ -98,8 +98,8 @@ def test_operators_that_wgsl_does_not_mix_are_parenthesized() -> None:
   %s = arith.constant 3 : i32
   %t = arith.addi %a, %b : i32
   %r = arith.andi %t, %s : i32"""
-    found = statements(kernel(body, element="i32"))[-1]
-    assert found == "b0[v0] = (b0[v0] + b0[local_invocation_index]) & 3i;"
+    statement = statements(kernel(body, element="i32"))[-1]
+    assert statement == "b0[v0] = (b0[v0] + b0[local_invocation_index]) & 3i;"
     body = """
   %t = arith.andi %a, %b : i32
   %u = arith.ori %t, %a : i32

@@ -28,8 +28,8 @@ FOLD = 2**15
 @functools.cache
 def device() -> wgpu.GPUDevice:
     adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
-    wanted = [feature for feature in ("shader-f16", "subgroup") if feature in adapter.features]
-    return adapter.request_device_sync(required_features=wanted)
+    expected = [feature for feature in ("shader-f16", "subgroup") if feature in adapter.features]
+    return adapter.request_device_sync(required_features=expected)
 
 
 def run_kernel(text: str, bindings: Sequence[Array], groups: tuple[int, int] = (1, 1)) -> list[Array]:
@@ -114,8 +114,8 @@ def apply_ops(ops: Sequence[tuple[str, str]], result: str, inputs: Sequence[tupl
     groups = -(-count // GROUP)
     bindings = [array.astype(STORED[type_]) for type_, array in inputs] + [output]
     dispatch = (min(groups, FOLD), -(-groups // FOLD))
-    found = run_kernel("\n".join([*lines, "}"]), bindings, dispatch)[-1]
-    return list(found.reshape(len(ops), count))
+    results = run_kernel("\n".join([*lines, "}"]), bindings, dispatch)[-1]
+    return list(results.reshape(len(ops), count))
 
 
 def pairs(values: Sequence[float], dtype: type) -> tuple[Array, Array]:
@@ -123,13 +123,13 @@ def pairs(values: Sequence[float], dtype: type) -> tuple[Array, Array]:
     return grid[0].ravel(), grid[1].ravel()
 
 
-def assert_same(found: Array, wanted: Array, *operands: Array, what: str) -> None:
+def assert_same(actual: Array, expected: Array, *operands: Array, what: str) -> None:
     """Compares bits, except that any NaN equals any other."""
-    both_nan = np.isnan(found) & np.isnan(wanted) if found.dtype.kind == "f" else np.zeros(found.shape, bool)
-    bits = np.uint16 if found.dtype == np.float16 else np.uint32
-    wrong = (found.view(bits) != wanted.astype(found.dtype).view(bits)) & ~both_nan
+    both_nan = np.isnan(actual) & np.isnan(expected) if actual.dtype.kind == "f" else np.zeros(actual.shape, bool)
+    bits = np.uint16 if actual.dtype == np.float16 else np.uint32
+    wrong = (actual.view(bits) != expected.astype(actual.dtype).view(bits)) & ~both_nan
     where = [tuple(operand[wrong][:5]) for operand in operands]
-    assert not wrong.any(), f"{what} of {where} gave {found[wrong][:5]} and not {wanted[wrong][:5]}"
+    assert not wrong.any(), f"{what} of {where} gave {actual[wrong][:5]} and not {expected[wrong][:5]}"
 
 
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 7.25, 1e-3, -1e8, 3e38, -3e38, np.inf, -np.inf, np.nan)
@@ -166,23 +166,23 @@ def test_binary_ops_on_floats(type_: str) -> None:
     ops = [(f"%r = {op} %a, %b : $", type_) for op in FLOAT_BINARY]
     results = apply_ops(ops, type_, [(type_, a), (type_, b)])
     with np.errstate(all="ignore"):
-        for (name, function), found in zip(FLOAT_BINARY.items(), results, strict=True):
-            assert_same(found, function(a, b), a, b, what=name)
+        for (name, function), actual in zip(FLOAT_BINARY.items(), results, strict=True):
+            assert_same(actual, function(a, b), a, b, what=name)
 
 
 def test_the_remainder_is_exact() -> None:
     random = np.random.default_rng(0)
     bits = random.integers(0, 2**32, (2, 20000), np.uint64).astype(np.uint32).view(np.float32)
-    (found,) = apply_ops([("%r = wgsl.remf %a, %b : $", "f32")], "f32", [("f32", bits[0]), ("f32", bits[1])])
+    (remainders,) = apply_ops([("%r = wgsl.remf %a, %b : $", "f32")], "f32", [("f32", bits[0]), ("f32", bits[1])])
     with np.errstate(all="ignore"):
-        assert_same(found, np.fmod(bits[0], bits[1]), bits[0], bits[1], what="remainder")
+        assert_same(remainders, np.fmod(bits[0], bits[1]), bits[0], bits[1], what="remainder")
 
 
 def test_division_is_within_the_standard() -> None:
     a, b = pairs([v for v in FLOATS if abs(v) < 1e30], np.float32)
-    (found,) = apply_ops([("%r = arith.divf %a, %b : f32", "f32")], "f32", [("f32", a), ("f32", b)])
+    (quotients,) = apply_ops([("%r = arith.divf %a, %b : f32", "f32")], "f32", [("f32", a), ("f32", b)])
     with np.errstate(all="ignore"):
-        np.testing.assert_allclose(found, a / b, rtol=3e-7)
+        np.testing.assert_allclose(quotients, a / b, rtol=3e-7)
 
 
 FLOAT_UNARY: dict[str, Callable[[Array], Array]] = {
@@ -200,8 +200,8 @@ def test_unary_ops_on_floats(type_: str) -> None:
     values = [v for v in (*FLOATS, 1.5, -1.5, 2.5) if type_ == "f32" or not np.isfinite(v) or abs(v) < 6e4]
     a = np.array(values, STORED[type_])
     results = apply_ops([(f"%r = {op} %a : $", type_) for op in FLOAT_UNARY], type_, [(type_, a)])
-    for (name, function), found in zip(FLOAT_UNARY.items(), results, strict=True):
-        assert_same(found, function(a), a, what=name)
+    for (name, function), actual in zip(FLOAT_UNARY.items(), results, strict=True):
+        assert_same(actual, function(a), a, what=name)
 
 
 BUILTINS: dict[str, Callable[[Array], Array]] = {
@@ -215,8 +215,8 @@ def test_builtins_that_are_accurate_enough() -> None:
     ops = [*(f"%r = {op} %a : f32" for op in BUILTINS), "%r = math.fma %a, %a, %a : f32"]
     *results, fused = apply_ops([(op, "f32") for op in ops], "f32", [("f32", a)])
     exact = a.astype(np.float64)
-    for (name, function), found in zip(BUILTINS.items(), results, strict=True):
-        np.testing.assert_allclose(found, function(exact), rtol=2e-6, atol=3e-7, err_msg=name)
+    for (name, function), actual in zip(BUILTINS.items(), results, strict=True):
+        np.testing.assert_allclose(actual, function(exact), rtol=2e-6, atol=3e-7, err_msg=name)
     np.testing.assert_allclose(fused, exact * exact + exact, rtol=2e-7)
 
 
@@ -227,7 +227,7 @@ ORDERED = {"eq": np.equal, "gt": np.greater, "ge": np.greater_equal, "lt": np.le
 def test_comparisons_of_floats(type_: str) -> None:
     a, b = pairs([0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan], STORED[type_])
     unordered = np.isnan(a) | np.isnan(b)
-    wanted = {
+    expected = {
         "false": np.zeros(a.shape, bool),
         "true": np.ones(a.shape, bool),
         "ord": ~unordered,
@@ -237,10 +237,10 @@ def test_comparisons_of_floats(type_: str) -> None:
         **{"o" + name: function(a, b) & ~unordered for name, function in ORDERED.items()},
         **{"u" + name: function(a, b) | unordered for name, function in ORDERED.items()},
     }
-    ops = [(f"%r = arith.cmpf {predicate}, %a, %b : $", type_) for predicate in wanted]
+    ops = [(f"%r = arith.cmpf {predicate}, %a, %b : $", type_) for predicate in expected]
     results = apply_ops(ops, "i1", [(type_, a), (type_, b)])
-    for (predicate, value), found in zip(wanted.items(), results, strict=True):
-        assert_same(found, value.astype(np.uint32), a, b, what=predicate)
+    for (predicate, value), result in zip(expected.items(), results, strict=True):
+        assert_same(result, value.astype(np.uint32), a, b, what=predicate)
     self_test, constant_test = apply_ops(
         [
             ("%r = arith.cmpf une, %a, %a : $", type_),
@@ -299,10 +299,10 @@ def test_binary_ops_on_integers() -> None:
     a, b = pairs(INTEGERS, np.int32)
     ops = [(f"%r = arith.{op} %a, %b : i32", "i32") for op in INTEGER_BINARY]
     with np.errstate(all="ignore"):
-        for (name, function), found in zip(
+        for (name, function), actual in zip(
             INTEGER_BINARY.items(), apply_ops(ops, "i32", [("i32", a), ("i32", b)]), strict=True
         ):
-            assert_same(found, function(a, b), a, b, what=name)
+            assert_same(actual, function(a, b), a, b, what=name)
 
 
 @pytest.mark.parametrize("constant", [5, -1, 0, 31, 32, -(2**31)])
@@ -312,8 +312,8 @@ def test_binary_ops_with_a_constant(constant: int) -> None:
     lines = f"%t = arith.constant {constant} : i32\n%r = arith.OP %a, %t : i32"
     ops = [(lines.replace("OP", op), "i32") for op in INTEGER_BINARY]
     with np.errstate(all="ignore"):
-        for (name, function), found in zip(INTEGER_BINARY.items(), apply_ops(ops, "i32", [("i32", a)]), strict=True):
-            assert_same(found, function(a, b), a, b, what=f"{name} with {constant}")
+        for (name, function), actual in zip(INTEGER_BINARY.items(), apply_ops(ops, "i32", [("i32", a)]), strict=True):
+            assert_same(actual, function(a, b), a, b, what=f"{name} with {constant}")
 
 
 def test_index_arithmetic_is_unsigned() -> None:
@@ -323,22 +323,22 @@ def test_index_arithmetic_is_unsigned() -> None:
     after = "\n%r = arith.index_cast %t2 : index to i32"
     ops = [(f"{before}%t2 = arith.{name} %t0, %t1 : index{after}", "i32") for name in names]
     with np.errstate(all="ignore"):
-        for name, found in zip(names, apply_ops(ops, "i32", [("i32", a), ("i32", b)]), strict=True):
-            assert_same(found, INTEGER_BINARY[name](a, b), a, b, what=name)
+        for name, actual in zip(names, apply_ops(ops, "i32", [("i32", a), ("i32", b)]), strict=True):
+            assert_same(actual, INTEGER_BINARY[name](a, b), a, b, what=name)
 
 
 def test_comparisons_of_integers() -> None:
     a, b = pairs(INTEGERS, np.int32)
     ua, ub = a.view(np.uint32), b.view(np.uint32)
-    wanted = {
+    expected = {
         "eq": a == b,
         "ne": a != b,
         **{"s" + name: ORDERED[name](a, b) for name in ("lt", "le", "gt", "ge")},
         **{"u" + name: ORDERED[name](ua, ub) for name in ("lt", "le", "gt", "ge")},
     }
-    ops = [(f"%r = arith.cmpi {name}, %a, %b : i32", "i32") for name in wanted]
-    for (name, value), found in zip(wanted.items(), apply_ops(ops, "i1", [("i32", a), ("i32", b)]), strict=True):
-        assert_same(found, value.astype(np.uint32), a, b, what=name)
+    ops = [(f"%r = arith.cmpi {name}, %a, %b : i32", "i32") for name in expected]
+    for (name, value), actual in zip(expected.items(), apply_ops(ops, "i1", [("i32", a), ("i32", b)]), strict=True):
+        assert_same(actual, value.astype(np.uint32), a, b, what=name)
 
 
 def test_unary_ops_on_integers() -> None:
@@ -347,30 +347,30 @@ def test_unary_ops_on_integers() -> None:
     results = apply_ops([(f"%r = math.{name} %a : i32", "i32") for name in names], "i32", [("i32", a)])
     binary = [f"{int(v) % 2**32:032b}" for v in a]
     with np.errstate(all="ignore"):
-        wanted = [
+        expected = [
             np.abs(a),
             np.array([digits.count("1") for digits in binary]),
             np.array([len(digits) - len(digits.lstrip("0")) for digits in binary]),
             np.array([len(digits) - len(digits.rstrip("0")) for digits in binary]),
         ]
-    for name, found, value in zip(names, results, wanted, strict=True):
-        assert_same(found, value.astype(np.int32), a, what=name)
+    for name, result, value in zip(names, results, expected, strict=True):
+        assert_same(result, value.astype(np.int32), a, what=name)
 
 
 def test_logic_and_select() -> None:
     a, b = (v.astype(bool) for v in pairs([0, 1], np.int32))
-    wanted = {
+    expected = {
         "andi %a, %b": a & b,
         "ori %a, %b": a | b,
         "xori %a, %b": a ^ b,
         "cmpi eq, %a, %b": a == b,
         "cmpi ne, %a, %b": a != b,
     }
-    results = apply_ops([(f"%r = arith.{op} : i1", "i1") for op in wanted], "i1", [("i1", a), ("i1", b)])
-    for (name, value), found in zip(wanted.items(), results, strict=True):
-        assert_same(found, value.astype(np.uint32), a, b, what=name)
-    (found,) = apply_ops([("%r = arith.select %a, %b, %a : i1", "i1")], "i1", [("i1", a), ("i1", b)])
-    assert_same(found, np.where(a, b, a).astype(np.uint32), a, b, what="select")
+    results = apply_ops([(f"%r = arith.{op} : i1", "i1") for op in expected], "i1", [("i1", a), ("i1", b)])
+    for (name, value), result in zip(expected.items(), results, strict=True):
+        assert_same(result, value.astype(np.uint32), a, b, what=name)
+    (result,) = apply_ops([("%r = arith.select %a, %b, %a : i1", "i1")], "i1", [("i1", a), ("i1", b)])
+    assert_same(result, np.where(a, b, a).astype(np.uint32), a, b, what="select")
 
 
 def test_conversions_to_integers_saturate() -> None:
@@ -397,10 +397,10 @@ def test_conversions() -> None:
     }
     to_integer = {"extui %b : i1 to i32": flags.astype(np.int32), "extsi %b : i1 to i32": -flags.astype(np.int32)}
     to_flag = {"trunci %a : i32 to i1": (integers & 1).astype(np.uint32)}
-    for result, wanted in (("f32", to_float), ("i32", to_integer), ("i1", to_flag)):
-        found = apply_ops([(f"%r = arith.{op}", "i32") for op in wanted], result, inputs)
-        for (name, value), got in zip(wanted.items(), found, strict=True):
-            assert_same(got, value, what=name)
+    for result, expected in (("f32", to_float), ("i32", to_integer), ("i1", to_flag)):
+        results = apply_ops([(f"%r = arith.{op}", "i32") for op in expected], result, inputs)
+        for (name, value), converted in zip(expected.items(), results, strict=True):
+            assert_same(converted, value, what=name)
 
 
 def test_conversions_between_floats() -> None:
@@ -438,14 +438,14 @@ def test_constants_arrive_bit_for_bit(type_: str) -> None:
     )
     digits = 8 if type_ == "f32" else 4
     ops = [(f"%r = arith.constant 0x{int(v.view(bits)):0{digits}x} : $", type_) for v in values]
-    found = np.array([result[0] for result in apply_ops(ops, type_, [(type_, np.zeros(1, kind))])])
-    assert_same(found, values, what="constants")
+    constants = np.array([result[0] for result in apply_ops(ops, type_, [(type_, np.zeros(1, kind))])])
+    assert_same(constants, values, what="constants")
 
 
 def test_constants_of_integers() -> None:
     ops = [(f"%r = arith.constant {value} : i32", "i32") for value in INTEGERS]
-    found = np.array([result[0] for result in apply_ops(ops, "i32", [("i32", np.zeros(1, np.int32))])])
-    assert_same(found, np.array(INTEGERS, np.int32), what="constants")
+    constants = np.array([result[0] for result in apply_ops(ops, "i32", [("i32", np.zeros(1, np.int32))])])
+    assert_same(constants, np.array(INTEGERS, np.int32), what="constants")
 
 
 def test_constants_alone_are_computed_at_run_time() -> None:
@@ -455,10 +455,10 @@ def test_constants_alone_are_computed_at_run_time() -> None:
         "%t0 = arith.constant 0.0 : f32\n%t1 = arith.constant 1.0 : f32\n%r = arith.divf %t1, %t0 : f32",
         "%t0 = arith.constant -1.0 : f32\n%r = math.sqrt %t0 : f32",
     ]
-    found = apply_ops([(text, "f32") for text in texts], "f32", [("f32", np.zeros(1, np.float32))])
-    assert np.isposinf(found[0][0])
-    assert np.isposinf(found[1][0])
-    assert np.isnan(found[2][0])
+    results = apply_ops([(text, "f32") for text in texts], "f32", [("f32", np.zeros(1, np.float32))])
+    assert np.isposinf(results[0][0])
+    assert np.isposinf(results[1][0])
+    assert np.isnan(results[2][0])
 
 
 # Control flow and memory
@@ -480,8 +480,8 @@ wgsl.kernel @fibonacci workgroup_size = [1, 1, 1] access = ["read_write"] {
   memref.store %f#0, %out[%lo] : memref<2xi32>
   memref.store %f#1, %out[%st] : memref<2xi32>
 }"""
-    (found,) = run_kernel(text, [np.zeros(2, np.int32)])
-    assert found.tolist() == [6765, 10946]
+    (pair,) = run_kernel(text, [np.zeros(2, np.int32)])
+    assert pair.tolist() == [6765, 10946]
 
 
 def test_a_load_stays_before_the_store_after_it() -> None:
@@ -495,8 +495,8 @@ wgsl.kernel @swap workgroup_size = [1, 1, 1] access = ["read_write"] {
   memref.store %b, %x[%i] : memref<2xf32>
   memref.store %a, %x[%j] : memref<2xf32>
 }"""
-    (found,) = run_kernel(text, [np.array([1, 2], np.float32)])
-    assert found.tolist() == [2, 1]
+    (swapped,) = run_kernel(text, [np.array([1, 2], np.float32)])
+    assert swapped.tolist() == [2, 1]
 
 
 def test_a_workgroup_reverses_through_shared_memory() -> None:
@@ -533,8 +533,8 @@ wgsl.kernel @reverse workgroup_size = [64, 1, 1] access = ["read", "read_write"]
   memref.store %s, %y[%g] : memref<128xf32>
 }"""
     x = np.arange(128, dtype=np.float32)
-    _, found = run_kernel(text, [x, np.zeros_like(x)], (2, 1))
-    np.testing.assert_array_equal(found, np.concatenate([-x[:64][::-1], 2 * x[64:][::-1]]))
+    _, reversed_rows = run_kernel(text, [x, np.zeros_like(x)], (2, 1))
+    np.testing.assert_array_equal(reversed_rows, np.concatenate([-x[:64][::-1], 2 * x[64:][::-1]]))
 
 
 def test_a_subgroup_reduces_and_broadcasts() -> None:
@@ -633,27 +633,27 @@ def singles(*arrays: Array) -> list[Array]:
     return [array.astype(np.float32) for array in arrays]
 
 
-def errors_in_ulp(found: Array, exact: Array) -> Array:
+def errors_in_ulp(actual: Array, exact: Array) -> Array:
     with np.errstate(all="ignore"):
         rounded = exact.astype(np.float32)
         unit = np.maximum(np.spacing(np.abs(rounded)).astype(np.float64), 2.0**-149)
-        error = np.abs(found - exact) / unit
-    same = (found == rounded) & ~np.isfinite(rounded) | np.isnan(found) & np.isnan(rounded)
+        error = np.abs(actual - exact) / unit
+    same = (actual == rounded) & ~np.isfinite(rounded) | np.isnan(actual) & np.isnan(rounded)
     # Next to the largest number, infinity is one unit away.
-    edge = np.isinf(found) & (np.abs(exact) > 3.4028e38) & (np.sign(found) == np.sign(exact))
+    edge = np.isinf(actual) & (np.abs(exact) > 3.4028e38) & (np.sign(actual) == np.sign(exact))
     return np.where(same | edge, 0.0, np.where(np.isnan(error), np.inf, error))
 
 
-def assert_accurate(name: str, found: Array, *operands: Array) -> None:
+def assert_accurate(name: str, actual: Array, *operands: Array) -> None:
     function, bound = BOUNDS[name]
     with np.errstate(all="ignore"):
         exact = function(*(operand.astype(np.float64) for operand in operands))
-    error = errors_in_ulp(found, exact)
+    error = errors_in_ulp(actual, exact)
     worst = error.argmax()
     place = [operand[worst] for operand in operands]
-    assert error[worst] <= bound, f"{name}{place} gave {found[worst]} for {exact[worst]}: {error[worst]} ulp"
-    zero = (exact == 0) & (found == 0)
-    assert (np.signbit(found) == np.signbit(exact))[zero].all(), f"{name}: the sign of a zero"
+    assert error[worst] <= bound, f"{name}{place} gave {actual[worst]} for {exact[worst]}: {error[worst]} ulp"
+    zero = (exact == 0) & (actual == 0)
+    assert (np.signbit(actual) == np.signbit(exact))[zero].all(), f"{name}: the sign of a zero"
 
 
 def test_every_expansion_has_a_bound() -> None:
@@ -664,8 +664,8 @@ def test_expanded_functions_of_one_argument() -> None:
     x = every_magnitude()
     names = [name for name in BOUNDS if name not in ("powf", "atan2")]
     results = apply_ops([(f"%r = math.{name} %a : f32", "f32") for name in names], "f32", [("f32", x)])
-    for name, found in zip(names, results, strict=True):
-        assert_accurate(name, found, x)
+    for name, actual in zip(names, results, strict=True):
+        assert_accurate(name, actual, x)
 
 
 def test_expanded_functions_of_two_arguments() -> None:
@@ -679,13 +679,13 @@ def test_expanded_functions_of_two_arguments() -> None:
     second = np.concatenate([y, *singles(powers, large, whole), special[1].ravel()])
     names = ("powf", "atan2")
     ops = [(f"%r = math.{name} %a, %b : f32", "f32") for name in names]
-    for name, found in zip(names, apply_ops(ops, "f32", [("f32", first), ("f32", second)]), strict=True):
-        assert_accurate(name, found, first, second)
+    for name, actual in zip(names, apply_ops(ops, "f32", [("f32", first), ("f32", second)]), strict=True):
+        assert_accurate(name, actual, first, second)
 
 
 def test_half_precision_goes_through_single() -> None:
     x = np.linspace(-4, 4, 1001).astype(np.float16)
     ops = [("%r = math.exp %a : f16", "f16"), ("%r = math.tanh %a : f16", "f16")]
-    for function, found in zip((np.exp, np.tanh), apply_ops(ops, "f16", [("f16", x)]), strict=True):
-        wanted = function(x.astype(np.float64)).astype(np.float16)
-        assert np.abs(found.view(np.int16).astype(int) - wanted.view(np.int16)).max() <= 1
+    for function, actual in zip((np.exp, np.tanh), apply_ops(ops, "f16", [("f16", x)]), strict=True):
+        expected = function(x.astype(np.float64)).astype(np.float16)
+        assert np.abs(actual.view(np.int16).astype(int) - expected.view(np.int16)).max() <= 1

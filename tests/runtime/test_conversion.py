@@ -108,7 +108,7 @@ def test_a_parameter_from_whatever_holds_numbers():
 
 
 @pytest.mark.parametrize(
-    ("given", "dtype", "message"),
+    ("value", "dtype", "message"),
     [
         (np.array([2.0**40]), "i4", r"x has values from 1099511627776 to 1099511627776, outside of i32"),
         (np.array([np.nan]), "i4", "x has values that are not finite, for i32"),
@@ -117,23 +117,23 @@ def test_a_parameter_from_whatever_holds_numbers():
         (np.array([-1]), "u4", "outside of u32"),
     ],
 )
-def test_values_that_do_not_fit(given, dtype, message):
+def test_values_that_do_not_fit(value, dtype, message):
     with pytest.raises(InputError, match=message):
-        converted(given, np.dtype(dtype), {"i4": "i32", "f4": "f32", "u4": "u32"}[dtype], "x")
+        converted(value, np.dtype(dtype), {"i4": "i32", "f4": "f32", "u4": "u32"}[dtype], "x")
 
 
 def test_values_that_fit():
     same = to_numpy(X, "x")
     assert same is X and converted(X, X.dtype, "f32", "x") is X
-    for given, dtype, expected in [
+    for values, dtype, expected in [
         ([np.nan, np.inf, 0.1], "f4", np.array([np.nan, np.inf, 0.1], "f4")),
         ([2**31 - 1, -(2**31)], "i4", [2**31 - 1, -(2**31)]),
         ([True, False], "f4", [1, 0]),
         ([2.5, -2.5], "i4", [2, -2]),
         ([], "i4", []),
     ]:
-        found = converted(np.array(given), np.dtype(dtype), dtype, "x")
-        assert found.dtype == dtype and np.array_equal(found, expected, equal_nan=True)
+        actual = converted(np.array(values), np.dtype(dtype), dtype, "x")
+        assert actual.dtype == dtype and np.array_equal(actual, expected, equal_nan=True)
 
 
 def test_checks():

@@ -38,17 +38,20 @@ def test_a_step_is_encoded_as_asked_for(device: WebGPUDevice, encoder: str) -> N
         y, weight = expected_step(weight, inputs)
         np.testing.assert_allclose(executable.step(inputs, SCALARS)["y"], y, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(executable.read(["weight"])["weight"], weight, rtol=1e-6)
-    recordings = [one for parts, last in executable._recordings.values() for one in (*parts, last)]
+    recordings = [recording for parts, last in executable._recordings.values() for recording in (*parts, last)]
     assert set(map(type, recordings)) == {WAYS[encoder]}
 
 
 def test_both_ways_do_the_same(device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     native = started(device)
-    found = [{name: one.numpy() for name, one in native.step(step_inputs(2), SCALARS).items()}, native.read()]
+    actual = [{name: output.numpy() for name, output in native.step(step_inputs(2), SCALARS).items()}, native.read()]
     monkeypatch.setattr(encoding, "native_library", lambda: None)
     methods = started(device)
-    expected = [{name: one.numpy() for name, one in methods.step(step_inputs(2), SCALARS).items()}, methods.read()]
-    for values, others in zip(found, expected, strict=True):
+    expected = [
+        {name: output.numpy() for name, output in methods.step(step_inputs(2), SCALARS).items()},
+        methods.read(),
+    ]
+    for values, others in zip(actual, expected, strict=True):
         assert values.keys() == others.keys()
         for name, value in values.items():
             np.testing.assert_array_equal(value, others[name])
@@ -73,7 +76,7 @@ def test_one_submit_and_nothing_created(device: WebGPUDevice, encoder: str, monk
     watch(device.wgpu_device.queue, "submit", "write_buffer")
     library = native_library()
     assert library is not None
-    functions = [name for name, one in vars(library).items() if callable(one) and name not in ("_errors", "null")]
+    functions = [name for name, entry in vars(library).items() if callable(entry) and name not in ("_errors", "null")]
     watch(library, *functions)
     executable.step(step_inputs(), SCALARS)
     assert calls[0] == "write_buffer"
@@ -124,14 +127,14 @@ def double(device: WebGPUDevice) -> tuple[Command, wgpu.GPUBuffer]:
 @pytest.mark.usefixtures("encoder")
 def test_a_recording_keeps_what_it_uses(device: WebGPUDevice) -> None:
     command, buffer = double(device)
-    kept = device.create_buffer("kept", 16)
-    recording = device.recorded([[command, command], (buffer, 4, kept, 8, 8), [command]])
+    target = device.create_buffer("kept", 16)
+    recording = device.recorded([[command, command], (buffer, 4, target, 8, 8), [command]])
     del command
     gc.collect()
     recording.submit()
     recording.submit()
-    found = [one.view(np.float32) for one in device.read_ranges([(buffer, 0, 16), (kept, 0, 16)])]
-    np.testing.assert_array_equal(found, [[0, 64, 128, 192], [0, 0, 32, 64]])
+    contents = [part.view(np.float32) for part in device.read_ranges([(buffer, 0, 16), (target, 0, 16)])]
+    np.testing.assert_array_equal(contents, [[0, 64, 128, 192], [0, 0, 32, 64]])
 
 
 @pytest.mark.usefixtures("encoder")

@@ -32,12 +32,12 @@ COUNTS = (0, 1, 3, 1000, SMALL_BYTES, 50_001)
 
 def arrays(size: int, count: int, dtype: np.dtype[Any]) -> list[Array]:
     """Returns an array for each rank, whose sum depends on the order of additions."""
-    found: list[Array] = []
+    of_ranks: list[Array] = []
     for rank in range(size):
         generator = np.random.default_rng(rank)
         values = generator.standard_normal(count) * 10.0 ** generator.integers(-3, 3, count)
-        found.append(values > 0 if dtype.kind == "b" else values.astype(np.int64) if dtype.kind in "iu" else values)
-    return [np.ascontiguousarray(one.astype(dtype)) for one in found]
+        of_ranks.append(values > 0 if dtype.kind == "b" else values.astype(np.int64) if dtype.kind in "iu" else values)
+    return [np.ascontiguousarray(row.astype(dtype)) for row in of_ranks]
 
 
 def looped(parts: list[Array], reduction: str) -> Array:
@@ -58,45 +58,47 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("size", "dtype", "reduction"), CASES, ids=lambda one: str(one))
+@pytest.mark.parametrize(("size", "dtype", "reduction"), CASES, ids=lambda parameter: str(parameter))
 def test_all_reduce_is_the_loop_over_ranks(size: int, dtype: np.dtype[Any], reduction: str) -> None:
     for count in COUNTS:
-        given = arrays(size, count, dtype)
-        results = simulate(size, lambda group, given=given: group.all_reduce(given[group.rank], reduction), WAIT)
+        terms = arrays(size, count, dtype)
+        results = simulate(size, lambda group, terms=terms: group.all_reduce(terms[group.rank], reduction), WAIT)
         with np.errstate(all="ignore"):
-            expected = looped(given, reduction)
-        assert [one.tobytes() for one in results] == [expected.tobytes()] * size, f"of {count}"
-        assert all(one.dtype == dtype and one.shape == (count,) for one in results)
+            expected = looped(terms, reduction)
+        assert [result.tobytes() for result in results] == [expected.tobytes()] * size, f"of {count}"
+        assert all(result.dtype == dtype and result.shape == (count,) for result in results)
 
 
-@pytest.mark.parametrize(("size", "dtype", "reduction"), CASES, ids=lambda one: str(one))
+@pytest.mark.parametrize(("size", "dtype", "reduction"), CASES, ids=lambda parameter: str(parameter))
 def test_reduce_scatter_gives_each_rank_its_part(size: int, dtype: np.dtype[Any], reduction: str) -> None:
-    given = arrays(size, size * 12, dtype)
-    results = simulate(size, lambda group: group.reduce_scatter(given[group.rank].reshape(-1, 3), reduction), WAIT)
+    terms = arrays(size, size * 12, dtype)
+    results = simulate(size, lambda group: group.reduce_scatter(terms[group.rank].reshape(-1, 3), reduction), WAIT)
     with np.errstate(all="ignore"):
-        expected = looped(given, reduction).reshape(size, 4, 3)
-    assert [one.tobytes() for one in results] == [one.tobytes() for one in expected]
-    assert all(one.shape == (4, 3) for one in results)
+        expected = looped(terms, reduction).reshape(size, 4, 3)
+    assert [result.tobytes() for result in results] == [result.tobytes() for result in expected]
+    assert all(result.shape == (4, 3) for result in results)
 
 
 def test_sums_in_segments_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = arrays(3, 50_001, np.dtype(np.float32))
+    terms = arrays(3, 50_001, np.dtype(np.float32))
     monkeypatch.setattr(group_module, "SEGMENT_BYTES", 70_000)
-    results = simulate(3, lambda group: (group.all_reduce(given[group.rank]), group._kept.nbytes), WAIT)
-    assert {one.tobytes() for one, _ in results} == {looped(given, "sum").tobytes()}
-    assert max(kept for _, kept in results) < 71_000, "it keeps memory for a segment"
+    results = simulate(3, lambda group: (group.all_reduce(terms[group.rank]), group._kept.nbytes), WAIT)
+    assert {result.tobytes() for result, _ in results} == {looped(terms, "sum").tobytes()}
+    assert max(bytes_kept for _, bytes_kept in results) < 71_000, "it keeps memory for a segment"
 
 
 def test_sums_of_half_floats_are_rounded_once() -> None:
-    given = [np.array([value], np.float16) for value in (2048, 1, 1)]  # 2048 + 1 is 2048 in f16
-    assert [float(one[0]) for one in simulate(3, lambda group: group.all_reduce(given[group.rank]), WAIT)] == [2050] * 3
+    terms = [np.array([value], np.float16) for value in (2048, 1, 1)]  # 2048 + 1 is 2048 in f16
+    assert [float(result[0]) for result in simulate(3, lambda group: group.all_reduce(terms[group.rank]), WAIT)] == [
+        2050
+    ] * 3
 
 
 @pytest.mark.parametrize("reduction", ["max", "min"])
 def test_nan_propagates(reduction: str) -> None:
-    given = [np.array(values, np.float32) for values in ([np.nan, 1, 2], [0, np.nan, 3], [5, 5, 5])]
-    for one in simulate(3, lambda group: group.all_reduce(given[group.rank], reduction), WAIT):
-        assert np.isnan(one).tolist() == [True, True, False]
+    terms = [np.array(values, np.float32) for values in ([np.nan, 1, 2], [0, np.nan, 3], [5, 5, 5])]
+    for result in simulate(3, lambda group: group.all_reduce(terms[group.rank], reduction), WAIT):
+        assert np.isnan(result).tolist() == [True, True, False]
 
 
 def test_an_array_may_be_its_own_result() -> None:
@@ -107,25 +109,25 @@ def test_an_array_may_be_its_own_result() -> None:
 
     for count in (4, SMALL_BYTES):
         results = simulate(3, lambda group, count=count: work(group, count), WAIT)
-        assert all((one == 6).all() and one.shape == (2, count) for one in results)
+        assert all((result == 6).all() and result.shape == (2, count) for result in results)
 
 
 @pytest.mark.parametrize("size", SIZES_OF_GROUPS)
 @pytest.mark.parametrize("dtype", DTYPE_NAMES, ids=str)
 def test_all_gather_and_broadcast(size: int, dtype: np.dtype[Any]) -> None:
-    given = arrays(size, 6, dtype)
+    terms = arrays(size, 6, dtype)
 
     def work(group: Group) -> tuple[Array, Array, Array]:
         out = np.empty(6 * size, dtype)
-        assert group.all_gather(given[group.rank], out) is out
-        array = given[group.rank].copy()
+        assert group.all_gather(terms[group.rank], out) is out
+        array = terms[group.rank].copy()
         assert group.broadcast(array, root=size - 1) is array
-        return out, group.all_gather(given[group.rank].reshape(2, 3)), array
+        return out, group.all_gather(terms[group.rank].reshape(2, 3)), array
 
     for flat, stacked, sent in simulate(size, work, WAIT):
-        assert flat.tobytes() == stacked.tobytes() == b"".join(one.tobytes() for one in given)
+        assert flat.tobytes() == stacked.tobytes() == b"".join(term.tobytes() for term in terms)
         assert stacked.shape == (2 * size, 3)
-        assert sent.tobytes() == given[-1].tobytes()
+        assert sent.tobytes() == terms[-1].tobytes()
 
 
 def test_scalars_are_gathered_and_reduced() -> None:
@@ -381,8 +383,8 @@ def test_places_on_a_host(variable: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_group_in_a_thread_is_the_simulated_one() -> None:
     def work(group: Group) -> tuple[bool, int, int, bool]:
-        found = tg.distributed.group()
-        return found is group, tg.distributed.rank(), tg.distributed.size(), tg.distributed.is_first()
+        current = tg.distributed.group()
+        return current is group, tg.distributed.rank(), tg.distributed.size(), tg.distributed.is_first()
 
     assert simulate(2, work, WAIT) == [(True, 0, 2, True), (True, 1, 2, False)]
 

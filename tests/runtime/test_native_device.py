@@ -58,8 +58,8 @@ def run(path: Path, **environment: str) -> dict[str, np.ndarray]:
         [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    with np.load(path) as found:
-        return dict(found)
+    with np.load(path) as saved:
+        return dict(saved)
 
 
 def test_any_number_of_threads_gives_the_same_bits(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_it_trains_as_the_reference_does() -> None:
     native, reference = compiled(), compiled(device="numpy")
     reference.load_parameters(native.parameters())
     for number in range(10):
-        found, wanted = native.step(**batch(number)), reference.step(**batch(number))
-        assert float(found) == pytest.approx(float(wanted), rel=1e-4)
+        actual, expected = native.step(**batch(number)), reference.step(**batch(number))
+        assert float(actual) == pytest.approx(float(expected), rel=1e-4)
     assert native.device.startswith("cpu (")
     assert native.stats()["submits"] == 1
 
@@ -99,14 +99,14 @@ def test_a_run_moves_between_devices(tmp_path: Path) -> None:
     path, devices = tmp_path / "checkpoint.safetensors", ("cpu", "wgpu", "cpu")
     plain = compiled()
     expected = [float(plain.step(**batch(number))) for number in range(6)]
-    found: list[float] = []
+    actual: list[float] = []
     for turn, device in enumerate(devices):
         training = compiled(device=device)
         if turn:
             training.load_checkpoint(path)
-        found += [float(training.step(**batch(number))) for number in (2 * turn, 2 * turn + 1)]
+        actual += [float(training.step(**batch(number))) for number in (2 * turn, 2 * turn + 1)]
         training.save_checkpoint(path)
-    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    np.testing.assert_allclose(actual, expected, rtol=1e-3)
 
 
 def test_f64_is_fused() -> None:
@@ -117,9 +117,9 @@ def test_f64_is_fused() -> None:
 
     x = np.random.default_rng(0).normal(size=(7, 33)).astype(np.float32)
     wide = x.astype(np.float64)
-    found = np.asarray(function(x))
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, (np.tanh(wide) * np.exp(wide)).sum(axis=1), rtol=1e-13)
+    actual = np.asarray(function(x))
+    assert actual.dtype == np.float64
+    np.testing.assert_allclose(actual, (np.tanh(wide) * np.exp(wide)).sum(axis=1), rtol=1e-13)
     assert function.stats()["dispatches"] == 1
 
 
@@ -305,9 +305,9 @@ def test_a_program_is_compiled_while_it_is_being_lowered(
     monkeypatch.setattr(objects.Objects, "of", asked)
     training = compiled()
     ahead = added[0]
-    wanted = [kernel.text for kernel in stepping.native_kernels(training.program)]
-    assert len(wanted) > 1
-    assert sorted(set(ahead) & set(wanted)) == sorted(wanted)
+    expected = [kernel.text for kernel in stepping.native_kernels(training.program)]
+    assert len(expected) > 1
+    assert sorted(set(ahead) & set(expected)) == sorted(expected)
     caplog.set_level("DEBUG", "tensorgrad.passes")  # which is told of every pass
     assert compiled().program == training.program
     assert "convert-to-llvm" in caplog.text
@@ -351,9 +351,9 @@ def test_a_program_of_one_file_starts_itself_no_second_time(monkeypatch: pytest.
 @pytest.mark.nightly
 def test_processes_trim_what_is_kept_beside_each_other(tmp_path: Path) -> None:
     """A file that another process has removed is no error, and leftovers of killed writers are removed."""
-    left = tmp_path / f"x{cache.UNFINISHED}"
-    left.write_bytes(b"")
-    os.utime(left, (0, 0))
+    unfinished = tmp_path / f"x{cache.UNFINISHED}"
+    unfinished.write_bytes(b"")
+    os.utime(unfinished, (0, 0))
     program = f"""
 import sys
 sys.path.insert(0, {HELPERS!r})
@@ -486,13 +486,13 @@ def test_profiles_are_of_steps() -> None:
     first, second = executables
     assert isinstance(first, CpuExecutable)
     scalars = dict.fromkeys(first.scalar_names, 0.1)
-    found = profile(first, batch(0), scalars, steps=2)
+    measured = profile(first, batch(0), scalars, steps=2)
     for _ in range(5):
         second.step(batch(0), scalars)
     for name, value in second.read().items():
         np.testing.assert_array_equal(first.read()[name], value)
-    assert sum(one.times for one in found.dispatches) == first.statistics()["dispatches"]
-    assert all(one.seconds >= 0 for one in found.dispatches) and found.step_seconds > 0
+    assert sum(dispatch.times for dispatch in measured.dispatches) == first.statistics()["dispatches"]
+    assert all(dispatch.seconds >= 0 for dispatch in measured.dispatches) and measured.step_seconds > 0
 
 
 def plan_of_inputs(access: str, copied_to: int) -> Program:
@@ -531,16 +531,16 @@ def test_large_arrays_are_not_copied() -> None:
     values = np.asarray(first)
     assert any(np.shares_memory(values, slot.buffers[i]) for slot in executable._ring._slots for i in slot.buffers)
     np.testing.assert_allclose(values, x @ y + x, rtol=1e-4, atol=1e-4)
-    kept, x2 = values.copy(), x * 2
+    original, x2 = values.copy(), x * 2
     for _ in range(20):
         np.testing.assert_allclose(np.asarray(function(x2, y)), x2 @ y + x2, rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(values, kept)
+    np.testing.assert_array_equal(values, original)
     assert len(executable._ring._slots) <= 2 and not values.flags.writeable
     for strange in (x2.T, x2.astype(np.float64), x2[::-1]):
         expected = np.asarray(strange, np.float32) @ y + np.asarray(strange, np.float32)
         np.testing.assert_allclose(np.asarray(function(strange, y)), expected, rtol=1e-4, atol=1e-4)
     chained = function(function(x, y), y)
-    np.testing.assert_allclose(np.asarray(chained), kept @ y + kept, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(np.asarray(chained), original @ y + original, rtol=1e-4, atol=1e-3)
     x2[:] = 0
     assert not np.asarray(function(x2, y)).any()
 
@@ -549,14 +549,14 @@ def test_results_given_out_stay_what_they_are() -> None:
     """Also if other results of their steps are unread, so that all memory is to be reused."""
     function = tg.jit(lambda x: (x + 1, x * 2), device="cpu")
     x = np.arange(1 << 15, dtype=np.float32)
-    kept: list[Any] = []
+    results: list[Any] = []
     values: list[np.ndarray] = []
     for number in range(12):
-        kept.append(function(x * number))
-        values.append(np.asarray(kept[-1][0]))
+        results.append(function(x * number))
+        values.append(np.asarray(results[-1][0]))
     for number, value in enumerate(values):
         np.testing.assert_array_equal(value, x * number + 1)
-        np.testing.assert_array_equal(np.asarray(kept[number][1]), x * number * 2)
+        np.testing.assert_array_equal(np.asarray(results[number][1]), x * number * 2)
 
 
 CHECKED = """
@@ -589,8 +589,10 @@ def test_every_index_is_checked_where_that_is_asked_for(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     losses, *errors = done.stdout.splitlines()
     training = compiled()
-    found = [float.fromhex(text) for text in re.findall(r"'(.*?)'", losses)]
-    np.testing.assert_allclose(found, [float(training.step(**batch(number))) for number in range(3)], rtol=1e-5)
+    losses_of_process = [float.fromhex(text) for text in re.findall(r"'(.*?)'", losses)]
+    np.testing.assert_allclose(
+        losses_of_process, [float(training.step(**batch(number))) for number in range(3)], rtol=1e-5
+    )
     message = (
         r"DeviceError kernel '\w+' of '\w+' \(.*native_programs.py:\d+.*\): index \d+ in memory of \d+ elements; .*"
     )

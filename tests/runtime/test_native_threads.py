@@ -101,15 +101,15 @@ def test_threads_keep_off_a_core(threads: int, monkeypatch: pytest.MonkeyPatch) 
         assert current_core() is None
         return
     cores = {3, 5, 8}
-    found: dict[int, set[int]] = {}
+    affinities: dict[int, set[int]] = {}
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cores))
-    monkeypatch.setattr(os, "sched_setaffinity", lambda thread, others: found.update({thread: others}))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda thread, others: affinities.update({thread: others}))
     bar_from(5, range(threads))
-    assert found == {thread: {3, 8} for thread in range(threads)}
-    found.clear()
+    assert affinities == {thread: {3, 8} for thread in range(threads)}
+    affinities.clear()
     cores = {5}
     bar_from(5, range(threads))
-    assert not found
+    assert not affinities
 
 
 def test_a_thread_that_has_ended_is_passed_over() -> None:
@@ -126,10 +126,10 @@ def test_a_thread_that_has_ended_is_passed_over() -> None:
 
 def test_a_dispatch_ends_after_its_last_task(pool: Pool) -> None:
     """Each thread takes a task, and those of the pool are late: the caller must wait for both of them."""
-    caller, taken, done = threading.get_ident(), threading.Barrier(3), list[int]()
+    caller, all_taken, done = threading.get_ident(), threading.Barrier(3), list[int]()
 
     def task(frame: int, scratch: int, start: int, end: int) -> None:
-        taken.wait(SECONDS)
+        all_taken.wait(SECONDS)
         time.sleep(0 if threading.get_ident() == caller else 0.01 * (1 + start))
         done.extend(range(start, end))
 

@@ -27,7 +27,7 @@ SHOWN = r"\x1b]0;owned\x07\x1b[31mred\x9b\u202egnp.exe\u2066\r\x08\x7f\u2028"
 
 def is_obeyed(text: str) -> bool:
     """Returns whether a text has characters that a terminal obeys, besides ends of lines and tabs."""
-    return any(unicodedata.category(one) in ("Cc", "Cf", "Zl", "Zp", "Cs") and one not in "\n\t" for one in text)
+    return any(unicodedata.category(mark) in ("Cc", "Cf", "Zl", "Zp", "Cs") and mark not in "\n\t" for mark in text)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    main([str(one) for one in arguments])
+    main([str(argument) for argument in arguments])
     shown = "".join(capsys.readouterr())
     assert not is_obeyed(shown), repr(shown)
     return shown

@@ -19,18 +19,20 @@ def test_steps_are_steps(device: WebGPUDevice) -> None:
     profiled, stepped = (WebGPUExecutable(training_program(), device) for _ in range(2))
     for executable in (profiled, stepped):
         executable.write({"weight": [1, 2, 3, 4, 5]})
-    found = profile.profile(profiled, step_inputs(1), SCALARS, steps=2)
+    measured = profile.profile(profiled, step_inputs(1), SCALARS, steps=2)
     for _ in range(5):
         stepped.step(step_inputs(1), SCALARS)
     assert profiled.read()["count"] == 5
     for name, value in stepped.read().items():
         np.testing.assert_array_equal(profiled.read()[name], value)
-    assert [(one.kernel, one.label, one.workgroups, one.times) for one in found.dispatches] == [
+    assert [
+        (dispatch.kernel, dispatch.label, dispatch.workgroups, dispatch.times) for dispatch in measured.dispatches
+    ] == [
         ("update", "update weight", (1, 1, 1), 1),
         ("count_steps", "count steps", (1, 1, 1), 1),
     ]
-    assert all(one.seconds >= 0 for one in found.dispatches)
-    assert found.device_seconds == sum(one.seconds for one in found.dispatches)
+    assert all(dispatch.seconds >= 0 for dispatch in measured.dispatches)
+    assert measured.device_seconds == sum(dispatch.seconds for dispatch in measured.dispatches)
 
 
 @pytest.mark.parametrize("most", [2048, 1, 3, 7])
@@ -41,8 +43,8 @@ def test_loops(device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch, most: int)
     *steps, count = program.plan
     looped = dataclasses.replace(program, plan=(*steps, Repeat(2, (Repeat(3, (count,)),)), count))
     executable = WebGPUExecutable(looped, device)
-    found = profile.profile(executable, step_inputs(1), SCALARS, steps=1)
-    assert [one.times for one in found.dispatches] == [1, 6, 1]
+    measured = profile.profile(executable, step_inputs(1), SCALARS, steps=1)
+    assert [dispatch.times for dispatch in measured.dispatches] == [1, 6, 1]
     assert executable.read()["count"] == 3 * 7
 
 

@@ -94,8 +94,8 @@ def scalars() -> ScalarInputs:
 def test_scalars() -> None:
     inputs = scalars()
     assert inputs.names == {"learning_rate", "step", "seed"}
-    given: dict[str, Any] = {"learning_rate": 1, "step": np.int64(4), "seed": np.array(-3.0)}
-    values = inputs.evaluate(given)
+    passed: dict[str, Any] = {"learning_rate": 1, "step": np.int64(4), "seed": np.array(-3.0)}
+    values = inputs.evaluate(passed)
     assert {name: (value.item(), str(value.dtype)) for name, value in values.items()} == {
         "rate": (0.25, "float32"),
         "step": (4.0, "float32"),

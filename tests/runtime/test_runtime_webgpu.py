@@ -59,28 +59,28 @@ def test_steps(device: WebGPUDevice) -> None:
 
 def test_every_handle_keeps_its_value(device: WebGPUDevice) -> None:
     executable = started(device)
-    weight, kept = WEIGHT_VALUE, []
+    weight, handles = WEIGHT_VALUE, []
     for seed in range(200):
         inputs = step_inputs(seed)
         y, weight = expected_step(weight, inputs)
-        kept.append((executable.step(inputs, SCALARS), y, inputs))
+        handles.append((executable.step(inputs, SCALARS), y, inputs))
     bytes_of_ring = 64 * 1024
     assert executable.statistics()["device_bytes"] >= bytes_of_ring
-    for outputs, y, inputs in kept:
+    for outputs, y, inputs in handles:
         np.testing.assert_allclose(outputs["y"], y, rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(outputs["seen"], inputs["index"])
 
 
 def test_some_handles_are_kept_and_some_read(device: WebGPUDevice) -> None:
     executable = started(device)
-    kept = []
+    handles = []
     for seed in range(150):
         total = executable.step(step_inputs(seed), SCALARS)["seen"]
         if seed % 3 == 0:
-            kept.append((seed, total))
+            handles.append((seed, total))
         elif seed % 3 == 1:
             assert total.numpy()[0] == seed
-    assert [int(handle.numpy()[0]) for _, handle in kept] == [seed for seed, _ in kept]
+    assert [int(handle.numpy()[0]) for _, handle in handles] == [seed for seed, _ in handles]
 
 
 def test_dropped_handles_free_their_slot(device: WebGPUDevice) -> None:
@@ -188,9 +188,9 @@ def test_programs_in_turn_share_what_a_step_fills(device: WebGPUDevice) -> None:
     assert second.shared_bytes == sum(buffer.size for buffer in program.buffers) - own
     for step in range(4):
         expected = alone.step(step_inputs(step), SCALARS)
-        found = (first, second)[step % 2].step(step_inputs(step), SCALARS)
+        outputs = (first, second)[step % 2].step(step_inputs(step), SCALARS)
         for name, value in expected.items():
-            np.testing.assert_array_equal(found[name].numpy(), value.numpy())
+            np.testing.assert_array_equal(outputs[name].numpy(), value.numpy())
     for name, value in alone.read().items():
         np.testing.assert_array_equal(second.read()[name], value)
 
@@ -237,11 +237,11 @@ def test_what_can_not_be_shared(
 
 def test_large_outputs_take_two_slots(device: WebGPUDevice) -> None:
     executable = WebGPUExecutable(double_program(output_words=1 << 18), device)
-    kept = []
+    handles = []
     for step in range(5):
         executable.write({"weight": np.full(SIZE, step)})
-        kept.append(executable.step({}, {})["doubled"])
-    assert [handle.numpy()[0] for handle in kept] == [0, 2, 4, 6, 8]
+        handles.append(executable.step({}, {})["doubled"])
+    assert [handle.numpy()[0] for handle in handles] == [0, 2, 4, 6, 8]
     assert executable.statistics()["device_bytes"] >= 2 << 20
     assert executable._ring.bytes == 2 << 20
 
@@ -322,11 +322,11 @@ def test_processes_of_a_host_share_out_equal_adapters(
 ) -> None:
     kinds = [("a", "DiscreteGPU", "Vulkan"), ("b", "DiscreteGPU", "Vulkan"), ("c", "DiscreteGPU", "OpenGL")]
     kinds += [("d", "IntegratedGPU", "Vulkan"), ("e", "CPU", "Vulkan")]
-    found = [
+    equal_adapters = [
         SimpleNamespace(info={"device": name, "adapter_type": kind, "backend_type": backend, "description": ""})
         for name, kind, backend in kinds
     ]
-    monkeypatch.setattr(adapters, "_adapters", lambda: found)
+    monkeypatch.setattr(adapters, "_adapters", lambda: equal_adapters)
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "9")
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_RANK", local_rank)
     assert request_adapter(software).info["device"] == expected
@@ -363,10 +363,10 @@ def test_a_saved_program_needs_no_compiler(device: WebGPUDevice, tmp_path: Path)
     np.savez(paths[1], **inputs)
     run_python(LOAD, *paths)
     y = executable.step(step_inputs(2), SCALARS)["y"]
-    with np.load(paths[2]) as found:
-        np.testing.assert_array_equal(found["y"], y)
+    with np.load(paths[2]) as saved:
+        np.testing.assert_array_equal(saved["y"], y)
         for name, value in executable.read().items():
-            np.testing.assert_array_equal(found[name], value)
+            np.testing.assert_array_equal(saved[name], value)
 
 
 LATE_ERRORS = """
