@@ -44,8 +44,8 @@ def part(arrays: dict[str, np.ndarray], number: int, size: int = 4) -> dict[str,
     return {name: value[number * size : (number + 1) * size] for name, value in arrays.items()}
 
 
-def close(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], tolerance: float = 2e-6) -> bool:
-    return all(np.allclose(found[name], expected[name], rtol=tolerance * 10, atol=tolerance) for name in expected)
+def close(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray], tolerance: float = 2e-6) -> bool:
+    return all(np.allclose(actual[name], expected[name], rtol=tolerance * 10, atol=tolerance) for name in expected)
 
 
 @pytest.mark.in_turns(3)
@@ -111,8 +111,8 @@ def test_a_step_is_that_of_the_loop_in_pytorch(device):
         for number in range(MICRO):
             batch = part(arrays, number)
             training.step(**batch)
-            found = torch.nn.functional.mse_loss(other(torch.tensor(batch["x"])), torch.tensor(batch["y"])) / MICRO
-            found.backward()
+            loss = torch.nn.functional.mse_loss(other(torch.tensor(batch["x"])), torch.tensor(batch["y"])) / MICRO
+            loss.backward()
             assert np.allclose(training.buffers()["norm.running_mean"], np.asarray(other.norm.running_mean), atol=1e-5)
         torch.nn.utils.clip_grad_norm_(other.parameters(), 0.5)
         optimizer.step()
@@ -206,31 +206,33 @@ def keyed(model: Any, x: Any, y: Any, key: Any) -> Any:
 
 def test_micro_batches_have_keys_of_their_own():
     training, plain = (compiled(loss=keyed, seed=4, accumulate=n) for n in (2, 1))
-    drawn = [[float(one.step(**part(examples(4), 0))[1]["drawn"]) for _ in range(5)] for one in (training, plain)]
+    drawn = [[float(micro.step(**part(examples(4), 0))[1]["drawn"]) for _ in range(5)] for micro in (training, plain)]
     assert drawn[0] == drawn[1] and len(set(drawn[0])) == 5
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_place_within_a_step_is_part_of_the_state(device, tmp_path):
     make = {"loss": keyed, "optimizer": tg.optim.adamw(1e-2, clip_norm=0.3), "device": device, "accumulate": MICRO}
-    one, other = compiled(**make, seed=1), compiled(**make, seed=2)
+    training, twin = compiled(**make, seed=1), compiled(**make, seed=2)
     arrays = examples(40)
     for number in range(5):
-        one.step(**part(arrays, number))
-    state = one.state_dict()
+        training.step(**part(arrays, number))
+    state = training.state_dict()
     assert (state["training/step"], state["training/accumulated"]) == (1, 2)
-    one.save_checkpoint(tmp_path / "state.safetensors")
-    other.step(**part(arrays, 9))
-    other.load_checkpoint(tmp_path / "state.safetensors")
-    assert (other.step_count, other.accumulated) == (1, 2) and same(other.state_dict(), state)
+    training.save_checkpoint(tmp_path / "state.safetensors")
+    twin.step(**part(arrays, 9))
+    twin.load_checkpoint(tmp_path / "state.safetensors")
+    assert (twin.step_count, twin.accumulated) == (1, 2) and same(twin.state_dict(), state)
     for number in range(5, 9):
-        found = [float(training.step(**part(arrays, number))[0]) for training in (one, other)]
-        assert found[0] == found[1]
+        losses = [float(each.step(**part(arrays, number))[0]) for each in (training, twin)]
+        assert losses[0] == losses[1]
         # Looking at it changes nothing.
-        other.evaluate(squared_error, [part(arrays, 0)])
-    assert same(one.state_dict(), other.state_dict())
-    one.reset()
-    assert (one.step_count, one.accumulated) == (0, 0) and same(one.state_dict(), compiled(**make, seed=1).state_dict())
+        twin.evaluate(squared_error, [part(arrays, 0)])
+    assert same(training.state_dict(), twin.state_dict())
+    training.reset()
+    assert (training.step_count, training.accumulated) == (0, 0) and same(
+        training.state_dict(), compiled(**make, seed=1).state_dict()
+    )
 
 
 def test_a_place_that_there_is_not_is_refused():
@@ -243,8 +245,8 @@ def test_a_place_that_there_is_not_is_refused():
     assert same(training.state_dict(), state)
     # Without the accumulated sums, a new step begins.
     training.step(**part(examples(4), 0))
-    given = {**compiled().state_dict(), "training/accumulated": np.array(0)}
-    training.load_state_dict(given, strict=False, parts=["model", "optimizer", "settings"])
+    older_state = {**compiled().state_dict(), "training/accumulated": np.array(0)}
+    training.load_state_dict(older_state, strict=False, parts=["model", "optimizer", "settings"])
     assert training.accumulated == 0
 
 
@@ -257,8 +259,8 @@ def test_a_sum_that_is_no_number_ends_with_its_step(device):
     assert all(np.isnan(value).all() for value in training.parameters().values())
     training.load_parameters(other.parameters())
     for _ in range(2):
-        for one in (training, other):
-            one.step(**batch)
+        for stepped in (training, other):
+            stepped.step(**batch)
     assert same(training.parameters(), other.parameters())
 
 
@@ -315,16 +317,16 @@ def test_a_memory_limit_is_for_both_programs():
             **options,
         )
 
-    def taken(training: tg.Training) -> int:
+    def peak_bytes(training: tg.Training) -> int:
         adding = training._programs.declared.accumulation
         assert adding is not None and isinstance(adding.compilation.executable, WebGPUExecutable)
         executable = adding.compilation.executable
         own = executable.program.statistics["peak_bytes"] - executable.shared_bytes
         return training.program.statistics["peak_bytes"] + own
 
-    most = taken(deep())
+    most = peak_bytes(deep())
     limited = deep(memory_limit=int(0.8 * most))
-    assert taken(limited) <= 0.8 * most
+    assert peak_bytes(limited) <= 0.8 * most
     with pytest.raises(ProgramError, match="memory_limit"):
         deep(memory_limit=1000)
 
@@ -379,8 +381,8 @@ def test_what_is_no_number_of_micro_batches_is_refused(accumulate):
 
 
 def test_one_micro_batch_is_the_plain_step():
-    plain, one = compiled(), compiled(accumulate=1)
-    assert one.module() == plain.module() and one.accumulate == 1 and "accumulate" not in one.stats()
+    plain, micro = compiled(), compiled(accumulate=1)
+    assert micro.module() == plain.module() and micro.accumulate == 1 and "accumulate" not in micro.stats()
 
 
 def test_sums_need_gradients():

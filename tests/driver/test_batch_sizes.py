@@ -28,10 +28,10 @@ def noisy(model: Any, x: Any, y: Any, key: Any) -> Any:
     return tg.mse(model(x) + 0.1 * tg.random.normal(key, (2,)), y)
 
 
-def close(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    assert found.keys() == expected.keys()
+def close(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(actual[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -77,7 +77,7 @@ def test_only_the_last_sizes_are_kept(options: dict[str, Any], monkeypatch: pyte
     for number, size in enumerate([2, 3, 5, 2, 6]):
         plain.step(**examples(size, number))
     gc.collect()
-    assert [one() is None for one in forgotten] == [True, True, True, False, False]
+    assert [reference() is None for reference in forgotten] == [True, True, True, False, False]
     assert all(np.array_equal(value, plain.state_dict()[name]) for name, value in training.state_dict().items())
 
 
@@ -91,7 +91,8 @@ def test_micro_batches_of_other_sizes(device: str) -> None:
     for part in parts:
         training.step(**part)
     expected = {
-        name: value - 0.1 * np.mean([np.asarray(one[name]) for one in gradients], 0) for name, value in before.items()
+        name: value - 0.1 * np.mean([np.asarray(gradient[name]) for gradient in gradients], 0)
+        for name, value in before.items()
     }
     close(training.parameters(), expected)
     assert (training.step_count, training.accumulated) == (1, 0)
@@ -101,7 +102,7 @@ def test_other_functions_take_the_size_too() -> None:
     training = compiled(device="cpu")
     part = examples(2)
     loss = float(compiled(inputs={"x": (2, 3), "y": (2, 2)}).step(**part))
-    assert float(training.replay(lambda one: None, **part)) == pytest.approx(loss)
+    assert float(training.replay(lambda inspected: None, **part)) == pytest.approx(loss)
     assert training.blame(**part) is None
     assert training.inspect("tg.tanh", **part)[0].value.shape == (2, 5)
     assert training.step_count == 0

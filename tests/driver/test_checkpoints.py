@@ -48,7 +48,7 @@ def test_a_fresh_training_continues_bit_for_bit(device, tmp_path):
         assert same(other.state_dict(), training.state_dict())
         assert other.step_count == 3 and other.learning_rate == training.learning_rate
     for number in range(3, 6):
-        losses = {np.float32(one.step(**batch(number))).tobytes() for one in (training, by_file, by_state)}
+        losses = {np.float32(each.step(**batch(number))).tobytes() for each in (training, by_file, by_state)}
         assert len(losses) == 1
     assert same(by_file.state_dict(), training.state_dict()) and same(by_state.state_dict(), training.state_dict())
     by_file.reset()
@@ -64,9 +64,9 @@ def test_names_are_as_documented():
     assert list(state)[: len(paths)] == paths
     settings = {f"training/{name}" for name in training.settings}
     assert "training/learning_rate" in settings
-    kept = {"training/step", "training/key", *settings}
-    assert {name for name in state if name.startswith("training/")} == kept
-    others = [name for name in state if name not in {*kept, *paths}]
+    host_names = {"training/step", "training/key", *settings}
+    assert {name for name in state if name.startswith("training/")} == host_names
+    others = [name for name in state if name not in {*host_names, *paths}]
     assert others and all(name.startswith("optimizer/") and name.rpartition("/")[2] in paths for name in others)
     assert state["training/step"] == 3 and state["training/key"].tolist() == [0, 0]
 
@@ -137,39 +137,39 @@ def test_what_is_no_mapping():
 
 def test_parts_load_on_request():
     training, before = trained(), trained().state_dict()
-    given = {"layers.0.bias": np.ones(5, np.float32), "head": np.ones(3)}
-    missing, unexpected = training.load_state_dict(given, strict=False)
+    values = {"layers.0.bias": np.ones(5, np.float32), "head": np.ones(3)}
+    missing, unexpected = training.load_state_dict(values, strict=False)
     assert unexpected == ("head",) and set(missing) == {*MLP(3, 5, 2).named_parameters()} - {"layers.0.bias"}
-    assert same(training.state_dict(), {**before, "layers.0.bias": given["layers.0.bias"]})
+    assert same(training.state_dict(), {**before, "layers.0.bias": values["layers.0.bias"]})
     with pytest.raises(InputError, match=r"expected float32\[5\]"):
         training.load_state_dict({"layers.0.bias": np.ones(4, np.float32)}, strict=False)
 
 
 def test_the_parts_of_a_state_come_apart(tmp_path):
-    one, other = trained(5), compiled(optimizer=tg.optim.adam(0.5))
-    state, start = one.state_dict(), other.state_dict()
-    parts = {part: one.state_dict(parts=part) for part in ("model", "optimizer", "settings")}
+    source, target = trained(5), compiled(optimizer=tg.optim.adam(0.5))
+    state, start = source.state_dict(), target.state_dict()
+    parts = {part: source.state_dict(parts=part) for part in ("model", "optimizer", "settings")}
     assert {**parts["model"], **parts["optimizer"], **parts["settings"]}.keys() == state.keys()
-    assert parts["model"].keys() == one.parameters().keys()
+    assert parts["model"].keys() == source.parameters().keys()
     assert {"training/step", "optimizer/adam.m/layers.0.bias"} <= parts["optimizer"].keys()
     assert {"training/learning_rate", "training/key"} <= parts["settings"].keys()
     # Without strict=, only the model is taken; what stays is listed.
-    missing, unexpected = other.load_state_dict(state, strict=False)
+    missing, unexpected = target.load_state_dict(state, strict=False)
     assert not missing and {*unexpected} == {*parts["optimizer"], *parts["settings"]}
-    assert other.step_count == 0 and other.learning_rate == 0.5
-    assert same(other.state_dict(), {**start, **parts["model"]})
-    other.reset()
-    other.load_state_dict(parts["model"], parts="model")
-    assert same(other.state_dict(), {**start, **parts["model"]})
-    one.save_checkpoint(tmp_path / "c.safetensors")
-    other.reset()
-    other.load_checkpoint(tmp_path / "c.safetensors", parts=["model", "optimizer"])
-    assert same(other.state_dict(parts=["model", "optimizer"]), {**parts["model"], **parts["optimizer"]})
-    assert other.step_count == 5 and other.learning_rate == 0.5
+    assert target.step_count == 0 and target.learning_rate == 0.5
+    assert same(target.state_dict(), {**start, **parts["model"]})
+    target.reset()
+    target.load_state_dict(parts["model"], parts="model")
+    assert same(target.state_dict(), {**start, **parts["model"]})
+    source.save_checkpoint(tmp_path / "c.safetensors")
+    target.reset()
+    target.load_checkpoint(tmp_path / "c.safetensors", parts=["model", "optimizer"])
+    assert same(target.state_dict(parts=["model", "optimizer"]), {**parts["model"], **parts["optimizer"]})
+    assert target.step_count == 5 and target.learning_rate == 0.5
     with pytest.raises(OptionError, match="parts must be among model, optimizer, settings, got 'weights'"):
-        other.state_dict(parts="weights")
+        target.state_dict(parts="weights")
     with pytest.raises(InputError, match=r"missing: optimizer/adam.*parts= and strict=False"):
-        other.load_state_dict(parts["model"], parts=["model", "optimizer"])
+        target.load_state_dict(parts["model"], parts=["model", "optimizer"])
 
 
 def test_what_is_no_checkpoint(tmp_path):

@@ -39,11 +39,11 @@ def test_parameters_are_copies_in_the_order_of_the_model(device):
     training = compiled(device=device)
     before = training.parameters()
     assert list(before) == list(MLP(3, 5, 2).named_parameters())
-    kept = {path: values.copy() for path, values in before.items()}
+    copies = {path: values.copy() for path, values in before.items()}
     training.step(**batch())
-    assert all(np.array_equal(before[path], kept[path]) for path in kept)
+    assert all(np.array_equal(before[path], copies[path]) for path in copies)
     after = training.parameters()
-    assert not any(np.array_equal(after[path], kept[path]) for path in kept)
+    assert not any(np.array_equal(after[path], copies[path]) for path in copies)
     after["layers.0.weight"][:] = 0
     assert training.parameters()["layers.0.weight"].any()
 
@@ -68,11 +68,11 @@ def test_an_attached_program_shares_the_parameters(device):
         w, x = training.parameters(), batch(number)["x"]
         hidden = np.tanh(x @ w["layers.0.weight"] + w["layers.0.bias"])
         expected = hidden @ w["layers.1.weight"] + w["layers.1.bias"]
-        found = predict(x=x, scale=2.0)
-        assert list(found) == ["parts", "x", "y"]
-        assert np.allclose(found["y"], 2 * expected, atol=1e-5)
-        assert float(found["parts"][0]) == pytest.approx(expected.sum(), abs=1e-4)
-        assert np.array_equal(found["parts"][1], w["layers.0.bias"]) and np.array_equal(found["x"], x)
+        results = predict(x=x, scale=2.0)
+        assert list(results) == ["parts", "x", "y"]
+        assert np.allclose(results["y"], 2 * expected, atol=1e-5)
+        assert float(results["parts"][0]) == pytest.approx(expected.sum(), abs=1e-4)
+        assert np.array_equal(results["parts"][1], w["layers.0.bias"]) and np.array_equal(results["x"], x)
         training.step(**batch(number))
     assert training.step_count == 3
     assert predict.stats()["submits"] == training.stats()["submits"]
@@ -83,8 +83,8 @@ def test_another_learning_rate_compiles_nothing():
     seconds = training.stats()["compile_seconds"]
     training.set_learning_rate(0.1)
     assert training.learning_rate == 0.1
-    for one in (training, other):
-        one.step(**batch())
+    for stepped in (training, other):
+        stepped.step(**batch())
     assert all(np.array_equal(training.parameters()[path], values) for path, values in other.parameters().items())
     assert training.stats()["compile_seconds"] == seconds
 
@@ -106,8 +106,8 @@ def test_inputs_of_every_dtype(dtype):
 
     training = compiled(loss=loss, inputs={"x": tg.spec((1, 3), dtype)})
     expected = compiled(loss=loss, inputs={"x": (1, 3)})
-    given = np.array([[True, False, True]])
-    assert float(training.step(x=given)) == float(expected.step(x=given.astype(np.float32)))
+    booleans = np.array([[True, False, True]])
+    assert float(training.step(x=booleans)) == float(expected.step(x=booleans.astype(np.float32)))
 
 
 def test_callables_of_every_kind():
@@ -148,15 +148,15 @@ def test_levels_are_printed(level):
 def test_threads_compile_the_same_model_at_once():
     model = MLP(3, 5, 2)
     expected = float(compiled(model=model).step(**batch()))
-    found: list[float] = []
+    losses: list[float] = []
     threads = [
-        threading.Thread(target=lambda: found.append(float(compiled(model=model).step(**batch())))) for _ in range(4)
+        threading.Thread(target=lambda: losses.append(float(compiled(model=model).step(**batch())))) for _ in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [expected] * 4
+    assert losses == [expected] * 4
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -211,13 +211,13 @@ def test_loading_is_strict_and_all_or_nothing():
 
 
 def test_devices_are_listed_with_what_they_are():
-    found = tg.devices()
-    assert [device.type for device in found if device.device in ("cpu", "numpy")] == ["cpu", "cpu"]
-    names = [device.device for device in found]
+    listed = tg.devices()
+    assert [device.type for device in listed if device.device in ("cpu", "numpy")] == ["cpu", "cpu"]
+    names = [device.device for device in listed]
     assert names.index("cpu") < names.index("numpy") == len(names) - 1
-    types = [device.type for device in found[:-1]]
+    types = [device.type for device in listed[:-1]]
     assert types == sorted(types, key=["hardware", "cpu", "software"].index)
-    assert {device.device for device in found} == {"numpy", "cpu", "wgpu"}
+    assert {device.device for device in listed} == {"numpy", "cpu", "wgpu"}
     expected = "wgpu" if "hardware" in types else "cpu"
     assert compiled(device="auto").device.startswith(expected)
     assert INPUTS.keys() == batch().keys()

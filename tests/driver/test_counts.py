@@ -24,11 +24,11 @@ MOST_BYTES = {"mlp": 4_500_000, "sine": 320_000, "convnet": 11_200_000, "additio
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize(("name", "target"), MOST_DISPATCHES)
 def test_a_step_costs_little(name: str, target: str) -> None:
-    found = count(name, target)
-    assert found.dispatches <= MOST_DISPATCHES[name, target], found
-    assert found.copies == 0, found
-    assert found.peak_bytes <= MOST_BYTES[name], found
-    assert found.peak_bytes <= 1.1 * found.least_bytes, found
+    counts = count(name, target)
+    assert counts.dispatches <= MOST_DISPATCHES[name, target], counts
+    assert counts.copies == 0, counts
+    assert counts.peak_bytes <= MOST_BYTES[name], counts
+    assert counts.peak_bytes <= 1.1 * counts.least_bytes, counts
 
 
 def test_every_workload_has_bounds() -> None:

@@ -42,8 +42,8 @@ def trained(**options: Any) -> tg.Training:
     return compiled(device="wgpu", on_device_lost="restart", **options)
 
 
-def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
-    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+def same(state: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+    return state.keys() == other.keys() and all(np.array_equal(state[name], other[name]) for name in state)
 
 
 def bits(values: Any) -> list[bytes]:
@@ -65,32 +65,32 @@ def repeated(count: int) -> Any:
 def test_steps_go_on_with_the_same_bits(lost_at: int, accumulate: int) -> None:
     losses, state = uninterrupted(accumulate=accumulate)
     training = trained(accumulate=accumulate)
-    found: list[Any] = []
-    given = batch(0)
+    results: list[Any] = []
+    arrays = batch(0)
     with repeated(lost_at):
         for number in range(STEPS):
             if number == lost_at:
                 lose()
             for name, values in batch(number).items():
-                given[name][:] = values  # a caller may use its arrays again
-            found.append(training.step(**given))
+                arrays[name][:] = values  # a caller may use its arrays again
+            results.append(training.step(**arrays))
         if lost_at == STEPS:
             lose()
         assert same(training.state_dict(), state)
-    assert bits(found) == losses
+    assert bits(results) == losses
     assert training.step_count == STEPS // accumulate
 
 
 def test_a_loss_is_found_when_a_result_is_read() -> None:
     losses, state = uninterrupted()
     training = trained()
-    found = [training.step(**batch(number)) for number in range(STEPS)]
-    assert float(found[3]) == np.frombuffer(losses[3], np.float32)
+    results = [training.step(**batch(number)) for number in range(STEPS)]
+    assert float(results[3]) == np.frombuffer(losses[3], np.float32)
     more = [training.step(**batch(number)) for number in range(2)]
     lose()
     with repeated(STEPS + 2):
         float(more[0])
-    assert bits(found) == losses
+    assert bits(results) == losses
     other = trained()
     for number in [*range(STEPS), 0, 1]:
         other.step(**batch(number))
@@ -102,11 +102,11 @@ def test_a_loss_is_found_when_a_result_is_read() -> None:
 def test_snapshots_bound_what_is_repeated(every: int) -> None:
     losses, state = uninterrupted()
     training = trained(snapshot_every=every)
-    found = [training.step(**batch(number)) for number in range(STEPS - 1)]
+    results = [training.step(**batch(number)) for number in range(STEPS - 1)]
     lose()
     with repeated((STEPS - 2) % every + 1):
-        found.append(training.step(**batch(STEPS - 1)))
-    assert bits(found) == losses
+        results.append(training.step(**batch(STEPS - 1)))
+    assert bits(results) == losses
     assert same(training.state_dict(), state)
 
 
@@ -142,10 +142,10 @@ def test_run_goes_on() -> None:
             yield batch(number)
 
     with pytest.warns(DeviceLostWarning) as caught:
-        found = training.run(STEPS, data())
-    assert [str(one.message).partition("last snapshot ")[2][:7] for one in caught] == ["2 steps", "3 steps"]
-    assert {one.filename for one in caught} == {__file__}
-    assert bits(found) == losses
+        results = training.run(STEPS, data())
+    assert [str(warning.message).partition("last snapshot ")[2][:7] for warning in caught] == ["2 steps", "3 steps"]
+    assert {warning.filename for warning in caught} == {__file__}
+    assert bits(results) == losses
     assert same(training.state_dict(), state)
 
 
@@ -158,8 +158,8 @@ def test_coroutines_go_on() -> None:
         waiting = [asyncio.ensure_future(step) for step in steps]
         await asyncio.sleep(0)  # all are submitted
         lose()
-        found = await asyncio.gather(*waiting)
-        return [*found, *[await training.step_async(**batch(number)) for number in (STEPS - 2, STEPS - 1)]]
+        results = await asyncio.gather(*waiting)
+        return [*results, *[await training.step_async(**batch(number)) for number in (STEPS - 2, STEPS - 1)]]
 
     with pytest.warns(DeviceLostWarning) as caught:
         assert bits(asyncio.run(work())) == losses
@@ -185,12 +185,12 @@ def test_fit_goes_on(tmp_path: Any) -> None:
     expected = fit(trained(), "one", None)
     training = trained()
     with repeated(4):
-        found = fit(training, "other", 10)
-    assert found.step == training.step_count == 2 * STEPS
-    assert found.losses.tobytes() == expected.losses.tobytes()
-    assert found.evaluations == expected.evaluations
-    assert expected.checkpoint is not None and found.checkpoint is not None
-    assert found.checkpoint.read_bytes() == expected.checkpoint.read_bytes()
+        report = fit(training, "other", 10)
+    assert report.step == training.step_count == 2 * STEPS
+    assert report.losses.tobytes() == expected.losses.tobytes()
+    assert report.evaluations == expected.evaluations
+    assert expected.checkpoint is not None and report.checkpoint is not None
+    assert report.checkpoint.read_bytes() == expected.checkpoint.read_bytes()
 
 
 def tg_loss(model: Any, x: Any, y: Any) -> Any:
@@ -200,21 +200,23 @@ def tg_loss(model: Any, x: Any, y: Any) -> Any:
 def test_attached_functions_go_on() -> None:
     x = batch(40)["x"]
     plain, training = compiled(device="wgpu"), trained(snapshot_every=3)
-    one, other = (each.attach(lambda model, x: model(x), inputs={"x": (4, 3)}) for each in (plain, training))
+    predict_plain, predict_training = (
+        each.attach(lambda model, x: model(x), inputs={"x": (4, 3)}) for each in (plain, training)
+    )
     expected: list[Any] = []
-    found: list[Any] = []
+    results: list[Any] = []
     for number in range(8):
-        for each, values, predict in ((plain, expected, one), (training, found, other)):
+        for each, values, predict in ((plain, expected, predict_plain), (training, results, predict_training)):
             each.step(**batch(number))
             values.append(predict(x=x))
     expected_bits = bits(expected)
     lose()
     with repeated(2):
-        found.append(other(x=x))
-    assert bits(found[:-1]) == expected_bits
-    assert bits(found[-1:]) == expected_bits[-1:]
+        results.append(predict_training(x=x))
+    assert bits(results[:-1]) == expected_bits
+    assert bits(results[-1:]) == expected_bits[-1:]
     again = training.attach(lambda model, x: model(x) * 2, inputs={"x": (4, 3)})  # compiled on the new device
-    np.testing.assert_array_equal(again(x=x), 2 * np.asarray(found[-1]))
+    np.testing.assert_array_equal(again(x=x), 2 * np.asarray(results[-1]))
     lose()
     with repeated(2):
         training.attach(lambda model, x: model(x) * 3, inputs={"x": (4, 3)})
@@ -256,11 +258,11 @@ def test_a_random_key_goes_on() -> None:
 
     losses, state = uninterrupted(loss=loss, seed=3)
     training = trained(loss=loss, seed=3)
-    found = [training.step(**batch(number)) for number in range(5)]
+    results = [training.step(**batch(number)) for number in range(5)]
     lose()
     with repeated(5):
-        found += [training.step(**batch(number)) for number in range(5, STEPS)]
-    assert bits(found) == losses
+        results += [training.step(**batch(number)) for number in range(5, STEPS)]
+    assert bits(results) == losses
     assert same(training.state_dict(), state)
 
 
@@ -370,14 +372,14 @@ def test_another_device_than_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_trainings_share_the_new_device() -> None:
-    one, other = trained(), trained()
-    for each in (one, other):
+    first, second = trained(), trained()
+    for each in (first, second):
         each.step(**batch())
     lose()
-    for each in (one, other):
+    for each in (first, second):
         with repeated(1):
             each.step(**batch())
-    for each in (one, other):
+    for each in (first, second):
         assert isinstance(each._executable, RestartingExecutable)
         assert each._executable.device is WebGPUDevice()
 
@@ -404,15 +406,15 @@ def test_a_loaded_training_goes_on(accumulate: int, tmp_path: Path) -> None:
     losses, state = uninterrupted(accumulate=accumulate)
     compiled(device="wgpu", accumulate=accumulate).save(tmp_path / "training")
     training = tg.load(tmp_path / "training", device="wgpu", on_device_lost="restart", snapshot_every=5)
-    found: list[Any] = []
+    results: list[Any] = []
     for number in range(STEPS):
         if number == 7:
             lose()
             with repeated(2):
-                found.append(training.step(**batch(number)))
+                results.append(training.step(**batch(number)))
         else:
-            found.append(training.step(**batch(number)))
-    assert bits(found) == losses
+            results.append(training.step(**batch(number)))
+    assert bits(results) == losses
     parameters = training.parameters()
     assert same(parameters, {name: value for name, value in state.items() if name in parameters})
 
@@ -442,15 +444,15 @@ def test_jitted_functions_go_on() -> None:
     total, powers = function(small)
     plain(small)
     small[:] = 0  # a caller may use its array again
-    kept = tg.array(large)
-    function(kept)
+    array = tg.array(large)
+    function(array)
     lose()
     with repeated(0):
         np.testing.assert_array_equal(total, [6, 10, 14])
     np.testing.assert_allclose(powers, np.exp(np.arange(6).reshape(2, 3)), rtol=1e-5)
     with repeated(0):
-        np.testing.assert_array_equal(function(kept)[0], [80, 80, 80])
-    np.testing.assert_array_equal(function(kept)[0], [80, 80, 80])
+        np.testing.assert_array_equal(function(array)[0], [80, 80, 80])
+    np.testing.assert_array_equal(function(array)[0], [80, 80, 80])
     np.testing.assert_array_equal(function(np.ones((5, 3)))[0], [10, 10, 10])  # compiled on the new device
     with pytest.raises(DeviceLostError):
         plain(small)

@@ -24,11 +24,11 @@ def trained(group: Any, steps: int = STEPS, **options: Any) -> Any:
 
 
 def losses(training: Any, numbers: Any) -> list[np.ndarray]:
-    found = []
+    values = []
     for number in numbers:
         value, _ = training.step(**batch(number))
-        found.append(np.asarray(value))
-    return found
+        values.append(np.asarray(value))
+    return values
 
 
 @pytest.mark.in_turns(2)
@@ -59,10 +59,10 @@ def test_a_checkpoint_of_four_is_the_state_of_any_number(device, shard, tmp_path
         return training.state_dict(), losses(training, range(STEPS, STEPS + 3))
 
     for size in (1, 2, 4):
-        for found, following in in_group(size, read):
-            assert same(found, state)
+        for read_state, following in in_group(size, read):
+            assert same(read_state, state)
             if size == 4:
-                assert [one.tobytes() for one in following] == [one.tobytes() for one in written[0][1]]
+                assert [loss.tobytes() for loss in following] == [loss.tobytes() for loss in written[0][1]]
             np.testing.assert_allclose(following, written[0][1], rtol=1e-6)
 
 
@@ -102,8 +102,8 @@ def test_a_step_goes_on_in_its_middle_with_any_number_of_processes(device, size,
         assert same(training.state_dict(), state)
         return losses(training, range(4, 9)), training.parameters()
 
-    for found, values in in_group(size, read):
-        np.testing.assert_allclose(found, following, rtol=1e-6)
+    for losses_read, values in in_group(size, read):
+        np.testing.assert_allclose(losses_read, following, rtol=1e-6)
         for path, value in parameters.items():
             np.testing.assert_allclose(values[path], value, rtol=1e-4, atol=1e-6)
 
@@ -115,12 +115,12 @@ def test_a_group_reads_what_a_process_on_its_own_wrote(tmp_path):
     training.save(program)
 
     def read(group):
-        found = compiled(group, shard="optimizer")
-        found.load_checkpoint(file)
-        first = found.state_dict()
-        found.reset(5)
-        found.load_checkpoint(program)
-        return first, found.state_dict()
+        reader = compiled(group, shard="optimizer")
+        reader.load_checkpoint(file)
+        first = reader.state_dict()
+        reader.reset(5)
+        reader.load_checkpoint(program)
+        return first, reader.state_dict()
 
     for by_file, by_program in in_group(2, read):
         assert same(by_file, training.state_dict()) and same(by_program, training.state_dict())
@@ -133,8 +133,8 @@ def test_parts_of_the_state_are_read_without_the_others():
             return None
         return training.state_dict(parts=("model", "settings"))
 
-    found = in_group(2, run)[0]
-    assert found is not None and "last.weight" in found
+    partial_state = in_group(2, run)[0]
+    assert partial_state is not None and "last.weight" in partial_state
 
 
 def test_a_training_is_replaced_by_one_of_fewer_processes():

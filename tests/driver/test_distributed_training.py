@@ -15,8 +15,8 @@ from tensorgrad.runtime.plan import Collective, runs
 DEVICES = ["numpy", "cpu"]
 
 
-def close(found: Any, expected: Any) -> None:
-    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=2e-5, atol=1e-6)
+def close(actual: Any, expected: Any) -> None:
+    np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), rtol=2e-5, atol=1e-6)
 
 
 def part(group: Any, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -32,8 +32,12 @@ def logits(model: Any, x: Any) -> Any:
 
 
 def scores(model: Any, x: Any, y: Any) -> Any:
-    found = logits(model, x)
-    return {"loss": tg.cross_entropy(found, y), "largest": tg.max(found), "by_class": tg.mean(found, 0)}
+    class_scores = logits(model, x)
+    return {
+        "loss": tg.cross_entropy(class_scores, y),
+        "largest": tg.max(class_scores),
+        "by_class": tg.mean(class_scores, 0),
+    }
 
 
 @pytest.mark.in_turns(2)
@@ -43,23 +47,23 @@ def test_attached_functions_take_whole_batches_and_give_whole_results(device):
         training = compiled(group, device=device)
         training.step(**batch(0))
         function = training.attach(logits, inputs={"x": (8, 6)})
-        found = [np.asarray(function(x=batch(1)["x"]))]
+        outputs = [np.asarray(function(x=batch(1)["x"]))]
         collectives = 0
         if device == "cpu":
             collectives = sum(isinstance(step, Collective) for step, _ in runs(function.program.plan))
-        found.append(np.asarray(function(x=batch(1)["x"][:3])))  # three have no equal parts
+        outputs.append(np.asarray(function(x=batch(1)["x"][:3])))  # three have no equal parts
         training.step(**batch(1))
-        found.append(np.asarray(function(x=batch(1)["x"])))  # with the parameters as they are then
+        outputs.append(np.asarray(function(x=batch(1)["x"])))  # with the parameters as they are then
         batches = [batch(2), {name: value[:3] for name, value in batch(3).items()}]
-        return found, training.evaluate(scores, batches), collectives
+        return outputs, training.evaluate(scores, batches), collectives
 
     arrays, means, none = use(None)
     assert none == 0
     for size in (2, 4):
-        for found, evaluated, collectives in in_group(size, use):
-            assert [one.shape for one in found] == [(8, 4), (3, 4), (8, 4)]
-            for one, expected in zip(found, arrays, strict=True):
-                close(one, expected)
+        for results, evaluated, collectives in in_group(size, use):
+            assert [result.shape for result in results] == [(8, 4), (3, 4), (8, 4)]
+            for result, expected in zip(results, arrays, strict=True):
+                close(result, expected)
             for name, value in means.items():
                 close(evaluated[name], value)
             assert collectives == (device == "cpu")  # values computed from parts are gathered once
@@ -92,18 +96,18 @@ def captured_loss(model: Any, x: Any, y: Any, key: Any) -> Any:
 def test_captures_and_gradients_are_those_of_the_whole_batch(device, gives_part):
     def use(group):
         training = compiled(group, device=device, loss=captured_loss)
-        given = part(group, batch(1)) if gives_part else batch(1)
+        own = part(group, batch(1)) if gives_part else batch(1)
         before = training.state_dict()
-        found = {**training.capture("*", **given), **training.gradients(**given)}
+        captured = {**training.capture("*", **own), **training.gradients(**own)}
         assert same(training.state_dict(), before)
-        return {name: np.asarray(value) for name, value in found.items()}
+        return {name: np.asarray(value) for name, value in captured.items()}
 
     alone = use(None)
     assert alone["hidden"].shape == (8, 8) and "second.weight" in alone
-    for found in in_group(2, use):
-        assert found.keys() == alone.keys()
+    for values in in_group(2, use):
+        assert values.keys() == alone.keys()
         for name, value in alone.items():
-            close(found[name], value)
+            close(values[name], value)
 
 
 @pytest.mark.parametrize("gives_part", [True, False])
@@ -111,11 +115,11 @@ def test_the_reference_has_the_whole_batch(gives_part):
     def use(group):
         training = compiled(group, shard="optimizer")
         training.step(**batch(0))
-        given = part(group, batch(1)) if gives_part else batch(1)
-        values = [one.value for one in training.inspect("first", **given)]
-        loss, _ = training.replay(lambda one: None, **given)
-        assert training.blame(**given) is None
-        return values, np.asarray(loss), np.asarray(training.step(**given)[0])
+        own = part(group, batch(1)) if gives_part else batch(1)
+        values = [inspected.value for inspected in training.inspect("first", **own)]
+        loss, _ = training.replay(lambda inspected: None, **own)
+        assert training.blame(**own) is None
+        return values, np.asarray(loss), np.asarray(training.step(**own)[0])
 
     alone, replayed, stepped = use(None)
     for values, loss, step in in_group(2, use):
@@ -136,13 +140,13 @@ def test_a_step_that_one_process_finds_not_finite_is_taken_back_by_all():
         with pytest.raises(DivergenceError) as caught:
             training.step(**part(group, broken))
         assert same(training.state_dict(), before) and training.step_count == 1
-        found = training.blame(**part(group, broken))
+        nan_origin = training.blame(**part(group, broken))
         following, _ = training.step(**batch(1))
-        return str(caught.value).partition("taken back: ")[2], str(found), np.asarray(following)
+        return str(caught.value).partition("taken back: ")[2], str(nan_origin), np.asarray(following)
 
-    message, found, loss = use(None)
+    message, blame, loss = use(None)
     for other, blamed, following in in_group(4, use):
-        assert (other, blamed) == (message, found)
+        assert (other, blamed) == (message, blame)
         close(following, loss)
 
 
@@ -204,6 +208,6 @@ def test_parts_and_wholes_are_told_by_their_shapes():
     def use(group):
         listed = {name: value.tolist() for name, value in batch(0).items()}
         forms = (batch(0), part(group, batch(0)), listed)
-        return len({np.asarray(compiled(group, model=Net()).step(**given)[0]).tobytes() for given in forms})
+        return len({np.asarray(compiled(group, model=Net()).step(**arrays)[0]).tobytes() for arrays in forms})
 
     assert in_group(2, use) == [1, 1]

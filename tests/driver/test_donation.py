@@ -80,13 +80,13 @@ def test_a_donated_array_is_gone(device: tg.DeviceName) -> None:
 def test_other_arrays_can_be_passed_in_between(device: tg.DeviceName) -> None:
     """Results that are still held keep their values when another cache takes the memory."""
     function: Any = tg.jit(extend, donate="cache", device=device)
-    _, one = function(start(), row(1), 1)
+    _, state = function(start(), row(1), 1)
     _, other = function(start(), row(2), 2)
-    total, one = function(one, row(3), 3)
+    total, state = function(state, row(3), 3)
     np.testing.assert_allclose(np.asarray(total), row(1) + row(3))
     total, other = function(other, row(4), 4)
     np.testing.assert_allclose(np.asarray(total), row(2) + row(4))
-    assert np.asarray(one["keys"])[3].tolist() == row(3).tolist()
+    assert np.asarray(state["keys"])[3].tolist() == row(3).tolist()
 
 
 def test_arrays_that_change_places_are_read_first() -> None:

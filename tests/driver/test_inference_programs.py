@@ -49,7 +49,7 @@ def test_it_has_no_step() -> None:
 
 
 def read(model: Any, x: Any, cache: Any) -> Any:
-    keys = [one + tg.sum(model(x)) for one in cache["keys"]]
+    keys = [key + tg.sum(model(x)) for key in cache["keys"]]
     return {"keys": keys, "count": cache["count"] + 1}
 
 
@@ -70,8 +70,8 @@ def test_inputs_may_be_trees(device: tg.DeviceName, is_declared: bool) -> None:
 
 def test_dataclasses_are_trees_too() -> None:
     function: Any = tg.compile(MLP(3, 5, 2), device="numpy").attach(lambda model, cache: cache.keys[0] * cache.count)
-    found = function(cache=Cache([np.ones(2, np.float32)], np.float32(3)))
-    assert np.asarray(found).tolist() == [3.0, 3.0]
+    product = function(cache=Cache([np.ones(2, np.float32)], np.float32(3)))
+    assert np.asarray(product).tolist() == [3.0, 3.0]
 
 
 def test_a_tree_of_shapes_is_an_error() -> None:
@@ -110,15 +110,15 @@ def test_trees_may_be_given_by_position() -> None:
 
 def test_a_batch_says_what_the_inputs_are() -> None:
     batch: Any = {"x": np.ones((4, 3)), "y": np.zeros(4, np.int64), "mask": [True, False], "scale": 2.0}
-    found = tg.like(batch)
-    assert found == {
+    specs = tg.like(batch)
+    assert specs == {
         "x": tg.spec((4, 3)),
         "y": tg.spec((4,), "i32"),
         "mask": tg.spec((2,), "bool"),
         "scale": tg.spec((), "f32"),
     }
-    assert list(found) == list(batch)
-    assert tg.like(found) == found
+    assert list(specs) == list(batch)
+    assert tg.like(specs) == specs
     assert tg.like(np.ones(3, np.uint8)) == tg.spec(3, "u8")
     assert tg.like(tg.array(np.ones(3), "f64")) == tg.spec(3, "f64")
     assert tg.like(torch.ones(2, 3, dtype=torch.float64)) == tg.spec((2, 3))

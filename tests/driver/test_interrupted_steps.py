@@ -75,40 +75,40 @@ def points(count: list[int]) -> list[int]:
     return sorted({*range(1, total, max(1, total // POINTS)), *range(max(1, changed - NEAR), changed + NEAR)})
 
 
-def released(made: Any) -> None:
+def released(handle: Any) -> None:
     """Releases the lock of a training: tracing raises at places where Python doesn't, such as the end of `with`."""
-    lock = made._state.lock if isinstance(made, tg.Training) else made._lock
+    lock = handle._state.lock if isinstance(handle, tg.Training) else handle._lock
     with contextlib.suppress(RuntimeError):
         while True:
             lock.release()
 
 
-def check_interrupted(made: Any, calls: int = 1) -> None:
+def check_interrupted(training_: Any, calls: int = 1) -> None:
     """Interrupts a step, after `calls` - 1 others, everywhere, and compares the state with that of whole steps."""
-    start, reference = made.state_dict(), []
+    start, reference = training_.state_dict(), []
     losses = []
     for number in range(calls + 1):
-        reference.append(bits(made.state_dict()))
-        losses.append(np.asarray(made.step(**batch(number))).tobytes())
-    reference.append(bits(made.state_dict()))
-    made.load_state_dict(start)
+        reference.append(bits(training_.state_dict()))
+        losses.append(np.asarray(training_.step(**batch(number))).tobytes())
+    reference.append(bits(training_.state_dict()))
+    training_.load_state_dict(start)
     for number in range(calls - 1):
-        made.step(**batch(number))
-    before = made.state_dict()
-    with interrupted(0, lambda: made._state.calls.number) as count:
-        made.step(**batch(calls - 1))
+        training_.step(**batch(number))
+    before = training_.state_dict()
+    with interrupted(0, lambda: training_._state.calls.number) as count:
+        training_.step(**batch(calls - 1))
     seen = set()
     for at in points(count):
-        made.load_state_dict(before)
+        training_.load_state_dict(before)
         with contextlib.suppress(Interrupt), interrupted(at):
-            made.step(**batch(calls - 1))
-        released(made)
-        done = made.step_count * made.accumulate + made.accumulated
+            training_.step(**batch(calls - 1))
+        released(training_)
+        done = training_.step_count * training_.accumulate + training_.accumulated
         seen.add(done)
-        assert bits(made.state_dict()) == reference[done], at
+        assert bits(training_.state_dict()) == reference[done], at
         for number in range(done, calls + 1):
-            assert np.asarray(made.step(**batch(number))).tobytes() == losses[number], at
-        assert bits(made.state_dict()) == reference[calls + 1], at
+            assert np.asarray(training_.step(**batch(number))).tobytes() == losses[number], at
+        assert bits(training_.state_dict()) == reference[calls + 1], at
     assert seen == {calls - 1, calls}
 
 
@@ -130,65 +130,67 @@ def test_so_is_a_step_that_can_be_repeated_on_another_device() -> None:
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_so_is_a_step_that_is_profiled(device: tg.DeviceName) -> None:
     """Its kernels run one by one: an exception between two of them takes the step back."""
-    made = training(device)
-    before = made.state_dict()
+    subject = training(device)
+    before = subject.state_dict()
     states = [bits(before)]
-    with made.profile():
-        with interrupted(0, lambda: made._state.calls.number) as count:
-            made.step(**batch(0))
-        states.append(bits(made.state_dict()))
+    with subject.profile():
+        with interrupted(0, lambda: subject._state.calls.number) as count:
+            subject.step(**batch(0))
+        states.append(bits(subject.state_dict()))
         for at in points(count):
-            made.load_state_dict(before)
+            subject.load_state_dict(before)
             with contextlib.suppress(Interrupt), interrupted(at):
-                made.step(**batch(0))
-            released(made)
-            assert bits(made.state_dict()) == states[made.step_count], at
+                subject.step(**batch(0))
+            released(subject)
+            assert bits(subject.state_dict()) == states[subject.step_count], at
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_so_is_a_step_that_is_rolled_back(device: tg.DeviceName) -> None:
     """An exception while a divergent step is taken back leaves the state before or after it, not a mixture."""
-    made = compiled(device=device, check_numerics=True)
-    made.step(**batch())
-    before = made.state_dict()
+    subject = compiled(device=device, check_numerics=True)
+    subject.step(**batch())
+    before = subject.state_dict()
     bad = {**batch(), "y": np.full((4, 2), 1e30, np.float32)}
-    with interrupted(0, lambda: made._state.calls._origin_and_runs[0]) as count, pytest.raises(DivergenceError):
-        made.step(**bad)
+    with interrupted(0, lambda: subject._state.calls._origin_and_runs[0]) as count, pytest.raises(DivergenceError):
+        subject.step(**bad)
     states = {False: bits(before)}
     for at in points(count):
-        made.load_state_dict(before)
+        subject.load_state_dict(before)
         with contextlib.suppress(Interrupt, DivergenceError), interrupted(at):
-            made.step(**bad)
-        released(made)
-        is_done = made.step_count > 1
-        assert bits(made.state_dict()) == states.setdefault(is_done, bits(made.state_dict())), at
+            subject.step(**bad)
+        released(subject)
+        is_done = subject.step_count > 1
+        assert bits(subject.state_dict()) == states.setdefault(is_done, bits(subject.state_dict())), at
 
 
 def test_a_state_is_loaded_wholly_or_not_at_all() -> None:
-    made = training("cpu")
-    before = made.state_dict()
-    made.step(**batch())
-    after = made.state_dict()
-    with interrupted(0, lambda: made._state.calls.number) as count:
-        made.load_state_dict(before)
+    subject = training("cpu")
+    before = subject.state_dict()
+    subject.step(**batch())
+    after = subject.state_dict()
+    with interrupted(0, lambda: subject._state.calls.number) as count:
+        subject.load_state_dict(before)
     for at in points(count):
-        made.load_state_dict(after)
+        subject.load_state_dict(after)
         with contextlib.suppress(Interrupt), interrupted(at):
-            made.load_state_dict(before)
-        released(made)
-        assert bits(made.state_dict()) in (bits(before), bits(after)), at
+            subject.load_state_dict(before)
+        released(subject)
+        assert bits(subject.state_dict()) in (bits(before), bits(after)), at
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_steps_of_several_threads_run_one_after_the_other(device: tg.DeviceName) -> None:
     """No update is lost: with the same batch in every step, it is as if one thread had run all."""
-    made = training(device)
+    shared = training(device)
     for _ in range(2 * STEPS):
-        made.step(**batch())
-    expected = bits(made.state_dict())
-    made.reset()
+        shared.step(**batch())
+    expected = bits(shared.state_dict())
+    shared.reset()
     sizes = [STEPS, STEPS]
-    threads = [threading.Thread(target=lambda size=size: [made.step(**batch()) for _ in range(size)]) for size in sizes]
+    threads = [
+        threading.Thread(target=lambda size=size: [shared.step(**batch()) for _ in range(size)]) for size in sizes
+    ]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -198,29 +200,30 @@ def test_steps_of_several_threads_run_one_after_the_other(device: tg.DeviceName)
             thread.join()
     finally:
         sys.setswitchinterval(interval)
-    assert made.step_count == 2 * STEPS
-    assert bits(made.state_dict()) == expected
+    assert shared.step_count == 2 * STEPS
+    assert bits(shared.state_dict()) == expected
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_a_constant_argument_is_written_again_after_an_exception(device: tg.DeviceName) -> None:
     """A call that ends early may have overwritten an argument that was there."""
-    double, (one, other) = tg.jit(lambda x, y: x * 2 + y, device=device), (tg.array([1.0, 2.0]), tg.array([3.0, 4.0]))
-    double(one, one)
+    double = tg.jit(lambda x, y: x * 2 + y, device=device)
+    first, second = tg.array([1.0, 2.0]), tg.array([3.0, 4.0])
+    double(first, first)
     with interrupted(0) as count:
-        double(other, other)
+        double(second, second)
     for at in range(1, count[0], 13):
-        double(one, one)
+        double(first, first)
         with contextlib.suppress(Interrupt), interrupted(at):
-            double(other, other)
-        found = np.asarray(double(one, one))
-        assert found.tolist() == [3.0, 6.0], at
+            double(second, second)
+        sums = np.asarray(double(first, first))
+        assert sums.tolist() == [3.0, 6.0], at
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_a_loaded_training_counts_as_one_with_the_step(device: tg.DeviceName, tmp_path: Any) -> None:
-    made = training(device)
-    made.save(tmp_path / "step.tgp")
+    saved = training(device)
+    saved.save(tmp_path / "step.tgp")
     loaded: Any = tg.load(tmp_path / "step.tgp", device=device)
     with interrupted(0, lambda: loaded.step_count) as count:
         loaded.step(**batch(0))
@@ -230,8 +233,8 @@ def test_a_loaded_training_counts_as_one_with_the_step(device: tg.DeviceName, tm
         with contextlib.suppress(Interrupt), interrupted(at):
             loaded.step(**batch(0))
         released(loaded)
-        found = bits(loaded._executable.read())
-        assert found == states.setdefault(loaded.step_count, found), at
+        state = bits(loaded._executable.read())
+        assert state == states.setdefault(loaded.step_count, state), at
     assert states.keys() == {0, 1}
 
 
@@ -258,10 +261,10 @@ def test_what_has_to_be_completed_is() -> None:
 
 def test_an_exception_between_reads_keeps_the_loss() -> None:
     """A result whose read was interrupted can still be read."""
-    made = compiled(device="cpu", model=MLP(3, 5, 2))
-    expected = float(made.step(**batch()))
-    made.reset()
-    loss = made.step(**batch())
+    subject = compiled(device="cpu", model=MLP(3, 5, 2))
+    expected = float(subject.step(**batch()))
+    subject.reset()
+    loss = subject.step(**batch())
     with contextlib.suppress(Interrupt), interrupted(20):
         float(loss)
     assert float(loss) == expected

@@ -48,13 +48,13 @@ def test_trees_in_and_out(device):
         return {"y": y * scale, "pair": Pair(x, sum(more)), "line": line, "none": None, "named": [named["key"] + 1, 7]}
 
     line = Line(np.ones((3, 2), np.float32), np.array([1, 2]))
-    found = apply(X, line, 1, 2.5, key=np.array([1, 2]))
+    result = apply(X, line, 1, 2.5, key=np.array([1, 2]))
     y = X @ line.w + line.b
-    assert np.array_equal(found["y"], 2 * y) and isinstance(found["y"], tg.Array)
-    assert isinstance(found["pair"], Pair) and np.array_equal(found["pair"].first, X)
-    assert float(found["pair"].second) == 3.5 and found["none"] is None
-    assert isinstance(found["line"], Line) and found["line"].b.dtype == np.int32
-    assert np.array_equal(found["named"][0], [2, 3]) and int(found["named"][1]) == 7
+    assert np.array_equal(result["y"], 2 * y) and isinstance(result["y"], tg.Array)
+    assert isinstance(result["pair"], Pair) and np.array_equal(result["pair"].first, X)
+    assert float(result["pair"].second) == 3.5 and result["none"] is None
+    assert isinstance(result["line"], Line) and result["line"].b.dtype == np.int32
+    assert np.array_equal(result["named"][0], [2, 3]) and int(result["named"][1]) == 7
     again = apply(line=line, x=X, scale=np.float32(3), key=np.array([1, 2]))
     assert np.array_equal(again["y"], 3 * y) and int(again["pair"].second) == 0
     assert apply.specializations == 2 and apply.__name__ == "apply"
@@ -318,9 +318,9 @@ def test_arrays_that_come_again_are_still_on_the_device(monkeypatch: pytest.Monk
 def test_results_live_on_the_device(device: tg.DeviceName) -> None:
     x = np.ones(3, np.float32)
     result: Any = tg.jit(lambda a: (a, a * 2), device=device)(x)
-    for one in result:
-        assert one.device == device
-        one.add_(1.0)
+    for part in result:
+        assert part.device == device
+        part.add_(1.0)
     assert result[0].tolist() == [2, 2, 2] and result[1].tolist() == [3, 3, 3] and x.tolist() == [1, 1, 1]
     training = tg.compile(tg.nn.Linear(3, 1), loss=lambda m: tg.sum(m.weight), optimizer=None, inputs={}, device=device)
     weight: Any = training.attach(lambda m: m.weight)()

@@ -129,11 +129,13 @@ def test_gradients_flow_through_a_function_that_is_traced_once() -> None:
     for scale in (1.0, 2.0, 3.0):
         model = Layers(2).initialized(0, device="cpu")
         other = Layers(2).initialized(0, device="cpu")
-        found, expected = function(model, X * scale), tg.mean(other(X * scale) ** 2)
-        found.backward()
+        value, expected = function(model, X * scale), tg.mean(other(X * scale) ** 2)
+        value.backward()
         expected.backward()
-        for one, two in zip(model.parameters(), other.parameters(), strict=True):
-            np.testing.assert_allclose(np.asarray(one.grad), np.asarray(two.grad), rtol=1e-5, atol=1e-7)
+        for parameter, other_parameter in zip(model.parameters(), other.parameters(), strict=True):
+            np.testing.assert_allclose(
+                np.asarray(parameter.grad), np.asarray(other_parameter.grad), rtol=1e-5, atol=1e-7
+            )
     assert len(traces) == 1
 
 

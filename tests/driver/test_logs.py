@@ -26,7 +26,7 @@ def loss(model: Any, x: tg.Tensor) -> Any:
 def line(text: str) -> str:
     """Returns the location of a line of this file, as in labels."""
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
-    return f"test_logs.py:{1 + next(number for number, one in enumerate(lines) if text in one)}"
+    return f"test_logs.py:{1 + next(number for number, written in enumerate(lines) if text in written)}"
 
 
 def logged(topic: str, caplog: pytest.LogCaptureFixture, device: tg.DeviceName = "wgpu") -> list[str]:
@@ -43,56 +43,61 @@ def no_programs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_pass_says_what_it_made_of_the_ops(caplog: pytest.LogCaptureFixture) -> None:
     messages = logged("passes", caplog)
-    counts = [re.fullmatch(r"([a-z-]+)(\{.*\})?: (\d+) ops became (\d+) in [\d.]+ ms", one) for one in messages]
+    counts = [re.fullmatch(r"([a-z-]+)(\{.*\})?: (\d+) ops became (\d+) in [\d.]+ ms", message) for message in messages]
     assert all(counts)
-    names = [found[1] for found in counts if found]
+    names = [match[1] for match in counts if match]
     assert names[:3] == ["simplify", "outline-attention", "grad"] and "plan-memory" in names
-    steps = [(int(found[3]), int(found[4])) for found in counts if found]
-    assert all(left == entered for (_, left), (entered, _) in itertools.pairwise(steps))
+    steps = [(int(match[3]), int(match[4])) for match in counts if match]
+    assert all(remaining == entered for (_, remaining), (entered, _) in itertools.pairwise(steps))
 
 
 def test_fusion_says_what_it_joined_and_why_not_more(caplog: pytest.LogCaptureFixture) -> None:
     messages = logged("fusion", caplog)
     hidden = re.escape(line("# the hidden layer"))
-    joined = [one for one in messages if re.match(r"(inline|recompute|epilogue|prologue|row|siblings): ", one)]
+    joined = [
+        message for message in messages if re.match(r"(inline|recompute|epilogue|prologue|row|siblings): ", message)
+    ]
     update = r"epilogue: .* \(pointwise of sqrt, .* over 8 x 8\) into .* \(contraction of .* over 8 x 8\)"
     activation = (
         rf"recompute: .*{hidden} \(pointwise of addf, tanh over 4 x 8\) into .* \(reduction of maximumf over 4\)"
     )
     for rule in (update, activation):
-        assert any(re.fullmatch(rule, one) for one in joined)
-    apart = [one for one in messages if one not in joined]
+        assert any(re.fullmatch(rule, message) for message in joined)
+    apart = [message for message in messages if message not in joined]
     assert apart and all(
         re.fullmatch(
             r".* \(.* over .*\) stays apart from .* \(.* over .*\): not computed in it: .+; not run in one kernel: .+",
-            one,
+            message,
         )
-        for one in apart
+        for message in apart
     )
 
 
 def test_schedules_memory_and_caches_are_explained(caplog: pytest.LogCaptureFixture) -> None:
     schedules = logged("schedule", caplog)
-    assert any("schedule<contraction" in one and one.endswith(", by the target's cost model") for one in schedules)
-    training = logged("memory", caplog)
-    assert any(re.fullmatch(r"loss: parameters: \d+ bytes for 2 buffers", one) for one in training)
     assert any(
-        re.fullmatch(r"loss: \d+ bytes in all; workspace \d+, of at least \d+ in this order", one) for one in training
+        "schedule<contraction" in message and message.endswith(", by the target's cost model") for message in schedules
+    )
+    training = logged("memory", caplog)
+    assert any(re.fullmatch(r"loss: parameters: \d+ bytes for 2 buffers", message) for message in training)
+    assert any(
+        re.fullmatch(r"loss: \d+ bytes in all; workspace \d+, of at least \d+ in this order", message)
+        for message in training
     )
     native = logged("cache", caplog, "cpu")
-    assert any(re.fullmatch(r"\d+ of \d+ kernels were compiled before, found in .*", one) for one in native)
+    assert any(re.fullmatch(r"\d+ of \d+ kernels were compiled before, found in .*", message) for message in native)
 
 
 def test_the_variable_chooses_topics() -> None:
     program = "import tensorgrad as tg, numpy as np; tg.jit(lambda x: tg.exp(x) + 1, device='cpu')(np.ones(3, 'f4'))"
-    found = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "TG_LOG": "passes, memory"},
         capture_output=True,
         text=True,
         check=True,
     ).stderr
-    topics = {text.partition(": ")[0] for text in found.splitlines()}
+    topics = {text.partition(": ")[0] for text in output.splitlines()}
     assert topics == {"tensorgrad.passes", "tensorgrad.memory"}
 
 

@@ -74,12 +74,12 @@ def test_edited_passes_run_where_they_are_put() -> None:
     names: list[list[str]] = []
 
     def edit(passes: list[ModulePass]) -> list[ModulePass]:
-        names.append([one.name for one in passes])
-        after = next((n for n, one in enumerate(passes) if one.name in ("grad", "fuse")), -1)
+        names.append([pass_.name for pass_ in passes])
+        after = next((n for n, pass_ in enumerate(passes) if pass_.name in ("grad", "fuse")), -1)
         return [*passes[: after + 1], RecordPass(), *passes[after + 1 :]]
 
     training = compiled(edit_passes=edit)
-    assert ["grad" in one for one in names[:2]] == [True, False]
+    assert ["grad" in name for name in names[:2]] == [True, False]
     assert "lower-buf-to-wgsl" in names[1]
     assert "tg.tanh" in MET[0] and "buf.kernel" in MET[1]
     assert float(training.step(x=X)) == float(compiled().step(x=X))
@@ -98,15 +98,15 @@ def test_a_crash_names_its_pass_and_leaves_a_reproducer(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     def edit(passes: list[ModulePass]) -> list[ModulePass]:
-        place = next((n for n, one in enumerate(passes) if one.name == above), None)
+        place = next((n for n, pass_ in enumerate(passes) if pass_.name == above), None)
         return passes if place is None else [*passes[:place], CrashPass(3), *passes[place:]]
 
     message = r"^crash crashed at test_pass_hooks.py:\d+, in apply: KeyError: 3; the module before it is in (.*\.mlir),"
     with pytest.raises(tg.errors.CompilerError, match=message) as caught:
         compiled(edit_passes=edit)
-    found = re.match(message, str(caught.value))
-    assert found is not None
-    path = Path(found[1])
+    match = re.match(message, str(caught.value))
+    assert match is not None
+    path = Path(match[1])
     text = path.read_text(encoding="utf-8")
     assert text.startswith(f"// tg-opt {path.name} -p 'crash{{depth=3}}'\n")
     assert ("buf.kernel" if above == "fuse" else "tg.tanh") in text

@@ -30,8 +30,8 @@ class Images(tg.nn.Module):
         self.head = tg.nn.Linear(8 * 4 * 4, 10)
 
     def __call__(self, x: Any) -> Any:
-        for one in (self.first, self.second):
-            x = tg.max_pool(tg.relu(one(x)), 2)
+        for convolution in (self.first, self.second):
+            x = tg.max_pool(tg.relu(convolution(x)), 2)
         return self.head(self.norm(x.reshape(-1, 8 * 4 * 4)))
 
 
@@ -73,10 +73,10 @@ def gradients(training: tg.Training, batch: dict[str, np.ndarray]) -> dict[str, 
     return {path: before[path].astype(np.float64) - after[path] for path in before}
 
 
-def distance(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> float:
+def distance(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> float:
     """Returns the relative distance between all gradients together."""
-    difference = sum(float(np.sum((found[path] - expected[path]) ** 2)) for path in expected)
-    return (difference / sum(float(np.sum(one**2)) for one in expected.values())) ** 0.5
+    difference = sum(float(np.sum((actual[path] - expected[path]) ** 2)) for path in expected)
+    return (difference / sum(float(np.sum(gradient**2)) for gradient in expected.values())) ** 0.5
 
 
 @pytest.mark.in_turns(2, 1)
@@ -153,8 +153,8 @@ class Digits(tg.nn.Module):
 
 @pytest.mark.nightly
 def test_numpy_rounds_what_a_device_rounds() -> None:
-    found = [gradients(of_images(device=device, precision="f16"), images()) for device in DEVICES]
-    assert all(distance(one, found[0]) < 1e-3 for one in found[1:])
+    on_devices = [gradients(of_images(device=device, precision="f16"), images()) for device in DEVICES]
+    assert all(distance(computed, on_devices[0]) < 1e-3 for computed in on_devices[1:])
     numpy = of_images(device="numpy", precision="f16")
     plain = of_images(device="numpy")
     assert float(numpy.step(**images())) != float(plain.step(**images()))
@@ -184,7 +184,7 @@ def test_what_a_loop_stacks_is_stored_half_and_what_it_carries_is_not(device: tg
     batch = {"x": generator.normal(size=(12, 16, 8)), "y": generator.normal(size=(12, 16, 4))}
     batch = {name: value.astype(np.float32) for name, value in batch.items()}
 
-    def made(**options: Any) -> tg.Training:
+    def compiled_loop(**options: Any) -> tg.Training:
         inputs = {"x": (12, 16, 8), "y": (12, 16, 4)}
 
         def loss(model: Any, x: Any, y: Any) -> Any:
@@ -192,7 +192,7 @@ def test_what_a_loop_stacks_is_stored_half_and_what_it_carries_is_not(device: tg
 
         return tg.compile(Recurrent(), loss=loss, optimizer=tg.optim.sgd(1.0), inputs=inputs, device=device, **options)
 
-    half, plain = made(precision="f16"), made()
+    half, plain = compiled_loop(precision="f16"), compiled_loop()
     assert "memref<12x16x32xf16>" in half.module("buf")
     assert distance(gradients(half, batch), gradients(plain, batch)) < 8 * HALF_EPSILON
 
@@ -216,7 +216,7 @@ def test_functions_are_jitted_with_a_precision(device: tg.DeviceName) -> None:
         return tg.tanh(x @ w) @ w
 
     x, w = (np.random.default_rng(i).normal(size=(64, 64)).astype(np.float32) / 8 for i in range(2))
-    half, plain = (tg.jit(f, device=device, precision=one) for one in ("f16", "f32"))
+    half, plain = (tg.jit(f, device=device, precision=precision) for precision in ("f16", "f32"))
     difference = np.asarray(half(x, w)) - np.asarray(plain(x, w))
     assert 0 < np.abs(difference).max() < 4 * HALF_EPSILON
     assert "memref<64x64xf16>" in half.module("buf")

@@ -164,15 +164,15 @@ def test_a_damaged_kernel_is_written_anew(folder: Path, converted: list[object])
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the passes that run."""
-    found: list[str] = []
+    names: list[str] = []
     run_passes = lowering.run_passes
 
     def counted(module: ModuleOp, passes: Sequence[ModulePass], *rest: Any, **options: Any) -> None:
-        found.extend(one.name for one in passes)
+        names.extend(pass_.name for pass_ in passes)
         run_passes(module, passes, *rest, **options)
 
     monkeypatch.setattr(lowering, "run_passes", counted)
-    return found
+    return names
 
 
 def compiled(**options: Any) -> tg.Training:
@@ -224,12 +224,12 @@ def test_a_hit_is_as_a_miss(folder: Path, ran: list[str], caplog: pytest.LogCapt
     assert not ran and "squared_error: compiled before" in caplog.text
     assert set(again.stats()["compile_seconds"]) == {"trace", "initialize", "load", "cache"}
     assert again.program == first.program
-    counts = [{**one.stats(), "compile_seconds": {}, "device_bytes": 0} for one in (first, again)]
+    counts = [{**training.stats(), "compile_seconds": {}, "device_bytes": 0} for training in (first, again)]
     assert counts[0] == counts[1] and counts[1]["memory_limit"]["segments"] > 1
-    given = {name: np.ones(shape, np.float32) for name, shape in sizes["inputs"].items()}
+    inputs = {name: np.ones(shape, np.float32) for name, shape in sizes["inputs"].items()}
     for training in (first, again):
         training.set(learning_rate=0.5)
-    assert float(first.step(**given)) == float(again.step(**given))
+    assert float(first.step(**inputs)) == float(again.step(**inputs))
     assert all(np.array_equal(value, again.parameters()[name]) for name, value in first.parameters().items())
     assert again.module("buf") == first.module("buf")
     assert again.program_for("webgpu-default").check_fits(Target()) is None
@@ -284,17 +284,17 @@ def test_a_change_of_the_compiler_is_seen(tmp_path: Path) -> None:
     for name in ("passes/fuse/cost.py", "passes/note.txt", "nn/layers.py", "driver/compiling/lowering.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("a", encoding="utf-8")
-    found = [sources(str(tmp_path))]
-    assert [line.split()[0] for line in found[0]] == ["driver/compiling/lowering.py", "passes/fuse/cost.py"]
+    listings = [sources(str(tmp_path))]
+    assert [line.split()[0] for line in listings[0]] == ["driver/compiling/lowering.py", "passes/fuse/cost.py"]
     (tmp_path / "passes/gone.py").symlink_to(tmp_path / "nowhere.py")
-    assert sources(str(tmp_path)) == found[0]
+    assert sources(str(tmp_path)) == listings[0]
     (tmp_path / "passes/fuse/cost.py").write_text("ab", encoding="utf-8")
-    found.append(sources(str(tmp_path)))
+    listings.append(sources(str(tmp_path)))
     os.utime(tmp_path / "driver/compiling/lowering.py", (1, 1))
-    found.append(sources(str(tmp_path)))
+    listings.append(sources(str(tmp_path)))
     (tmp_path / "passes/new.py").touch()
-    found.append(sources(str(tmp_path)))
-    assert len(set(map(tuple, found))) == 4
+    listings.append(sources(str(tmp_path)))
+    assert len(set(map(tuple, listings))) == 4
     ours = {line.split()[0] for line in sources(str(Path(program_key.__file__).parents[2]))}
     assert {
         "driver/compiling/lowering.py",
@@ -319,9 +319,9 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 def test_modules_that_differ_have_other_fingerprints() -> None:
     modules = {name: tg.trace(function, 3) for name, function in FUNCTIONS.items()}
-    found = {name: fingerprint(module) for name, module in modules.items()}
-    assert len(set(found.values())) == len(found)
-    assert found == {name: fingerprint(module.clone()) for name, module in modules.items()}
+    fingerprints = {name: fingerprint(module) for name, module in modules.items()}
+    assert len(set(fingerprints.values())) == len(fingerprints)
+    assert fingerprints == {name: fingerprint(module.clone()) for name, module in modules.items()}
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {

@@ -113,9 +113,9 @@ def test_an_average_over_batches(device):
     x, y = (generator.normal(size=(11, size)).astype(np.float32) for size in (3, 2))
     parts = [{"x": x[i : i + 4], "y": y[i : i + 4]} for i in range(0, 11, 4)]
     whole = training.attach(errors, inputs={"x": (11, 3), "y": (11, 2)})(x=x, y=y)
-    found = training.evaluate(errors, parts)
-    assert isinstance(found["mse"], float) and found["mse"] == pytest.approx(float(whole["mse"]), rel=1e-5)
-    assert np.allclose(found["by output"], whole["by output"], rtol=1e-5)
+    means = training.evaluate(errors, parts)
+    assert isinstance(means["mse"], float) and means["mse"] == pytest.approx(float(whole["mse"]), rel=1e-5)
+    assert np.allclose(means["by output"], whole["by output"], rtol=1e-5)
     assert training.step_count == 0
 
     padded = [
@@ -131,7 +131,7 @@ def test_an_average_over_batches(device):
     assert masked == pytest.approx(float(whole["mse"]), rel=1e-5)
     assert evaluated.specializations == 1
     training.step(**batch())
-    assert training.evaluate(errors, parts)["mse"] != found["mse"]
+    assert training.evaluate(errors, parts)["mse"] != means["mse"]
 
 
 def test_evaluation_compiles_once_for_each_shape():
@@ -229,16 +229,16 @@ class Watched(MLP):
 def test_captures(device):
     training, plain = compiled(model=Watched(3, 5, 2), device=device), compiled(device=device, model=Watched(3, 5, 2))
     before, stats = training.parameters(), training.stats()
-    found = training.capture("layers.*", **batch())
-    assert list(found) == ["layers.0", "layers.1"]
+    captures = training.capture("layers.*", **batch())
+    assert list(captures) == ["layers.0", "layers.1"]
     expected = batch()["x"]
     for i in range(2):
         expected = np.tanh(expected @ before[f"layers.{i}.weight"] + before[f"layers.{i}.bias"])
-        assert np.allclose(found[f"layers.{i}"], expected, atol=1e-5)
-    assert np.array_equal(training.capture(["any_1"], **batch())["any_1"], found["layers.1"])
+        assert np.allclose(captures[f"layers.{i}"], expected, atol=1e-5)
+    assert np.array_equal(training.capture(["any_1"], **batch())["any_1"], captures["layers.1"])
     assert training.step_count == 0 and training.stats()["dispatches"] == stats["dispatches"]
     assert float(training.step(**batch())) == float(plain.step(**batch()))
-    assert not np.allclose(training.capture("layers.*", **batch())["layers.0"], found["layers.0"])
+    assert not np.allclose(training.capture("layers.*", **batch())["layers.0"], captures["layers.0"])
     assert sum(map(len, training._functions._captures.values())) == 2
 
 
@@ -275,9 +275,11 @@ def test_captures_are_refused():
         training.capture("*", **batch())
     with pytest.raises(TraceError, match="'in the loop' exists only inside"):
         training.capture("in*", **batch())
-    found = training.capture(["outer", "behind it"], **batch())
+    captures = training.capture(["outer", "behind it"], **batch())
     x, y = batch().values()
-    assert np.allclose(found["outer"], y[0, 0] * x) and float(found["behind it"]) == pytest.approx(x.sum(), rel=1e-4)
+    assert np.allclose(captures["outer"], y[0, 0] * x) and float(captures["behind it"]) == pytest.approx(
+        x.sum(), rel=1e-4
+    )
     with pytest.raises(TraceError, match="the name must be a string"):
         untyped.capture(3, 4)
 
@@ -325,13 +327,13 @@ def test_coroutines(device):
 
     async def main() -> list[float]:
         ticking = asyncio.ensure_future(tick())
-        found = await asyncio.gather(steps(8), steps(7))
+        losses = await asyncio.gather(steps(8), steps(7))
         handle = training.step(**batch())
         assert await handle is handle
         late = [training.step(**batch()) for _ in range(4)]
         values = await asyncio.gather(*late)
         ticking.cancel()
-        return sorted([*found[0], *found[1], float(handle), *map(float, values)], reverse=True)
+        return sorted([*losses[0], *losses[1], float(handle), *map(float, values)], reverse=True)
 
     assert asyncio.run(main()) == expected
     assert training.step_count == 20 and ticks > 0
@@ -347,8 +349,8 @@ def test_a_coroutine_that_is_cancelled():
         await asyncio.wait([waiting])
         return float(await training.step(**batch()))
 
-    found, other = asyncio.run(main()), compiled(device="wgpu")
-    assert [float(other.step(**batch())) for _ in range(2)][1] == found
+    loss, other = asyncio.run(main()), compiled(device="wgpu")
+    assert [float(other.step(**batch())) for _ in range(2)][1] == loss
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -366,10 +368,10 @@ def test_awaited_steps_leave_nothing_to_the_collector(device):
     try:
         before = len(gc.get_objects())
         asyncio.run(steps(200))
-        kept = len(gc.get_objects()) - before
+        objects = len(gc.get_objects()) - before
     finally:
         gc.enable()
-    assert kept < 100  # what an event loop leaves; one cycle a step would be 200 objects
+    assert objects < 100  # what an event loop leaves; one cycle a step would be 200 objects
 
 
 def test_auto_says_that_it_is_the_cpu(monkeypatch, caplog):

@@ -37,8 +37,8 @@ def test_all_dispatches_are_a_step(name: str) -> None:
     assert device is not None
     assert any(isinstance(step, Repeat) for step in program.plan)
     whole, parts = (load_program(device, program) for _ in range(2))
-    for one in (whole, parts):
-        one.write(training.parameters())
+    for executable in (whole, parts):
+        executable.write(training.parameters())
     inputs = {"x": np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)}
     scalars = scalars_of(whole)
     outputs = {key: handle.numpy() for key, handle in whole.step(inputs, scalars).items()}

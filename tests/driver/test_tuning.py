@@ -32,19 +32,19 @@ W = np.random.default_rng(1).standard_normal((24, 33)).astype(np.float32)
 
 def until_scheduled(function: Any, target: Target, *specs: Any) -> ModuleOp:
     module = tg.trace(function, *specs)
-    for one in until(Phase.SCHEDULED, device_passes(target)):
-        one.apply(Context(), module)
+    for pass_ in until(Phase.SCHEDULED, device_passes(target)):
+        pass_.apply(Context(), module)
     return module
 
 
 def reachable(kernel: KernelOp, target: Target, most: int = 60) -> list[Schedule]:
     """Returns the default schedule, and all that can be reached from it in a few steps."""
-    found = [choose(kernel, target)]
-    for schedule in found:
-        found += [one for one in neighbours(schedule, kernel, target) if one not in found]
-        if len(found) >= most:
+    schedules = [choose(kernel, target)]
+    for schedule in schedules:
+        schedules += [neighbour for neighbour in neighbours(schedule, kernel, target) if neighbour not in schedules]
+        if len(schedules) >= most:
             break
-    return found
+    return schedules
 
 
 def convolved(x: Any, w: Any) -> Any:
@@ -78,13 +78,13 @@ def test_every_schedule_gives_the_same_values(name: str, device: Any) -> None:
             same = [op for op in copy.walk() if isinstance(op, KernelOp)][place]
             same.properties["schedule"] = ScheduleAttr(schedule)
             passes = device_passes(target)
-            for one in passes[start_of(Phase.SCHEDULED, passes) :]:
-                one.apply(Context(), copy)
+            for pass_ in passes[start_of(Phase.SCHEDULED, passes) :]:
+                pass_.apply(Context(), copy)
             executable = WebGPUExecutable(build_program(copy, target), device)
-            found = np.asarray(
+            actual = np.asarray(
                 executable.step(dict(zip(executable.program_inputs, (X, W), strict=True)), {})["result0"]
             )
-            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=nearly_zero, err_msg=str(schedule))
+            np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=nearly_zero, err_msg=str(schedule))
             seen.add(schedule.archetype)
     assert seen
 
@@ -93,8 +93,8 @@ def test_a_gpu_has_more_to_try() -> None:
     target = replace(Target(), subgroups=True, subgroup_size=32)
     module = until_scheduled(lambda x, w: x @ w, target, (256, 256), (256, 256))
     kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
-    found = reachable(kernel, target, 200)
-    tiles = [one for one in found if isinstance(one, ContractionSchedule)]
+    schedules = reachable(kernel, target, 200)
+    tiles = [schedule for schedule in schedules if isinstance(schedule, ContractionSchedule)]
     assert {tile.chunk for tile in tiles} >= {0, 8, 16}
     assert all(tile.threads <= target.max_compute_invocations_per_workgroup for tile in tiles)
 
@@ -113,7 +113,7 @@ def compiled(**options: Any) -> tg.Training:
 def test_what_is_found_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path))
     plain = [float(training.step(x=X)) for training in [compiled()] for _ in range(3)]
-    monkeypatch.setattr(tuning, "neighbours", lambda *given: neighbours(*given)[:2])
+    monkeypatch.setattr(tuning, "neighbours", lambda *arguments: neighbours(*arguments)[:2])
     first = compiled(tune=500)  # until there is nothing left to try
     table = read_table(next(tmp_path.glob("schedules/*.json")))
     assert table
@@ -210,7 +210,7 @@ def test_a_search_that_is_cut_short_goes_on(
     bench = tuning._Bench(kernel, device, choose(kernel, device.target))
     (best,) = table.values()
     assert measured.cost(bench, best) == min(
-        measured.cost(bench, one) for one in (*(s for _, s in asked), bench.default)
+        measured.cost(bench, schedule) for schedule in (*(s for _, s in asked), bench.default)
     )
     assert not Measured(monkeypatch).asked and tuning.tune(module, device, 60) == path
 

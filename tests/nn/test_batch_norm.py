@@ -46,16 +46,16 @@ class ScaledInTorch(torch.nn.Module):
         return self.norm(torch.tanh(x * self.scale))
 
 
-def close(found: Any, expected: Any) -> bool:
-    return np.allclose(np.asarray(found), np.asarray(expected), rtol=2e-5, atol=5e-6)
+def close(actual: Any, expected: Any) -> bool:
+    return np.allclose(np.asarray(actual), np.asarray(expected), rtol=2e-5, atol=5e-6)
 
 
 @pytest.mark.in_turns(8)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("form", FORMS)
 def test_steps_and_inference_are_those_of_pytorch(form: str, device: tg.DeviceName) -> None:
-    here, there, options, shape = FORMS[form]
-    model, other = Scaled(here(3, **options), len(shape)), ScaledInTorch(there(3, **options), len(shape))
+    kind, kind_in_torch, options, shape = FORMS[form]
+    model, other = Scaled(kind(3, **options), len(shape)), ScaledInTorch(kind_in_torch(3, **options), len(shape))
     inputs = {"x": shape, "y": shape}
     # Plain descent: parameters differ by what gradients differ.
     training = tg.compile(
@@ -78,12 +78,12 @@ def test_steps_and_inference_are_those_of_pytorch(form: str, device: tg.DeviceNa
         with torch.no_grad():
             assert close(infer(x=x), other(torch.from_numpy(x)))
     expected = other.state_dict()
-    found = tg.nn.to_torch(model, training.state_dict())
-    assert found.keys() == expected.keys()
-    assert all(close(found[name], expected[name]) for name in expected)
-    assert found["norm.num_batches_tracked"].shape == () and found["norm.num_batches_tracked"] == 4
-    fresh = ScaledInTorch(there(3, **options), len(shape))
-    fresh.load_state_dict({name: torch.from_numpy(value) for name, value in found.items()})
+    state = tg.nn.to_torch(model, training.state_dict())
+    assert state.keys() == expected.keys()
+    assert all(close(state[name], expected[name]) for name in expected)
+    assert state["norm.num_batches_tracked"].shape == () and state["norm.num_batches_tracked"] == 4
+    fresh = ScaledInTorch(kind_in_torch(3, **options), len(shape))
+    fresh.load_state_dict({name: torch.from_numpy(value) for name, value in state.items()})
     again = tg.nn.from_torch(model, fresh.state_dict())
     assert again["norm.num_batches_tracked"].dtype == np.int32 and again["norm.num_batches_tracked"] == 4
 
@@ -202,14 +202,14 @@ def test_the_state_of_a_model_has_its_running_statistics() -> None:
     x = np.random.default_rng(0).normal(3, 2, (8, 3)).astype(np.float32)
     first.run(5, {"x": x})
 
-    def found(training: tg.Training) -> np.ndarray:
+    def statistics(training: tg.Training) -> np.ndarray:
         return np.asarray(training.attach(lambda model, x: tg.nn.inference(model)(x))(x=x))
 
     with pytest.warns(PartialStateWarning, match=r"leaves the buffers 1\.running_mean, 1\.running_var, 1\.num_batches"):
         missing, _ = second.load_parameters(first.parameters())
-    assert missing == tuple(second.buffers()) and not np.allclose(found(first), found(second))
+    assert missing == tuple(second.buffers()) and not np.allclose(statistics(first), statistics(second))
     second.load_state_dict(first.state_dict(), strict=False)
-    assert np.array_equal(found(first), found(second)) and second.step_count == 0
+    assert np.array_equal(statistics(first), statistics(second)) and second.step_count == 0
     second.reset()
     second.load_parameters(first.state_dict(parts="model"))
-    assert np.array_equal(found(first), found(second))
+    assert np.array_equal(statistics(first), statistics(second))

@@ -160,12 +160,14 @@ def stopped(model, x):
 def test_a_parameter_that_the_loss_does_not_depend_on_is_named():
     with pytest.warns(UnusedParameterWarning) as warned:
         compiled(Wider())
-    assert [str(one.message).rpartition("parameter ")[2] for one in warned] == [
+    assert [str(warning.message).rpartition("parameter ")[2] for warning in warned] == [
         "'extra.weight', which is to be trained",
         "'extra.bias', which is to be trained",
     ]
-    assert all("test_freezing.py:" in str(one.message) and "loss() does not" in str(one.message) for one in warned)
-    assert all(one.filename == __file__ for one in warned)
+    assert all(
+        "test_freezing.py:" in str(warning.message) and "loss() does not" in str(warning.message) for warning in warned
+    )
+    assert all(warning.filename == __file__ for warning in warned)
     with pytest.warns(UnusedParameterWarning, match=r"'extra\.weight'"):
         compiled(Wider(), function=stopped)
 

@@ -54,9 +54,10 @@ OF_EITHER = ("Upsample",)  # needs one of two arguments, and has no parameters
 
 def drawn(layer: nn.Module, seed: int = 0) -> dict[str, np.ndarray]:
     key = tg.random.key(seed)
-    found = layer.named_parameters()
+    parameters = layer.named_parameters()
     return {
-        path: p.initializer(tg.random.fold_in(key, i), p.shape, p.dtype) for i, (path, p) in enumerate(found.items())
+        path: p.initializer(tg.random.fold_in(key, i), p.shape, p.dtype)
+        for i, (path, p) in enumerate(parameters.items())
     }
 
 
@@ -67,7 +68,11 @@ def test_every_layer_is_listed() -> None:
     assert {*LAYERS} <= classes
     for name in classes - {*LAYERS, *OF_LAYERS, *OF_EITHER}:
         parameters = inspect.signature(getattr(nn, name)).parameters
-        sizes = [1 for one in parameters.values() if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
+        sizes = [
+            1
+            for parameter in parameters.values()
+            if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ]
         assert not declarations(getattr(nn, name)(*sizes)), f"{name} has parameters: what do they start from?"
 
 
@@ -78,14 +83,14 @@ def test_parameters_start_from_what_is_given(name: str) -> None:
     for weight, bias in ((2.0, 3.0), (tg.initializers.constant(2.0), tg.initializers.constant(3.0))):
         inits = {"init": weight} | ({} if name in WITHOUT_BIAS else {"bias_init": bias})
         inits |= {"recurrent_init": 4.0} if name in (*RECURRENT, *CELLS) else {}
-        found = drawn(LAYERS[name](**inits))
-        assert found.keys() == usual.keys()
-        for path, value in found.items():
+        weights = drawn(LAYERS[name](**inits))
+        assert weights.keys() == usual.keys()
+        for path, value in weights.items():
             if "norm" in path:  # of a transformer: starts as the identity
                 assert np.array_equal(value, usual[path])
                 continue
-            wanted = 3.0 if "bias" in path else 4.0 if "weight_hh" in path else 2.0
-            assert value.shape == usual[path].shape and (value == wanted).all(), path
+            expected = 3.0 if "bias" in path else 4.0 if "weight_hh" in path else 2.0
+            assert value.shape == usual[path].shape and (value == expected).all(), path
     partly = drawn(LAYERS[name](init=2.0))
     assert all(np.array_equal(value, usual[path]) for path, value in partly.items() if "bias" in path)
 
@@ -105,11 +110,11 @@ def test_arrays_are_values_to_start_from() -> None:
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_weights_have_the_fans_of_a_gate(name: str) -> None:
     layer = getattr(nn, name)(300, 200, init=tg.initializers.he_normal, recurrent_init=tg.initializers.orthogonal())
-    found = drawn(layer)
+    weights = drawn(layer)
     gates = layer.GATES
-    for gate in np.split(found["weight_ih_l0"], gates):
+    for gate in np.split(weights["weight_ih_l0"], gates):
         assert gate.shape == (200, 300) and gate.std() == pytest.approx(np.sqrt(2 / 300), rel=0.03)
-    parts = np.split(found["weight_hh_l0"], gates)
+    parts = np.split(weights["weight_hh_l0"], gates)
     for gate in parts:
         assert np.allclose(gate @ gate.T, np.eye(200), atol=1e-4)
     assert gates == 1 or not np.array_equal(parts[0], parts[1])

@@ -85,8 +85,8 @@ def replace_by_a_new_one(net: Net) -> dict[str, str]:
 def change_a_list(net: Net) -> dict[str, str]:
     net.blocks[0] = Adapted(net.blocks[0])
     net.blocks.append(nn.Linear(4, 4))
-    kept = {f"blocks.0.base.{name}": f"blocks.0.{name}" for name in ("weight", "bias")}
-    return {**kept, **dict.fromkeys(["blocks.0.a", "blocks.0.b", "blocks.1.weight", "blocks.1.bias"], "")}
+    moved = {f"blocks.0.base.{name}": f"blocks.0.{name}" for name in ("weight", "bias")}
+    return {**moved, **dict.fromkeys(["blocks.0.a", "blocks.0.b", "blocks.1.weight", "blocks.1.bias"], "")}
 
 
 CHANGES = [wrap, swap, into_a_list, share, replace_by_a_new_one, change_a_list]
@@ -160,9 +160,9 @@ def test_layers_move_on_a_device(device: tg.DeviceName) -> None:
     model.q = Adapted(model.q)
     assert model.named_parameters()["q.base.weight"] is weight
     model = model.initialized(1, device=device)
-    found = model(tg.tensor(X, device=device))
-    assert np.allclose(np.asarray(found), expected, atol=1e-6)
-    found.sum().backward()
+    output = model(tg.tensor(X, device=device))
+    assert np.allclose(np.asarray(output), expected, atol=1e-6)
+    output.sum().backward()
     assert model.q.base.weight.grad is None and model.q.b.grad is not None
     training = compiled(model, device)
     with tg.no_grad():
@@ -174,14 +174,14 @@ def test_layers_move_on_a_device(device: tg.DeviceName) -> None:
 
 def test_layers_of_several_models_stay_apart() -> None:
     net = Net()
-    one, two = net.initialized(0), net.initialized(1)
-    models = {"one": one, "two": two, "copy": copy.deepcopy(one), "again": one}
+    first, second = net.initialized(0), net.initialized(1)
+    models = {"one": first, "two": second, "copy": copy.deepcopy(first), "again": first}
     both = tg.compile(models, loss=lambda m: 0.0, optimizer=None, inputs={}, device="numpy").parameters()
-    assert len(both) == 3 * len(one.parameters())
-    one.k = two.q
-    assert one.k.weight is two.q.weight
-    again = pickle.loads(pickle.dumps(one))
-    assert np.array_equal(again.k.weight, two.q.weight) and again.initialized().k.weight is not again.k.weight
+    assert len(both) == 3 * len(first.parameters())
+    first.k = second.q
+    assert first.k.weight is second.q.weight
+    again = pickle.loads(pickle.dumps(first))
+    assert np.array_equal(again.k.weight, second.q.weight) and again.initialized().k.weight is not again.k.weight
 
 
 def test_a_model_that_a_function_returns_is_initialized_again() -> None:
@@ -227,8 +227,8 @@ def test_an_ensemble_of_models() -> None:
     net = nn.MLP(4, 8, 1)
     models = [net.initialized(seed) for seed in range(3)]
     stacked = {path: tg.stack([m.named_parameters()[path] for m in models]) for path in net.named_parameters()}
-    found = tg.vmap(lambda values: net.initialized(values=values)(X))(stacked)
-    assert np.allclose(found, np.stack([model(X) for model in models]), atol=1e-6)
+    outputs = tg.vmap(lambda values: net.initialized(values=values)(X))(stacked)
+    assert np.allclose(outputs, np.stack([model(X) for model in models]), atol=1e-6)
     with pytest.raises(TraceError, match=r"the seed is a traced tensor, .* tg\.stack their parameters"):
         tg.vmap(lambda seed: net.initialized(seed)(X))(np.arange(3))
 
@@ -236,14 +236,14 @@ def test_an_ensemble_of_models() -> None:
 def test_values_that_do_not_fit() -> None:
     net = nn.Linear(4, 2)
 
-    def given(**values: Any) -> Any:
+    def with_values(**values: Any) -> Any:
         return tg.jit(
             lambda s: tg.sum(net.initialized(values={k: s * v for k, v in values.items()})(X)), device="numpy"
         )
 
     with pytest.raises(InputError, match=r"parameter 'weight' is f32\[4, 2\], the value f32\[2\]"):
-        given(weight=np.ones(2, np.float32))(1.0)
+        with_values(weight=np.ones(2, np.float32))(1.0)
     with pytest.raises(InputError, match="unknown parameter 'wieght'"):
-        given(wieght=np.ones((4, 2), np.float32))(1.0)
+        with_values(wieght=np.ones((4, 2), np.float32))(1.0)
     with pytest.raises(OptionError, match="values that are computed in a trace can't go to 'cpu'"):
         tg.jit(lambda s: net.initialized(values={"bias": s * np.ones(2, "f4")}, device="cpu").bias, device="numpy")(1.0)

@@ -73,9 +73,9 @@ def test_derivatives_of_a_step_of_descent_propagate_through_it() -> None:
         return loss(weight - 0.1 * first, bias - 0.1 * second)
 
     weight, bias = tg.grad(by_hand, argnums=(0, 1))(model.weight, model.bias)
-    for found in (tg.grad(adapted)(model), tg.jit(tg.grad(adapted), device="numpy")(model)):
-        np.testing.assert_allclose(found.weight, weight, rtol=1e-5)
-        np.testing.assert_allclose(found.bias, bias, rtol=1e-5)
+    for gradient in (tg.grad(adapted)(model), tg.jit(tg.grad(adapted), device="numpy")(model)):
+        np.testing.assert_allclose(gradient.weight, weight, rtol=1e-5)
+        np.testing.assert_allclose(gradient.bias, bias, rtol=1e-5)
 
 
 def test_a_declared_model_takes_all_of_its_values() -> None:

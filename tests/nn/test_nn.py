@@ -57,8 +57,8 @@ def drawn(model: tg.nn.Module, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def test_parameters_are_named_by_their_first_path():
-    found = Nested().named_parameters()
-    assert {path: parameter.shape for path, parameter in found.items()} == {
+    parameters = Nested().named_parameters()
+    assert {path: parameter.shape for path, parameter in parameters.items()} == {
         "blocks.0.weight": (2, 3),
         "blocks.0.bias": (3,),
         "blocks.1.w": (3,),
@@ -84,8 +84,8 @@ def test_inside_a_trace_the_named_are_tensors():
     options = {"loss": loss, "optimizer": tg.optim.sgd(0.25), "inputs": {"x": (3,)}, "device": "numpy"}
     training = tg.compile(Tracking(), **options)
     before = training.parameters()
-    found = float(training.step(x=[2, 4, 6]))
-    assert found == pytest.approx(sum((value**2).sum() for value in before.values()), rel=1e-5)
+    squares = float(training.step(x=[2, 4, 6]))
+    assert squares == pytest.approx(sum((value**2).sum() for value in before.values()), rel=1e-5)
     assert all(np.allclose(value, 0.5 * before[path]) for path, value in training.parameters().items())
     assert training.buffers()["mean"].tolist() == [2, 4, 6]
     look = training.attach(

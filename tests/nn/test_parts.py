@@ -58,9 +58,9 @@ def test_each_part_takes_the_step_that_it_would_take_alone(device: tg.DeviceName
         after = other.parameters()
         assert all(np.array_equal(after[path], before[path]) for path in after if not path.startswith(part))
         expected |= {path: value for path, value in after.items() if path.startswith(part)}
-    found = training.step(x=X, z=Z)
-    assert list(found) == ["d", "g"]
-    assert all(float(found[part]) == pytest.approx(losses[part], rel=1e-5) for part in losses)
+    part_losses = training.step(x=X, z=Z)
+    assert list(part_losses) == ["d", "g"]
+    assert all(float(part_losses[part]) == pytest.approx(losses[part], rel=1e-5) for part in losses)
     after = training.parameters()
     assert all(np.allclose(after[path], value, rtol=1e-4, atol=1e-6) for path, value in expected.items())
     assert all(not np.array_equal(after[path], before[path]) for path in after)
@@ -69,11 +69,11 @@ def test_each_part_takes_the_step_that_it_would_take_alone(device: tg.DeviceName
 @pytest.mark.parametrize("device", DEVICES)
 def test_parts_of_one_loss(device: tg.DeviceName) -> None:
     optimizers = {"layers.0": tg.optim.adam(1e-2), "layers.1": tg.optim.adam(1e-2)}
-    one, parts = compiled(device=device), compiled(optimizer=optimizers, device=device)
+    whole, parts = compiled(device=device), compiled(optimizer=optimizers, device=device)
     for number in range(3):
-        assert float(one.step(**batch(number))) == pytest.approx(float(parts.step(**batch(number))), rel=1e-5)
-    found, expected = parts.parameters(), one.parameters()
-    assert all(np.allclose(found[path], value, rtol=1e-5, atol=1e-6) for path, value in expected.items())
+        assert float(whole.step(**batch(number))) == pytest.approx(float(parts.step(**batch(number))), rel=1e-5)
+    actual, expected = parts.parameters(), whole.parameters()
+    assert all(np.allclose(actual[path], value, rtol=1e-5, atol=1e-6) for path, value in expected.items())
     parts.set(group="layers.0", learning_rate=0.0)
     before = parts.parameters()
     parts.step(**batch())
@@ -96,8 +96,8 @@ def test_settings_and_state_of_parts(tmp_path: Any) -> None:
     training.save_checkpoint(tmp_path / "c")
     other.load_checkpoint(tmp_path / "c")
     assert other.settings == training.settings and other.settings["d/learning_rate"] == 0.5
-    for one in (training, other):
-        one.step(x=X, z=Z)
+    for each in (training, other):
+        each.step(x=X, z=Z)
     state = other.state_dict()
     assert all(np.array_equal(state[name], value) for name, value in training.state_dict().items())
 
@@ -112,8 +112,8 @@ def test_parts_with_muon_links_and_accumulation() -> None:
         whole.step(x=X, z=Z)
         for _ in range(2):
             micro.step(x=X, z=Z)
-    found, expected = micro.parameters(), whole.parameters()
-    assert all(np.allclose(found[path], value, rtol=1e-4, atol=1e-5) for path, value in expected.items())
+    actual, expected = micro.parameters(), whole.parameters()
+    assert all(np.allclose(actual[path], value, rtol=1e-4, atol=1e-5) for path, value in expected.items())
     assert whole.settings["g/others/learning_rate"] == 1e-3 and whole.settings["d/ema/decay"] == 0.9
     report = tg.fit(whole, [{"x": X, "z": Z}] * 3, epochs=1, progress=False)
     assert report.losses.shape == (3,)
@@ -153,8 +153,8 @@ def test_parameters_that_are_not_trained_may_be_assigned(device: tg.DeviceName) 
     def loss(model: Any, x: Any, y: Any) -> Any:
         online, target = model["online"], model["target"]
         value = tg.mse(online(x), y + 0.5 * tg.stop_gradient(target(x)))
-        for path, kept in target.named_parameters().items():
-            kept.assign(0.9 * kept + 0.1 * online.named_parameters()[path])
+        for path, parameter in target.named_parameters().items():
+            parameter.assign(0.9 * parameter + 0.1 * online.named_parameters()[path])
         return value
 
     networks = {"online": MLP(3, 5, 2), "target": MLP(3, 5, 2)}
@@ -199,12 +199,12 @@ def test_gradients_by_path(device: tg.DeviceName) -> None:
     training = compiled(model=model, loss=noisy, optimizer=tg.optim.sgd(0.5, clip_norm=100.0), device=device)
     training.step(**batch())
     state = training.state_dict()
-    found = training.gradients(**batch(1))
-    assert list(found) == ["layers.0.weight", "layers.0.bias", "layers.1.weight"]
+    gradients = training.gradients(**batch(1))
+    assert list(gradients) == ["layers.0.weight", "layers.0.bias", "layers.1.weight"]
     assert all(np.array_equal(state[name], value) for name, value in training.state_dict().items())
     training.step(**batch(1))  # takes these gradients, with the same key
     for path, value in training.parameters().items():
-        step = 0.5 * np.asarray(found[path]) if path in found else 0.0
+        step = 0.5 * np.asarray(gradients[path]) if path in gradients else 0.0
         assert np.allclose(value, state[path] - step, rtol=1e-5, atol=1e-6)
     with pytest.raises(InputError, match="missing input 'y'"):
         training.gradients(x=batch()["x"])
@@ -216,9 +216,9 @@ def test_gradients_by_path(device: tg.DeviceName) -> None:
 def test_trees_of_arrays_are_models(device: tg.DeviceName) -> None:
     start = {"w": np.ones((3, 2)), "rest": [np.zeros(2, np.float32), {"scale": 2.0}], "order": np.array([2, 0, 1])}
 
-    def loss(given: Any, x: Any, y: Any) -> Any:
-        assert isinstance(given["rest"], list) and isinstance(given["order"], np.ndarray)
-        return tg.mse((x[:, given["order"]] @ given["w"] + given["rest"][0]) * given["rest"][1]["scale"], y)
+    def loss(tree: Any, x: Any, y: Any) -> Any:
+        assert isinstance(tree["rest"], list) and isinstance(tree["order"], np.ndarray)
+        return tg.mse((x[:, tree["order"]] @ tree["w"] + tree["rest"][0]) * tree["rest"][1]["scale"], y)
 
     training = tg.compile(
         start, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3), "y": (4, 2)}, device=device
@@ -252,10 +252,10 @@ def test_floats_in_a_tree_are_parameters_of_no_axes(number: Any) -> None:
     )
     for _ in range(50):
         training.step(x=x)
-    found = training.parameters()
-    assert found.keys() == {"w", "rest.0"} and float(found["rest.0"]) == pytest.approx(1, abs=1e-2)
+    parameters = training.parameters()
+    assert parameters.keys() == {"w", "rest.0"} and float(parameters["rest.0"]) == pytest.approx(1, abs=1e-2)
     halves = getattr(number, "dtype", None) == np.float16
-    assert found["rest.0"].dtype == (np.float16 if halves else np.float32) and found["rest.0"].shape == ()
+    assert parameters["rest.0"].dtype == (np.float16 if halves else np.float32) and parameters["rest.0"].shape == ()
 
 
 @pytest.mark.in_turns(3)
@@ -288,13 +288,13 @@ def test_another_model_keeps_what_fits(device: tg.DeviceName, caplog: Any) -> No
         ("head.weight", "head.bias"),
     )
     assert "replace_model: 7 kept; new: head.weight, head.bias" in caplog.text
-    found = second.state_dict()
+    after = second.state_dict()
     assert second.step_count == 3 and second.settings["learning_rate"] == 0.5
-    for name, value in found.items():
+    for name, value in after.items():
         fits = name in state and state[name].shape == value.shape
         assert not fits or np.array_equal(state[name], value), name
-    assert "optimizer/adam.m/body.weight" not in found and np.any(found["optimizer/adam.m/norm.weight"])
-    assert not np.any(found["optimizer/adam.m/head.bias"])
+    assert "optimizer/adam.m/body.weight" not in after and np.any(after["optimizer/adam.m/norm.weight"])
+    assert not np.any(after["optimizer/adam.m/head.bias"])
     other = {"x": batch()["x"], "y": np.zeros((4, 5), np.float32)}
     second.step(**other)
     model.trainable()

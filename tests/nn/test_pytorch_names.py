@@ -86,9 +86,9 @@ def check(ours: Any, theirs: torch.nn.Module, apply: Callable[..., torch.Tensor]
     """Checks that converted values give the same results, and are unchanged after converting them back."""
     state = theirs.state_dict()
     values = tg.nn.from_torch(ours, state)
-    given = [torch.from_numpy(x.astype(np.int64) if x.dtype == np.int32 else x) for x in inputs]
+    tensors = [torch.from_numpy(x.astype(np.int64) if x.dtype == np.int32 else x) for x in inputs]
     with torch.no_grad():
-        expected = apply(*given).numpy()
+        expected = apply(*tensors).numpy()
     assert np.allclose(output_of(ours, values, *inputs), expected, rtol=1e-4, atol=1e-5)
     back = tg.nn.to_torch(ours, values)
     assert list(back) == list(state)
@@ -118,9 +118,9 @@ def test_attention_with_other_keys_and_values():
 def test_attention_with_shared_heads_is_four_linear_layers():
     ours = tg.nn.MultiHeadAttention(8, 4, num_kv_heads=2, bias=False)
     values = {path: images(*parameter.shape) for path, parameter in ours.named_parameters().items()}
-    found = tg.nn.to_torch(ours, values)
-    assert found["k.weight"].shape == (4, 8) and list(found) == ["q.weight", "k.weight", "v.weight", "out.weight"]
-    back = tg.nn.from_torch(ours, found)
+    state = tg.nn.to_torch(ours, values)
+    assert state["k.weight"].shape == (4, 8) and list(state) == ["q.weight", "k.weight", "v.weight", "out.weight"]
+    back = tg.nn.from_torch(ours, state)
     assert all(np.array_equal(back[path], value) for path, value in values.items())
 
 
@@ -239,8 +239,8 @@ def test_eager_tensors_take_the_names_that_traced_ones_take(name: str, device: t
     x: Any = tg.tensor(np.arange(6, dtype=np.float32).reshape(2, 3), device=device)
     function = getattr(tg, name)
     expected = np.asarray(function(np.asarray(x), axis=1))
-    for found in (getattr(x, name)(dim=1), function(x, dim=1), function(x, dims=1)):
-        assert np.allclose(np.asarray(found), expected, rtol=1e-6) and found.device == device
+    for actual in (getattr(x, name)(dim=1), function(x, dim=1), function(x, dims=1)):
+        assert np.allclose(np.asarray(actual), expected, rtol=1e-6) and actual.device == device
     for call in (lambda: getattr(x, name)(axes=1), lambda: function(x, axes=1)):
         with pytest.raises(ArgumentError, match=rf"{name}\(\) has no argument 'axes'; it is axis here; it takes \("):
             call()

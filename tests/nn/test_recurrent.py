@@ -47,29 +47,29 @@ def pair(name: str, options: dict[str, Any]) -> tuple[Any, Any, dict[str, np.nda
 @pytest.mark.in_turns(3)
 @by_layer
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "plain")
-@pytest.mark.parametrize("given", [False, True], ids=["zeros", "state"])
-def test_same_as_pytorch(name: str, options: dict[str, Any], given: bool) -> None:
+@pytest.mark.parametrize("has_state", [False, True], ids=["zeros", "state"])
+def test_same_as_pytorch(name: str, options: dict[str, Any], has_state: bool) -> None:
     layer, reference, parameters = pair(name, options)
     assert {path: p.shape for path, p in layer.named_parameters().items()} == {
         path: tuple(p.shape) for path, p in reference.named_parameters()
     }
     x = values(2, 6, 3) if options.get("batch_first") else values(6, 2, 3)
     count = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
-    states = [values(count, 2, 5) for _ in range(layer.STATES if given else 0)]
-    tensors = [torch.tensor(one, requires_grad=True) for one in (x, *states)]
+    states = [values(count, 2, 5) for _ in range(layer.STATES if has_state else 0)]
+    tensors = [torch.tensor(value, requires_grad=True) for value in (x, *states)]
     packed = tuple(tensors[1:]) if len(states) > 1 else tensors[1] if states else None
     expected = flat(reference(tensors[0], packed))
-    weights = [values(*one.shape) for one in expected]
-    total: Any = sum((one * torch.tensor(weight)).sum() for one, weight in zip(expected, weights, strict=True))
+    weights = [values(*output.shape) for output in expected]
+    total: Any = sum((correct * torch.tensor(weight)).sum() for correct, weight in zip(expected, weights, strict=True))
     total.backward()
 
     def loss(model: Any, **inputs: Any) -> Any:
         rest = [inputs[f"s{i}"] for i in range(len(states))]
-        found = flat(model(inputs["x"], tuple(rest) if len(rest) > 1 else rest[0] if rest else None))
-        return sum(tg.sum(one * weight) for one, weight in zip(found, weights, strict=True))
+        outputs = flat(model(inputs["x"], tuple(rest) if len(rest) > 1 else rest[0] if rest else None))
+        return sum(tg.sum(output * weight) for output, weight in zip(outputs, weights, strict=True))
 
-    named = {"x": x, **{f"s{i}": one for i, one in enumerate(states)}}
-    shapes = {key: one.shape for key, one in named.items()}
+    named = {"x": x, **{f"s{i}": state for i, state in enumerate(states)}}
+    shapes = {key: value.shape for key, value in named.items()}
     training = tg.compile(layer, loss=loss, optimizer=tg.optim.sgd(1.0), inputs=shapes, device="numpy")
     training.load_parameters(parameters)
     rest = list(named)[1:]
@@ -79,12 +79,12 @@ def test_same_as_pytorch(name: str, options: dict[str, Any], given: bool) -> Non
         ),
         inputs=shapes,
     )
-    for found, one in zip(forward(**named), expected, strict=True):
-        np.testing.assert_allclose(np.asarray(found), one.detach().numpy(), rtol=1e-4, atol=1e-5)
+    for actual, correct in zip(forward(**named), expected, strict=True):
+        np.testing.assert_allclose(np.asarray(actual), correct.detach().numpy(), rtol=1e-4, atol=1e-5)
     training.step(**named)
     for path, gradient in reference.named_parameters():
-        found = parameters[path] - training.parameters()[path]
-        np.testing.assert_allclose(found, gradient.grad.numpy(), rtol=1e-3, atol=2e-4, err_msg=path)
+        actual = parameters[path] - training.parameters()[path]
+        np.testing.assert_allclose(actual, gradient.grad.numpy(), rtol=1e-3, atol=2e-4, err_msg=path)
 
 
 @by_layer
@@ -93,9 +93,9 @@ def test_without_a_batch(name: str) -> None:
     training = tg.compile(layer, loss=lambda model: 0.0, optimizer=tg.optim.sgd(0.0), inputs={}, device="numpy")
     training.load_parameters(parameters)
     x = values(6, 3)
-    found = training.attach(lambda model, x: flat(model(x)), inputs={"x": x.shape})(x=x)
-    for one, expected in zip(found, flat(reference(torch.tensor(x))), strict=True):
-        np.testing.assert_allclose(np.asarray(one), expected.detach().numpy(), rtol=1e-4, atol=1e-5)
+    outputs = training.attach(lambda model, x: flat(model(x)), inputs={"x": x.shape})(x=x)
+    for output, expected in zip(outputs, flat(reference(torch.tensor(x))), strict=True):
+        np.testing.assert_allclose(np.asarray(output), expected.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_relu() -> None:
@@ -103,8 +103,8 @@ def test_relu() -> None:
     training = tg.compile(layer, loss=lambda model: 0.0, optimizer=tg.optim.sgd(0.0), inputs={}, device="numpy")
     training.load_parameters(parameters)
     x = values(6, 2, 3)
-    found = training.attach(lambda model, x: model(x)[0], inputs={"x": x.shape})(x=x)
-    np.testing.assert_allclose(np.asarray(found), reference(torch.tensor(x))[0].detach().numpy(), rtol=1e-4, atol=1e-5)
+    output = training.attach(lambda model, x: model(x)[0], inputs={"x": x.shape})(x=x)
+    np.testing.assert_allclose(np.asarray(output), reference(torch.tensor(x))[0].detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.in_turns(3)
@@ -165,9 +165,9 @@ def mask_of(lengths: list[int], length: int, batch_first: bool) -> np.ndarray:
 
 @pytest.mark.in_turns(4)
 @by_layer
-@pytest.mark.parametrize(("options", "given", "device"), PADDED)
+@pytest.mark.parametrize(("options", "padding", "device"), PADDED)
 def test_padded_batches_are_packed_sequences(
-    name: str, options: dict[str, Any], given: str, device: tg.DeviceName
+    name: str, options: dict[str, Any], padding: str, device: tg.DeviceName
 ) -> None:
     layer, reference, parameters = pair(name, options)
     first = bool(options.get("batch_first"))
@@ -175,20 +175,20 @@ def test_padded_batches_are_packed_sequences(
     x = values(batch, length, 3) if first else values(length, batch, 3)
     count = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
     states = [values(count, batch, 5) for _ in range(layer.STATES)]
-    tensors = [torch.tensor(one, requires_grad=True) for one in (x, *states)]
+    tensors = [torch.tensor(value, requires_grad=True) for value in (x, *states)]
     packed = torch.nn.utils.rnn.pack_padded_sequence(tensors[0], torch.tensor(LENGTHS), first, enforce_sorted=False)
     outputs, last = reference(packed, tuple(tensors[1:]) if len(states) > 1 else tensors[1])
     expected = flat((torch.nn.utils.rnn.pad_packed_sequence(outputs, first)[0], last))
-    weights = [values(*one.shape) for one in expected]
-    total: Any = sum((one * torch.tensor(weight)).sum() for one, weight in zip(expected, weights, strict=True))
+    weights = [values(*output.shape) for output in expected]
+    total: Any = sum((correct * torch.tensor(weight)).sum() for correct, weight in zip(expected, weights, strict=True))
     total.backward()
-    counts = np.array(LENGTHS, np.int32) if given == "lengths" else mask_of(LENGTHS, length, first)
+    counts = np.array(LENGTHS, np.int32) if padding == "lengths" else mask_of(LENGTHS, length, first)
     where = mask_of(LENGTHS, length, first)[..., None]
     x = np.where(where, x, np.nan).astype(np.float32)  # whatever is in the padding
 
     def results(model: Any, **inputs: Any) -> list[Any]:
         rest = [inputs[f"s{i}"] for i in range(len(states))]
-        return flat(model(inputs["x"], tuple(rest) if len(rest) > 1 else rest[0], **{given: inputs[given]}))
+        return flat(model(inputs["x"], tuple(rest) if len(rest) > 1 else rest[0], **{padding: inputs[padding]}))
 
     class Inputs(nn.Module):
         """The layer's inputs as parameters, to get gradients with respect to them."""
@@ -196,33 +196,33 @@ def test_padded_batches_are_packed_sequences(
         def __init__(self) -> None:
             super().__init__()
             self.layer, self.x = layer, nn.param(x.shape, 0.0)
-            self.states = [nn.param(one.shape, 0.0) for one in states]
+            self.states = [nn.param(state.shape, 0.0) for state in states]
 
     def loss(model: Any, counts: Any) -> Any:
-        inputs = {"x": model.x, **{f"s{i}": one for i, one in enumerate(model.states)}, given: counts}
+        inputs = {"x": model.x, **{f"s{i}": state for i, state in enumerate(model.states)}, padding: counts}
         return sum(tg.sum(o * w) for o, w in zip(results(model.layer, **inputs), weights, strict=True))
 
-    specs = {"counts": tg.spec(counts.shape, "i32" if given == "lengths" else "bool")}
+    specs = {"counts": tg.spec(counts.shape, "i32" if padding == "lengths" else "bool")}
     training = tg.compile(Inputs(), loss=loss, optimizer=tg.optim.sgd(1.0), inputs=specs, device=device)
     below = {f"layer.{path}": value for path, value in parameters.items()}
-    everything = {**below, "x": x, **{f"states.{i}": one for i, one in enumerate(states)}}
+    everything = {**below, "x": x, **{f"states.{i}": state for i, state in enumerate(states)}}
     training.load_parameters(everything)
     forward = training.attach(
         lambda model, counts: results(
-            model.layer, x=model.x, **{f"s{i}": s for i, s in enumerate(model.states)}, **{given: counts}
+            model.layer, x=model.x, **{f"s{i}": s for i, s in enumerate(model.states)}, **{padding: counts}
         ),
         inputs=specs,
     )
-    for found, one in zip(forward(counts=counts), expected, strict=True):
-        np.testing.assert_allclose(np.asarray(found), one.detach().numpy(), rtol=1e-4, atol=1e-5)
+    for actual, correct in zip(forward(counts=counts), expected, strict=True):
+        np.testing.assert_allclose(np.asarray(actual), correct.detach().numpy(), rtol=1e-4, atol=1e-5)
     training.step(counts=counts)
     after = training.parameters()
     for path, parameter in reference.named_parameters():
-        found = below[f"layer.{path}"] - after[f"layer.{path}"]
-        np.testing.assert_allclose(found, parameter.grad.numpy(), rtol=1e-3, atol=2e-4, err_msg=path)
-    for i, one in enumerate(tensors[1:]):
-        assert one.grad is not None
-        np.testing.assert_allclose(states[i] - after[f"states.{i}"], one.grad.numpy(), rtol=1e-3, atol=2e-4)
+        actual = below[f"layer.{path}"] - after[f"layer.{path}"]
+        np.testing.assert_allclose(actual, parameter.grad.numpy(), rtol=1e-3, atol=2e-4, err_msg=path)
+    for i, correct in enumerate(tensors[1:]):
+        assert correct.grad is not None
+        np.testing.assert_allclose(states[i] - after[f"states.{i}"], correct.grad.numpy(), rtol=1e-3, atol=2e-4)
     assert tensors[0].grad is not None
     gradient = np.where(where, x - after["x"], 0)
     np.testing.assert_allclose(gradient, tensors[0].grad.numpy(), rtol=1e-3, atol=2e-4)
@@ -235,14 +235,14 @@ def test_a_mask_skips_elements_anywhere(name: str) -> None:
     training.load_parameters(parameters)
     x, mask = values(6, 3), np.array([False, True, False, True, True, False])
     expected = flat(reference(torch.tensor(x[mask])))
-    found = training.attach(lambda model, x, mask: flat(model(x, mask=mask)))(x=x, mask=mask)
-    np.testing.assert_allclose(np.asarray(found[0])[mask], expected[0].detach().numpy(), rtol=1e-4, atol=1e-5)
-    assert not np.asarray(found[0])[~mask].any()
-    for one, like in zip(found[1:], expected[1:], strict=True):
-        np.testing.assert_allclose(np.asarray(one), like.detach().numpy(), rtol=1e-4, atol=1e-5)
+    outputs = training.attach(lambda model, x, mask: flat(model(x, mask=mask)))(x=x, mask=mask)
+    np.testing.assert_allclose(np.asarray(outputs[0])[mask], expected[0].detach().numpy(), rtol=1e-4, atol=1e-5)
+    assert not np.asarray(outputs[0])[~mask].any()
+    for output, like in zip(outputs[1:], expected[1:], strict=True):
+        np.testing.assert_allclose(np.asarray(output), like.detach().numpy(), rtol=1e-4, atol=1e-5)
     shorter = training.attach(lambda model, x: flat(model(x, lengths=4)))(x=x)
-    for one, like in zip(shorter[1:], flat(reference(torch.tensor(x[:4])))[1:], strict=True):
-        np.testing.assert_allclose(np.asarray(one), like.detach().numpy(), rtol=1e-4, atol=1e-5)
+    for output, like in zip(shorter[1:], flat(reference(torch.tensor(x[:4])))[1:], strict=True):
+        np.testing.assert_allclose(np.asarray(output), like.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_a_sequence_of_no_elements_leaves_the_state() -> None:
@@ -277,13 +277,13 @@ WRONG_LENGTHS: list[tuple[str, type[Exception], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("message", "error", "given"), WRONG_LENGTHS, ids=lambda value: value if isinstance(value, str) else ""
+    ("message", "error", "arguments"), WRONG_LENGTHS, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_wrong_lengths(message: str, error: type[Exception], given: dict[str, Any]) -> None:
+def test_wrong_lengths(message: str, error: type[Exception], arguments: dict[str, Any]) -> None:
     with pytest.raises(error, match=rf"test_recurrent.py:\d+: LSTM: {message}"):
         tg.compile(
             nn.LSTM(3, 4),
-            loss=lambda model: tg.sum(model(tg.zeros((5, 2, 3)), **given)[0]),
+            loss=lambda model: tg.sum(model(tg.zeros((5, 2, 3)), **arguments)[0]),
             optimizer=tg.optim.sgd(0.1),
             inputs={},
             device="numpy",

@@ -63,9 +63,9 @@ def test_the_next_step_reads_what_this_one_assigned(device: tg.DeviceName, optim
         loss = float(program.step(x=x))
         expected = 0.5 * expected + 0.5 * x.mean(0)
         assert np.isclose(loss, ((x * weight - expected) ** 2).mean(), rtol=1e-5)
-        found = program.buffers()
-        assert np.allclose(found["mean"], expected, atol=1e-6) and found["count"] == number
-        assert found["count"].dtype == np.int32 and found["other"].tolist() == [1, 2, 3]
+        buffers = program.buffers()
+        assert np.allclose(buffers["mean"], expected, atol=1e-6) and buffers["count"] == number
+        assert buffers["count"].dtype == np.int32 and buffers["other"].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -82,11 +82,11 @@ def test_assignments_go_one_upon_the_other_and_may_swap(device: tg.DeviceName) -
     x = batches(1)[0]
     first = program.step(x=x)
     assert np.isclose(float(first), x.mean() + 6, rtol=1e-5)
-    found = program.buffers()
-    assert (found["mean"].tolist(), found["other"].tolist(), found["count"]) == ([1, 2, 3], [0, 0, 0], 10)
+    buffers = program.buffers()
+    assert (buffers["mean"].tolist(), buffers["other"].tolist(), buffers["count"]) == ([1, 2, 3], [0, 0, 0], 10)
     program.step(x=x)
-    found = program.buffers()
-    assert (found["mean"].tolist(), found["other"].tolist(), found["count"]) == ([0, 0, 0], [1, 2, 3], 110)
+    buffers = program.buffers()
+    assert (buffers["mean"].tolist(), buffers["other"].tolist(), buffers["count"]) == ([0, 0, 0], [1, 2, 3], 110)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -100,8 +100,8 @@ def test_buffers_may_swap_as_they_are_and_take_numbers_and_inputs(device: tg.Dev
     program = training(loss, device)
     x = batches(1)[0]
     _, metrics = program.step(x=x)
-    found = program.buffers()
-    assert np.array_equal(found["other"], x[0]) and found["mean"].tolist() == [2, 2, 2] and found["count"] == 7
+    buffers = program.buffers()
+    assert np.array_equal(buffers["other"], x[0]) and buffers["mean"].tolist() == [2, 2, 2] and buffers["count"] == 7
     assert np.array_equal(metrics["other"], x[0]) and int(metrics["count"]) == 7
 
 
@@ -117,9 +117,9 @@ def test_attached_functions_and_captures_read_and_change_nothing(device: tg.Devi
     some = batches(3)
     for number, x in enumerate(some, 1):
         program.step(x=x)
-        found = look()
-        assert np.array_equal(found["mean"], program.buffers()["mean"]) and int(found["n"]) == number
-        assert np.array_equal(found["both"], np.array([1, 2, 3], np.float32) * program.parameters()["w"])
+        results = look()
+        assert np.array_equal(results["mean"], program.buffers()["mean"]) and int(results["n"]) == number
+        assert np.array_equal(results["both"], np.array([1, 2, 3], np.float32) * program.parameters()["w"])
     before = program.state_dict()
     captured = program.capture("mean", x=some[0])["mean"]
     assert np.allclose(captured, 0.5 * before["mean"] + 0.5 * some[0].mean(0), atol=1e-6)
@@ -167,9 +167,9 @@ def test_state_beside_loops_and_recomputation_on_the_device() -> None:
         expected = float(reference.step(x=x))
         assert np.isclose(float(program.step(x=x)), expected, rtol=1e-5)
         assert np.isclose(float(limited.step(x=x)), expected, rtol=1e-5)
-    for one in (program, limited):
-        assert np.allclose(one.buffers()["mean"], reference.buffers()["mean"], rtol=1e-5)
-        assert np.allclose(one.parameters()["w"], reference.parameters()["w"], rtol=1e-5)
+    for other in (program, limited):
+        assert np.allclose(other.buffers()["mean"], reference.buffers()["mean"], rtol=1e-5)
+        assert np.allclose(other.parameters()["w"], reference.parameters()["w"], rtol=1e-5)
 
 
 def test_state_is_a_constant_to_derivatives() -> None:
@@ -263,15 +263,15 @@ def test_buffers_are_changed_by_losses_alone() -> None:
         program.attach(tracked, inputs={"x": (4, 3)})
     with pytest.raises(ParameterError, match="has no values"):
         Centred().mean.assign(0)
-    kept: list[Any] = []
+    models: list[Any] = []
 
     def leaking(model: Any, x: Any) -> Any:
-        kept.append(model)
+        models.append(model)
         return tg.mean(x * model.w)
 
     training(leaking)
     with pytest.raises(TraceError, match="after that trace ended"):
-        kept[0].mean.assign(0)
+        models[0].mean.assign(0)
     with pytest.raises(ParameterError, match="has no values"):
         tg.trace(lambda model, x: x + model.mean, Centred(), (4, 3))
 

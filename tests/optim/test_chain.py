@@ -54,17 +54,19 @@ def normalize_per_parameter(scale: float, eps: float) -> Transform:
     return each(lambda step, g, p: g * scale / (math.sqrt(float(np.sum(g**2))) + eps))
 
 
-def kept(start: float, function: Callable[[int, np.ndarray, Any], tuple[np.ndarray, Any]], count: int = 1) -> Transform:
+def stateful(
+    start: float, function: Callable[[int, np.ndarray, Any], tuple[np.ndarray, Any]], count: int = 1
+) -> Transform:
     """A transformation with `count` values of state per parameter, initialized to `start`."""
     states: dict[str, Any] = {}
 
     def transform(step: int, gradients: Values, parameters: Values) -> Values:
-        found: Values = {}
+        updates: Values = {}
         if step == 1:
             states.clear()
         for name, value in gradients.items():
-            found[name], states[name] = function(step, value, states.get(name, [start] * count))
-        return found
+            updates[name], states[name] = function(step, value, states.get(name, [start] * count))
+        return updates
 
     return transform
 
@@ -74,7 +76,7 @@ def ema(decay: float, debias: bool) -> Transform:
         mean = decay * state[0] + (1 - decay) * g
         return (mean / (1 - decay**step) if debias else mean), [mean]
 
-    return kept(0.0, function)
+    return stateful(0.0, function)
 
 
 def adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Transform:
@@ -82,7 +84,7 @@ def adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Transform:
         m, v = b1 * state[0] + (1 - b1) * g, b2 * state[1] + (1 - b2) * g * g
         return m / (1 - b1**step) / (np.sqrt(v / (1 - b2**step)) + eps), [m, v]
 
-    return kept(0.0, function, 2)
+    return stateful(0.0, function, 2)
 
 
 def trace(decay: float, nesterov: bool) -> Transform:
@@ -90,11 +92,11 @@ def trace(decay: float, nesterov: bool) -> Transform:
         total = g + decay * state[0]
         return (g + decay * total if nesterov else total), [total]
 
-    return kept(0.0, function)
+    return stateful(0.0, function)
 
 
 def lion(b1: float, b2: float) -> Transform:
-    return kept(0.0, lambda step, g, s: (np.sign(b1 * s[0] + (1 - b1) * g), [b2 * s[0] + (1 - b2) * g]))
+    return stateful(0.0, lambda step, g, s: (np.sign(b1 * s[0] + (1 - b1) * g), [b2 * s[0] + (1 - b2) * g]))
 
 
 def rms(alpha: float, eps: float) -> Transform:
@@ -102,11 +104,11 @@ def rms(alpha: float, eps: float) -> Transform:
         v = alpha * state[0] + (1 - alpha) * g * g
         return g / (np.sqrt(v) + eps), [v]
 
-    return kept(0.0, function)
+    return stateful(0.0, function)
 
 
 def adagrad(start: float, eps: float) -> Transform:
-    return kept(start, lambda step, g, s: (g / (np.sqrt(s[0] + g * g) + eps), [s[0] + g * g]))
+    return stateful(start, lambda step, g, s: (g / (np.sqrt(s[0] + g * g) + eps), [s[0] + g * g]))
 
 
 def decayed(rate: float, names: Sequence[str] = ("matrix", "vector", "scalar")) -> Transform:
@@ -221,15 +223,15 @@ def test_clipping_by_value_is_that_of_pytorch():
             parameter.grad = torch.tensor(gradient[name])
         torch.nn.utils.clip_grad_value_(list(parameters.values()), 0.3)
         optimizer.step()
-    found = ours(optim.chain(optim.clip(0.3), optim.adam(1e-2)), start, gradients, [1e-2] * STEPS)
-    check(found, {name: parameter.detach().numpy() for name, parameter in parameters.items()})
+    chained = ours(optim.chain(optim.clip(0.3), optim.adam(1e-2)), start, gradients, [1e-2] * STEPS)
+    check(chained, {name: parameter.detach().numpy() for name, parameter in parameters.items()})
 
 
 def test_the_norm_of_a_chain_is_that_of_an_optimizer():
     start, gradients = recorded()
-    one = ours(optim.chain(optim.clip_by_global_norm(0.5), optim.adamw(1e-2)), start, gradients, [1e-2] * STEPS)
-    other = ours(optim.adamw(1e-2, clip_norm=0.5), start, gradients, [1e-2] * STEPS)
-    assert all(np.array_equal(one[name], other[name]) for name in one)
+    chained = ours(optim.chain(optim.clip_by_global_norm(0.5), optim.adamw(1e-2)), start, gradients, [1e-2] * STEPS)
+    built_in = ours(optim.adamw(1e-2, clip_norm=0.5), start, gradients, [1e-2] * STEPS)
+    assert all(np.array_equal(chained[name], built_in[name]) for name in chained)
 
 
 def compiled(optimizer: Any, layers: int = 3, device: tg.DeviceName = "numpy", **options: Any) -> tg.Training:
@@ -247,7 +249,7 @@ def test_links_take_no_dispatches_of_their_own(layers):
     plain, chained = compiled(optim.adam(1e-3), layers), compiled(CLIPPED, layers)
     updates, norms = counts(chained.program)
     assert updates == 1 and norms <= 2
-    dispatches = [sum(isinstance(s, Dispatch) for s in one.program.plan) for one in (plain, chained)]
+    dispatches = [sum(isinstance(s, Dispatch) for s in training.program.plan) for training in (plain, chained)]
     assert dispatches[1] <= dispatches[0] + 3
     without = compiled(optim.chain(optim.clip(10.0), optim.add_decayed_weights(0.1), optim.ema(0.9), optim.adam(1e-3)))
     assert len(without.program.plan) == len(compiled(optim.adam(1e-3)).program.plan)
@@ -281,9 +283,9 @@ def test_a_gradient_of_zeros_has_no_direction():
 
 
 def test_settings_of_links_change_without_another_program():
-    one = optim.chain(optim.ema(0.9), optim.scale(2.0), optim.ema(0.5), optim.sgd(0.1))
+    chained = optim.chain(optim.ema(0.9), optim.scale(2.0), optim.ema(0.5), optim.sgd(0.1))
     training, other = (
-        compiled(one),
+        compiled(chained),
         compiled(optim.chain(optim.ema(0.7), optim.scale(-1.0), optim.ema(0.2), optim.sgd(0.1))),
     )
     assert training.settings == {"learning_rate": 0.1, "ema/decay": 0.9, "scale/factor": 2.0, "ema.2/decay": 0.5}
@@ -314,8 +316,8 @@ def test_chains_go_with_groups_accumulation_and_chains():
     assert [link.name for link in optimizer.links] == ["ema", "clip_by_global_norm"]
     training, other = (compiled(optimizer, device=device, accumulate=2) for device in ("numpy", "wgpu"))
     x = np.random.default_rng(0).normal(size=(6, 4, 7)).astype(np.float32)
-    for one in (training, other):
-        one.run(6, [{"x": part} for part in x])
+    for trained in (training, other):
+        trained.run(6, [{"x": part} for part in x])
     expected_values = training.parameters()
     for name, value in other.parameters().items():
         assert np.allclose(value, expected_values[name], rtol=1e-4, atol=1e-6), name
@@ -335,8 +337,8 @@ def test_names_and_formulas_of_any_form():
         Named(), loss=total, optimizer=optim.chain(*links, optim.sgd(1.0)), inputs={"x": 2}, device="numpy"
     )
     training.step(x=np.zeros(2, np.float32))
-    found = {name.rpartition(".")[2]: float(value[0]) for name, value in training.parameters().items()}
-    assert sorted(found.values()) == [-5.0, 1.0]
+    parameters = {name.rpartition(".")[2]: float(value[0]) for name, value in training.parameters().items()}
+    assert sorted(parameters.values()) == [-5.0, 1.0]
 
 
 def test_a_mask_that_is_empty_does_nothing():

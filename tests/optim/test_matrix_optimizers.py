@@ -31,8 +31,8 @@ class Matrices(tg.nn.Module):
 
 def fed(model: Any, wide: Any, tall: Any, square: Any, again: Any, vector: Any) -> Any:
     """A loss whose gradients are its inputs."""
-    given = {"wide": wide, "tall": tall, "square": square, "again": again, "vector": vector}
-    return sum(tg.sum(getattr(model, name) * value) for name, value in given.items())
+    values = {"wide": wide, "tall": tall, "square": square, "again": again, "vector": vector}
+    return sum(tg.sum(getattr(model, name) * value) for name, value in values.items())
 
 
 def recorded() -> tuple[Values, list[Values]]:
@@ -88,13 +88,13 @@ CASES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize("name", CASES)
 def test_muon_is_that_of_pytorch(name, device, monkeypatch):
-    found = ours(tg.optim.muon(RATES[0], others=OTHERS, **CASES[name]), device)
+    parameters = ours(tg.optim.muon(RATES[0], others=OTHERS, **CASES[name]), device)
     rounded = theirs(**CASES[name])
     # Their iteration is in bfloat16, of three digits. The same code in float64 tells the formulas.
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.double)
-    check(found, theirs(**CASES[name]))
+    check(parameters, theirs(**CASES[name]))
     for key, value in rounded.items():
-        assert np.linalg.norm(found[key] - value) <= 2e-3 * np.linalg.norm(value), key
+        assert np.linalg.norm(parameters[key] - value) <= 2e-3 * np.linalg.norm(value), key
 
 
 def test_the_iteration_makes_matrices_orthogonal_nearly():
@@ -143,15 +143,15 @@ def test_kernels_grow_with_the_shapes_of_matrices_not_with_their_number():
 
 def test_only_some_matrices():
     start, gradients = recorded()
-    one = compiled(tg.optim.muon(1e-2, only=["w*", "square"], others=OTHERS), start)
-    state = {name for name in one.state_dict() if name.startswith("optimizer/")}
+    masked = compiled(tg.optim.muon(1e-2, only=["w*", "square"], others=OTHERS), start)
+    state = {name for name in masked.state_dict() if name.startswith("optimizer/")}
     assert {name for name in state if "muon" in name} == {"optimizer/muon.m/wide", "optimizer/muon.m/square"}
     assert "optimizer/adam.m/tall" in state and "optimizer/adam.m/wide" not in state
     plain = compiled(OTHERS, start)
-    for training in (one, plain):
+    for training in (masked, plain):
         for gradient in gradients[:3]:
             training.step(**gradient)
-    after, expected = one.parameters(), plain.parameters()
+    after, expected = masked.parameters(), plain.parameters()
     assert all(np.array_equal(after[name], expected[name]) == (name not in ("wide", "square")) for name in SHAPES)
 
 
@@ -175,17 +175,17 @@ def test_muon_goes_with_chains_and_accumulation():
     optimizer = tg.optim.chain(
         tg.optim.clip(0.5), tg.optim.clip_by_global_norm(1.0), tg.optim.muon(1e-2, others=OTHERS)
     )
-    found = []
+    results = []
     for device in ("numpy", "cpu", "wgpu"):
         training = compiled(optimizer, start, device, accumulate=2)
         for gradient in gradients[:6]:
             training.step(**gradient)
-        found.append(training.parameters())
+        results.append(training.parameters())
     mean = compiled(optimizer, start)
-    for one, two in zip(gradients[:6:2], gradients[1:6:2], strict=True):
-        mean.step(**{name: (one[name] + two[name]) / 2 for name in one})
+    for first, second in zip(gradients[:6:2], gradients[1:6:2], strict=True):
+        mean.step(**{name: (first[name] + second[name]) / 2 for name in first})
     for name, value in mean.parameters().items():
-        assert all(np.allclose(each[name], value, rtol=1e-4, atol=1e-5) for each in found), name
+        assert all(np.allclose(each[name], value, rtol=1e-4, atol=1e-5) for each in results), name
 
 
 def test_state_of_adafactor_is_of_rows_and_columns():

@@ -25,34 +25,36 @@ def f64(values: Any) -> Any:
 @pytest.mark.parametrize("size", [2, 10])
 def test_rosenbrock(size: int, history: int) -> None:
     start = np.resize([-1.2, 1.0], size)
-    found = tg.optim.minimize(rosenbrock, f64(start), max_steps=500, history=history, value_tolerance=0, device="numpy")
-    assert found.converged and found.reason == "the gradient is below gradient_tolerance"
-    assert found.gradient_norm <= 1e-5 and found.value < 1e-9
-    np.testing.assert_allclose(found.point, np.ones(size), atol=1e-4)
-    assert found.point.dtype == np.float64
+    minimum = tg.optim.minimize(
+        rosenbrock, f64(start), max_steps=500, history=history, value_tolerance=0, device="numpy"
+    )
+    assert minimum.converged and minimum.reason == "the gradient is below gradient_tolerance"
+    assert minimum.gradient_norm <= 1e-5 and minimum.value < 1e-9
+    np.testing.assert_allclose(minimum.point, np.ones(size), atol=1e-4)
+    assert minimum.point.dtype == np.float64
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_rosenbrock_in_f32(device: tg.DeviceName) -> None:
-    found = tg.optim.minimize(rosenbrock, np.array([-1.2, 1.0]), device=device)
-    np.testing.assert_allclose(found.point, np.ones(2), atol=1e-2)
-    assert found.point.dtype == np.float32 and found.steps < 60 and found.evaluations < 120
+    minimum = tg.optim.minimize(rosenbrock, np.array([-1.2, 1.0]), device=device)
+    np.testing.assert_allclose(minimum.point, np.ones(2), atol=1e-2)
+    assert minimum.point.dtype == np.float32 and minimum.steps < 60 and minimum.evaluations < 120
 
 
 def test_it_needs_no_more_evaluations_than_scipy() -> None:
     start = np.resize([-1.2, 1.0], 20)
-    found = tg.optim.minimize(rosenbrock, f64(start), max_steps=500, value_tolerance=0, device="numpy")
+    minimum = tg.optim.minimize(rosenbrock, f64(start), max_steps=500, value_tolerance=0, device="numpy")
     expected: Any = scipy.optimize.minimize(
         scipy.optimize.rosen, start, jac=scipy.optimize.rosen_der, method="L-BFGS-B", options={"gtol": 1e-5, "ftol": 0}
     )
-    assert found.converged and found.evaluations <= 1.3 * expected.nfev
+    assert minimum.converged and minimum.evaluations <= 1.3 * expected.nfev
 
 
 def test_a_quadratic_is_solved() -> None:
     random = np.random.default_rng(0)
     root = random.normal(size=(30, 12))
     matrix, right = root.T @ root + np.eye(12), random.normal(size=12)
-    found = tg.optim.minimize(
+    minimum = tg.optim.minimize(
         lambda x, a, b: 0.5 * x @ (a @ x) - b @ x,
         f64(np.zeros(12)),
         f64(matrix),
@@ -61,7 +63,7 @@ def test_a_quadratic_is_solved() -> None:
         gradient_tolerance=1e-8,
         device="numpy",
     )
-    np.testing.assert_allclose(found.point, np.linalg.solve(matrix, right), atol=1e-7)
+    np.testing.assert_allclose(minimum.point, np.linalg.solve(matrix, right), atol=1e-7)
 
 
 def data() -> tuple[Any, Any]:
@@ -86,14 +88,14 @@ def logistic_in_numpy(flat: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[f
 def test_logistic_regression_as_scipy(dtype: str) -> None:
     x, y = data()
     start = {"weight": tg.array(np.zeros(30), dtype), "bias": tg.array(0.0, dtype)}
-    found = tg.optim.minimize(logistic, start, tg.array(x, dtype), tg.array(y, dtype), device="cpu")
+    minimum = tg.optim.minimize(logistic, start, tg.array(x, dtype), tg.array(y, dtype), device="cpu")
     expected: Any = scipy.optimize.minimize(
         logistic_in_numpy, np.zeros(31), (x, y), jac=True, method="L-BFGS-B", options={"gtol": 1e-8, "ftol": 0}
     )
-    assert found.converged
-    assert found.value == pytest.approx(expected.fun, rel=1e-6)
-    np.testing.assert_allclose(found.point["weight"], expected.x[:-1], atol=2e-3)
-    np.testing.assert_allclose(found.point["bias"], expected.x[-1], atol=2e-3)
+    assert minimum.converged
+    assert minimum.value == pytest.approx(expected.fun, rel=1e-6)
+    np.testing.assert_allclose(minimum.point["weight"], expected.x[:-1], atol=2e-3)
+    np.testing.assert_allclose(minimum.point["bias"], expected.x[-1], atol=2e-3)
 
 
 def test_a_model_is_fitted_and_its_frozen_parameters_stay() -> None:
@@ -106,45 +108,45 @@ def test_a_model_is_fitted_and_its_frozen_parameters_stay() -> None:
         return tg.mean((model(x) - y) ** 2)
 
     before = model.state_dict()
-    found = tg.optim.minimize(loss, model, x, y, max_steps=200, device="cpu")
-    assert found.value < 1e-3 < float(loss(model, x, y))
-    assert float(loss(found.point, x, y)) == pytest.approx(found.value, rel=1e-3, abs=1e-6)
-    after = found.point.state_dict()
+    minimum = tg.optim.minimize(loss, model, x, y, max_steps=200, device="cpu")
+    assert minimum.value < 1e-3 < float(loss(model, x, y))
+    assert float(loss(minimum.point, x, y)) == pytest.approx(minimum.value, rel=1e-3, abs=1e-6)
+    after = minimum.point.state_dict()
     np.testing.assert_array_equal(after["layers.0.bias"], before["layers.0.bias"])
     assert not np.array_equal(after["layers.0.weight"], before["layers.0.weight"])
     for name, value in model.state_dict().items():
         np.testing.assert_array_equal(value, before[name])
-    found.point.trainable()  # it can be changed, as any initialized model
+    minimum.point.trainable()  # it can be changed, as any initialized model
 
 
 def test_values_never_increase_and_steps_may_leave_the_domain() -> None:
-    found = [
+    minima = [
         tg.optim.minimize(lambda x: x - tg.log(x), f64(20.0), max_steps=steps, device="numpy") for steps in range(1, 8)
     ]
-    values = [one.value for one in found]
+    values = [minimum.value for minimum in minima]
     assert values == sorted(values, reverse=True)
-    assert float(found[-1].point) == pytest.approx(1.0, abs=1e-4)
+    assert float(minima[-1].point) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_what_stops_it() -> None:
     start = f64([-1.2, 1.0])
-    found = tg.optim.minimize(rosenbrock, start, max_steps=3, device="numpy")
-    assert (found.steps, found.converged, found.reason) == (3, False, "max_steps were taken")
-    again = tg.optim.minimize(rosenbrock, found.point, max_steps=1, device="numpy")
-    assert again.value < found.value
-    found = tg.optim.minimize(rosenbrock, f64([1.0, 1.0]), device="numpy")
-    assert (found.steps, found.evaluations, found.converged) == (0, 1, True)
-    found = tg.optim.minimize(rosenbrock, start, value_tolerance=1e-2, gradient_tolerance=0, device="numpy")
-    assert found.reason == "the value changes by less than value_tolerance"
-    found = tg.optim.minimize(
+    minimum = tg.optim.minimize(rosenbrock, start, max_steps=3, device="numpy")
+    assert (minimum.steps, minimum.converged, minimum.reason) == (3, False, "max_steps were taken")
+    again = tg.optim.minimize(rosenbrock, minimum.point, max_steps=1, device="numpy")
+    assert again.value < minimum.value
+    minimum = tg.optim.minimize(rosenbrock, f64([1.0, 1.0]), device="numpy")
+    assert (minimum.steps, minimum.evaluations, minimum.converged) == (0, 1, True)
+    minimum = tg.optim.minimize(rosenbrock, start, value_tolerance=1e-2, gradient_tolerance=0, device="numpy")
+    assert minimum.reason == "the value changes by less than value_tolerance"
+    minimum = tg.optim.minimize(
         lambda x: tg.sum((x - 1e-3) ** 2 + 1e3), np.ones(3), value_tolerance=0, gradient_tolerance=0, device="numpy"
     )
-    assert not found.converged and found.reason.startswith("no step lowers the value")
+    assert not minimum.converged and minimum.reason.startswith("no step lowers the value")
 
 
 def test_a_function_without_a_lower_bound_ends() -> None:
-    found = tg.optim.minimize(lambda x: -x, 1.0, max_steps=5, device="numpy")
-    assert not found.converged and found.value < -1e6
+    minimum = tg.optim.minimize(lambda x: -x, 1.0, max_steps=5, device="numpy")
+    assert not minimum.converged and minimum.value < -1e6
 
 
 MISTAKES: list[tuple[Any, Any, str]] = [

@@ -157,12 +157,12 @@ def train(optimizer: Any, start: Array, targets: Array, dtype: str, rates: list[
         inputs={"target": tg.spec(start.shape, dtype)},
         device="numpy",
     )
-    found = []
+    values = []
     for target, rate in zip(targets, rates, strict=True):
         training.set_learning_rate(rate)
         training.step(target=target)
-        found.append(training.parameters()["p"])
-    return found
+        values.append(training.parameters()["p"])
+    return values
 
 
 @pytest.mark.parametrize(("make", "transcription", "options"), CASES)
@@ -171,13 +171,13 @@ def test_updates_are_those_of_pytorch(make, transcription, options, dtype, toler
     generator = np.random.default_rng(0)
     start, targets = generator.normal(size=(3, 2)), generator.normal(size=(20, 3, 2))
     rates = [0.05] * 10 + [0.01] * 10
-    found = train(make(0.05, **options), start, targets, dtype, rates)
+    values = train(make(0.05, **options), start, targets, dtype, rates)
     step, p = transcription(**options), start.astype(dtype.replace("f", "float"))
     p = p.astype(np.float64)
     for number, (target, rate) in enumerate(zip(targets, rates, strict=True), 1):
         p = step(number, p, p - target, rate)
-        assert np.allclose(found[number - 1], p, rtol=tolerance, atol=tolerance)
-    assert not np.allclose(found[-1], start, atol=0.05)
+        assert np.allclose(values[number - 1], p, rtol=tolerance, atol=tolerance)
+    assert not np.allclose(values[-1], start, atol=0.05)
 
 
 class Pair(tg.nn.Module):
@@ -198,10 +198,12 @@ def pair_step(optimizer: Any, device: tg.DeviceName = "numpy") -> tuple[tg.Train
 
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_the_norm_is_that_of_all_gradients(device):
-    _, found = pair_step(tg.optim.sgd(1.0, clip_norm=2.5), device)
-    assert np.allclose(found["weight"], [3.0, -1.5, -1.0], rtol=1e-6) and np.isclose(found["bias"], 0.0, atol=1e-6)
-    _, found = pair_step(tg.optim.sgd(1.0, clip_norm=5.5), device)
-    assert np.array_equal(found["weight"], [3.0, -3.0, -1.0]) and found["bias"] == -2.0
+    _, parameters = pair_step(tg.optim.sgd(1.0, clip_norm=2.5), device)
+    assert np.allclose(parameters["weight"], [3.0, -1.5, -1.0], rtol=1e-6) and np.isclose(
+        parameters["bias"], 0.0, atol=1e-6
+    )
+    _, parameters = pair_step(tg.optim.sgd(1.0, clip_norm=5.5), device)
+    assert np.array_equal(parameters["weight"], [3.0, -3.0, -1.0]) and parameters["bias"] == -2.0
 
 
 @pytest.mark.parametrize(
@@ -215,8 +217,8 @@ def test_the_norm_is_that_of_all_gradients(device):
     ids=lambda optimizer: optimizer.name,
 )
 def test_devices_agree(optimizer):
-    (_, found), (_, expected) = pair_step(optimizer, "wgpu"), pair_step(optimizer)
-    assert all(np.allclose(found[name], expected[name], rtol=1e-5, atol=1e-6) for name in expected)
+    (_, actual), (_, expected) = pair_step(optimizer, "wgpu"), pair_step(optimizer)
+    assert all(np.allclose(actual[name], expected[name], rtol=1e-5, atol=1e-6) for name in expected)
 
 
 @pytest.mark.parametrize("decay", ["weight", ["w*"], ["w*", "weight"], lambda name: name != "bias"])
@@ -224,8 +226,8 @@ def test_devices_agree(optimizer):
 def test_decay_is_for_some(make, decay):
     _, without = pair_step(make(0.5, weight_decay=0.0))
     _, everywhere = pair_step(make(0.5, weight_decay=0.5))
-    _, found = pair_step(make(0.5, weight_decay=0.5, decay=decay))
-    assert np.array_equal(found["weight"], everywhere["weight"]) and found["bias"] == without["bias"]
+    _, decayed = pair_step(make(0.5, weight_decay=0.5, decay=decay))
+    assert np.array_equal(decayed["weight"], everywhere["weight"]) and decayed["bias"] == without["bias"]
     assert not np.array_equal(everywhere["weight"], without["weight"])
 
 
@@ -240,8 +242,8 @@ def test_schedules_stand_for_learning_rates(make):
     rates = [schedule(step) for step in range(1, 7)]
     start, targets = np.ones((2, 2)), np.random.default_rng(1).normal(size=(6, 2, 2))
     expected = train(make(1.0, weight_decay=0.1), start, targets, "f64", rates)
-    found = train(make(schedule, weight_decay=0.1), start, targets, "f64", [0.06] * 6)
-    assert np.allclose(found, expected, rtol=1e-12)
+    actual = train(make(schedule, weight_decay=0.1), start, targets, "f64", [0.06] * 6)
+    assert np.allclose(actual, expected, rtol=1e-12)
 
 
 def test_another_rate_scales_a_schedule():
@@ -281,8 +283,8 @@ def parsed(text: str) -> Any:
 
 def appended(optimizer: str, text: str = GRADIENTS) -> FuncOp:
     module = parsed(text)
-    for one in (TraceOptimizerPass(optimizer), AppendUpdatesPass()):
-        one.apply(Context(), module)
+    for pass_ in (TraceOptimizerPass(optimizer), AppendUpdatesPass()):
+        pass_.apply(Context(), module)
     module.verify()
     return next(op for op in module.ops if isinstance(op, FuncOp))
 
@@ -377,10 +379,10 @@ def test_an_optimizer_is_written_as_in_python():
         clip_by_global_norm(1), scale(-0.5),
         adamw(schedules.cosine(1e-3, 100, warmup=10), decay=["w"], groups={"b": {"eps": 1e-6}}),
     )"""
-    found = read_optimizer(text)
-    assert [link.name for link in found.links] == ["clip_by_global_norm", "scale"]
-    assert found.schedule == tg.optim.schedules.cosine(1e-3, 100, warmup=10)
-    assert found.groups == {"b": {"eps": 1e-6}} and found.links[1].settings == {"factor": -0.5}
+    optimizer = read_optimizer(text)
+    assert [link.name for link in optimizer.links] == ["clip_by_global_norm", "scale"]
+    assert optimizer.schedule == tg.optim.schedules.cosine(1e-3, 100, warmup=10)
+    assert optimizer.groups == {"b": {"eps": 1e-6}} and optimizer.links[1].settings == {"factor": -0.5}
 
 
 def test_appending_twice_is_refused():

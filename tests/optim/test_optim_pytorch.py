@@ -65,9 +65,9 @@ def theirs(
     return {name: parameter.detach().numpy() for name, parameter in parameters.items()}
 
 
-def check(found: Values, expected: Values) -> None:
+def check(actual: Values, expected: Values) -> None:
     for name, value in expected.items():
-        difference = np.linalg.norm(found[name].astype(np.float64) - value)
+        difference = np.linalg.norm(actual[name].astype(np.float64) - value)
         assert difference <= 1e-5 * np.linalg.norm(value), name
 
 
@@ -118,8 +118,8 @@ def test_updates_are_those_of_pytorch(name: str, options: dict[str, Any]):
 def test_updates_on_a_device_are_those_of_pytorch(name: str, options: dict[str, Any]):
     make, torch_make = PEERS[name]
     start, gradients = recorded()
-    found = ours(make(RATES[0], **options), start, gradients, RATES, "wgpu")
-    check(found, theirs(torch_make, options, start, gradients, RATES))
+    parameters = ours(make(RATES[0], **options), start, gradients, RATES, "wgpu")
+    check(parameters, theirs(torch_make, options, start, gradients, RATES))
 
 
 @pytest.mark.parametrize("options", [{}, {"betas": (0.8, 0.95), "weight_decay": 0.3}], ids=str)

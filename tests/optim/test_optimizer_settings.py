@@ -95,13 +95,13 @@ def test_groups_are_those_of_pytorch(device, clip_norm):
 
 def test_a_momentum_of_one_group():
     (start, gradients), groups = recorded(), {"vector": {"momentum": 0.9}}
-    found = compiled(tg.optim.sgd(0.1, groups=groups))
+    of_groups = compiled(tg.optim.sgd(0.1, groups=groups))
     plain, moving = compiled(tg.optim.sgd(0.1)), compiled(tg.optim.sgd(0.1, momentum=0.9))
     for gradient in gradients[:10]:
-        for training in (found, plain, moving):
+        for training in (of_groups, plain, moving):
             training.step(**gradient)
     expected = {**plain.parameters(), "vector": moving.parameters()["vector"]}
-    check(found.parameters(), expected)
+    check(of_groups.parameters(), expected)
     assert start.keys() == expected.keys()
 
 

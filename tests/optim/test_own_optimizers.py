@@ -64,9 +64,9 @@ def dispatches(training: tg.Training) -> int:
 def test_one_s_own_takes_the_dispatches_of_the_built_in_one(layers, options):
     pairs = [(own_lion, optim.lion), (adabelief, optim.adam)]
     for own, built_in in pairs:
-        one, other = compiled(own(**options), layers), compiled(built_in(**options), layers)
-        assert dispatches(one) == dispatches(other)
-        assert counts(one.program) == counts(other.program)
+        of_ones_own, of_library = compiled(own(**options), layers), compiled(built_in(**options), layers)
+        assert dispatches(of_ones_own) == dispatches(of_library)
+        assert counts(of_ones_own.program) == counts(of_library.program)
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
@@ -74,7 +74,7 @@ def test_lion_by_hand_is_lion(device):
     schedule = optim.schedules.linear(1e-2, 20, warmup=3)
     options = {"weight_decay": 0.1, "decay": ["matrix", "s*"], "clip_norm": 1.5, "groups": {"vector": {"beta2": 0.5}}}
     start, gradients = recorded()
-    found = []
+    trainings = []
     for make in (own_lion, optim.lion):
         training = tg.compile(
             Parameters(start), loss=fed, optimizer=make(schedule, **options), inputs=SHAPES, device=device
@@ -84,10 +84,10 @@ def test_lion_by_hand_is_lion(device):
                 training.set(weight_decay=0.3)
                 training.set(group="vector", beta2=0.9)
             training.step(**gradient)
-        found.append(training)
-    check(found[0].parameters(), found[1].parameters())
-    assert found[0].settings == found[1].settings
-    names = [{name.replace("/own.", "/lion.") for name in one.state_dict()} for one in found]
+        trainings.append(training)
+    check(trainings[0].parameters(), trainings[1].parameters())
+    assert trainings[0].settings == trainings[1].settings
+    names = [{name.replace("/own.", "/lion.") for name in trained.state_dict()} for trained in trainings]
     assert names[0] == names[1]
 
 
@@ -116,8 +116,8 @@ def test_parts_and_links_of_ones_own():
     training = compiled(optimizer)
     plain = compiled({"layers": optim.sgd(0.1), "unused": own_lion(0.1)})
     before = training.parameters()
-    for one in (training, plain):
-        one.step(x=np.ones((4, 7), np.float32))
+    for each in (training, plain):
+        each.step(x=np.ones((4, 7), np.float32))
     after, moved = training.parameters(), plain.parameters()
     change, expected = (values["layers.0.weight"] - before["layers.0.weight"] for values in (after, moved))
     assert np.allclose(change, expected / 4, rtol=1e-4, atol=1e-7)
@@ -136,13 +136,14 @@ def test_the_norm_of_all_gradients():
     own = optim.optimizer("unit", lambda parameter: {}, unit, 0.1)
     start, gradients = recorded()
     built_in = optim.chain(optim.normalize(1.0), optim.sgd(0.1))
-    found = [
-        tg.compile(Parameters(start), loss=fed, optimizer=one, inputs=SHAPES, device="numpy") for one in (own, built_in)
+    trainings = [
+        tg.compile(Parameters(start), loss=fed, optimizer=optimizer, inputs=SHAPES, device="numpy")
+        for optimizer in (own, built_in)
     ]
     for gradient in gradients[:5]:
-        for training in found:
+        for training in trainings:
             training.step(**gradient)
-    check(found[0].parameters(), found[1].parameters())
+    check(trainings[0].parameters(), trainings[1].parameters())
 
 
 def test_elements_that_depend_on_each_other_are_updated_apart():
@@ -163,8 +164,8 @@ def test_elements_that_depend_on_each_other_are_updated_apart():
 def test_masked_links_are_for_some():
     start, gradients = recorded()
     clipped, plain, some = (
-        tg.compile(Parameters(start), loss=fed, optimizer=one, inputs=SHAPES, device="numpy")
-        for one in (
+        tg.compile(Parameters(start), loss=fed, optimizer=optimizer, inputs=SHAPES, device="numpy")
+        for optimizer in (
             optim.chain(optim.ema(0.5), optim.clip(1e-3), optim.sgd(0.1)),
             optim.sgd(0.1),
             optim.chain(optim.masked(optim.ema(0.5), "v*"), optim.masked(optim.clip(1e-3), "vector"), optim.sgd(0.1)),

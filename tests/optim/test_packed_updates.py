@@ -64,9 +64,9 @@ def roles(program: Program, step: Dispatch) -> set[tuple[str, str]]:
 
 def counts(program: Program) -> tuple[int, int]:
     """Returns the numbers of dispatches that change parameters, and of others that read gradients."""
-    found = [roles(program, step) for step in program.plan if isinstance(step, Dispatch)]
-    updates = [one for one in found if ("parameters", "read_write") in one]
-    norms = [one for one in found if ("packed", "read") in one and one not in updates]
+    dispatches = [roles(program, step) for step in program.plan if isinstance(step, Dispatch)]
+    updates = [touched for touched in dispatches if ("parameters", "read_write") in touched]
+    norms = [touched for touched in dispatches if ("packed", "read") in touched and touched not in updates]
     return len(updates), len(norms)
 
 
@@ -144,8 +144,8 @@ def test_buffers_are_packed_at_every_level(row_bytes):
     module = Parser(context, trained(16, tg.optim.sgd(1.0), "numpy", 0)[0].module("traced")).parse_module()
     drop_updates(module)
     tracing = TraceOptimizerPass('adamw(clip_norm=0.1, decay="layers.*.weight")')
-    for one in (tracing, *tensor_passes(None, [PackUpdatesPass(row_bytes=row_bytes), AppendUpdatesPass()])):
-        one.apply(context, module)
+    for pass_ in (tracing, *tensor_passes(None, [PackUpdatesPass(row_bytes=row_bytes), AppendUpdatesPass()])):
+        pass_.apply(context, module)
     executor, random = TensorExecutor(module), np.random.default_rng(0)
     arguments = zip(executor.arguments, executor.function.body.block.args, strict=True)
     values = {slot.name: random.uniform(0.1, 1, shape_of(value)).astype(np.float32) for slot, value in arguments}
@@ -155,13 +155,13 @@ def test_buffers_are_packed_at_every_level(row_bytes):
         if row_bytes == 4096
         else WEBGPU_DEFAULT
     )
-    for one in (LowerTgToBufPass(), FusePass(target=target), PlanMemoryPass(target=target)):
-        one.apply(context, module)
+    for pass_ in (LowerTgToBufPass(), FusePass(target=target), PlanMemoryPass(target=target)):
+        pass_.apply(context, module)
         module.verify()
-        found = BufferExecutor(module).run(values)
-        assert found.keys() == expected.keys()
+        actual = BufferExecutor(module).run(values)
+        assert actual.keys() == expected.keys()
         for name, value in expected.items():
-            assert np.allclose(found[name], value, rtol=1e-4, atol=1e-6), (one.name, name)
+            assert np.allclose(actual[name], value, rtol=1e-4, atol=1e-6), (pass_.name, name)
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     updates = [op for op in kernels if any(label(view).startswith("parameters") for view in op.outputs)]
     assert len(updates) == 2 if row_bytes > 4096 else 4 <= len(updates) <= 6

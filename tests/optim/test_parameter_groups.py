@@ -53,9 +53,9 @@ def trained(library: Any, kind: str) -> tuple[Any, dict[str, np.ndarray]]:
 
 @pytest.mark.parametrize("kind", CASES)
 def test_groups_have_settings_of_their_own(kind: str) -> None:
-    (optimizer, found), (expected_optimizer, expected) = trained(tg, kind), trained(torch, kind)
+    (optimizer, actual), (expected_optimizer, expected) = trained(tg, kind), trained(torch, kind)
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(actual[name], value, rtol=1e-5, atol=1e-6)
     for group, other in zip(optimizer.param_groups, expected_optimizer.param_groups, strict=True):
         assert len(group["params"]) == 1
         for name in {*OWN[kind], "lr"}:

@@ -118,8 +118,8 @@ def staircase(step: int) -> float:
 
 
 def test_functions_are_schedules():
-    found = schedules.from_function(staircase)
-    assert [found(step) for step in (1, 2, 3)] == [0.5, 0.5, 0.25 / 3]
+    schedule = schedules.from_function(staircase)
+    assert [schedule(step) for step in (1, 2, 3)] == [0.5, 0.5, 0.25 / 3]
     warm = schedules.warm_up(staircase, 3)
     assert [warm(step) for step in range(1, 7)] == [0.125, 0.25, 0.375, 0.5, 0.5, 0.25 / 3]
     joined = schedules.join([schedules.linear(1.0, 4), staircase, 3.0], [4, 6])
@@ -160,17 +160,17 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_function_trains_as_its_formula(name):
     """For the rate of all parameters, of a group, of a second optimizer, and of a link."""
-    found = trained(OPTIMIZERS[name](staircase)).parameters()
+    parameters = trained(OPTIMIZERS[name](staircase)).parameters()
     for path, value in trained(OPTIMIZERS[name](FORMULA)).parameters().items():
-        assert np.allclose(found[path], value, rtol=1e-6, atol=1e-7), path
+        assert np.allclose(parameters[path], value, rtol=1e-6, atol=1e-7), path
         assert not np.allclose(value, 1.0)
 
 
 def test_functions_go_with_devices_accumulation_and_checkpoints(tmp_path):
     expected = trained(tg.optim.sgd(FORMULA), accumulate=2).parameters()
-    found = trained(tg.optim.sgd(staircase), device="wgpu", accumulate=2)
-    assert all(np.allclose(value, expected[path], rtol=1e-6) for path, value in found.parameters().items())
-    assert found.learning_rate == staircase(6)
+    on_device = trained(tg.optim.sgd(staircase), device="wgpu", accumulate=2)
+    assert all(np.allclose(value, expected[path], rtol=1e-6) for path, value in on_device.parameters().items())
+    assert on_device.learning_rate == staircase(6)
     other = trained(tg.optim.sgd(staircase), steps=0)
     first = trained(tg.optim.sgd(staircase), steps=2)
     first.save_checkpoint(tmp_path / "checkpoint.safetensors")

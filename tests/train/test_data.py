@@ -47,12 +47,12 @@ def test_each_epoch_has_another_order_from_the_key(key):
 
 def test_padding_has_a_mask():
     source = tg.data.batches(arrays(), 4, last="pad", shuffle=1, mask="weight")
-    found = list(source)
-    assert [batch["weight"].tolist() for batch in found] == [[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 0, 0]]
-    assert all(batch["x"].shape == (4, 2) and batch["weight"].dtype == np.float32 for batch in found)
-    real = [y for batch in found for y, weight in zip(batch["y"], batch["weight"], strict=True) if weight]
+    padded = list(source)
+    assert [batch["weight"].tolist() for batch in padded] == [[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 0, 0]]
+    assert all(batch["x"].shape == (4, 2) and batch["weight"].dtype == np.float32 for batch in padded)
+    real = [y for batch in padded for y, weight in zip(batch["y"], batch["weight"], strict=True) if weight]
     assert sorted(real) == list(range(10))
-    assert set(found[-1]["y"]) == set(found[-1]["y"][:2])
+    assert set(padded[-1]["y"]) == set(padded[-1]["y"][:2])
     assert tg.data.batches(arrays(2), 5, last="pad").at(0, 0)["mask"].tolist() == [1, 1, 0, 0, 0]
 
 
@@ -68,25 +68,25 @@ def test_a_padded_evaluation_is_the_mean_of_the_examples():
         return tg.mse(model(x), y)
 
     padded = training.evaluate(error, tg.data.batches(data, 4, last="pad"), weight="mask")
-    kept = training.evaluate(plain, tg.data.batches(data, 4, last="keep"))
+    of_all = training.evaluate(plain, tg.data.batches(data, 4, last="keep"))
     whole = training.evaluate(plain, [data])
-    assert padded == pytest.approx(whole, rel=1e-5) and kept == pytest.approx(whole, rel=1e-5)
+    assert padded == pytest.approx(whole, rel=1e-5) and of_all == pytest.approx(whole, rel=1e-5)
 
 
 def test_any_place_is_found_again():
-    def made() -> Any:
+    def shuffled() -> Any:
         return tg.data.batches(arrays(), 3, shuffle=2)
 
     def endless(source: Any) -> Any:
         while True:
             yield from source
 
-    expected = list(itertools.islice(endless(made()), 12))
+    expected = list(itertools.islice(endless(shuffled()), 12))
     for count in range(9):
-        source = made()
+        source = shuffled()
         for _ in itertools.islice(endless(source), count):
             pass
-        other = made()
+        other = shuffled()
         other.load_state_dict(source.state_dict())
         following = next(endless(other))
         assert np.array_equal(following["y"], expected[count]["y"])
@@ -158,18 +158,18 @@ def test_wrong_use(call, error, message):
 
 
 def test_prefetching_is_ahead_and_in_order():
-    made: list[int] = []
+    numbers: list[int] = []
 
     def items() -> Any:
         for number in range(6):
-            made.append(number)
+            numbers.append(number)
             yield number
 
     ahead = tg.data.prefetch(items(), 2)
     deadline = time.monotonic() + 30
-    while len(made) < 3 and time.monotonic() < deadline:
+    while len(numbers) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert made == [0, 1, 2]  # two wait, one is held
+    assert numbers == [0, 1, 2]  # two wait, one is held
     assert list(ahead) == [0, 1, 2, 3, 4, 5] and list(ahead) == []
 
 

@@ -43,17 +43,17 @@ def evaluate(training: Any) -> Any:
     return training.evaluate(scores, tg.data.batches(arrays(20), EXAMPLES, last="keep"))
 
 
-def close(found: Any, expected: Any) -> None:
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+def close(actual: Any, expected: Any) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 def run(group: Any, folder: Any = None, training: Any = None, **options: Any) -> Any:
     settings: dict[str, Any] = {"steps": 15, "evaluate": evaluate, "progress": False}
     if folder is not None:
         settings |= {"checkpoint": Checkpoints(folder, every=4, best="loss"), "log": folder / "log.jsonl"}
-    given = options.pop("data") if "data" in options else data()
+    source = options.pop("data") if "data" in options else data()
     training = training or compiled(group, shard="optimizer", device=options.pop("device", "numpy"))
-    return tg.fit(training, given, **{**settings, **options}), training
+    return tg.fit(training, source, **{**settings, **options}), training
 
 
 @pytest.mark.in_turns(2)
@@ -65,9 +65,9 @@ def test_a_group_fits_as_one_process_does(device, size, tmp_path):
         close(report.losses, alone.losses)
         assert (report.step, report.epoch, report.reason) == (15, 2, "all steps done")
         assert [step for step, _ in report.evaluations] == [step for step, _ in alone.evaluations]
-        for (_, found), (_, expected) in zip(report.evaluations, alone.evaluations, strict=True):
-            assert found.keys() == expected.keys()
-            close(list(found.values()), list(expected.values()))
+        for (_, actual), (_, expected) in zip(report.evaluations, alone.evaluations, strict=True):
+            assert actual.keys() == expected.keys()
+            close(list(actual.values()), list(expected.values()))
         assert report.checkpoint == together[0].checkpoint and report.best == together[0].best
     names = sorted(path.name for path in (tmp_path / "alone").iterdir())
     assert sorted(path.name for path in (tmp_path / "group").iterdir()) == names
@@ -112,17 +112,17 @@ def test_padding_and_short_batches(tmp_path):
 @pytest.mark.parametrize("last", ["drop", "pad", "keep"])
 @pytest.mark.parametrize("shuffle", [None, 3])
 def test_parts_of_batches_are_batches(last, shuffle):
-    made = data(last=last, shuffle=shuffle)
-    for index in range(len(made)):
-        whole = made.at(1, index)
-        parts = [made.part_at(1, index, ("x", "mask"), rank, 4) for rank in range(4)]
+    source = data(last=last, shuffle=shuffle)
+    for index in range(len(source)):
+        whole = source.at(1, index)
+        parts = [source.part_at(1, index, ("x", "mask"), rank, 4) for rank in range(4)]
         assert all(part.keys() == whole.keys() for part in parts)
         assert {len(part["x"]) for part in parts} == {len(whole["x"]) // 4}
         for name in whole.keys() & {"x", "mask"}:
             assert np.array_equal(np.concatenate([part[name] for part in parts]), whole[name])
         assert all(np.array_equal(part["y"], whole["y"]) for part in parts)
-    odd = made.part_at(0, 0, ("x",), 1, 3)
-    assert np.array_equal(odd["x"], made.at(0, 0)["x"])  # what has no equal parts stays whole
+    odd = source.part_at(0, 0, ("x",), 1, 3)
+    assert np.array_equal(odd["x"], source.at(0, 0)["x"])  # what has no equal parts stays whole
 
 
 @pytest.mark.nightly
@@ -136,10 +136,10 @@ def test_a_run_goes_on_with_any_number_of_processes(before, after, accumulate, t
 
     (whole, state), *_ = in_group(before, lambda group: fit(group, 13, tmp_path / "whole"))
     in_group(before, lambda group: fit(group, 7, tmp_path / "parts"))
-    for report, found in in_group(after, lambda group: fit(group, 13, tmp_path / "parts")):
+    for report, final_state in in_group(after, lambda group: fit(group, 13, tmp_path / "parts")):
         assert report.steps_run == 6
         if before == after:
-            assert same(found, state) and report.losses.tobytes() == whole.losses.tobytes()
+            assert same(final_state, state) and report.losses.tobytes() == whole.losses.tobytes()
         close(report.losses, whole.losses)
     logs = [(tmp_path / folder / "log.jsonl").read_text().count("\n") for folder in ("whole", "parts")]
     assert logs[0] == 13 + len(whole.evaluations) and logs[1] == logs[0] + 1  # the evaluation at step 7
@@ -193,8 +193,8 @@ def test_processes_that_ask_for_other_runs_are_told(what, differs):
 
 
 def test_the_first_process_may_show_progress_alone():
-    found = in_group(2, lambda group: run(group, steps=4, progress=group.rank == 0)[0].step)
-    assert found == [4, 4]
+    steps = in_group(2, lambda group: run(group, steps=4, progress=group.rank == 0)[0].step)
+    assert steps == [4, 4]
 
 
 def test_all_end_where_one_wishes():
@@ -237,8 +237,8 @@ def test_an_interruption_of_one_process_ends_all():
         )
         return report.step, report.reason, len(evaluated)
 
-    found = in_group(2, fit)
-    assert found[0] == found[1] and found[0][1:] == ("interrupted", 0)
+    endings = in_group(2, fit)
+    assert endings[0] == endings[1] and endings[0][1:] == ("interrupted", 0)
 
 
 @pytest.mark.parametrize("on_nan", ["stop", "raise"])
@@ -247,12 +247,12 @@ def test_divergence_ends_all_at_the_same_step(on_nan, tmp_path):
     broken["x"][30] = np.nan  # in one process's part of one batch
 
     def fit(group):
-        given = tg.data.batches(broken, EXAMPLES)
+        source = tg.data.batches(broken, EXAMPLES)
         try:
             report, _ = run(
                 group,
                 tmp_path / on_nan,
-                data=given,
+                data=source,
                 steps=40,
                 evaluate=None,
                 on_nan=on_nan,
@@ -288,11 +288,11 @@ def test_what_one_process_cannot_go_on_from_none_does(tmp_path):
     def fit(group):
         training = compiled(group, shard="optimizer")
         before = training.state_dict()
-        given = tg.data.batches(arrays(TOTAL - 2 * group.rank), EXAMPLES, shuffle=5)
+        source = tg.data.batches(arrays(TOTAL - 2 * group.rank), EXAMPLES, shuffle=5)
         with pytest.raises(InputError, match="the data is not what it was: examples is 50, it was 52"):
-            run(group, tmp_path, training=training, data=given, resume=True)
+            run(group, tmp_path, training=training, data=source, resume=True)
         assert same(training.state_dict(), before)
-        return given.epoch, given.index
+        return source.epoch, source.index
 
     assert in_group(2, fit) == [(0, 0), (0, 0)]
 
@@ -310,20 +310,20 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_all(tmp_path):
 
 @pytest.mark.nightly
 def test_batches_that_functions_make_and_iterators_give():
-    def made(number):
+    def batch_of(number):
         rows = np.random.default_rng(number).permutation(TOTAL)[:EXAMPLES]
         return {name: array[rows] for name, array in arrays().items()}
 
     def fit(group):
-        losses = run(group, data=tg.data.generated(made), steps=4, evaluate=None)[0].losses
+        losses = run(group, data=tg.data.generated(batch_of), steps=4, evaluate=None)[0].losses
         part = slice(0, EXAMPLES)
         if group is not None:
             each = EXAMPLES // group.size
             part = slice(group.rank * each, (group.rank + 1) * each)
-        given = [{name: array[part] for name, array in made(number).items()} for number in range(4)]
-        return losses, run(group, data=iter(given), steps=4, evaluate=None)[0].losses
+        parts = [{name: array[part] for name, array in batch_of(number).items()} for number in range(4)]
+        return losses, run(group, data=iter(parts), steps=4, evaluate=None)[0].losses
 
     alone = fit(None)
     assert math.isfinite(alone[0][0])
-    for found in in_group(4, fit):
-        close(found, alone)
+    for losses_of_process in in_group(4, fit):
+        close(losses_of_process, alone)

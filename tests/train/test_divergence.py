@@ -21,12 +21,12 @@ from tensorgrad.train.callbacks import Checkpoints, EarlyStop, TerminateOnNaN
 def batches(bad: int, value: float = math.nan, count: int = 100) -> list[dict[str, np.ndarray]]:
     """Batches, one of which has NaN labels."""
     generator = np.random.default_rng(0)
-    found = [
+    drawn = [
         {"x": generator.normal(size=(4, 3)).astype("f4"), "y": generator.normal(size=(4, 2)).astype("f4")}
         for _ in range(count)
     ]
-    found[bad - 1]["y"][0] = value
-    return found
+    drawn[bad - 1]["y"][0] = value
+    return drawn
 
 
 def fitted(training: tg.Training, bad: int, folder: Path | None = None, **options: Any) -> tg.Report:
@@ -42,13 +42,15 @@ def fitted(training: tg.Training, bad: int, folder: Path | None = None, **option
 def test_a_run_ends_where_the_loss_is_no_number(bad: int, value: float, tmp_path: Path) -> None:
     training = compiled()
     evaluated: list[int] = []
-    report = fitted(training, bad, tmp_path, value=value, evaluate=lambda one: evaluated.append(one.step_count) or 1.0)
+    report = fitted(
+        training, bad, tmp_path, value=value, evaluate=lambda training_: evaluated.append(training_.step_count) or 1.0
+    )
     last = tmp_path / f"step-{(bad - 1) // 3 * 3:08d}.safetensors"
     assert report.diverged_at == bad and report.checkpoint == last
     assert report.reason == f"the loss was {value:g} at step {bad}; the last checkpoint before is {last}"
     assert bad <= report.step <= bad + 32 and np.isfinite(report.losses[: bad - 1]).all()
     assert not evaluated and report.reason in str(report)
-    assert all(np.isfinite(one).all() for name, one in load_file(last).items() if not name.startswith("fit/"))
+    assert all(np.isfinite(array).all() for name, array in load_file(last).items() if not name.startswith("fit/"))
 
 
 def test_a_run_of_checkpoints_goes_on_from_before(tmp_path: Path) -> None:
@@ -117,9 +119,9 @@ def test_metrics_and_evaluations_are_watched_by_a_callback(tmp_path: Path) -> No
     assert fitted(compiled(loss=with_metric), 8).reason == "all steps done"
     values = iter([1.0, 0.5, math.inf])
     options: dict[str, Any] = {"evaluate": lambda _: {"error": next(values)}, "evaluate_every": 10}
-    found = fitted(compiled(loss=with_metric), 99, tmp_path, callbacks=[TerminateOnNaN()], on_nan="ignore", **options)
-    assert found.diverged_at == 30 and found.reason.startswith("the evaluation's error was inf at step 30")
-    assert found.checkpoint == tmp_path / "step-00000027.safetensors"
+    report = fitted(compiled(loss=with_metric), 99, tmp_path, callbacks=[TerminateOnNaN()], on_nan="ignore", **options)
+    assert report.diverged_at == 30 and report.reason.startswith("the evaluation's error was inf at step 30")
+    assert report.checkpoint == tmp_path / "step-00000027.safetensors"
 
 
 def test_a_best_that_is_not_written_is_none(tmp_path: Path) -> None:

@@ -47,14 +47,14 @@ def data(**options: Any) -> tg.data.Batches:
     return tg.data.batches(arrays(), 4, **{"shuffle": 5, **options})  # 5 batches in an epoch
 
 
-def error_of(found: tg.Training) -> dict[str, float]:
+def error_of(training_: tg.Training) -> dict[str, float]:
     def error(model: Any, x: Any, y: Any) -> Any:
         return squared_error(model, x, y)
 
-    return {"error": found.evaluate(error, [arrays()])}
+    return {"error": training_.evaluate(error, [arrays()])}
 
 
-def fitted(one: tg.Training, folder: Path | None = None, **options: Any) -> tg.Report:
+def fitted(training_: tg.Training, folder: Path | None = None, **options: Any) -> tg.Report:
     settings: dict[str, Any] = {
         "data": data(),
         "steps": 23,
@@ -66,7 +66,7 @@ def fitted(one: tg.Training, folder: Path | None = None, **options: Any) -> tg.R
         settings["checkpoint"] = Checkpoints(folder / "checkpoints", every=5)
         settings["log"] = folder / "log.csv"
     settings = {**settings, **options}
-    return tg.fit(one, settings.pop("data"), **settings)
+    return tg.fit(training_, settings.pop("data"), **settings)
 
 
 def same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
@@ -88,16 +88,16 @@ class StopAt(Callback):
 
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_it_is_the_plain_loop(device):
-    one, other = training(device=device), training(device=device)
-    report = fitted(one)
+    fitted_training, looped = training(device=device), training(device=device)
+    report = fitted(fitted_training)
     source = data()
     batches = itertools.islice(itertools.chain.from_iterable(itertools.repeat(source)), 23)
-    losses = [other.step(**batch)[0] for batch in batches]
+    losses = [looped.step(**batch)[0] for batch in batches]
     assert report.losses.tolist() == [float(loss) for loss in losses]
-    assert same(one.state_dict(), other.state_dict())
+    assert same(fitted_training.state_dict(), looped.state_dict())
     assert report.step == report.steps_run == 23 and report.epoch == 4 and report.reason == "all steps done"
     assert [step for step, _ in report.evaluations] == [7, 14, 21, 23]
-    assert report.evaluations[-1][1] == error_of(other)
+    assert report.evaluations[-1][1] == error_of(looped)
     assert report.checkpoint is None and "23 steps, all steps done" in str(report)
 
 
@@ -121,7 +121,7 @@ def test_epochs():
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_losses_are_read_seldom(device, monkeypatch):
     reads: list[int] = []
-    one = training(device=device)
+    fitted_training = training(device=device)
     if device == "wgpu":
         from tensorgrad.runtime.webgpu import WebGPUDevice
 
@@ -133,7 +133,7 @@ def test_losses_are_read_seldom(device, monkeypatch):
 
         monkeypatch.setattr(WebGPUDevice, "read_ranges", counted)
         monkeypatch.setattr("tensorgrad.train.meetings.SECONDS_BETWEEN_READS", 1e9)
-    assert len(fitted(one, steps=64, evaluate=None, evaluate_every=None).losses) == 64
+    assert len(fitted(fitted_training, steps=64, evaluate=None, evaluate_every=None).losses) == 64
     assert len(reads) <= 64 // 16
 
 
@@ -164,27 +164,27 @@ def test_a_run_that_failed_goes_on_bit_for_bit(killed, every, tmp_path):
 
 
 def test_a_finished_run_has_nothing_to_do_and_can_be_prolonged(tmp_path):
-    one, other, longer = training(), training(), training()
-    fitted(one, tmp_path / "a", evaluate=None, evaluate_every=None)
-    report = fitted(other, tmp_path / "a", evaluate=None, evaluate_every=None, resume=True)
-    assert report.steps_run == 0 and same(one.state_dict(), other.state_dict()) and len(report.losses) == 23
-    fitted(other, tmp_path / "a", evaluate=None, evaluate_every=None, resume=True, steps=31)
+    first, second, longer = training(), training(), training()
+    fitted(first, tmp_path / "a", evaluate=None, evaluate_every=None)
+    report = fitted(second, tmp_path / "a", evaluate=None, evaluate_every=None, resume=True)
+    assert report.steps_run == 0 and same(first.state_dict(), second.state_dict()) and len(report.losses) == 23
+    fitted(second, tmp_path / "a", evaluate=None, evaluate_every=None, resume=True, steps=31)
     expected = fitted(longer, evaluate=None, evaluate_every=None, steps=31)
-    assert same(longer.state_dict(), other.state_dict()) and expected.step == 31
+    assert same(longer.state_dict(), second.state_dict()) and expected.step == 31
 
 
 def test_a_checkpoint_is_read_by_others_and_by_the_training(tmp_path):
-    one = training()
-    report = fitted(one, tmp_path)
+    original = training()
+    report = fitted(original, tmp_path)
     path = tmp_path / "checkpoints" / "step-00000023.safetensors"
     assert report.checkpoint == path
     tensors = safetensors_numpy.load_file(path)
-    assert tensors.keys() == {*one.state_dict(), "fit/losses"} == safetensors_torch.load_file(path).keys()
+    assert tensors.keys() == {*original.state_dict(), "fit/losses"} == safetensors_torch.load_file(path).keys()
     other = training(seed=9)
     other.load_checkpoint(path)
-    assert same(other.state_dict(), one.state_dict())
-    kept = sorted(file.name for file in (tmp_path / "checkpoints").iterdir())
-    assert kept == [f"step-000000{step}.safetensors" for step in (15, 20, 23)]
+    assert same(other.state_dict(), original.state_dict())
+    names = sorted(file.name for file in (tmp_path / "checkpoints").iterdir())
+    assert names == [f"step-000000{step}.safetensors" for step in (15, 20, 23)]
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
@@ -203,16 +203,16 @@ def test_logs(kind, tmp_path):
     assert {*steps[0]} == {"step", "epoch", "loss", "doubled", "learning_rate"}
     schedule = tg.optim.schedules.cosine(1e-2, 40, warmup=5)
     assert [row["learning_rate"] for row in steps] == [schedule(step) for step in range(1, 24)]
-    found = [(row["step"], row["evaluation.error"]) for row in rows if "loss" not in row]
-    assert found == [(step, metrics["error"]) for step, metrics in report.evaluations]
+    logged = [(row["step"], row["evaluation.error"]) for row in rows if "loss" not in row]
+    assert logged == [(step, metrics["error"]) for step, metrics in report.evaluations]
     fitted(training(), log=tmp_path / "new" / f"log.{kind}")
     assert (tmp_path / "new" / f"log.{kind}").read_text() == text
 
 
 def test_numbers_that_are_none_in_a_log(tmp_path):
-    one = training(loss=squared_error)
-    one.load_parameters({path: value * np.nan for path, value in one.parameters().items()})
-    fitted(one, log=tmp_path / "log.jsonl", steps=2, evaluate=None, evaluate_every=None, on_nan="ignore")
+    broken = training(loss=squared_error)
+    broken.load_parameters({path: value * np.nan for path, value in broken.parameters().items()})
+    fitted(broken, log=tmp_path / "log.jsonl", steps=2, evaluate=None, evaluate_every=None, on_nan="ignore")
     assert [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [None, None]
 
 
@@ -223,13 +223,13 @@ def files_of(folder: Path) -> list[int]:
 def test_early_stop(tmp_path):
     values = [3.0, 2.0, 2.5, float("nan"), 1.0, 1.0, 2.0, 3.0, 0.0]
 
-    def settings(given: Any) -> dict[str, Any]:
+    def settings(values_left: Any) -> dict[str, Any]:
         stop, files = EarlyStop("value", patience=3), Checkpoints(tmp_path, best="value", keep=1)
         options: dict[str, Any] = {"callbacks": [stop], "checkpoint": files, "evaluate_every": 2}
-        return {**options, "evaluate": lambda _: next(given)}
+        return {**options, "evaluate": lambda _: next(values_left)}
 
-    one, other = training(), training()
-    report = fitted(one, **settings(iter([0.5, *values])))  # the first is only to see which metrics there are
+    stopped, other = training(), training()
+    report = fitted(stopped, **settings(iter([0.5, *values])))  # the first is only to see which metrics there are
     assert report.step == 16 and report.reason == "value was no better than 1 in 3 evaluations"
     assert report.best == tmp_path / "step-00000010.safetensors" and files_of(tmp_path) == [10, 16]
     assert report.checkpoint == tmp_path / "step-00000016.safetensors"
@@ -248,8 +248,8 @@ def test_ctrl_c_ends_the_run_with_a_checkpoint(tmp_path):
                 os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    one, other, whole = training(), training(), training()
-    report = fitted(one, tmp_path, callbacks=[Interrupt()])
+    interrupted, other, whole = training(), training(), training()
+    report = fitted(interrupted, tmp_path, callbacks=[Interrupt()])
     assert report.reason == "interrupted" and report.step == 8 and report.checkpoint is not None
     assert report.checkpoint.name == "step-00000008.safetensors" and len(report.evaluations) == 1
     assert signal.getsignal(signal.SIGINT) is before
@@ -288,10 +288,10 @@ def test_silence(capsys):
 
 
 def test_a_second_run_in_the_same_training():
-    one, other = training(), training()
+    in_two, at_once = training(), training()
     source = data()
-    first, second = fitted(one, data=source, steps=10), fitted(one, data=source, steps=13)
-    whole = fitted(other)
+    first, second = fitted(in_two, data=source, steps=10), fitted(in_two, data=source, steps=13)
+    whole = fitted(at_once)
     assert [*first.losses, *second.losses] == whole.losses.tolist() and second.step == 23
 
 
@@ -411,6 +411,6 @@ def test_what_cannot_be_written(tmp_path):
 
 
 def test_not_inside_a_trace():
-    one = training()
+    training_ = training()
     with pytest.raises(TraceError, match=r"tg\.fit inside a trace"):
-        tg.trace(lambda x: fitted(one), (1,))
+        tg.trace(lambda x: fitted(training_), (1,))

@@ -15,12 +15,12 @@ import tensorgrad as tg
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Stands in for IPython's kernel; returns what is displayed, as kinds of calls and HTML."""
-    found: list[tuple[str, str]] = []
-    handle = SimpleNamespace(update=lambda one: found.append(("update", one._repr_html_())))
+    calls: list[tuple[str, str]] = []
+    handle = SimpleNamespace(update=lambda page: calls.append(("update", page._repr_html_())))
 
-    def display(one: Any, display_id: bool) -> Any:
+    def display(page: Any, display_id: bool) -> Any:
         assert display_id
-        found.append(("display", one._repr_html_()))
+        calls.append(("display", page._repr_html_()))
         return handle
 
     package: Any = ModuleType("IPython")
@@ -29,7 +29,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     module.display = display
     monkeypatch.setitem(sys.modules, "IPython", package)
     monkeypatch.setitem(sys.modules, "IPython.display", module)
-    return found
+    return calls
 
 
 def test_one_display_is_updated(shown: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]) -> None:

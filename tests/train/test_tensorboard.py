@@ -45,18 +45,18 @@ def shown(folder: Path) -> dict[str, list[tuple[int, float]]]:
     events: Any = EventAccumulator(str(folder / "events"), size_guidance={"scalars": 0})
     events.Reload()
     tags: list[str] = events.Tags()["scalars"]
-    return {tag: [(one.step, one.value) for one in events.Scalars(tag)] for tag in tags}
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in tags}
 
 
 def test_a_run_is_shown(tmp_path: Path) -> None:
     report = fitted(tmp_path, 10)
-    found = shown(tmp_path)
-    assert {*found} == {"train/loss", "train/doubled", "train/learning_rate", "evaluation/error"}
-    assert found["train/loss"] == [(step, np.float32(value)) for step, value in enumerate(report.losses, 1)]
-    assert found["train/doubled"] == [(step, np.float32(2 * value)) for step, value in enumerate(report.losses, 1)]
+    scalars = shown(tmp_path)
+    assert {*scalars} == {"train/loss", "train/doubled", "train/learning_rate", "evaluation/error"}
+    assert scalars["train/loss"] == [(step, np.float32(value)) for step, value in enumerate(report.losses, 1)]
+    assert scalars["train/doubled"] == [(step, np.float32(2 * value)) for step, value in enumerate(report.losses, 1)]
     rate = tg.optim.schedules.linear(1e-2, 20)
-    assert found["train/learning_rate"] == [(step, np.float32(rate(step))) for step in range(1, 11)]
-    assert found["evaluation/error"] == [(3, 1.5), (6, 3.0), (9, 4.5), (10, 5.0)]
+    assert scalars["train/learning_rate"] == [(step, np.float32(rate(step))) for step in range(1, 11)]
+    assert scalars["evaluation/error"] == [(3, 1.5), (6, 3.0), (9, 4.5), (10, 5.0)]
 
 
 def test_a_run_that_goes_on_is_shown_as_one(tmp_path: Path) -> None:
@@ -66,9 +66,9 @@ def test_a_run_that_goes_on_is_shown_as_one(tmp_path: Path) -> None:
         Checkpoints(tmp_path / "checkpoints").path(step).unlink()
     report = fitted(tmp_path, 13, resume=True)
     assert report.steps_run == 5
-    found = shown(tmp_path)
-    assert found["train/loss"] == [(step, np.float32(value)) for step, value in enumerate(report.losses, 1)]
-    assert [step for step, _ in found["evaluation/error"]] == [3, 6, 9, 12, 13]
+    scalars = shown(tmp_path)
+    assert scalars["train/loss"] == [(step, np.float32(value)) for step, value in enumerate(report.losses, 1)]
+    assert [step for step, _ in scalars["evaluation/error"]] == [3, 6, 9, 12, 13]
 
 
 def test_a_new_run_replaces_another(tmp_path: Path) -> None:
