@@ -207,21 +207,23 @@ CONSTANTS = {"e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None, "pi
 
 
 def shown(function: Callable[..., Any]) -> str:
-    parameters = [one.replace(annotation=one.empty) for one in inspect.signature(function).parameters.values()]
+    parameters = [
+        parameter.replace(annotation=parameter.empty) for parameter in inspect.signature(function).parameters.values()
+    ]
     return str(inspect.Signature(parameters))[1:-1]
 
 
-def agree(found: Any, expected: Any, what: str, rtol: float = 1e-6) -> None:
+def agree(actual: Any, expected: Any, what: str, rtol: float = 1e-6) -> None:
     """Checks shape, values and kind of dtype; widths of integers and floats are those of tensorgrad."""
     if isinstance(expected, (tuple, list)):
-        assert len(found) == len(expected), what
-        for one, wanted in zip(found, expected, strict=True):
-            agree(one, wanted, what, rtol)
+        assert len(actual) == len(expected), what
+        for result, correct in zip(actual, expected, strict=True):
+            agree(result, correct, what, rtol)
         return
-    assert isinstance(found, tg.Array), what
-    assert found.shape == np.shape(expected), what
-    assert found.dtype.kind == np.asarray(expected).dtype.kind, what
-    np.testing.assert_allclose(np.asarray(found), expected, rtol=rtol, atol=rtol / 10, err_msg=what)
+    assert isinstance(actual, tg.Array), what
+    assert actual.shape == np.shape(expected), what
+    assert actual.dtype.kind == np.asarray(expected).dtype.kind, what
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=rtol / 10, err_msg=what)
 
 
 def test_names_and_signatures() -> None:
@@ -271,9 +273,9 @@ def defined(names: Sequence[str]) -> list[tuple[str, str]]:
     return [pair for pair in itertools.product(names, DTYPES) if is_defined(*pair)]
 
 
-def same_zeros(found: Any, expected: Any, what: str) -> None:
+def same_zeros(actual: Any, expected: Any, what: str) -> None:
     zeros = np.asarray(expected) == 0
-    assert np.array_equal(np.signbit(np.asarray(found)[zeros]), np.signbit(expected[zeros])), what
+    assert np.array_equal(np.signbit(np.asarray(actual)[zeros]), np.signbit(expected[zeros])), what
 
 
 @pytest.mark.parametrize(("name", "dtype"), defined(UNARY))
@@ -282,11 +284,11 @@ def test_unary(name: str, dtype: str) -> None:
     values = source.astype(dtype)
     with np.errstate(all="ignore"):
         expected = values < 0 if name == "signbit" and "int" in dtype else getattr(np, name)(values)
-    found = getattr(xp, name)(tg.array(values, dtype))
-    agree(found, expected, name, {"float16": 2e-3, "float64": 1e-14}.get(dtype, 2e-6))
+    actual = getattr(xp, name)(tg.array(values, dtype))
+    agree(actual, expected, name, {"float16": 2e-3, "float64": 1e-14}.get(dtype, 2e-6))
     if dtype.startswith("float"):
-        same_zeros(found, expected.astype(dtype), name)
-    assert found.dtype == expected.dtype
+        same_zeros(actual, expected.astype(dtype), name)
+    assert actual.dtype == expected.dtype
 
 
 @pytest.mark.parametrize(("name", "dtype"), defined(BINARY))
@@ -295,13 +297,13 @@ def test_binary(name: str, dtype: str) -> None:
     left, right = (part.astype(dtype) for part in PAIRS[kind])
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(left, right)
-    found = getattr(xp, name)(tg.array(left, dtype), tg.array(right, dtype))
+    actual = getattr(xp, name)(tg.array(left, dtype), tg.array(right, dtype))
     rtol = {"float16": 2e-3, "float64": 1e-14}.get(dtype, 2e-6)
     exact = name in ("nextafter", "copysign", "equal", "add", "subtract", "multiply", "maximum", "minimum")
-    agree(found, expected, name, 0 if exact else rtol)
+    agree(actual, expected, name, 0 if exact else rtol)
     if dtype.startswith("float") and (name, dtype) != ("nextafter", "float16"):  # NumPy's differs from its f32 there
-        same_zeros(found, expected.astype(dtype), name)
-    assert found.dtype == expected.dtype
+        same_zeros(actual, expected.astype(dtype), name)
+    assert actual.dtype == expected.dtype
 
 
 Case = Callable[[Any, Callable[[Any], Any]], Any]
@@ -526,16 +528,18 @@ def test_in_a_trace(name: str) -> None:
     """The same values, and a derivative if floats become floats."""
     for case in SHARED[name]:
         arrays: list[Any] = []
-        expected = case(xp, lambda values, given=arrays: (given.append(ours(values)), given[-1])[1])
+        expected = case(xp, lambda values, recorded=arrays: (recorded.append(ours(values)), recorded[-1])[1])
 
         def function(parts: list[Any], case: Case = case) -> Any:
             remaining = iter(parts)
             return case(xp, lambda _: next(remaining))
 
-        found = tg.jit(function, device="numpy")(arrays)
-        for one, wanted in zip(*((x if isinstance(x, (tuple, list)) else [x]) for x in (found, expected)), strict=True):
-            assert one.dtype == wanted.dtype and one.shape == wanted.shape
-            np.testing.assert_allclose(np.asarray(one), np.asarray(wanted), rtol=1e-6)
+        actual = tg.jit(function, device="numpy")(arrays)
+        for result, correct in zip(
+            *((x if isinstance(x, (tuple, list)) else [x]) for x in (actual, expected)), strict=True
+        ):
+            assert result.dtype == correct.dtype and result.shape == correct.shape
+            np.testing.assert_allclose(np.asarray(result), np.asarray(correct), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", DATA_DEPENDENT)

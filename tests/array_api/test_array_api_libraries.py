@@ -109,8 +109,8 @@ def test_einops() -> None:
         return einops.array_api.repeat(means, "a c -> a c n", n=3)
 
     expected = values.reshape(2, 2, 3, 2).transpose(0, 2, 1, 3).reshape(2, 3, 4).mean(2)[..., None].repeat(3, 2)
-    for found in (function(tg.array(values)), tg.jit(function, device="numpy")(values)):
-        assert isinstance(found, tg.Array) and np.array_equal(found, expected)
+    for actual in (function(tg.array(values)), tg.jit(function, device="numpy")(values)):
+        assert isinstance(actual, tg.Array) and np.array_equal(actual, expected)
     slope = tg.grad(lambda x: tg.sum(function(x) ** 2))(values)
     step = np.zeros_like(values)
     step[1, 2] = 1

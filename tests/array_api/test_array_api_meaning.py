@@ -46,12 +46,12 @@ def test_promotion() -> None:
         **{pair: pair[1] for pair in itertools.combinations(REAL, 2)},
         **{pair: WIDER_INTEGERS[pair] for pair in itertools.combinations(INTEGRAL, 2) if pair in WIDER_INTEGERS},
     }
-    for (first, second), wanted in expected.items():
+    for (first, second), common in expected.items():
         for pair in ((first, second), (second, first)):
-            given = [dtypes[name] for name in pair]
-            assert xp.result_type(*given) == dtypes[wanted]
-            if wanted != "bool":
-                assert xp.add(*(xp.ones(2, dtype=dtype) for dtype in given)).dtype == dtypes[wanted]
+            operand_dtypes = [dtypes[name] for name in pair]
+            assert xp.result_type(*operand_dtypes) == dtypes[common]
+            if common != "bool":
+                assert xp.add(*(xp.ones(2, dtype=dtype) for dtype in operand_dtypes)).dtype == dtypes[common]
     for bits in (8, 16, 32, 64):
         with pytest.raises(DTypeError, match=rf"result_type: i{bits} and u64 have no common type; cast one of them"):
             xp.result_type(dtypes[f"int{bits}"], xp.uint64)
@@ -61,7 +61,7 @@ def test_promotion() -> None:
     assert xp.result_type(x, 1, True) == xp.int32 and xp.result_type(x, 1.0) == xp.float32
     assert xp.result_type(xp.float64, 1.0, 3) == xp.float64 and xp.result_type(xp.bool, 2) == xp.int32
     casts = [(a, b) for a in DTYPES for b in DTYPES if xp.can_cast(dtypes[a], dtypes[b])]
-    wider = {pair for pair, wanted in expected.items() if wanted == pair[1]}
+    wider = {pair for pair, common in expected.items() if common == pair[1]}
     wider |= {(a, b) for a, b in itertools.permutations(INTEGRAL, 2) if np.can_cast(a, b)}
     assert set(casts) == wider and ("uint8", "int16") in wider and ("int64", "uint64") not in wider
     assert xp.can_cast(x, xp.int32)
@@ -69,14 +69,14 @@ def test_promotion() -> None:
 
 def test_dtypes() -> None:
     for name in ("float16", "float32", "float64"):
-        found, expected = xp.finfo(getattr(xp, name)), np.finfo(name)
+        info, expected = xp.finfo(getattr(xp, name)), np.finfo(name)
         for limit in ("bits", "eps", "max", "min", "smallest_normal", "dtype"):
-            assert getattr(found, limit) == getattr(expected, limit)
-        assert {type(found.eps), type(found.max)} == {float}
+            assert getattr(info, limit) == getattr(expected, limit)
+        assert {type(info.eps), type(info.max)} == {float}
     for name in INTEGRAL:
-        found, expected = xp.iinfo(xp.zeros(1, dtype=getattr(xp, name))), np.iinfo(name)
-        assert (found.bits, found.min, found.max) == (expected.bits, expected.min, expected.max)
-        assert found.dtype == np.dtype(name)
+        info, expected = xp.iinfo(xp.zeros(1, dtype=getattr(xp, name))), np.iinfo(name)
+        assert (info.bits, info.min, info.max) == (expected.bits, expected.min, expected.max)
+        assert info.dtype == np.dtype(name)
     with pytest.raises(DTypeError, match="finfo: takes a dtype of floats, not int32"):
         xp.finfo(xp.int32)
     with pytest.raises(DTypeError, match="iinfo: takes a dtype of integers, not float32"):
@@ -137,8 +137,8 @@ def test_code_for_any_library_has_derivatives() -> None:
 @pytest.mark.parametrize("name", ["cholesky", "det", "inv", "slogdet", "solve"])
 def test_derivatives_of_linear_algebra(name: str) -> None:
     def function(x: Any, y: Any) -> Any:
-        found = getattr(xp.linalg, name)(*((x, y) if name == "solve" else (x,)))
-        return found.logabsdet if name == "slogdet" else found
+        result = getattr(xp.linalg, name)(*((x, y) if name == "solve" else (x,)))
+        return result.logabsdet if name == "slogdet" else result
 
     matrices = POSITIVE[:2, :3, :3] if name == "cholesky" else MATRICES[1:, 1:4, 1:4]
     tg.testing.check_grads(function, (matrices, FLOATS[0]), rtol=1e-5, atol=1e-5)
@@ -152,10 +152,10 @@ def test_loops_and_steps_as_native_code() -> None:
         slope = tg.grad(lambda x: tg.sum(xp.linalg.inv(x) ** 2))(x)
         return factor, xp.linalg.solve(x, y), xp.linalg.det(x), slope, xp.nextafter(z, w)
 
-    found, expected = tg.jit(function, device="cpu")(*narrow), function(*map(tg.array, narrow))
-    for one, wanted in zip(found, expected, strict=True):
-        np.testing.assert_allclose(np.asarray(one), np.asarray(wanted), rtol=1e-4, atol=1e-5)
-    assert np.array_equal(found[-1], expected[-1], equal_nan=True)
+    actual, expected = tg.jit(function, device="cpu")(*narrow), function(*map(tg.array, narrow))
+    for result, correct in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(result), np.asarray(correct), rtol=1e-4, atol=1e-5)
+    assert np.array_equal(actual[-1], expected[-1], equal_nan=True)
 
 
 def test_singular_matrices() -> None:
@@ -178,8 +178,8 @@ def test_steps_to_the_next_float(dtype: str) -> None:
     for towards in (np.inf, -np.inf, 0.0):
         with np.errstate(all="ignore"):
             expected = np.nextafter(values, np.asarray(towards, dtype))
-        found = np.asarray(xp.nextafter(tg.array(values, dtype), tg.array(towards, dtype)))
-        assert found.dtype == expected.dtype and np.array_equal(found, expected)
+        actual = np.asarray(xp.nextafter(tg.array(values, dtype), tg.array(towards, dtype)))
+        assert actual.dtype == expected.dtype and np.array_equal(actual, expected)
 
 
 def test_what_cannot_be_is_an_error() -> None:
@@ -236,8 +236,8 @@ def test_a_mask_without_axes() -> None:
 
 
 def test_a_mask_without_elements() -> None:
-    for given, covered in (((2, 3), (0, 3)), ((2, 3), (2, 0)), ((0, 1), (0, 0)), ((2, 3), (0,))):
-        x, mask = np.zeros(given, np.float32), np.zeros(covered, np.bool_)
+    for extents, covered in (((2, 3), (0, 3)), ((2, 3), (2, 0)), ((0, 1), (0, 0)), ((2, 3), (0,))):
+        x, mask = np.zeros(extents, np.float32), np.zeros(covered, np.bool_)
         assert xp.asarray(x)[xp.asarray(mask)].shape == x[mask].shape
     with pytest.raises(IndexError, match=r"a mask of shape \(1, 0\) for the axes of \(2, 3\)"):
         _ = xp.ones((2, 3))[np.zeros((1, 0), np.bool_)]
@@ -246,7 +246,7 @@ def test_a_mask_without_elements() -> None:
 @pytest.mark.parametrize("device", ["cpu", "numpy"])
 def test_arrays_are_made_on_the_device_that_is_asked_for(device: str) -> None:
     others = np.array([[1, 2], [3, 4]], np.int64)
-    made = [
+    arrays = [
         xp.arange(3, device=device),
         xp.asarray([1.0, 2.0], device=device),
         xp.asarray(others, device=device),
@@ -260,8 +260,8 @@ def test_arrays_are_made_on_the_device_that_is_asked_for(device: str) -> None:
         xp.zeros(3, dtype=xp.uint8, device=device),
         xp.asarray([[1.5]]).to_device(device),
     ]
-    assert [x.device for x in made] == [device] * len(made)
-    for x in made[:2]:
+    assert [x.device for x in arrays] == [device] * len(arrays)
+    for x in arrays[:2]:
         assert {f(x).device for f in (xp.zeros_like, xp.ones_like, xp.empty_like, xp.from_dlpack)} == {device}
         assert xp.full_like(x, 2, device="host").device == "host"
         assert xp.asarray(x) is xp.asarray(x, device=device, copy=False) is x.to_device(device) is x
@@ -269,7 +269,7 @@ def test_arrays_are_made_on_the_device_that_is_asked_for(device: str) -> None:
     with pytest.raises(OptionError, match=f"asarray: copy=False, and ndarray has to be copied to '{device}'"):
         xp.asarray(others, device=device, copy=False)
     with pytest.raises(OptionError, match="the host"):
-        xp.asarray(made[0], device="host")
+        xp.asarray(arrays[0], device="host")
 
 
 def test_what_is_on_a_device_is_copied_where_that_is_asked_for() -> None:

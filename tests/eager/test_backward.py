@@ -66,17 +66,17 @@ def test_what_backward_refuses() -> None:
 
 def test_a_pass_is_one_application() -> None:
     eager_device = new_eager_device("cpu", CpuDevice(), 1)
-    w, b = (eager_device.made(np.array(one, np.float32)).requires_grad_() for one in ([0.5, -1.0], [0.25, 2.0]))
+    w, b = (eager_device.made(np.array(values, np.float32)).requires_grad_() for values in ([0.5, -1.0], [0.25, 2.0]))
 
     def passed(retain_graph: bool = False) -> list[str]:
         y = tg.tanh(w * b) + w
         loss = (y * y).sum()
         before = len(eager_device._recording.structure.entries())
         loss.backward(retain_graph=retain_graph)
-        found = [entry.template.name for entry in eager_device._recording.structure.entries()[before:]]
+        names = [entry.template.name for entry in eager_device._recording.structure.entries()[before:]]
         if retain_graph:
             loss.backward()
-        return found
+        return names
 
     assert passed() == ["backward"]
     assert passed() == ["backward", "add", "add"]  # which add to what there is
@@ -94,7 +94,7 @@ def test_a_pass_is_one_application() -> None:
 def test_a_graph_of_another_form_is_another_pass() -> None:
     """The same derivatives, with different values in between."""
     eager_device = new_eager_device("cpu", CpuDevice(), 1)
-    x, y = (eager_device.made(np.array(one, np.float32)).requires_grad_() for one in (3.0, 5.0))
+    x, y = (eager_device.made(np.array(value, np.float32)).requires_grad_() for value in (3.0, 5.0))
     for inner, gradients in ((lambda: (x * y) * x, (30.0, 9.0)), (lambda: (x * y) * y, (25.0, 30.0))):
         inner().backward()
         assert (float(x.grad), float(y.grad)) == gradients
@@ -228,8 +228,8 @@ def test_gradients_are_tensors_of_their_own(place: tg.DeviceName) -> None:
         x.grad = x.grad.sum()
 
 
-def line_of(found: pytest.ExceptionInfo[Any]) -> list[int]:
-    return [int(number) for number in re.findall(r"test_backward\.py:(\d+)", str(found.value))]
+def line_of(raised: pytest.ExceptionInfo[Any]) -> list[int]:
+    return [int(number) for number in re.findall(r"test_backward\.py:(\d+)", str(raised.value))]
 
 
 def test_a_change_in_place_names_both_lines(place: tg.DeviceName) -> None:
@@ -237,9 +237,9 @@ def test_a_change_in_place_names_both_lines(place: tg.DeviceName) -> None:
     y = x * 2
     z = tg.exp(y) * y
     y.add_(1)
-    with pytest.raises(tg.errors.GradientError, match="was changed in place by the line") as found:
+    with pytest.raises(tg.errors.GradientError, match="was changed in place by the line") as raised:
         z.sum().backward()
-    backward, used, changed = line_of(found)
+    backward, used, changed = line_of(raised)
     assert (changed - used, backward - changed) == (1, 2)
     assert x.grad is None
 

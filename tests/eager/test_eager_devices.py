@@ -40,12 +40,12 @@ def slope(f: Callable[[Any], Any], order: int = 1) -> Any:
 
 
 def test_values_are_copied(pair: Any) -> None:
-    one, other = pair
-    x = tg.tensor(VALUES, device=one)
-    y = (x * 2).to(other)
-    assert (y.device, y.dtype, x.device, y.requires_grad, y.is_leaf) == (other, np.float32, one, False, True)
+    source, target = pair
+    x = tg.tensor(VALUES, device=source)
+    y = (x * 2).to(target)
+    assert (y.device, y.dtype, x.device, y.requires_grad, y.is_leaf) == (target, np.float32, source, False, True)
     assert np.array_equal(y, 2 * VALUES)
-    assert np.array_equal((y + tg.tensor(VALUES, device=other)).T.to(one).T, 3 * VALUES)
+    assert np.array_equal((y + tg.tensor(VALUES, device=target)).T.to(source).T, 3 * VALUES)
     y[0] = 7.0
     x.add_(1)
     assert np.array_equal(x, VALUES + 1) and y[0].tolist() == [7.0, 7.0, 7.0]
@@ -54,10 +54,10 @@ def test_values_are_copied(pair: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (40_000,)])
 def test_any_shape(pair: Any, shape: tuple[int, ...]) -> None:
-    one, other = pair
+    source, target = pair
     values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    found = (tg.tensor(values, device=one) + 1).to(other)
-    assert found.shape == shape and np.array_equal(found, values + 1) and np.array_equal(found * 2, 2 * values + 2)
+    moved = (tg.tensor(values, device=source) + 1).to(target)
+    assert moved.shape == shape and np.array_equal(moved, values + 1) and np.array_equal(moved * 2, 2 * values + 2)
 
 
 def test_what_repeats_an_element_is_copied_whole() -> None:
@@ -67,10 +67,10 @@ def test_what_repeats_an_element_is_copied_whole() -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "i32", "u32", "i8", "u8", "i16", "u16", "bool"])
 def test_every_dtype(pair: Any, dtype: str) -> None:
-    one, other = pair
+    source, target = pair
     values = np.asarray(tg.array([0, 1, 1, 0, 1]).astype(dtype))
-    found = tg.tensor(values, dtype, device=one).to(other)
-    assert found.device == other and found.dtype == values.dtype and np.array_equal(found, values)
+    moved = tg.tensor(values, dtype, device=source).to(target)
+    assert moved.device == target and moved.dtype == values.dtype and np.array_equal(moved, values)
 
 
 def test_what_is_there_already_is_itself() -> None:
@@ -90,8 +90,8 @@ def test_dtypes() -> None:
     x = tg.tensor([1.5, -2.5], "f64", device="cpu")
     assert (x.to("i32").tolist(), x.to("i32").device) == ([1, -2], "cpu")
     assert tg.array([1.5]).to("i32").dtype == np.int32 and tg.array([1.5]).to("i32").device == "host"
-    for found in (x.to("wgpu", "f32"), x.to(device="wgpu", dtype="f32"), x.to(tg.tensor([1.0], device="wgpu"))):
-        assert (found.device, found.dtype, found.tolist()) == ("wgpu", np.float32, [1.5, -2.5])
+    for moved in (x.to("wgpu", "f32"), x.to(device="wgpu", dtype="f32"), x.to(tg.tensor([1.0], device="wgpu"))):
+        assert (moved.device, moved.dtype, moved.tolist()) == ("wgpu", np.float32, [1.5, -2.5])
     # Each cast is made where its dtype is: wgpu has no f64.
     back = tg.tensor([0.1], device="wgpu").to("cpu", "f64")
     assert (back.device, back.dtype, back.tolist()) == ("cpu", np.float64, [float(np.float32(0.1))])
@@ -115,16 +115,16 @@ def test_arrays_of_the_host_go_to_a_device() -> None:
 
 
 def test_gradients_go_back_to_the_leaf(pair: Any) -> None:
-    one, other = pair
-    x, w = leaf(VALUES, one), leaf(VALUES[::-1].copy(), other)
-    y = tg.tanh(x * 2).to(other)
+    source, target = pair
+    x, w = leaf(VALUES, source), leaf(VALUES[::-1].copy(), target)
+    y = tg.tanh(x * 2).to(target)
     assert y.requires_grad and not y.is_leaf
     (y * w).sum().backward()
-    assert (x.grad.device, w.grad.device) == (one, other)
+    assert (x.grad.device, w.grad.device) == (source, target)
     dx, dw = tg.grad(lambda x, w: tg.sum(tg.tanh(x * 2) * w), argnums=(0, 1))(VALUES, VALUES[::-1].copy())
     np.testing.assert_allclose(x.grad, dx, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(w.grad, dw, rtol=1e-5, atol=1e-6)
-    (x.to(other) * 3).sum().backward()
+    (x.to(target) * 3).sum().backward()
     np.testing.assert_allclose(x.grad, np.asarray(dx) + 3, rtol=1e-5, atol=1e-6)
 
 
@@ -150,44 +150,44 @@ def test_gradients_through_a_conversion() -> None:
 
 
 def test_derivatives_of_gradients(pair: Any) -> None:
-    one, other = pair
-    x = leaf(VALUES, one)
-    z = (tg.sin(x).to(other) ** 3).to(one) * x
-    found = z.sum()
+    source, target = pair
+    x = leaf(VALUES, source)
+    z = (tg.sin(x).to(target) ** 3).to(source) * x
+    value = z.sum()
     for order in (1, 2, 3):
         x.zero_grad()
-        found.backward(create_graph=True)
-        assert x.grad.device == one
+        value.backward(create_graph=True)
+        assert x.grad.device == source
         expected = slope(lambda x: tg.sin(x) ** 3 * x, order)(VALUES)
         np.testing.assert_allclose(x.grad, expected, rtol=1e-4, atol=1e-4)
-        found = x.grad.sum()
+        value = x.grad.sum()
 
 
 def test_a_penalty_on_a_gradient_of_another_device(pair: Any) -> None:
-    one, other = pair
-    x = leaf(VALUES, one)
-    (x.to(other) ** 3).sum().backward(create_graph=True)
+    source, target = pair
+    x = leaf(VALUES, source)
+    (x.to(target) ** 3).sum().backward(create_graph=True)
     first = x.grad
     x.zero_grad()
-    ((first.to(other) - 1.0) ** 2).sum().backward()
+    ((first.to(target) - 1.0) ** 2).sum().backward()
     np.testing.assert_allclose(x.grad, 12 * VALUES * (3 * VALUES**2 - 1), rtol=1e-4)
-    assert x.grad.device == one
+    assert x.grad.device == source
 
 
 def test_modes_hooks_and_kept_gradients(pair: Any) -> None:
-    one, other = pair
-    x = leaf([1.0, 2.0], one)
+    source, target = pair
+    x = leaf([1.0, 2.0], source)
     with tg.no_grad():
-        assert not x.to(other).requires_grad
-    assert not x.detach().to(other).requires_grad
-    y = x.to(other)
+        assert not x.to(target).requires_grad
+    assert not x.detach().to(target).requires_grad
+    y = x.to(target)
     y.retain_grad()
     seen: list[Any] = []
     y.register_hook(lambda gradient: seen.append(gradient) or gradient * 2)
     x.register_hook(seen.append)
     (y * y).sum().backward(retain_graph=True)
-    assert [one_.device for one_ in seen] == [other, one]
-    assert (y.grad.device, y.grad.tolist(), x.grad.tolist()) == (other, [4.0, 8.0], [4.0, 8.0])
+    assert [device.device for device in seen] == [target, source]
+    assert (y.grad.device, y.grad.tolist(), x.grad.tolist()) == (target, [4.0, 8.0], [4.0, 8.0])
     z = y.sum()
     x.zero_grad()
     z.backward(inputs=[x])
@@ -195,26 +195,26 @@ def test_modes_hooks_and_kept_gradients(pair: Any) -> None:
 
 
 def test_a_gradient_is_asked_for_or_given(pair: Any) -> None:
-    one, other = pair
-    x, w = leaf([1.0, 2.0], one), leaf([3.0, 4.0], other)
-    y = x.to(other)
-    (y * w).backward(tg.tensor([1.0, 10.0], device=other), inputs=w)
+    source, target = pair
+    x, w = leaf([1.0, 2.0], source), leaf([3.0, 4.0], target)
+    y = x.to(target)
+    (y * w).backward(tg.tensor([1.0, 10.0], device=target), inputs=w)
     assert (x.grad, w.grad.tolist()) == (None, [1.0, 20.0])
-    y = x.to(other)
-    y.backward(tg.tensor([1.0, 10.0], device=other))
+    y = x.to(target)
+    y.backward(tg.tensor([1.0, 10.0], device=target))
     assert x.grad.tolist() == [1.0, 10.0]
-    with pytest.raises(tg.errors.ArgumentError, match=f"a tensor on {one} is used together with one on {other}"):
-        x.to(other).backward(x.detach())
-    y = x.to(other)
+    with pytest.raises(tg.errors.ArgumentError, match=f"a tensor on {source} is used together with one on {target}"):
+        x.to(target).backward(x.detach())
+    y = x.to(target)
     y.sum().backward()
     with pytest.raises(tg.errors.GradientError, match="was freed by an earlier backward pass"):
         y.sum().backward()
 
 
 def test_changes_in_place_beside_a_copy(pair: Any) -> None:
-    one, other = pair
-    x = leaf([1.0, 2.0], one)
-    y = x.to(other)
+    source, target = pair
+    x = leaf([1.0, 2.0], source)
+    y = x.to(target)
     with tg.no_grad():
         x += 5  # the derivative of a copy needs no values
     y *= 3
@@ -230,15 +230,15 @@ def test_a_step_over_two_devices() -> None:
     def losses(second: tg.DeviceName) -> list[float]:
         a, b = leaf(VALUES, "cpu"), leaf(VALUES.T.copy(), second)
         optimizers = [tg.optim.SGD([a], lr=0.05), tg.optim.SGD([b], lr=0.05)]
-        found: list[float] = []
+        values: list[float] = []
         for _ in range(4):
             loss = ((tg.tanh(a.T @ a).to(second) @ b - 1.0) ** 2).mean()
             loss.backward()
             for optimizer in optimizers:
                 optimizer.step()
                 optimizer.zero_grad()
-            found.append(float(loss))
-        return found
+            values.append(float(loss))
+        return values
 
     expected = losses("cpu")
     assert expected[3] < expected[0]
@@ -250,29 +250,29 @@ def nodes() -> int:
     """Returns the number of ops on tapes, after computing all recorded ops."""
     for place in DEVICES:
         eager_device_named(place).synchronize()
-    return sum(isinstance(one, TapeNode) for one in gc.get_objects())
+    return sum(isinstance(tracked, TapeNode) for tracked in gc.get_objects())
 
 
 @pytest.mark.in_turns(3)
 def test_no_graph_is_kept_alive(pair: Any) -> None:
     """Without a garbage collection, as there are no reference cycles."""
-    one, other = pair
+    source, target = pair
     gc.collect()
     gc.disable()
     gc.freeze()  # existing objects need not be traversed repeatedly
     try:
         before = nodes()
-        x = leaf(np.ones(1000), one)
+        x = leaf(np.ones(1000), source)
         for _ in range(3):
-            assert (x * 2).to(other).requires_grad
+            assert (x * 2).to(target).requires_grad
         assert nodes() == before, "a copy that nobody holds holds nothing"
-        y = tg.sin(x).to(other)
+        y = tg.sin(x).to(target)
         z = (y * y).sum()
         assert nodes() >= before + 4
         z.backward()
         assert nodes() == before + 2, "a pass lets go what is behind the tensors that someone holds, y and z"
         del y
-        z = (tg.sin(x).to(other) ** 2).sum()
+        z = (tg.sin(x).to(target) ** 2).sum()
         x.zero_grad()
         z.backward(create_graph=True)
         assert x.grad.requires_grad and nodes() > before + 4
@@ -407,10 +407,10 @@ def test_memory_that_cannot_be_shared() -> None:
         (tg.errors.DTypeError, "complex64 is not supported", np.ones(2, np.complex64)),
         (tg.errors.DTypeError, ">f4 is not supported", np.ones(2, ">f4")),
     ]
-    for kind, message, given in cases:
+    for kind, message, array in cases:
         for take in (tg.from_dlpack, xp.from_dlpack, xp.asarray):
             with pytest.raises(kind, match=message) as caught:
-                take(given, copy=False)
+                take(array, copy=False)
             assert str(caught.value).startswith(f"{__file__}:")
     with pytest.raises(tg.errors.OptionError, match=r"f64 would be converted to 32 bits; tensorgrad\.array_api"):
         tg.from_dlpack(np.ones(2), copy=False)

@@ -25,7 +25,7 @@ class Loop:
     def __init__(self, eager_device: EagerDevice):
         self.eager_device = eager_device
         self.x = eager_device.made(X.copy())
-        self.w, self.b = (eager_device.made(one.copy()).requires_grad_() for one in (W, B))
+        self.w, self.b = (eager_device.made(values.copy()).requires_grad_() for values in (W, B))
         self.seen: list[Any] = []
 
     def hidden(self, w: Any = None) -> Any:
@@ -35,9 +35,9 @@ class Loop:
         return ((hidden @ self.w) ** 2).sum()
 
     def read(self, *others: Any) -> None:
-        for one in (self.w, self.b, *others):
-            self.seen.append(None if one.grad is None else one.grad.numpy())
-            one.grad = None
+        for tensor in (self.w, self.b, *others):
+            self.seen.append(None if tensor.grad is None else tensor.grad.numpy())
+            tensor.grad = None
 
 
 def plain(loop: Loop) -> None:
@@ -288,15 +288,15 @@ VARIATIONS = (
 
 def check_equal(rounds: list[Callable[[Loop], None]], eager_device: RecordingDevice) -> None:
     ours, theirs = Loop(eager_device), Loop(eager_device_named("numpy"))
-    for one in rounds:
+    for round_ in rounds:
         for loop in (ours, theirs):
             loop.seen = []
-            one(loop)
+            round_(loop)
         assert len(ours.seen) == len(theirs.seen)
-        for found, expected in zip(ours.seen, theirs.seen, strict=True):
-            assert (found is None) == (expected is None), one.__name__
+        for actual, expected in zip(ours.seen, theirs.seen, strict=True):
+            assert (actual is None) == (expected is None), round_.__name__
             if expected is not None:
-                np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-5, err_msg=one.__name__)
+                np.testing.assert_allclose(actual, expected, rtol=2e-4, atol=2e-5, err_msg=round_.__name__)
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,7 @@ def test_a_loop_of_the_same_ops_compiles_once(eager_device: RecordingDevice) -> 
     for _ in range(5):
         x = tg.sin(x) * 0.5 + 0.25
         assert np.isfinite(x.numpy()).all()
-    assert (eager_device.flushes, sum(one.compilations for one in eager_device.programs)) == (5, 1)
+    assert (eager_device.flushes, sum(program.compilations for program in eager_device.programs)) == (5, 1)
 
 
 def test_a_thousand_small_ops_are_few_programs(eager_device: RecordingDevice) -> None:
@@ -93,7 +93,7 @@ def test_a_thousand_small_ops_are_few_programs(eager_device: RecordingDevice) ->
     assert np.allclose(x.numpy(), 1.0, atol=1e-4)
     # Two constants, a product and a sum each time; the first block, those that are a multiple of it, and the rest.
     assert eager_device.flushes <= 4 * 3 + 1
-    assert sum(one.compilations for one in eager_device.programs) <= 3
+    assert sum(program.compilations for program in eager_device.programs) <= 3
 
 
 @pytest.mark.nightly
@@ -101,10 +101,10 @@ def test_a_block_that_is_cut_is_followed_by_blocks_like_it(eager_device: Recordi
     x = eager_device.made(np.ones(4, np.float32))
     for _ in range(LONGEST):
         x = tg.sin(x) * 0.5 + x * 0.25 + 0.1  # not a divisor of the longest block
-    before = sum(one.compilations for one in eager_device.programs)
+    before = sum(program.compilations for program in eager_device.programs)
     for _ in range(LONGEST):
         x = tg.sin(x) * 0.5 + x * 0.25 + 0.1
-    assert sum(one.compilations for one in eager_device.programs) == before
+    assert sum(program.compilations for program in eager_device.programs) == before
 
 
 def test_a_number_that_changes_compiles_once_more(eager_device: RecordingDevice) -> None:
@@ -189,9 +189,9 @@ def test_arrays_that_change_are_no_other_program() -> None:
 
     for seed in range(4):
         batch = np.random.default_rng(seed).normal(size=32).astype(np.float32)
-        found = tg.grad(loss_on(batch))(w)
-        np.testing.assert_allclose(np.asarray(found), 2 * batch, rtol=1e-6)
-    assert [one.compilations for one in eager_device.programs] == [1]
+        gradient = tg.grad(loss_on(batch))(w)
+        np.testing.assert_allclose(np.asarray(gradient), 2 * batch, rtol=1e-6)
+    assert [program.compilations for program in eager_device.programs] == [1]
 
 
 def test_views_keep_what_they_were_made_by(place: tg.DeviceName) -> None:
@@ -479,17 +479,17 @@ def test_inside_a_trace_it_is_a_constant(place: tg.DeviceName) -> None:
     held = tensor([1.0, 2.0], place)
     twice = tg.jit(lambda x: x * held + tg.tensor(1.0), device="numpy")
     assert twice(np.array([3.0, 4.0], np.float32)).tolist() == [4.0, 9.0]
-    wanted = tensor([1.0, 2.0], place, requires_grad=True)
+    expected = tensor([1.0, 2.0], place, requires_grad=True)
     with pytest.raises(tg.errors.TraceError, match="that requires a gradient is used in"):
-        tg.jit(lambda x: x * wanted, device="numpy")(np.ones(2, np.float32))
+        tg.jit(lambda x: x * expected, device="numpy")(np.ones(2, np.float32))
     with pytest.raises(tg.errors.OptionError, match="requires_grad is for tensors outside a trace"):
         tg.jit(lambda x: x * tg.tensor(1.0, requires_grad=True), device="numpy")(np.ones(2, np.float32))
 
 
 def test_results_of_programs_are_tensors_on_their_device() -> None:
     total = tg.jit(lambda x: {"sum": tg.sum(x), "x": x * 2}, device="cpu")
-    found = total(np.ones(4, np.float32))
-    assert (found["sum"].device, (found["x"] + found["sum"]).tolist()) == ("cpu", [6.0] * 4)
+    results = total(np.ones(4, np.float32))
+    assert (results["sum"].device, (results["x"] + results["sum"]).tolist()) == ("cpu", [6.0] * 4)
     training = tg.compile(
         tg.nn.Linear(2, 1),
         loss=lambda model, x: tg.mean(model(x) ** 2),
@@ -514,21 +514,21 @@ def test_what_a_program_puts_out_stays_as_it_is(eager_device: RecordingDevice) -
         flags = x > 2
         eager_device.synchronize()
         assert flags[0] == (x[0] > 2)
-    sources = [one.live.value.source for one in small]
-    assert [isinstance(one, np.ndarray) for one in sources] == [True] * 6 + [False] * 2
-    for step, one in enumerate(large, 1):
-        assert set(one.numpy().tolist()) == {3.0 * step}
-    for step, one in enumerate(small, 1):
-        assert one.tolist() == [2.0 * step] * 3
-    for step, one in enumerate(inputs):
-        assert set(one.numpy().tolist()) == {float(step)}
+    sources = [array.live.value.source for array in small]
+    assert [isinstance(source, np.ndarray) for source in sources] == [True] * 6 + [False] * 2
+    for step, array in enumerate(large, 1):
+        assert set(array.numpy().tolist()) == {3.0 * step}
+    for step, array in enumerate(small, 1):
+        assert array.tolist() == [2.0 * step] * 3
+    for step, array in enumerate(inputs):
+        assert set(array.numpy().tolist()) == {float(step)}
 
 
 def test_memory_of_outputs_is_used_again(eager_device: RecordingDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
+    sizes: list[int] = []
     create = CpuDevice.create_buffer
     monkeypatch.setattr(
-        CpuDevice, "create_buffer", lambda self, label, size: made.append(size) or create(self, label, size)
+        CpuDevice, "create_buffer", lambda self, label, size: sizes.append(size) or create(self, label, size)
     )
     x = eager_device.made(np.zeros((8, 8), np.float32))
     losses = []
@@ -537,9 +537,9 @@ def test_memory_of_outputs_is_used_again(eager_device: RecordingDevice, monkeypa
         losses.append(x.sum())
         eager_device.synchronize()
         if step == 5:
-            made.clear()
-    assert made == []
-    assert [float(one) for one in losses] == [64.0 * step for step in range(1, 51)]
+            sizes.clear()
+    assert sizes == []
+    assert [float(loss) for loss in losses] == [64.0 * step for step in range(1, 51)]
 
 
 def test_random_keys_on_a_device(eager_device: RecordingDevice) -> None:
@@ -556,11 +556,11 @@ def names_recorded(eager_device: RecordingDevice) -> list[str]:
 def test_functions_are_recorded_whole(eager_device: RecordingDevice) -> None:
     x = eager_device.made(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
     labels = np.array([0, 3, 1], np.int32)
-    found = [tg.cross_entropy(x, labels), tg.mse(x, np.zeros((3, 4), np.float32)), 1 - x, tg.softmax(x, axis=1)]
+    results = [tg.cross_entropy(x, labels), tg.mse(x, np.zeros((3, 4), np.float32)), 1 - x, tg.softmax(x, axis=1)]
     assert names_recorded(eager_device) == ["cross_entropy", "mse", "subtract", "softmax"]
     on_numpy = tensor(x.numpy(), "numpy")
     expected = [tg.cross_entropy(on_numpy, labels), tg.mean(on_numpy**2), 1 - on_numpy, tg.softmax(on_numpy, 1)]
-    for ours, theirs in zip(found, expected, strict=True):
+    for ours, theirs in zip(results, expected, strict=True):
         np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-6)
 
 
@@ -576,9 +576,9 @@ def test_what_a_trace_is_not_sure_of_goes_the_long_way(eager_device: RecordingDe
     assert "huber" not in names_recorded(eager_device)
     empty = eager_device.made(np.zeros((0, 2), np.float32))
     for _ in range(2):
-        with pytest.warns(tg.errors.EmptyAxisWarning) as found:
+        with pytest.warns(tg.errors.EmptyAxisWarning) as warned:
             tg.mean(empty, 0)
-        assert found[0].filename == __file__
+        assert warned[0].filename == __file__
 
 
 def test_arguments_of_one_value_and_another_type_are_others(eager_device: RecordingDevice) -> None:
@@ -606,11 +606,11 @@ def test_large_arrays_of_any_order_and_truths(eager_device: RecordingDevice) -> 
         again.append((rows + columns, rows > 100, columns * number))
         assert again[-1][0].numpy()[1, 2] == 404.0
         rows, columns = columns, rows
-    for number, found in zip((1.0, 2.0, 3.0) * 2, (*results, *again), strict=True):
+    for number, computed in zip((1.0, 2.0, 3.0) * 2, (*results, *again), strict=True):
         expected = (start * 2, start > 100, start * np.float32(number))
-        for one, values in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(np.asarray(one), values)
-            assert not np.asarray(one).flags.writeable
+        for result, values in zip(computed, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(result), values)
+            assert not np.asarray(result).flags.writeable
 
 
 def test_no_collection_is_needed() -> None:

@@ -20,8 +20,8 @@ def leaf(values: Any, place: tg.DeviceName = "numpy") -> Any:
 def digits() -> tuple[np.ndarray, np.ndarray]:
     from sklearn.datasets import load_digits
 
-    found: Any = load_digits()
-    return (found.data / 16).astype(np.float32), found.target.astype(np.int32)
+    loaded: Any = load_digits()
+    return (loaded.data / 16).astype(np.float32), loaded.target.astype(np.int32)
 
 
 def classifier() -> Any:
@@ -51,8 +51,8 @@ def test_an_eager_loop_trains_as_the_compiled_step(place: tg.DeviceName) -> None
         optimizer.step()
         assert float(loss) == pytest.approx(float(expected), rel=2e-3, abs=2e-4)
     with tg.no_grad():
-        found = tg.argmax(model(tg.tensor(images[1500:], device=place)), 1)
-    assert np.mean(found.numpy() == labels[1500:]) > 0.85
+        predicted = tg.argmax(model(tg.tensor(images[1500:], device=place)), 1)
+    assert np.mean(predicted.numpy() == labels[1500:]) > 0.85
     moved = tg.compile(
         model,
         loss=lambda model, x, y: tg.cross_entropy(model(x), y),
@@ -144,7 +144,7 @@ def test_the_state_of_an_optimizer_goes_on() -> None:
             optimizer.zero_grad()
             tg.mean((model(np.ones((4, 3), np.float32)) - 2.0) ** 2).backward()
             optimizer.step()
-        return {path: one.numpy() for path, one in model.named_parameters().items()}, optimizer
+        return {path: parameter.numpy() for path, parameter in model.named_parameters().items()}, optimizer
 
     whole, _ = trained(6)
     half, optimizer = trained(3)
@@ -201,18 +201,18 @@ def test_state_lies_in_rows(row_bytes: int, place: tg.DeviceName, monkeypatch: p
     """With any number of rows, and although some parameters have no gradient in some steps."""
     monkeypatch.setattr(packed_update, "ROW_BYTES", row_bytes)
     start = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
-    parameters = [leaf(one, place) for one in start]
-    others = [torch.nn.Parameter(torch.tensor(one)) for one in start]
+    parameters = [leaf(values, place) for values in start]
+    others = [torch.nn.Parameter(torch.tensor(values)) for values in start]
     ours, theirs = tg.optim.Adam(parameters, lr=0.1), torch.optim.Adam(others, lr=0.1)
     for step in range(6):
         for optimizer, values in ((ours, parameters), (theirs, others)):
             optimizer.zero_grad()
-            given: Any = values if step != 5 else values[:2]
-            loss: Any = sum((one**2).sum() for one in given)
+            batch: Any = values if step != 5 else values[:2]
+            loss: Any = sum((value**2).sum() for value in batch)
             loss.backward()
             optimizer.step()
-    for one, other in zip(parameters, others, strict=True):
-        np.testing.assert_allclose(one.numpy(), other.detach().numpy(), rtol=1e-5, atol=1e-6)
+    for parameter, other in zip(parameters, others, strict=True):
+        np.testing.assert_allclose(parameter.numpy(), other.detach().numpy(), rtol=1e-5, atol=1e-6)
     state = ours.state_dict()
     for number, other in enumerate(others):
         for key, theirs_ in (("m", "exp_avg"), ("v", "exp_avg_sq")):
@@ -233,9 +233,9 @@ def test_batch_norm_keeps_its_statistics() -> None:
 def test_a_model_lets_its_gradients_go() -> None:
     model = tg.nn.Linear(2, 1).initialized(device="numpy")
     model(np.ones((1, 2), np.float32)).sum().backward()
-    assert all(one.grad is not None for one in model.parameters())
+    assert all(parameter.grad is not None for parameter in model.parameters())
     model.zero_grad()
-    assert all(one.grad is None for one in model.parameters())
+    assert all(parameter.grad is None for parameter in model.parameters())
     with pytest.raises(tg.errors.ParameterError, match="zero_grad: weight is declared and gathers no gradient"):
         tg.nn.Linear(2, 1).zero_grad()
 
@@ -243,8 +243,8 @@ def test_a_model_lets_its_gradients_go() -> None:
 def test_frozen_parameters_gather_none() -> None:
     model = classifier()
     model.freeze("0.*")
-    made = model.initialized(device="numpy")
-    assert [one.requires_grad for one in made.parameters()] == [False, False, True, True]
+    initialized = model.initialized(device="numpy")
+    assert [parameter.requires_grad for parameter in initialized.parameters()] == [False, False, True, True]
 
 
 @pytest.mark.nightly

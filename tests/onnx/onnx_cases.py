@@ -63,12 +63,12 @@ class Run:
     def __init__(self, case: Any, data_set: int, float64: bool):
         inputs, outputs = case.data_sets[data_set]
         names = [value.name for value in case.model.graph.input]
-        given = {name: plain(value) for name, value in zip(names, inputs, strict=True)}
+        values = {name: plain(value) for name, value in zip(names, inputs, strict=True)}
         fixed = set(constant_inputs(case.model))
-        constants = {name: given[name] for name in names if name in fixed}
+        constants = {name: values[name] for name in names if name in fixed}
         self.case = case
         self.model: OnnxModel = tg.onnx.load(case.model, constants=constants, trainable=False, float64=float64)
-        self.inputs = [given[value.name] for value in self.model.inputs]
+        self.inputs = [values[value.name] for value in self.model.inputs]
         self.expected = [plain(value) for value in outputs]
 
     def traced(self) -> ModuleOp:
@@ -98,12 +98,12 @@ class Run:
         """
         expected = [leaf for value in self.expected for leaf in (value if isinstance(value, list) else [value])]
         assert len(results) == len(expected), f"{len(results)} results, expected {len(expected)}"
-        for result, wanted in zip(results, expected, strict=True):
-            assert result.shape == wanted.shape, f"shape {result.shape}, expected {wanted.shape}"
-            narrowed = {"int64": "int32", "uint64": "uint32"}.get(wanted.dtype.name, wanted.dtype.name)
-            exact = wanted.dtype.kind in "iub" and result.dtype == narrowed
-            assert exact or result.dtype.kind == wanted.dtype.kind == "f", f"{result.dtype}, expected {wanted.dtype}"
-            np.testing.assert_allclose(result.astype(wanted.dtype), wanted, rtol=self.case.rtol, atol=self.case.atol)
+        for result, correct in zip(results, expected, strict=True):
+            assert result.shape == correct.shape, f"shape {result.shape}, expected {correct.shape}"
+            narrowed = {"int64": "int32", "uint64": "uint32"}.get(correct.dtype.name, correct.dtype.name)
+            exact = correct.dtype.kind in "iub" and result.dtype == narrowed
+            assert exact or result.dtype.kind == correct.dtype.kind == "f", f"{result.dtype}, expected {correct.dtype}"
+            np.testing.assert_allclose(result.astype(correct.dtype), correct, rtol=self.case.rtol, atol=self.case.atol)
 
 
 def _typed(value: Any, dtype: Any) -> Any:
@@ -122,8 +122,8 @@ def on_device(run: Run, device: WebGPUDevice) -> list[NumpyArray]:
     module, target = run.traced(), device.target
     executor = TensorExecutor(module)
     names, results = [slot.name for slot in executor.arguments], [slot.name for slot in executor.results]
-    for one in inference_passes(target):
-        one.apply(Context(), module)
+    for pass_ in inference_passes(target):
+        pass_.apply(Context(), module)
     executable = WebGPUExecutable(build_program(module, target), device)
     outputs = executable.step(dict(zip(names, run.flat, strict=True)), {})
     return [outputs[name].numpy() for name in results]

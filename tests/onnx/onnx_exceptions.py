@@ -57,7 +57,7 @@ def reason(name: str, error: Exception) -> str | None:
     """Returns why a case fails; None if no reason is given."""
     if isinstance(error, AssertionError):
         return JUDGED.get(name)
-    return next((found for pattern, found in RULES if re.search(pattern, str(error))), None)
+    return next((known_reason for pattern, known_reason in RULES if re.search(pattern, str(error))), None)
 
 
 def main() -> int:
@@ -68,7 +68,7 @@ def main() -> int:
 
     warnings.simplefilter("ignore")
     device = WebGPUDevice()
-    found: dict[str, dict[str, str]] = {"reference": {}, "device": {}}
+    reasons: dict[str, dict[str, str]] = {"reference": {}, "device": {}}
     unknown: list[str] = []
     for name, case in cases().items():
         for place, where in (("reference", None), ("device", device)):
@@ -79,10 +79,10 @@ def main() -> int:
             if why is None:
                 unknown.append(f"{name} ({place}): {type(error).__name__}: {error}")
             else:
-                found[place][name] = why
+                reasons[place][name] = why
             break
-    FILE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    counts: dict[str, Any] = {place: len(names) for place, names in found.items()}
+    FILE.write_text(json.dumps(reasons, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    counts: dict[str, Any] = {place: len(names) for place, names in reasons.items()}
     print(f"{len(cases())} cases, failing: {counts}")
     print("\n".join(unknown))
     return 1 if unknown else 0

@@ -30,11 +30,11 @@ def model_of(
         [numpy_helper.from_array(value, name) for name, value in (initializers or {}).items()],
     )
     imports = model.pop("opset_imports", [helper.make_opsetid("", opset)])
-    made = helper.make_model(graph, opset_imports=imports, ir_version=10, **model)
-    made = shape_inference.infer_shapes(made)
-    for value in made.graph.output:
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=10, **model)
+    proto = shape_inference.infer_shapes(proto)
+    for value in proto.graph.output:
         value.type.tensor_type.shape.SetInParent()  # a valid model has a shape, even that of a scalar
-    return made
+    return proto
 
 
 def weights(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:

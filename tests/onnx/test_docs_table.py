@@ -20,9 +20,9 @@ def table() -> str:
 
 
 def test_the_page_has_the_table() -> None:
-    found = PLACE.search(PAGE.read_text(encoding="utf-8"))
-    assert found is not None
-    assert found[0] == table(), f"run python tests/onnx/{Path(__file__).name}"
+    match = PLACE.search(PAGE.read_text(encoding="utf-8"))
+    assert match is not None
+    assert match[0] == table(), f"run python tests/onnx/{Path(__file__).name}"
 
 
 def test_every_op_has_a_family() -> None:

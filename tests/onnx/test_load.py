@@ -36,8 +36,8 @@ def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> o
 
 def loaded(op: str, inputs: dict[str, list[int]], opset: int, extra: dict[str, Any] | None = None, **attributes: Any):
     """Returns a model of one node, whose other operands are initializers."""
-    made = model_of([node(op, [*inputs, *(extra or {})], ["y"], **attributes)], inputs, ["y"], extra, opset)
-    return tg.onnx.load(made)
+    proto = model_of([node(op, [*inputs, *(extra or {})], ["y"], **attributes)], inputs, ["y"], extra, opset)
+    return tg.onnx.load(proto)
 
 
 # Parameters
@@ -48,7 +48,7 @@ def test_float_initializers_are_parameters_under_their_names():
     assert {name: value.shape for name, value in model.named_parameters().items()} == {
         name: value.shape for name, value in MLP_WEIGHTS.items()
     }
-    assert [one.name for one in model.inputs] == ["x"]
+    assert [declared.name for declared in model.inputs] == ["x"]
     assert model.inputs[0].shape == ("N", 4)
     assert model.outputs == ("y",)
     assert "weight: f32[8, 4]" in repr(model)
@@ -82,8 +82,8 @@ def test_training_starts_from_the_file_and_reaches_the_target():
 def test_gradients_of_an_initialized_model():
     model = tg.onnx.load(mlp()).initialized()
     gradient = tg.grad(lambda m: tg.sum(m(X) ** 2))(model)
-    found = np.asarray(vars(vars(vars(gradient)["net"])["2"])["bias"])
-    np.testing.assert_allclose(found, 2 * mlp_value(X).sum(0), rtol=1e-4)
+    bias = np.asarray(vars(vars(vars(gradient)["net"])["2"])["bias"])
+    np.testing.assert_allclose(bias, 2 * mlp_value(X).sum(0), rtol=1e-4)
 
 
 def test_the_loaded_model_has_no_values_inside_a_trace():
@@ -95,8 +95,8 @@ def test_the_loaded_model_has_no_values_inside_a_trace():
 def test_names_become_paths():
     names = ["onnx::MatMul_3", "/block/w", "a.b", "a", "a.b.c", "forward", "x y", "inputs", "a b"]
     values = {name: np.full(2, i, np.float32) for i, name in enumerate(names)}
-    made = model_of([node("Sum", ["v", *names], ["y"])], {"v": [2]}, ["y"], values)
-    model = tg.onnx.load(made)
+    proto = model_of([node("Sum", ["v", *names], ["y"])], {"v": [2]}, ["y"], values)
+    model = tg.onnx.load(proto)
     paths = list(model.named_parameters())
     assert len(paths) == len(names)
     assert {"onnx__MatMul_3", "block.w", "a.b_", "a_", "a.b.c", "x_y", "inputs_", "a_b"} < set(paths)
@@ -105,7 +105,7 @@ def test_names_become_paths():
 
 def test_what_is_measured_or_looked_at_is_no_parameter():
     statistics = {name: np.ones(3, np.float32) for name in ("scale", "bias", "mean", "var")}
-    made = model_of(
+    proto = model_of(
         [
             node("BatchNormalization", ["x", "scale", "bias", "mean", "var"], ["n"]),
             node("Resize", ["n", "", "factors"], ["y"]),
@@ -114,16 +114,16 @@ def test_what_is_measured_or_looked_at_is_no_parameter():
         ["y"],
         {**statistics, "factors": np.array([1, 1, 2, 2], np.float32)},
     )
-    model = tg.onnx.load(made)
+    model = tg.onnx.load(proto)
     assert list(model.named_parameters()) == ["scale", "bias"]
     assert model(np.ones((1, 3, 2, 2), np.float32)).shape == (1, 3, 4, 4)
-    assert list(tg.onnx.load(made, frozen=["sc*"]).named_parameters()) == ["bias"]
+    assert list(tg.onnx.load(proto, frozen=["sc*"]).named_parameters()) == ["bias"]
 
 
 def test_initializers_that_are_inputs_too_are_parameters():
-    made = mlp()
-    made.graph.input.append(helper.make_tensor_value_info("net.0.bias", TensorProto.FLOAT, [8]))
-    assert [one.name for one in tg.onnx.load(made).inputs] == ["x"]
+    proto = mlp()
+    proto.graph.input.append(helper.make_tensor_value_info("net.0.bias", TensorProto.FLOAT, [8]))
+    assert [declared.name for declared in tg.onnx.load(proto).inputs] == ["x"]
 
 
 def test_files_and_external_data(tmp_path: Path):
@@ -139,14 +139,14 @@ def test_functions_of_the_model_are_inlined():
     double = helper.make_function(
         "custom", "Double", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 22)]
     )
-    made = model_of(
+    proto = model_of(
         [helper.make_node("Double", ["x"], ["y"], domain="custom")],
         {"x": [2]},
         ["y"],
         functions=[double],
         opset_imports=[helper.make_opsetid("", 22), helper.make_opsetid("custom", 1)],
     )
-    np.testing.assert_array_equal(tg.onnx.load(made)(np.array([1, 2], np.float32)), [2, 4])
+    np.testing.assert_array_equal(tg.onnx.load(proto)(np.array([1, 2], np.float32)), [2, 4])
 
 
 # Inputs
@@ -168,8 +168,8 @@ def test_inputs_are_checked():
 
 
 def test_named_extents_agree():
-    made = model_of([node("Add", ["a", "b"], ["y"])], {"a": ["N", 1], "b": ["N", 3]}, ["y"])
-    model = tg.onnx.load(made)
+    proto = model_of([node("Add", ["a", "b"], ["y"])], {"a": ["N", 1], "b": ["N", 3]}, ["y"])
+    model = tg.onnx.load(proto)
     assert model(np.ones((2, 1)), np.ones((2, 3))).shape == (2, 3)
     with pytest.raises(InputError, match=r"'b' has shape \(3, 3\), expected \(N, 3\)"):
         model(np.ones((2, 1)), np.ones((3, 3)))
@@ -177,26 +177,26 @@ def test_named_extents_agree():
 
 def test_inputs_that_decide_what_is_traced():
     shape = helper.make_tensor_value_info("shape", INT64, [2])
-    made = model_of([node("Reshape", ["x", "shape"], ["y"])], {"x": [6]}, ["y"])
-    made.graph.input.append(shape)
-    assert tg.onnx.constant_inputs(made) == ("shape",)
-    model = tg.onnx.load(made, constants={"shape": [2, -1]})
-    assert [one.name for one in model.inputs] == ["x"]
+    proto = model_of([node("Reshape", ["x", "shape"], ["y"])], {"x": [6]}, ["y"])
+    proto.graph.input.append(shape)
+    assert tg.onnx.constant_inputs(proto) == ("shape",)
+    model = tg.onnx.load(proto, constants={"shape": [2, -1]})
+    assert [declared.name for declared in model.inputs] == ["x"]
     assert model(np.arange(6, dtype=np.float32)).shape == (2, 3)
     with pytest.raises(InputError, match="no inputs other"):
-        tg.onnx.load(made, constants={"other": [1]})
+        tg.onnx.load(proto, constants={"other": [1]})
     with pytest.raises(InputError, match="expected int64"):
-        tg.onnx.load(made, constants={"shape": [0.5, 2.0]})
-    free = tg.onnx.load(made)
+        tg.onnx.load(proto, constants={"shape": [0.5, 2.0]})
+    free = tg.onnx.load(proto)
     with pytest.raises(TraceError, match=r"input 1 decides what is traced.*Reshape 'y'"):
         tg.trace(lambda x, shape: free(x, shape), (6,), tg.spec(2, "i32"))
 
 
 def test_extents_that_are_not_numbers():
     """Placeholders that exporters write for any extent; other names agree."""
-    made = model_of([node("Add", ["a", "b"], ["y"])], {"a": [-1, 3], "b": [0, "?"]}, ["y"])
-    model = tg.onnx.load(made)
-    assert [one.shape for one in model.inputs] == [(None, 3), (None, None)]
+    proto = model_of([node("Add", ["a", "b"], ["y"])], {"a": [-1, 3], "b": [0, "?"]}, ["y"])
+    model = tg.onnx.load(proto)
+    assert [declared.shape for declared in model.inputs] == [(None, 3), (None, None)]
     assert model(np.ones((2, 3)), np.ones((1, 3))).shape == (2, 3)
     with pytest.raises(InputError, match=r"'a' has shape \(2, 2\), expected \(None, 3\)"):
         model(np.ones((2, 2)), np.ones((2, 2)))
@@ -205,30 +205,30 @@ def test_extents_that_are_not_numbers():
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_values_without_a_shape(on_disk: bool, tmp_path: Path):
     """Inputs and outputs of unknown rank, which the library's checker refuses, also in sequences."""
-    made = model_of([node("Relu", ["x"], ["y"])], {"x": ["n"]}, ["y"])
-    for value in (*made.graph.input, *made.graph.output):
+    proto = model_of([node("Relu", ["x"], ["y"])], {"x": ["n"]}, ["y"])
+    for value in (*proto.graph.input, *proto.graph.output):
         value.type.tensor_type.ClearField("shape")
-    model = tg.onnx.load(_saved(made, tmp_path) if on_disk else made)
+    model = tg.onnx.load(_saved(proto, tmp_path) if on_disk else proto)
     assert model.inputs[0].shape is None
     for shape in ((), (2,), (2, 3)):
         x = weights(*shape)
         np.testing.assert_array_equal(model(x), np.maximum(x, 0))
-    assert not made.graph.input[0].type.tensor_type.HasField("shape")
+    assert not proto.graph.input[0].type.tensor_type.HasField("shape")
     listed = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
-    graph = helper.make_graph([node("ConcatFromSequence", ["s"], ["y"], axis=0)], "g", [listed], made.graph.output)
+    graph = helper.make_graph([node("ConcatFromSequence", ["s"], ["y"], axis=0)], "g", [listed], proto.graph.output)
     joined = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     result = tg.onnx.load(_saved(joined, tmp_path) if on_disk else joined)([np.ones(2), np.zeros(3)])
     np.testing.assert_array_equal(result, [1, 1, 0, 0, 0])
 
 
-def _saved(made: onnx.ModelProto, folder: Path) -> Path:
-    onnx.save(made, folder / "model.onnx")
+def _saved(proto: onnx.ModelProto, folder: Path) -> Path:
+    onnx.save(proto, folder / "model.onnx")
     return folder / "model.onnx"
 
 
 def test_several_outputs_are_a_tuple():
-    made = model_of([node("Split", ["x"], ["a", "b"], num_outputs=2)], {"x": [4]}, ["b", "a"])
-    b, a = tg.onnx.load(made)(np.arange(4, dtype=np.float32))
+    proto = model_of([node("Split", ["x"], ["a", "b"], num_outputs=2)], {"x": [4]}, ["b", "a"])
+    b, a = tg.onnx.load(proto)(np.arange(4, dtype=np.float32))
     np.testing.assert_array_equal(a, [0, 1])
     np.testing.assert_array_equal(b, [2, 3])
 
@@ -237,14 +237,14 @@ def test_several_outputs_are_a_tuple():
 
 
 def test_integers_narrow_when_they_fit():
-    made = model_of([node("Add", ["x", "c"], ["y"])], {"x": [1]}, ["y"], {"c": np.array([5])}, element=INT64)
-    result = tg.onnx.load(made)(np.array([2**31 - 10]))
+    proto = model_of([node("Add", ["x", "c"], ["y"])], {"x": [1]}, ["y"], {"c": np.array([5])}, element=INT64)
+    result = tg.onnx.load(proto)(np.array([2**31 - 10]))
     assert result.dtype == np.int32
     with pytest.raises(InputError, match="outside of i32"):
-        tg.onnx.load(made)(np.array([2**31]))
-    made = model_of([node("Add", ["x", "c"], ["y"])], {"x": [1]}, ["y"], {"c": np.array([2**40])}, element=INT64)
+        tg.onnx.load(proto)(np.array([2**31]))
+    proto = model_of([node("Add", ["x", "c"], ["y"])], {"x": [1]}, ["y"], {"c": np.array([2**40])}, element=INT64)
     with pytest.raises(DTypeError, match="Add"):
-        tg.onnx.load(made)(np.array([1]))
+        tg.onnx.load(proto)(np.array([1]))
 
 
 @pytest.mark.parametrize(
@@ -258,20 +258,20 @@ def test_integers_narrow_when_they_fit():
 )
 def test_narrow_integers_wrap_as_theirs_do(element: int, dtype: Any):
     x = np.array([100, 127, 3], dtype)
-    made = model_of(
+    proto = model_of(
         [node("Add", ["x", "x"], ["s"]), node("Mul", ["s", "x"], ["y"])], {"x": [3]}, ["y"], element=element
     )
     with np.errstate(over="ignore"):
         expected = (x + x) * x
-    found = tg.onnx.load(made)(x)
-    assert found.dtype == dtype
-    np.testing.assert_array_equal(found, expected)
+    actual = tg.onnx.load(proto)(x)
+    assert actual.dtype == dtype
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_double_rounds_or_stays():
-    made = model_of([node("Exp", ["x"], ["y"])], {"x": [1]}, ["y"], element=TensorProto.DOUBLE)
-    assert tg.onnx.load(made)(np.array([0.1])).dtype == np.float32
-    result = tg.onnx.load(made, float64=True)(np.array([0.1]))
+    proto = model_of([node("Exp", ["x"], ["y"])], {"x": [1]}, ["y"], element=TensorProto.DOUBLE)
+    assert tg.onnx.load(proto)(np.array([0.1])).dtype == np.float32
+    result = tg.onnx.load(proto, float64=True)(np.array([0.1]))
     assert result.dtype == np.float64
     np.testing.assert_allclose(result, np.exp(0.1), rtol=1e-15)
 
@@ -306,9 +306,9 @@ def test_operands_that_were_attributes_once(
     op: str, shape: list[int], opset: int, extra: dict[str, Any], attributes: Any, result: tuple[int, ...] | None
 ):
     outputs = ["y"] if result is not None else ["y", "i"]
-    made = model_of([node(op, ["x", *extra], outputs, **attributes)], {"x": shape}, ["y"], extra, opset)
+    proto = model_of([node(op, ["x", *extra], outputs, **attributes)], {"x": shape}, ["y"], extra, opset)
     x = weights(*shape)
-    value = np.asarray(tg.onnx.load(made)(x))
+    value = np.asarray(tg.onnx.load(proto)(x))
     assert value.shape == (result or (2,))
     if op == "Softmax":
         np.testing.assert_allclose(value.sum((1, 2)), 1, rtol=1e-6)
@@ -325,7 +325,7 @@ def test_clip_of_old_and_new():
 
 
 def test_everything_that_is_missing_is_listed_at_once():
-    made = model_of(
+    proto = model_of(
         [
             node("NonMaxSuppression", ["x", "x"], ["a"], name="first"),
             node("QuantizeLinear", ["x", "x"], ["b"], name="second", precision=TensorProto.FLOAT16),
@@ -337,7 +337,7 @@ def test_everything_that_is_missing_is_listed_at_once():
         opset=23,
     )
     with pytest.raises(OptionError) as caught:
-        tg.onnx.load(made)
+        tg.onnx.load(proto)
     text = str(caught.value)
     for part in (
         "test_load.py",
@@ -350,14 +350,14 @@ def test_everything_that_is_missing_is_listed_at_once():
 
 
 def test_ops_of_other_domains_are_named():
-    made = model_of(
+    proto = model_of(
         [helper.make_node("Fancy", ["x"], ["y"], domain="my.domain")],
         {"x": [1]},
         ["y"],
         opset_imports=[helper.make_opsetid("", 22), helper.make_opsetid("my.domain", 1)],
     )
     with pytest.raises(OptionError, match=r"no op Fancy of domain my\.domain"):
-        tg.onnx.load(made)
+        tg.onnx.load(proto)
 
 
 def test_what_is_no_model(tmp_path: Path):
@@ -374,15 +374,17 @@ def test_what_is_no_model(tmp_path: Path):
 
 
 def test_errors_inside_a_graph_name_the_node_and_the_users_line():
-    made = model_of([node("MatMul", ["x", "w"], ["y"], name="product")], {"x": ["N", "K"]}, ["y"], {"w": weights(3, 2)})
+    proto = model_of(
+        [node("MatMul", ["x", "w"], ["y"], name="product")], {"x": ["N", "K"]}, ["y"], {"w": weights(3, 2)}
+    )
     with pytest.raises(ShapeError, match=r"test_load\.py:\d+: matmul: .*in ONNX node MatMul 'product'"):
-        tg.onnx.load(made)(np.ones((2, 4), np.float32))
+        tg.onnx.load(proto)(np.ones((2, 4), np.float32))
 
 
 def test_operands_that_no_node_could_have():
-    made = model_of([node("DepthToSpace", ["x"], ["y"], blocksize=2, name="deep")], {"x": [4]}, ["y"])
+    proto = model_of([node("DepthToSpace", ["x"], ["y"], blocksize=2, name="deep")], {"x": [4]}, ["y"])
     with pytest.raises(ShapeError, match=r"test_load\.py:\d+: .*does not fit its operands.*DepthToSpace 'deep'"):
-        tg.onnx.load(made)(np.ones(4, np.float32))
+        tg.onnx.load(proto)(np.ones(4, np.float32))
 
 
 def test_frozen_names_something():
@@ -399,9 +401,9 @@ def test_external_data_that_is_not_loaded(tmp_path: Path):
 
 
 def test_element_types_that_are_missing():
-    made = model_of([node("Identity", ["x"], ["y"])], {"x": [1]}, ["y"], element=TensorProto.FLOAT8E4M3FN)
+    proto = model_of([node("Identity", ["x"], ["y"])], {"x": [1]}, ["y"], element=TensorProto.FLOAT8E4M3FN)
     with pytest.raises(TensorgradError, match="input 'x': there are no tensors of FLOAT8E4M3FN"):
-        tg.onnx.load(made)
+        tg.onnx.load(proto)
 
 
 # Control flow
@@ -417,7 +419,7 @@ def branch(name: str, op: str) -> onnx.GraphProto:
 
 
 def test_a_branch_that_depends_on_values_is_a_choice():
-    made = model_of(
+    proto = model_of(
         [
             node("ReduceSum", ["x"], ["total"], keepdims=0),
             node("Greater", ["total", "zero"], ["positive"]),
@@ -427,7 +429,7 @@ def test_a_branch_that_depends_on_values_is_a_choice():
         ["y"],
         {"zero": np.array(0, np.float32)},
     )
-    model = tg.onnx.load(made, frozen=["zero"])
+    model = tg.onnx.load(proto, frozen=["zero"])
     module = tg.trace(lambda m, x: m(x), model, (2,))
     assert "tg.select" in str(module)
     np.testing.assert_array_equal(model(np.array([1, 2], np.float32)), [2, 4])
@@ -436,9 +438,9 @@ def test_a_branch_that_depends_on_values_is_a_choice():
 
 def test_recurrence_learns():
     values = {"w": weights(1, 16, 3), "r": weights(1, 16, 4), "b": weights(1, 32)}
-    made = model_of([node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=4)], {"x": [6, 2, 3]}, ["y"], values)
+    proto = model_of([node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=4)], {"x": [6, 2, 3]}, ["y"], values)
     training = tg.compile(
-        tg.onnx.load(made),
+        tg.onnx.load(proto),
         loss=lambda m, x: tg.mean((m(x)[-1] - 0.5) ** 2),
         optimizer=tg.optim.adam(3e-2),
         inputs={"x": (6, 2, 3)},
@@ -453,6 +455,6 @@ def test_recurrence_learns():
 def test_constants_are_read_by_their_own_dtype():
     """A slice end of 2**63 - 1 is not a tensor: it is clamped, not narrowed."""
     ends = numpy_helper.from_array(np.array([2**63 - 1]), "e")
-    made = model_of([node("Slice", ["x", "s", "e"], ["y"])], {"x": [4]}, ["y"], {"s": np.array([1])}, 13)
-    made.graph.initializer.append(ends)
-    np.testing.assert_array_equal(tg.onnx.load(made)(np.arange(4, dtype=np.float32)), [1, 2, 3])
+    proto = model_of([node("Slice", ["x", "s", "e"], ["y"])], {"x": [4]}, ["y"], {"s": np.array([1])}, 13)
+    proto.graph.initializer.append(ends)
+    np.testing.assert_array_equal(tg.onnx.load(proto)(np.arange(4, dtype=np.float32)), [1, 2, 3])

@@ -33,9 +33,9 @@ def check(names: list[str], device: WebGPUDevice | None) -> None:
     wrong: list[str] = []
     for name in names:
         error, expected = failure(cases()[name], device), listed.get(name)
-        found = None if error is None else exceptions.reason(name, error) or "no reason"
-        if found != expected:
-            wrong.append(f"{name}: expected {expected or 'to pass'}, found {found or 'to pass'}: {error}")
+        why = None if error is None else exceptions.reason(name, error) or "no reason"
+        if why != expected:
+            wrong.append(f"{name}: expected {expected or 'to pass'}, found {why or 'to pass'}: {error}")
     assert not wrong, "\n".join(["run python tests/onnx/onnx_exceptions.py after looking at", *wrong])
 
 

@@ -117,11 +117,11 @@ def test_options(op: str, direction: str) -> None:
     for special, clip, layout in itertools.product(OPTIONS[op], ({}, {"clip": 0.3}), (0, 1)):
         options = {**special, **clip, "layout": layout, "direction": direction}
         x = np.swapaxes(arrays["x"], 0, 1) if layout else arrays["x"]
-        found = [np.asarray(part) for part in model(op, arrays, options, LENGTHS)(x)]
+        outputs = [np.asarray(part) for part in model(op, arrays, options, LENGTHS)(x)]
         if layout:
-            found = [found[0].transpose(1, 2, 0, 3), *(np.swapaxes(part, 0, 1) for part in found[1:])]
-        for own, wanted in zip(found, expected(op, arrays, options, LENGTHS), strict=True):
-            np.testing.assert_allclose(own, wanted, rtol=1e-5, atol=1e-6, err_msg=str(options))
+            outputs = [outputs[0].transpose(1, 2, 0, 3), *(np.swapaxes(part, 0, 1) for part in outputs[1:])]
+        for own, correct in zip(outputs, expected(op, arrays, options, LENGTHS), strict=True):
+            np.testing.assert_allclose(own, correct, rtol=1e-5, atol=1e-6, err_msg=str(options))
 
 
 @pytest.mark.parametrize("op", CELLS)

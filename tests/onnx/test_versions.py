@@ -34,11 +34,11 @@ def run(
     results = [f"y{place}" for place in range(outputs)]
     x = np.asarray(inputs[0])
     others = {key: np.asarray(value) for key, value in zip(names[1:], inputs[1:], strict=True) if value is not None}
-    given = [key if key == "x" or key in others else "" for key in names]
+    operands = [key if key == "x" or key in others else "" for key in names]
     element = helper.np_dtype_to_tensor_dtype(x.dtype)
-    node = helper.make_node(op, given, results, name=name, **attributes)
-    found = tg.onnx.load(model_of([node], {"x": x.shape}, results, others, opset, element))(x)
-    return [np.asarray(value) for value in (found if outputs > 1 else [found])]
+    node = helper.make_node(op, operands, results, name=name, **attributes)
+    result = tg.onnx.load(model_of([node], {"x": x.shape}, results, others, opset, element))(x)
+    return [np.asarray(value) for value in (result if outputs > 1 else [result])]
 
 
 ALIGNMENTS: list[tuple[str, dict[str, int], tuple[int, ...], tuple[int, ...]]] = [
@@ -66,11 +66,11 @@ def test_operands_are_aligned(attributes: dict[str, int], shape: tuple[int, ...]
     y = y.astype(np.float32)
     for op, function in {**ARITHMETIC, **COMPARISONS}.items():
         expected = function(POSITIVE, y.reshape(aligned))
-        (found,) = run(op, 6, [POSITIVE, y], {"broadcast": 1, **attributes})
-        np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=op)
+        (actual,) = run(op, 6, [POSITIVE, y], {"broadcast": 1, **attributes})
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, err_msg=op)
     for op, function in LOGIC.items():
-        (found,) = run(op, 6, [X > 0, y > 1], {"broadcast": 1, **attributes})
-        np.testing.assert_array_equal(found, function(X > 0, (y > 1).reshape(aligned)), err_msg=op)
+        (actual,) = run(op, 6, [X > 0, y > 1], {"broadcast": 1, **attributes})
+        np.testing.assert_array_equal(actual, function(X > 0, (y > 1).reshape(aligned)), err_msg=op)
 
 
 @pytest.mark.parametrize("op", [*ARITHMETIC, *COMPARISONS])
@@ -179,12 +179,12 @@ def _corner_average(x: Array) -> float:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
 def test_versions(case: tuple[str, int, list[Any], dict[str, Any], Any]) -> None:
     op, opset, inputs, attributes, expected = case
-    (found,) = run(op, opset, inputs, attributes)
+    (actual,) = run(op, opset, inputs, attributes)
     if expected is None:
-        assert math.isclose(found[0, 0, 0, 0], _corner_average(X), rel_tol=1e-6)
+        assert math.isclose(actual[0, 0, 0, 0], _corner_average(X), rel_tol=1e-6)
         return
-    assert found.shape == np.shape(expected)
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
+    assert actual.shape == np.shape(expected)
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=1e-6)
 
 
 def test_the_numbers_of_selu() -> None:
@@ -193,8 +193,8 @@ def test_the_numbers_of_selu() -> None:
 
 
 def test_interpolation_of_version_1() -> None:
-    (found,) = run("Upsample", 1, [X], {"height_scale": 1.0, "width_scale": 2.0, "mode": "bilinear"})
-    np.testing.assert_allclose(found[..., 1:-1:2], (X[..., 1:] + X[..., :-1]) / 2, rtol=1e-5, atol=1e-6)
+    (interpolated,) = run("Upsample", 1, [X], {"height_scale": 1.0, "width_scale": 2.0, "mode": "bilinear"})
+    np.testing.assert_allclose(interpolated[..., 1:-1:2], (X[..., 1:] + X[..., :-1]) / 2, rtol=1e-5, atol=1e-6)
 
 
 def test_parts() -> None:
@@ -206,10 +206,10 @@ def test_parts() -> None:
         (13, [x, np.array([1, 2])], {}),
         (18, [x, np.array([1, 2])], {}),
     ):
-        for found, expected in zip(run("Split", opset, inputs, attributes, 2), (x[:1], x[1:]), strict=True):
-            np.testing.assert_array_equal(found, expected)
-    for found, expected in zip(run("Split", 2, [X], {"axis": 0}, 2), X, strict=True):
-        np.testing.assert_array_equal(found[0], expected)
+        for actual, expected in zip(run("Split", opset, inputs, attributes, 2), (x[:1], x[1:]), strict=True):
+            np.testing.assert_array_equal(actual, expected)
+    for actual, expected in zip(run("Split", 2, [X], {"axis": 0}, 2), X, strict=True):
+        np.testing.assert_array_equal(actual[0], expected)
 
 
 def test_largest() -> None:
@@ -233,8 +233,8 @@ def test_the_old_recurrence_has_its_outputs() -> None:
         run("RNN", opset, inputs, {"hidden_size": 5, **more}, 2)
         for opset, more in ((1, {"output_sequence": 1}), (14, {}))
     )
-    for found, expected in zip(old, new, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip(old, new, strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def parameters(
     **options: Any,
 ) -> list[str]:
     """Returns the parameters of a model from `x` to `y`; checks that it runs."""
-    made = model_of(nodes, {"x": x}, ["y"], arrays, opset, element)
-    model = tg.onnx.load(made, **options)
+    proto = model_of(nodes, {"x": x}, ["y"], arrays, opset, element)
+    model = tg.onnx.load(proto, **options)
     model(np.zeros(x, helper.tensor_dtype_to_np_dtype(element)))
     return list(model.named_parameters())
 
@@ -118,7 +118,7 @@ LEARNED: dict[str, tuple[Nodes, dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize("name", LEARNED)
 def test_what_follows_a_product(name: str) -> None:
     following, arrays, expected = LEARNED[name]
-    nodes = [node(op, given, results, **dict(*rest)) for op, given, results, *rest in following]
+    nodes = [node(op, operands, results, **dict(*rest)) for op, operands, results, *rest in following]
     assert sorted(parameters([PRODUCT, *nodes], {"w": W, **arrays})) == sorted(expected)
 
 
@@ -183,8 +183,8 @@ def test_tables() -> None:
 def test_products_of_rows(nodes: Nodes, expected: list[str]) -> None:
     """Only rows that multiply other features are a fixed table."""
     arrays = {"u": weights(3, 1), "v": weights(3, 1, seed=2), "two": np.float32(2), "c": np.float32(0)}
-    made = [node("CastLike" if op == "Cast" else op, given, results) for op, given, results in nodes]
-    assert parameters([node("Gather", "u x", "e"), *made], arrays, [2], element=TensorProto.INT64) == expected
+    before = [node("CastLike" if op == "Cast" else op, operands, results) for op, operands, results in nodes]
+    assert parameters([node("Gather", "u x", "e"), *before], arrays, [2], element=TensorProto.INT64) == expected
 
 
 def test_normalizations_of_groups() -> None:
@@ -206,8 +206,8 @@ def test_normalizations_of_groups() -> None:
 def test_statistics_are_buffers() -> None:
     vectors = {name: np.full(3, value, np.float32) for name, value in zip("gbmv", (1, 0, 0.5, 2), strict=True)}
     nodes = [constant("v", vectors.pop("v")), node("BatchNormalization", "x g b m v", "y")]
-    made = model_of(nodes, {"x": [2, 3]}, ["y"], vectors, 17)
-    model = tg.onnx.load(made)
+    proto = model_of(nodes, {"x": [2, 3]}, ["y"], vectors, 17)
+    model = tg.onnx.load(proto)
     assert list(model.named_parameters()) == ["g", "b"]
     assert list(model.named_buffers()) == ["m", "v"]
     training = tg.compile(
@@ -222,7 +222,7 @@ def test_statistics_are_buffers() -> None:
     state = training.state_dict(parts="model")
     assert set(state) == {"g", "b", "m", "v"}
     np.testing.assert_array_equal(state["v"], np.full(3, 2))
-    assert list(tg.onnx.load(made, trainable=True).named_buffers()) == ["m", "v"]
+    assert list(tg.onnx.load(proto, trainable=True).named_buffers()) == ["m", "v"]
 
 
 # Where arrays are
@@ -286,9 +286,9 @@ def test_weights_of_branches() -> None:
     np.testing.assert_allclose(model(ones), ones @ then + B, rtol=1e-5)
     np.testing.assert_allclose(model(-ones), -ones @ other + B, rtol=1e-5)
     gradient = tg.grad(lambda m: tg.sum(m(ones)))(model.initialized())
-    taken = gradient.named_parameters()
-    np.testing.assert_allclose(taken["choose.then_branch.w"], ones.T @ ones, rtol=1e-5)
-    np.testing.assert_array_equal(taken["choose.else_branch.w"], np.zeros((4, 4)))
+    gradients = gradient.named_parameters()
+    np.testing.assert_allclose(gradients["choose.then_branch.w"], ones.T @ ones, rtol=1e-5)
+    np.testing.assert_array_equal(gradients["choose.else_branch.w"], np.zeros((4, 4)))
 
 
 def test_weights_chosen_by_branches() -> None:
@@ -324,14 +324,14 @@ def test_weights_of_loops() -> None:
 def test_weights_in_functions() -> None:
     body = [constant("w", W), constant("two", np.float32(2)), node("MatMul", "a w", "h"), node("Pow", "h two", "b")]
     layer = helper.make_function("custom", "Layer", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
-    made = model_of(
+    proto = model_of(
         [helper.make_node("Layer", ["x"], ["y"], domain="custom")],
         {"x": [2, 4]},
         ["y"],
         functions=[layer],
         opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("custom", 1)],
     )
-    assert [value.shape for value in tg.onnx.load(made).named_parameters().values()] == [(4, 4)]
+    assert [value.shape for value in tg.onnx.load(proto).named_parameters().values()] == [(4, 4)]
 
 
 # To say otherwise
@@ -367,9 +367,9 @@ def test_choices(options: dict[str, Any], expected: list[str]) -> None:
     ],
 )
 def test_choices_that_name_nothing(options: dict[str, Any], message: str) -> None:
-    made = model_of([PRODUCT, node("Unsqueeze", "h axes", "y")], {"x": [2, 4]}, ["y"], {"w": W, "axes": np.array([0])})
+    proto = model_of([PRODUCT, node("Unsqueeze", "h axes", "y")], {"x": [2, 4]}, ["y"], {"w": W, "axes": np.array([0])})
     with pytest.raises(OptionError, match=message):
-        untyped.onnx.load(made, **options)
+        untyped.onnx.load(proto, **options)
 
 
 def test_names_do_not_depend_on_what_is_trained() -> None:

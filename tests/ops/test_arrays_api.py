@@ -174,8 +174,8 @@ def test_derivatives_at_edges() -> None:
     assert gradient(lambda x: tg.cummin(x)[0], 2, 2, 5) == [1, 2, 0]
     assert gradient(tg.logcumsumexp, -np.inf, -np.inf, 0) == [0, 0, 1]
     for include, slopes in ((True, [0, 1 / 3, 1 / 3, 1 / 3]), (False, [0, 0, 0.5, 0.5])):
-        found = gradient(lambda x, s=include: tg.scatter_reduce(x[:2], 0, [1, 1], x[2:], "amax", s)[1], 9, 5, 5, 5)
-        assert np.allclose(found, slopes)
+        gradients = gradient(lambda x, s=include: tg.scatter_reduce(x[:2], 0, [1, 1], x[2:], "amax", s)[1], 9, 5, 5, 5)
+        assert np.allclose(gradients, slopes)
     assert gradient(tg.prod, 3e38, 0) == [0, np.float32(3e38)]
     assert gradient(lambda x: tg.top_k(x, 1)[0], 1, 5, 5) == [0, 1, 0]
 
@@ -216,16 +216,16 @@ def test_grids(indexing: Any) -> None:
     samples: list[tuple[Any, ...]] = [(), (x,), (x, y), (x, y, z), (x, np.float32(2))]
     for axes in samples:
         grids = tg.meshgrid(*axes, indexing=indexing), np.meshgrid(*axes, indexing=indexing)
-        for found, expected in zip(*grids, strict=True):
-            assert np.array_equal(found, expected)
+        for actual, expected in zip(*grids, strict=True):
+            assert np.array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("name", ["atleast_1d", "atleast_2d", "atleast_3d"])
 def test_axes_at_least(name: str) -> None:
     shapes = [(), (2,), (2, 3), (2, 3, 4), (1, 2, 3, 4)]
     arrays = [np.ones(shape, np.float32) for shape in shapes]
-    found, expected = getattr(tg, name)(*arrays), getattr(np, name)(*arrays)
-    assert [one.shape for one in found] == [one.shape for one in expected]
+    actual, expected = getattr(tg, name)(*arrays), getattr(np, name)(*arrays)
+    assert [array.shape for array in actual] == [array.shape for array in expected]
     assert getattr(tg, name)(1.0).shape == getattr(np, name)(1.0).shape
 
 
@@ -256,5 +256,5 @@ def test_statistics_of_too_few() -> None:
     ):
         with pytest.warns(tg.errors.EmptyAxisWarning, match="the result is not finite") as caught:
             assert np.array_equal(function(), expected, equal_nan=True)
-        assert [Path(one.filename).name for one in caught] == ["test_arrays_api.py"]
+        assert [Path(warning.filename).name for warning in caught] == ["test_arrays_api.py"]
         assert "test_arrays_api.py" in str(caught[0].message)

@@ -43,8 +43,8 @@ def test_values_accumulate_as_in_numpy(method: str, key: Any) -> None:
     values = RNG.uniform(0.5, 2.0, X[key].shape).astype(np.float32)
     expected = X.copy()
     METHODS[method].at(expected, key, values)
-    found = getattr(tg.array(X).at[key], method)(values)
-    assert np.allclose(found, expected, rtol=1e-5)
+    actual = getattr(tg.array(X).at[key], method)(values)
+    assert np.allclose(actual, expected, rtol=1e-5)
     traced = tg.jit(lambda x, v: getattr(x.at[key], method)(v), device="numpy")(X, values)
     assert np.allclose(traced, expected, rtol=1e-5)
 
@@ -56,8 +56,8 @@ def test_traced_indices_on_devices(device: tg.DeviceName, method: str) -> None:
     places, values = np.array([3, 1, -1, 9, 1]), RNG.uniform(0.5, 2.0, (5, 3)).astype(np.float32)
     expected = X.copy()
     METHODS[method].at(expected, places[[0, 1, 2, 4]], values[[0, 1, 2, 4]])  # 9 is out of range, and dropped
-    found = tg.jit(lambda x, i, v: getattr(x.at[i], method)(v), device=device)(X, places, values)
-    assert np.allclose(found, expected, rtol=1e-5)
+    actual = tg.jit(lambda x, i, v: getattr(x.at[i], method)(v), device=device)(X, places, values)
+    assert np.allclose(actual, expected, rtol=1e-5)
     eager = getattr(tg.tensor(X, device=device).at[np.array([1, 1])], method)(values[:2])
     METHODS[method].at(again := X.copy(), np.array([1, 1]), values[:2])
     assert np.allclose(np.asarray(eager), again, rtol=1e-5)

@@ -35,8 +35,8 @@ def f64(x: np.ndarray) -> tg.Tensor:
     return tg.array(x, tg.f64)
 
 
-def same(found: Any, expected: Any, rtol: float = 1e-12) -> None:
-    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=rtol, atol=rtol)
+def same(actual: Any, expected: Any, rtol: float = 1e-12) -> None:
+    np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), rtol=rtol, atol=rtol)
 
 
 def recurrent(loop: Callable[..., Any], reverse: bool) -> Callable[..., Any]:
@@ -60,16 +60,16 @@ def test_derivatives_are_those_of_the_unrolled_loop(reverse: bool) -> None:
     value, gradients = tg.value_and_grad(ours, (0, 1, 2))(*at)
     expected, slopes = tg.value_and_grad(theirs, (0, 1, 2))(*at)
     same(value, expected)
-    for found, slope in zip(gradients, slopes, strict=True):
-        same(found, slope)
+    for gradient, slope in zip(gradients, slopes, strict=True):
+        same(gradient, slope)
     directions = tuple(f64(np.cos(np.asarray(x))) for x in at)
     same(tg.jvp(ours, at, directions)[1], tg.jvp(theirs, at, directions)[1])
 
     def second(function: Callable[..., Any]) -> Any:
         return tg.grad(lambda *args: sum(tg.sum(g**2) for g in tg.grad(function, (0, 1, 2))(*args)), (0, 1, 2))
 
-    for found, slope in zip(second(ours)(*at), second(theirs)(*at), strict=True):
-        same(found, slope, 1e-10)
+    for gradient, slope in zip(second(ours)(*at), second(theirs)(*at), strict=True):
+        same(gradient, slope, 1e-10)
     same(tg.hessian(ours)(*at), tg.hessian(theirs)(*at), 1e-10)
     for mode in ("reverse", "forward"):
         rows = tg.jacobian(lambda w: tg.grad(ours)(w, at[1], at[2]), mode=mode)(at[0])
@@ -157,10 +157,12 @@ def test_nested_and_with_gradients_inside() -> None:
 
     w, x = f64(RNG.normal(size=3)), f64(RNG.normal(size=(4, 3)))
     for order in (lambda f: f, lambda f: tg.grad(f, (0, 1)), lambda f: tg.hessian(f)):
-        found = order(lambda w, x: descend(w, x, tg.scan))(w, x)
+        actual = order(lambda w, x: descend(w, x, tg.scan))(w, x)
         expected = order(lambda w, x: descend(w, x, unrolled))(w, x)
-        for one, other in zip(*([found, expected] if isinstance(found, tuple) else [[found], [expected]]), strict=True):
-            same(one, other, 1e-9)
+        for part, correct in zip(
+            *([actual, expected] if isinstance(actual, tuple) else [[actual], [expected]]), strict=True
+        ):
+            same(part, correct, 1e-9)
 
 
 def test_random_key_in_the_carry() -> None:
@@ -230,10 +232,10 @@ def test_wrong_use() -> None:
         untyped.scan(lambda c, x: (c, c, c), 0.0, length=2)
     with pytest.raises(TraceError, match="returned str"):
         tg.scan(lambda c, x: (c, "y"), 0.0, length=2)
-    kept: list[Any] = []
-    tg.scan(lambda c, x: (kept.append(c) or c, None), 0.0, length=2)
+    carries: list[Any] = []
+    tg.scan(lambda c, x: (carries.append(c) or c, None), 0.0, length=2)
     with pytest.raises(TraceError, match="used after that trace ended"):
-        tg.sin(kept[0])
+        tg.sin(carries[0])
 
 
 def test_cond_runs_one_branch() -> None:
@@ -269,8 +271,8 @@ def test_cond_differentiates_what_it_uses_from_around() -> None:
 
     data = RNG.normal(size=(4, 3))
     at = f64(RNG.normal(size=3)), f64(data)
-    for found, expected in zip(tg.grad(loss, (0, 1))(*at), tg.grad(python, (0, 1))(*at), strict=True):
-        same(found, expected)
+    for gradient, expected in zip(tg.grad(loss, (0, 1))(*at), tg.grad(python, (0, 1))(*at), strict=True):
+        same(gradient, expected)
     same(tg.hessian(loss)(*at), tg.hessian(python)(*at))
     same(tg.jvp(loss, at, at)[1], tg.jvp(python, at, at)[1])
 

@@ -214,14 +214,14 @@ ELLIPSES: list[tuple[str, tuple[tuple[int, ...], ...]]] = [
 @pytest.mark.parametrize(("subscripts", "shapes"), ELLIPSES, ids=str)
 def test_einsum_sums_an_ellipsis_that_the_output_lacks(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> None:
     values = [RNG.standard_normal(shape) for shape in shapes]
-    given = [torch.tensor(value, requires_grad=True) for value in values]
-    wanted = torch.einsum(subscripts, *given)
-    torch.sum(torch.sin(wanted)).backward()
+    torch_tensors = [torch.tensor(value, requires_grad=True) for value in values]
+    expected = torch.einsum(subscripts, *torch_tensors)
+    torch.sum(torch.sin(expected)).backward()
     tensors = [tg.array(value, "f64") for value in values]
-    np.testing.assert_allclose(np.asarray(tg.einsum(subscripts, *tensors)), wanted.detach().numpy(), rtol=1e-10)
+    np.testing.assert_allclose(np.asarray(tg.einsum(subscripts, *tensors)), expected.detach().numpy(), rtol=1e-10)
     wrt = tuple(range(len(values)))
-    found = tg.grad(lambda *xs: tg.sum(tg.sin(tg.einsum(subscripts, *xs))), wrt)(*tensors)
-    for gradient, tensor in zip(found, given, strict=True):
+    gradients = tg.grad(lambda *xs: tg.sum(tg.sin(tg.einsum(subscripts, *xs))), wrt)(*tensors)
+    for gradient, tensor in zip(gradients, torch_tensors, strict=True):
         assert tensor.grad is not None
         np.testing.assert_allclose(np.asarray(gradient), tensor.grad.numpy(), rtol=1e-10, atol=1e-12)
 

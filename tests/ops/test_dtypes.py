@@ -45,15 +45,15 @@ def test_codes_that_count_bytes_are_refused(code: str) -> None:
 
 def test_promotion_of_integers_is_numpys_and_pytorchs() -> None:
     for first, second in itertools.product(INTEGERS, INTEGERS):
-        one, other = NAMES[first], NAMES[second]
-        expected = np.promote_types(one, other)
+        left, right = NAMES[first], NAMES[second]
+        expected = np.promote_types(left, right)
         if expected.kind == "f":
             with pytest.raises(DTypeError, match=f"{first} and {second} have no common type; cast one of them"):
-                promote(one, other)
+                promote(left, right)
             continue
-        assert promote(one, other) == expected
+        assert promote(left, right) == expected
         if "u16" not in (first, second) and "u32" not in (first, second) and "u64" not in (first, second):
-            kinds = [getattr(torch, dtype.name) for dtype in (one, other, expected)]
+            kinds = [getattr(torch, dtype.name) for dtype in (left, right, expected)]
             assert torch.promote_types(*kinds[:2]) == kinds[2]
     for integer, floating in itertools.product(INTEGERS, ("f16", "f32", "f64")):
         assert promote(NAMES[integer], NAMES[floating]) == promote(NAMES[floating], NAMES[integer]) == NAMES[floating]
@@ -76,12 +76,12 @@ def test_sums_have_32_bits_or_more(name: str) -> None:
     x = np.full(100, 127, NAMES[name])
     wide = NAMES[name] if NAMES[name].itemsize >= 4 else NAMES[name[0] + "32"]
     for function in (tg.sum, tg.prod, tg.cumsum, tg.cumprod):
-        found = function(tg.array(x, name))
-        assert found.dtype == wide
+        sums = function(tg.array(x, name))
+        assert sums.dtype == wide
         same = function(tg.array(x, name), dtype=name)
         assert same.dtype == NAMES[name]
         with np.errstate(over="ignore"):
-            assert np.array_equal(found, getattr(np, function.__name__)(x, dtype=wide))
+            assert np.array_equal(sums, getattr(np, function.__name__)(x, dtype=wide))
             assert np.array_equal(same, getattr(np, function.__name__)(x, dtype=x.dtype))
 
 
@@ -111,8 +111,8 @@ def test_labels_of_pytorch_and_numpy(device: Any) -> None:
             inputs={"x": (4, 3), "y": tg.spec(4, dtype)},
             device=device,
         )
-        for given in (labels, labels.numpy(), labels.tolist(), labels.to(torch.uint8)):
-            assert float(training.step(x=logits, y=given)) == pytest.approx(expected, rel=1e-5)
+        for some_labels in (labels, labels.numpy(), labels.tolist(), labels.to(torch.uint8)):
+            assert float(training.step(x=logits, y=some_labels)) == pytest.approx(expected, rel=1e-5)
         with pytest.raises(InputError, match=f"input 'y' is float64, which does not convert to {dtype}"):
             training.step(x=logits, y=np.array([1.0, 0.0, 2.0, 1.0]))
 
@@ -121,9 +121,9 @@ def test_labels_of_pytorch_and_numpy(device: Any) -> None:
 @pytest.mark.parametrize("name", INTEGERS)
 def test_indices_of_every_width(device: Any, name: str) -> None:
     x = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
-    given = np.array([0, 3, 127, 1], NAMES[name])
-    negative = given if name[0] == "u" else -given
-    found = tg.jit(
+    indices = np.array([0, 3, 127, 1], NAMES[name])
+    negative = indices if name[0] == "u" else -indices
+    results = tg.jit(
         lambda x, i, j: (
             x[j],
             tg.take(x, i, 0),
@@ -133,24 +133,24 @@ def test_indices_of_every_width(device: Any, name: str) -> None:
             tg.gather(x, 0, tg.reshape(i, (4, 1))),
         ),
         device=device,
-    )(x, tg.array(given, name), tg.array(negative, name))
-    places, back = given.astype(np.int64), negative.astype(np.int64)
+    )(x, tg.array(indices, name), tg.array(negative, name))
+    places, back = indices.astype(np.int64), negative.astype(np.int64)
     added = x.copy()
     added[places] += 1
     expected = (x[back], x[places], np.eye(200, dtype=np.float32)[places], x[places], added, x[places, :1])
-    for one, wanted in zip(found, expected, strict=True):
-        assert np.array_equal(one, wanted)
+    for result, correct in zip(results, expected, strict=True):
+        assert np.array_equal(result, correct)
     with pytest.raises(ShapeError, match="index 127 is out of range"):
-        tg.take(x[:100], tg.array(given, name))
+        tg.take(x[:100], tg.array(indices, name))
 
 
 def test_an_index_beyond_32_bits_is_out_of_range() -> None:
     """It does not wrap around."""
     far = tg.array([2**32 + 1, 1, -(2**32)], "i64")
     for device in DEVICES:
-        found = tg.jit(lambda x, i: (tg.take(x, i), tg.zeros(3).at[i].add(1.0)), device=device)(np.ones(3), far)
-        assert np.array_equal(found[0], [np.nan, 1, np.nan], equal_nan=True)
-        assert np.array_equal(found[1], [0, 1, 0])
+        results = tg.jit(lambda x, i: (tg.take(x, i), tg.zeros(3).at[i].add(1.0)), device=device)(np.ones(3), far)
+        assert np.array_equal(results[0], [np.nan, 1, np.nan], equal_nan=True)
+        assert np.array_equal(results[1], [0, 1, 0])
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -174,7 +174,7 @@ def test_state_of_every_width_is_kept(device: Any, tmp_path: Path) -> None:
             held.assign(held + 3)
         return tg.sum(model.weight * x), {name: getattr(model, name) + 0 for name in INTEGERS}
 
-    def made(seed: int) -> tg.Training:
+    def compiled(seed: int) -> tg.Training:
         options: Any = {"optimizer": tg.optim.sgd(0.1), "inputs": {"x": (2,)}, "device": device, "seed": seed}
         return tg.compile(Counting(), loss=loss, **options)
 
@@ -184,15 +184,15 @@ def test_state_of_every_width_is_kept(device: Any, tmp_path: Path) -> None:
             return {name: start + start.dtype.type(3 * steps) for name, start in starts.items()}
 
     def check(held: Any, steps: int) -> None:
-        for name, wanted in expected(steps).items():
-            assert np.asarray(held[name]).dtype == wanted.dtype and np.array_equal(held[name], wanted)
+        for name, correct in expected(steps).items():
+            assert np.asarray(held[name]).dtype == correct.dtype and np.array_equal(held[name], correct)
 
-    first, x = made(0), np.ones(2, np.float32)
+    first, x = compiled(0), np.ones(2, np.float32)
     check(first.step(x=x)[1], 1)
     check(first.buffers(), 1)
     first.save_checkpoint(tmp_path / "checkpoint")
     first.save(tmp_path / "program.tg", target="cpu" if device == "cpu" else "lavapipe")
-    other = made(1)
+    other = compiled(1)
     other.load_checkpoint(tmp_path / "checkpoint")
     check(other.buffers(), 1)
     loaded = tg.load(tmp_path / "program.tg", device="cpu" if device == "cpu" else "wgpu")
@@ -205,8 +205,8 @@ def test_state_of_every_width_is_kept(device: Any, tmp_path: Path) -> None:
 
 def program_of(function: Any, specs: list[Any], target: Target) -> Program:
     module = tg.trace(function, *specs)
-    for one in inference_passes(target):
-        one.apply(Context(), module)
+    for pass_ in inference_passes(target):
+        pass_.apply(Context(), module)
     return build_program(module, target)
 
 
@@ -301,8 +301,8 @@ def test_integers_of_few_bits_are_counted_and_divided_as_numpy_does(name: str) -
 
 
 def test_losses_of_integers_do_not_wrap() -> None:
-    one, other = tg.array([1], "u8"), tg.array([200], "u8")
-    assert (float(tg.l1(one, other)), float(tg.mse(one, other))) == (199.0, 199.0**2)
+    small, large = tg.array([1], "u8"), tg.array([200], "u8")
+    assert (float(tg.l1(small, large)), float(tg.mse(small, large))) == (199.0, 199.0**2)
 
 
 def test_isin_takes_integers_of_any_width_and_sign() -> None:

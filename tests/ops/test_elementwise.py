@@ -177,8 +177,8 @@ def test_booleans_are_ordered(name: str) -> None:
     x, y = np.array([[True, False]]), np.array([[True], [False]])
     for other in (y, y.astype(np.float32), y.astype(np.int32)):
         expected = getattr(np, name)(x, other)
-        for found in (getattr(tg, name)(x, other), tg.jit(getattr(tg, name))(x, other)):
-            assert np.array_equal(found, expected) and found.dtype == expected.dtype
+        for actual in (getattr(tg, name)(x, other), tg.jit(getattr(tg, name))(x, other)):
+            assert np.array_equal(actual, expected) and actual.dtype == expected.dtype
 
 
 def test_booleans_count_beside_numbers() -> None:
@@ -207,8 +207,8 @@ def test_booleans_count_beside_numbers() -> None:
 )
 def test_a_choice_of_two_numbers_has_the_dtype_that_they_have_by_themselves(numbers, dtype, values):
     """As in PyTorch, except that integers are i32."""
-    found = tg.where(np.array([True, False]), *numbers)
-    assert (found.dtype, found.numpy().tolist()) == (tg.array(0, dtype).dtype, values)
+    chosen = tg.where(np.array([True, False]), *numbers)
+    assert (chosen.dtype, chosen.numpy().tolist()) == (tg.array(0, dtype).dtype, values)
     expected = torch.where(torch.tensor([True, False]), *numbers)
     assert expected.dtype in {"f32": [torch.float32], "i32": [torch.int64], "bool": [torch.bool]}[dtype]
     double = tg.where(np.array([True, False]), tg.array(5e-324, "f64"), -5e-324)
@@ -218,14 +218,14 @@ def test_a_choice_of_two_numbers_has_the_dtype_that_they_have_by_themselves(numb
 @pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
 def test_the_largest_of_booleans_is_one(place):
     flags = tg.tensor([[True, False], [False, False]], device=place)
-    for found, expected in (
+    for extreme, expected in (
         (tg.max(flags, 1), [True, False]),
         (tg.min(flags, 1), [False, False]),
         (flags.max(), True),
         (flags.min(), False),
         (tg.max(flags, 1, keepdims=True), [[True], [False]]),
     ):
-        assert (str(found.dtype), found.tolist()) == ("bool", expected)
+        assert (str(extreme.dtype), extreme.tolist()) == ("bool", expected)
     assert tg.argmax(flags, 1).tolist() == [0, 0]
 
 
@@ -235,8 +235,8 @@ def test_bits_of_another_dtype_as_numpy_views_them(first: np.dtype[Any]) -> None
     with np.errstate(invalid="ignore"):
         bits = np.nan_to_num(bits.view(first), nan=1.5).view(np.uint8)
     for second in (dtype for name, dtype in NAMES.items() if name != "bool"):
-        found = np.asarray(tg.bitcast(tg.array(bits.view(first), first), second))
-        assert found.dtype == second and found.tobytes() == bits.tobytes() and found.shape == bits.view(second).shape
+        viewed = np.asarray(tg.bitcast(tg.array(bits.view(first), first), second))
+        assert viewed.dtype == second and viewed.tobytes() == bits.tobytes() and viewed.shape == bits.view(second).shape
 
 
 def test_bits_that_are_not_there() -> None:
@@ -255,8 +255,8 @@ def test_bits_that_are_not_there() -> None:
 def test_signs_are_copied_in_every_width() -> None:
     for dtype in (np.float16, np.float64):
         x, y = np.array([1, -2, 3], dtype), np.array([-0.0, 0.0, np.finfo(dtype).smallest_subnormal * -1], dtype)
-        found = tg.copysign(tg.array(x, dtype), tg.array(y, dtype))
-        assert np.array_equal(found, np.copysign(x, y)) and found.dtype == dtype
+        signed = tg.copysign(tg.array(x, dtype), tg.array(y, dtype))
+        assert np.array_equal(signed, np.copysign(x, y)) and signed.dtype == dtype
     assert np.array_equal(tg.grad(lambda x: tg.sum(tg.copysign(x, -1.0)))(np.array([2.0, -2.0, 0.0])), [-1, 1, 0])
 
 
@@ -272,8 +272,8 @@ def test_powers_of_integers() -> None:
     bases, exponents = (part.ravel() for part in np.meshgrid([-3, -2, -1, 0, 1, 2, 7], [0, 1, 2, 5, 31, 2**31 - 1]))
     expected = [(pow(int(b), int(e), 2**32) + 2**31) % 2**32 - 2**31 for b, e in zip(bases, exponents, strict=True)]
     for power in (tg.power, tg.jit(tg.power, device="numpy")):
-        found = power(bases.astype(np.int32), exponents.astype(np.int32))
-        assert found.dtype == tg.i32 and np.asarray(found).tolist() == expected
+        powers = power(bases.astype(np.int32), exponents.astype(np.int32))
+        assert powers.dtype == tg.i32 and np.asarray(powers).tolist() == expected
     assert np.asarray(tg.array([1, -1, -1, 2, 0]) ** tg.array([-3, -3, -2, -1, -1])).tolist() == [1, -1, 1, 0, 0]
     assert float(0.1 ** tg.array(1.0, "f64")) == 0.1, "a scalar has the other operand's dtype"
     assert int((3 * 10**9) ** tg.array(1, "u32")) == 3 * 10**9
@@ -325,14 +325,14 @@ def test_wrong_dtypes(call: Callable[[], Any], message: str) -> None:
 @pytest.mark.parametrize(("beta", "threshold"), [(1.0, 20.0), (2.0, 20.0), (-0.5, 20.0), (0.7, 1.0), (3, -1)])
 def test_softplus_as_pytorch(beta: float, threshold: float) -> None:
     x = np.linspace(-40, 40, 161) + 0.01
-    given = torch.tensor(x, requires_grad=True)
-    wanted = torch.nn.Softplus(beta, threshold)(given)
-    wanted.sum().backward()
-    assert given.grad is not None
+    tensor = torch.tensor(x, requires_grad=True)
+    expected = torch.nn.Softplus(beta, threshold)(tensor)
+    expected.sum().backward()
+    assert tensor.grad is not None
     layer = tg.nn.Softplus(beta, threshold)
-    np.testing.assert_allclose(np.asarray(layer(tg.array(x, "f64"))), wanted.detach().numpy(), rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(layer(tg.array(x, "f64"))), expected.detach().numpy(), rtol=1e-12)
     slope = tg.grad(lambda v: tg.sum(layer(v)))(tg.array(x, "f64"))
-    np.testing.assert_allclose(np.asarray(slope), given.grad.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(slope), tensor.grad.numpy(), rtol=1e-12)
 
 
 def test_other_mistakes() -> None:
@@ -373,12 +373,12 @@ def test_masked_derivatives_are_those_of_the_rest() -> None:
     random = np.random.default_rng(1)
     clean, weight = (random.normal(size=(4, 4)).astype(np.float32) for _ in range(2))
     x = np.where(MASK, clean, np.float32(INF))
-    found = np.asarray(first(lambda v: tg.softmax(v, where=tg.causal_mask(4)) * weight)(x))
+    gradient = np.asarray(first(lambda v: tg.softmax(v, where=tg.causal_mask(4)) * weight)(x))
     for row in range(4):
         part, scale = clean[row, : row + 1], weight[row, : row + 1]
         alone = np.asarray(first(lambda v, scale=scale: tg.softmax(v) * scale)(part))
-        np.testing.assert_allclose(found[row, : row + 1], alone, rtol=1e-5, atol=1e-7)
-    assert (found[~MASK] == 0).all()
+        np.testing.assert_allclose(gradient[row, : row + 1], alone, rtol=1e-5, atol=1e-7)
+    assert (gradient[~MASK] == 0).all()
     nothing = np.zeros((4, 4), bool)
     for function in (
         lambda v: tg.softmax(v, where=nothing),

@@ -221,15 +221,15 @@ def test_values_and_derivatives(name):
     tensors = [torch.tensor(x, requires_grad=case.derivative) for x in case.arrays]
     expected = case.theirs(*tensors)
     arrays = [tg.array(x, x.dtype) for x in case.arrays]
-    found = np.asarray(case.ours(*arrays))
-    assert found.shape == tuple(expected.shape)
-    np.testing.assert_allclose(found, expected.detach().numpy(), rtol=1e-10, atol=1e-12)
+    actual = np.asarray(case.ours(*arrays))
+    assert actual.shape == tuple(expected.shape)
+    np.testing.assert_allclose(actual, expected.detach().numpy(), rtol=1e-10, atol=1e-12)
     if not case.derivative:
         return
-    cotangent = normal(*found.shape)
-    wanted = torch.autograd.grad(expected, tensors, torch.tensor(cotangent), allow_unused=True)
+    cotangent = normal(*actual.shape)
+    torch_gradients = torch.autograd.grad(expected, tensors, torch.tensor(cotangent), allow_unused=True)
     _, pull = tg.vjp(case.ours, *arrays)
-    for ours, theirs in zip(pull(tg.array(cotangent, "f64")), wanted, strict=True):
+    for ours, theirs in zip(pull(tg.array(cotangent, "f64")), torch_gradients, strict=True):
         reference = 0.0 if theirs is None else theirs.numpy()
         np.testing.assert_allclose(np.asarray(ours), reference, rtol=1e-8, atol=1e-10)
 
@@ -238,21 +238,21 @@ def test_values_and_derivatives(name):
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_multi_margin(p, reduction):
     scores, weight = normal(3, 4, 5), uniform(5)
-    given = torch.tensor(scores.reshape(12, 5), requires_grad=True)
+    tensor = torch.tensor(scores.reshape(12, 5), requires_grad=True)
     expected = functional.multi_margin_loss(
-        given,
+        tensor,
         torch.tensor(LABELS.reshape(12), dtype=torch.int64),
         p,
         weight=torch.tensor(weight),
         reduction=reduction,
     )
     scores, weight = tg.array(scores, "f64"), tg.array(weight, "f64")
-    found = tg.multi_margin(scores, LABELS, reduction, p=p, weight=weight)
-    np.testing.assert_allclose(np.asarray(found).reshape(expected.shape), expected.detach().numpy(), rtol=1e-10)
+    loss = tg.multi_margin(scores, LABELS, reduction, p=p, weight=weight)
+    np.testing.assert_allclose(np.asarray(loss).reshape(expected.shape), expected.detach().numpy(), rtol=1e-10)
     expected.sum().backward()
     gradient = tg.grad(lambda x: tg.sum(tg.multi_margin(x, LABELS, reduction, p=p, weight=weight)))(scores)
-    assert given.grad is not None
-    np.testing.assert_allclose(np.asarray(gradient).reshape(12, 5), given.grad.numpy(), atol=1e-12)
+    assert tensor.grad is not None
+    np.testing.assert_allclose(np.asarray(gradient).reshape(12, 5), tensor.grad.numpy(), atol=1e-12)
 
 
 def test_counts():
@@ -260,8 +260,8 @@ def test_counts():
     inside = x[(x >= 0) & (x < 6)]
     assert np.array_equal(np.asarray(tg.bincount(x, 6)), np.bincount(inside, minlength=6))
     weights = normal(4, 5)
-    wanted = [weights[x == i].sum() for i in range(6)]
-    np.testing.assert_allclose(np.asarray(tg.bincount(x, 6, tg.array(weights, "f64"))), wanted)
+    sums = [weights[x == i].sum() for i in range(6)]
+    np.testing.assert_allclose(np.asarray(tg.bincount(x, 6, tg.array(weights, "f64"))), sums)
     values = np.concatenate([normal(50), [np.nan, 0.5, -0.5]])
     cases: list[tuple[Any, dict[str, Any]]] = [(7, {"range": (-1.0, 1.0)}), ([-1.0, -0.5, 0.0, 0.5], {})]
     for bins, options in cases:
@@ -417,17 +417,17 @@ def test_cells(name, batch):
     ours = carried_over(getattr(tg.nn, name)(3, 4, dtype="f64"), theirs)
     x, count = normal(*batch, 3), 2 if name == "LSTMCell" else 1
     state = [normal(*batch, 4) for _ in range(count)]
-    for given in (None, state):
+    for initial in (None, state):
         ours_given, theirs_given = (
-            None if given is None else [as_tensor(one) for one in given]
-            for as_tensor in (lambda one: tg.array(one, "f64"), torch.tensor)
+            None if initial is None else [as_tensor(value) for value in initial]
+            for as_tensor in (lambda value: tg.array(value, "f64"), torch.tensor)
         )
         with torch.no_grad():
             expected = theirs(torch.tensor(x), state_of(theirs_given))
-        found = ours(tg.array(x, "f64"), state_of(ours_given))
-        pairs = zip(found, expected, strict=True) if count > 1 else [(found, expected)]
-        for one, wanted in pairs:
-            np.testing.assert_allclose(np.asarray(one), wanted.numpy(), rtol=1e-10, atol=1e-12)
+        actual = ours(tg.array(x, "f64"), state_of(ours_given))
+        pairs = zip(actual, expected, strict=True) if count > 1 else [(actual, expected)]
+        for part, correct in pairs:
+            np.testing.assert_allclose(np.asarray(part), correct.numpy(), rtol=1e-10, atol=1e-12)
 
 
 def test_bilinear():
@@ -442,9 +442,9 @@ def test_bilinear():
 def test_dropout_of_channels():
     layer, key = tg.nn.Dropout2d(0.5), tg.random.key(0)
     x = np.ones((8, 16, 3, 3), np.float32)
-    found = np.asarray(layer(x, key))
-    assert set(np.unique(found)) == {0.0, 2.0}
-    assert (found.min((2, 3)) == found.max((2, 3))).all()
+    dropped = np.asarray(layer(x, key))
+    assert set(np.unique(dropped)) == {0.0, 2.0}
+    assert (dropped.min((2, 3)) == dropped.max((2, 3))).all()
     assert np.asarray(tg.nn.inference(layer)(x)).tolist() == x.tolist()
     with pytest.raises(ShapeError, match="Dropout2d: expected 4 axes"):
         layer(x[0], key)
@@ -511,5 +511,5 @@ def test_on_a_device(device):
     x, y = normal(4, 4).astype("f4"), (uniform(4, 4) + 0.1).astype("f4")
     expected = tg.jit(function, device="numpy")(x, y)
     for place in ("cpu", "wgpu"):
-        for found, wanted in zip(tg.jit(function, device=place)(x, y), expected, strict=True):
-            np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=2e-5, atol=2e-5)
+        for actual, correct in zip(tg.jit(function, device=place)(x, y), expected, strict=True):
+            np.testing.assert_allclose(np.asarray(actual), np.asarray(correct), rtol=2e-5, atol=2e-5)

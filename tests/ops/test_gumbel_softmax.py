@@ -30,10 +30,10 @@ def test_it_is_softmax_of_noisy_logits() -> None:
     x = np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)
     noise = np.asarray(tg.random.gumbel(KEY, x.shape))
     for axis in (1, -1):
-        found = tg.gumbel_softmax(x, KEY, temperature=2.0, axis=axis)
-        np.testing.assert_allclose(found, tg.softmax((x + noise) / 2, axis), rtol=1e-6)
+        samples = tg.gumbel_softmax(x, KEY, temperature=2.0, axis=axis)
+        np.testing.assert_allclose(samples, tg.softmax((x + noise) / 2, axis), rtol=1e-6)
         untyped: Any = tg.gumbel_softmax
-        assert np.array_equal(untyped(x, KEY, tau=2.0, dim=axis), found), "PyTorch's names"
+        assert np.array_equal(untyped(x, KEY, tau=2.0, dim=axis), samples), "PyTorch's names"
     each = tg.gumbel_softmax(x, KEY, tg.array([1.0, 2.0, 4.0]), axis=1)
     np.testing.assert_allclose(each[..., 2], tg.softmax((x + noise) / 4, 1)[..., 2], rtol=1e-6)
     assert tg.gumbel_softmax(x, tg.random.split(KEY, 7), hard=True, axis=0).shape == (7, 2, 5, 3)

@@ -44,10 +44,10 @@ def compiled(loss: Callable[..., Any], **options: Any) -> Any:
 
 def tokens(**changed: int) -> dict[str, Any]:
     """Returns a batch in which one element of some inputs is changed."""
-    found = {"x": np.arange(6).reshape(2, 3), "y": np.array([[0, 1, 2], [3, 4, 0]])}
+    inputs = {"x": np.arange(6).reshape(2, 3), "y": np.array([[0, 1, 2], [3, 4, 0]])}
     for name, value in changed.items():
-        found[name][1, 2] = value
-    return found
+        inputs[name][1, 2] = value
+    return inputs
 
 
 @pytest.mark.parametrize("name", LOSSES)

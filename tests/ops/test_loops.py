@@ -48,8 +48,8 @@ def test_outside_a_trace_it_is_the_loop_of_python() -> None:
     expected, steps = grown(X, 0.3, lambda c, b, s: python(c, b, {"steps": tg.array(0), "x": tg.array(X)}))
     assert int(steps) == STEPS
     for loop in (tg.while_loop, bounded):
-        found, steps = grown(X, 0.3, loop)
-        assert int(steps) == STEPS and steps.dtype == tg.i32 and np.array_equal(found, expected)
+        actual, steps = grown(X, 0.3, loop)
+        assert int(steps) == STEPS and steps.dtype == tg.i32 and np.array_equal(actual, expected)
     assert float(tg.while_loop(lambda x: x > 5.0, lambda x: x[7], 3.0)) == 3.0, "the body is not called"
 
 
@@ -57,10 +57,10 @@ def test_outside_a_trace_it_is_the_loop_of_python() -> None:
 def test_a_bounded_loop_is_compiled(device: tg.DeviceName) -> None:
     expected, _ = grown(X, 0.3, tg.while_loop)
     function = tg.jit(lambda x: grown(x, 0.3, bounded), device=device)
-    found, steps = function(X)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    actual, steps = function(X)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
     assert int(steps) == STEPS
-    found, steps = function(100 * X)
+    actual, steps = function(100 * X)
     assert int(steps) == 0, "the state is the first one if the condition never holds"
     cut = tg.jit(lambda x: tg.while_loop(lambda x: x < 100.0, lambda x: 2.0 * x, x, at_most=3), device=device)
     assert [float(cut(np.float32(x))) for x in (1.0, 30.0, 101.0)] == [8.0, 120.0, 101.0]
@@ -108,12 +108,12 @@ def test_loops_over_integers(device: tg.DeviceName) -> None:
         expected = [sum(range(lower, upper)), 2.0 ** len(range(lower, upper))]
         fixed = tg.jit(lambda x, a=lower, b=upper: tg.fori_loop(a, b, body, (0, x)), device=device)(np.float32(1))
         traced = tg.jit(lambda a, b, x: tg.fori_loop(a, b, body, (0, x), at_most=6), device=device)
-        for found in (
+        for results in (
             fixed,
             traced(np.int32(lower), np.int32(upper), np.float32(1)),
             tg.fori_loop(lower, upper, body, (0, 1.0)),
         ):
-            assert [float(part) for part in found] == expected
+            assert [float(part) for part in results] == expected
     assert [float(part) for part in tg.fori_loop(0, 9, body, (0, 1.0), at_most=2)] == [1.0, 4.0]
 
 

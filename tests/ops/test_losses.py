@@ -38,8 +38,8 @@ def reduced(losses: np.ndarray, reduction: str, weights: np.ndarray | None = Non
     return losses.mean() if weights is None else losses.sum() / weights.sum()
 
 
-def close(found: Any, expected: Any) -> None:
-    values = np.asarray(found)
+def close(actual: Any, expected: Any) -> None:
+    values = np.asarray(actual)
     assert values.shape == np.shape(expected)
     assert np.allclose(values, expected, rtol=1e-5, atol=3e-6)
 
@@ -57,11 +57,11 @@ def hard_cross_entropy(smoothing: float, weight: Any, ignored: int | None, reduc
 @pytest.mark.parametrize("ignored", [None, 2])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_cross_entropy_of_integer_labels(reduction, weight, ignored, smoothing):
-    found = tg.cross_entropy(LOGITS, LABELS, reduction, weight=weight, ignore_index=ignored, label_smoothing=smoothing)
-    close(found, hard_cross_entropy(smoothing, weight, ignored, reduction))
+    loss = tg.cross_entropy(LOGITS, LABELS, reduction, weight=weight, ignore_index=ignored, label_smoothing=smoothing)
+    close(loss, hard_cross_entropy(smoothing, weight, ignored, reduction))
     if not smoothing:
-        found = tg.nll(tg.log_softmax(LOGITS), LABELS, reduction, weight=weight, ignore_index=ignored)
-        close(found, hard_cross_entropy(0.0, weight, ignored, reduction))
+        loss = tg.nll(tg.log_softmax(LOGITS), LABELS, reduction, weight=weight, ignore_index=ignored)
+        close(loss, hard_cross_entropy(0.0, weight, ignored, reduction))
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -70,8 +70,8 @@ def test_cross_entropy_of_integer_labels(reduction, weight, ignored, smoothing):
 def test_cross_entropy_of_probabilities(reduction, weight, smoothing):
     target = SOFT * (1 - smoothing) + smoothing / 6
     losses = -(target * log_softmax(LOGITS) * (1 if weight is None else weight)).sum(-1)
-    found = tg.cross_entropy(LOGITS, SOFT, reduction, weight=weight, label_smoothing=smoothing)
-    close(found, reduced(losses, reduction))
+    loss = tg.cross_entropy(LOGITS, SOFT, reduction, weight=weight, label_smoothing=smoothing)
+    close(loss, reduced(losses, reduction))
 
 
 def test_integer_labels_are_one_hot_probabilities():
@@ -89,8 +89,8 @@ def test_ignored_labels_count_for_nothing():
     labels = np.array([1, -100, 0], np.int32)
     logits = np.array([[1.0, 2.0], [math.inf, -math.inf], [0.5, 0.0]])
     for smoothing in (0.0, 0.1):
-        found = tg.cross_entropy(logits, labels, ignore_index=-100, label_smoothing=smoothing)
-        close(found, np.asarray(tg.cross_entropy(logits[::2], labels[::2], label_smoothing=smoothing)))
+        loss = tg.cross_entropy(logits, labels, ignore_index=-100, label_smoothing=smoothing)
+        close(loss, np.asarray(tg.cross_entropy(logits[::2], labels[::2], label_smoothing=smoothing)))
     finite = np.where(np.isfinite(logits), logits, 3.0)
     gradient = np.asarray(tg.grad(lambda x: tg.cross_entropy(x, labels, ignore_index=-100))(finite))
     assert not gradient[1].any() and gradient[0].any()
@@ -117,14 +117,14 @@ def test_binary_cross_entropy_with_logits(reduction):
     expected = -(t * np.log(p) + (1 - t) * np.log(1 - p))
     close(tg.binary_cross_entropy_with_logits(x, t, reduction), reduced(expected, reduction))
     expected = -weight * (3 * t * np.log(p) + (1 - t) * np.log(1 - p))
-    found = tg.binary_cross_entropy_with_logits(x, t, reduction, weight=weight, pos_weight=3.0)
-    close(found, reduced(expected, reduction))
+    loss = tg.binary_cross_entropy_with_logits(x, t, reduction, weight=weight, pos_weight=3.0)
+    close(loss, reduced(expected, reduction))
 
 
 def test_binary_cross_entropy_does_not_overflow():
     x, t = np.array([1e4, -1e4, 1e4, -1e4, 0.0], np.float32), np.array([1, 0, 0, 1, 0.5], np.float32)
-    found = np.asarray(tg.binary_cross_entropy_with_logits(x, t, "none"))
-    assert np.allclose(found, [0, 0, 1e4, 1e4, math.log(2)])
+    losses = np.asarray(tg.binary_cross_entropy_with_logits(x, t, "none"))
+    assert np.allclose(losses, [0, 0, 1e4, 1e4, math.log(2)])
     gradient = tg.grad(lambda x: tg.binary_cross_entropy_with_logits(x, t, "sum"))(x)
     assert np.allclose(np.asarray(gradient), [0, 0, 1, -1, 0])
 
@@ -160,10 +160,10 @@ def test_losses_of_two_classes(reduction):
 @pytest.mark.parametrize(("x", "y", "axis"), [((1, 2, 3), (2, 1, 3), -2), ((4, 3), (4, 3), 1), ((5,), (2, 3, 5), -1)])
 def test_cosine_similarity_broadcasts_before_it_sums(x, y, axis):
     left, right = rng.normal(size=x).astype(np.float32), rng.normal(size=y).astype(np.float32)
-    wanted = functional.cosine_similarity(torch.tensor(left), torch.tensor(right), axis)
-    found = tg.cosine_similarity(left, right, axis)
-    assert found.shape == wanted.shape
-    close(found, wanted.numpy())
+    expected = functional.cosine_similarity(torch.tensor(left), torch.tensor(right), axis)
+    similarity = tg.cosine_similarity(left, right, axis)
+    assert similarity.shape == expected.shape
+    close(similarity, expected.numpy())
     assert float(tg.cosine_similarity(np.zeros(3), np.ones(3))) == 0
     slopes = np.asarray(tg.grad(lambda x: tg.cosine_similarity(x, np.ones(3)))(np.zeros(3, np.float32)))
     assert np.isfinite(slopes).all()

@@ -32,11 +32,11 @@ def test_every_elementwise_function_has_its_counterpart():
             jitted = tg.jit(
                 lambda x, u=ufunc, o=operands, p=position: u(*(x if i == p else v for i, v in enumerate(o)))
             )
-            for found in (ufunc(*operands), jitted(values[position])):
-                for part, wanted in zip(found, expected, strict=True) if name == "divmod" else [(found, expected)]:
+            for results in (ufunc(*operands), jitted(values[position])):
+                for part, correct in zip(results, expected, strict=True) if name == "divmod" else [(results, expected)]:
                     assert isinstance(part, tg.Array), name
-                    np.testing.assert_allclose(np.asarray(part), wanted, rtol=1e-6, err_msg=name)
-                    assert part.dtype == wanted.dtype, name
+                    np.testing.assert_allclose(np.asarray(part), correct, rtol=1e-6, err_msg=name)
+                    assert part.dtype == correct.dtype, name
 
 
 def test_operators_of_numpy_are_ours():
@@ -54,12 +54,12 @@ def test_operators_of_numpy_are_ours():
             "g": np.float64(3) / x,
         }
 
-    for found in (tg.jit(f)(X), f(tg.array(X))):
+    for results in (tg.jit(f)(X), f(tg.array(X))):
         with np.errstate(all="ignore"):
             expected = f(X)
         for name, value in expected.items():
-            assert isinstance(found[name], tg.Array)
-            np.testing.assert_allclose(np.asarray(found[name]), value, rtol=1e-6)
+            assert isinstance(results[name], tg.Array)
+            np.testing.assert_allclose(np.asarray(results[name]), value, rtol=1e-6)
     assert np.allclose(tg.grad(lambda x: np.square(np.sin(x)).sum())(X), np.sin(2 * X), atol=1e-6)
 
 
@@ -134,12 +134,12 @@ def test_powers_of_integers():
 def test_a_number_beside_integers_is_not_rounded() -> None:
     x = tg.array([1, 4, 9], "i16")
     for value in (1.5, np.array([1.5], np.float32)):
-        for found, wanted in (
+        for actual, expected in (
             (tg.diff(x, prepend=value), np.diff([1, 4, 9], prepend=value)),
             (tg.diff(x, append=value), np.diff([1, 4, 9], append=value)),
         ):
-            np.testing.assert_array_equal(np.asarray(found), wanted)
-            assert found.dtype == np.float32
+            np.testing.assert_array_equal(np.asarray(actual), expected)
+            assert actual.dtype == np.float32
     assert tg.diff(x, prepend=0, append=2).dtype == np.int16 and tg.diff(x, prepend=0).tolist() == [1, 3, 5]
     assert tg.diff(tg.array([1.0, 2.0]), prepend=[0]).tolist() == [1.0, 1.0]
     with pytest.raises(DTypeError, match="diff: i16 and u64 have no common type"):

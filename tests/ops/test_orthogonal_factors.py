@@ -33,13 +33,13 @@ def check_factors(x: Any, q: Any, r: Any, tolerance: float) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_factors_are_those_of_numpy(shape: tuple[int, ...], mode: Any) -> None:
     x = RANDOM.normal(size=shape)
-    found, expected = tg.linalg.qr(tg.array(x, "f64"), mode=mode), np.linalg.qr(x, mode=mode)
-    check_factors(x, found.Q, found.R, 1e-14)
+    factors, expected = tg.linalg.qr(tg.array(x, "f64"), mode=mode), np.linalg.qr(x, mode=mode)
+    check_factors(x, factors.Q, factors.R, 1e-14)
     signs = np.sign(np.diagonal(expected.R, 0, -2, -1))
     count = signs.shape[-1]
-    np.testing.assert_allclose(found.Q[..., :count], expected.Q[..., :count] * signs[..., None, :], atol=1e-13)
-    np.testing.assert_allclose(found.R[..., :count, :], expected.R[..., :count, :] * signs[..., None], atol=1e-13)
-    assert found.Q.shape == expected.Q.shape and found.R.shape == expected.R.shape
+    np.testing.assert_allclose(factors.Q[..., :count], expected.Q[..., :count] * signs[..., None, :], atol=1e-13)
+    np.testing.assert_allclose(factors.R[..., :count, :], expected.R[..., :count, :] * signs[..., None], atol=1e-13)
+    assert factors.Q.shape == expected.Q.shape and factors.R.shape == expected.R.shape
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])

@@ -24,14 +24,14 @@ def images(*extents: int) -> np.ndarray:
 
 def compare(x: np.ndarray, ours: Callable[[Any], Any], theirs: Callable[[Any], Any]) -> None:
     """Compares values and gradients in f64."""
-    given = torch.tensor(x, requires_grad=True)
-    wanted = theirs(given)
-    cotangent = np.random.default_rng(1).normal(size=tuple(wanted.shape))
-    wanted.backward(torch.tensor(cotangent))
-    assert given.grad is not None
-    np.testing.assert_allclose(np.asarray(ours(tg.array(x, "f64"))), wanted.detach().numpy(), rtol=1e-13)
+    tensor = torch.tensor(x, requires_grad=True)
+    expected = theirs(tensor)
+    cotangent = np.random.default_rng(1).normal(size=tuple(expected.shape))
+    expected.backward(torch.tensor(cotangent))
+    assert tensor.grad is not None
+    np.testing.assert_allclose(np.asarray(ours(tg.array(x, "f64"))), expected.detach().numpy(), rtol=1e-13)
     gradient = tg.grad(lambda v: tg.sum(ours(v) * tg.array(cotangent, "f64")))(tg.array(x, "f64"))
-    np.testing.assert_allclose(np.asarray(gradient), given.grad.numpy(), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(np.asarray(gradient), tensor.grad.numpy(), rtol=1e-12, atol=1e-14)
 
 
 POOLS: dict[int, tuple[Any, Any, Any, Any]] = {
@@ -60,8 +60,8 @@ def test_indices_as_pytorch(count: int, settings: dict[str, Any]) -> None:
     pool, _, _, extents = POOLS[count]
     x = images(*extents)
     top, places = tg.max_pool(tg.array(x, "f64"), **settings, return_indices=True)
-    wanted, indices = pool(torch.tensor(x), **foreign(settings), return_indices=True)
-    np.testing.assert_array_equal(np.asarray(top), wanted.numpy())
+    expected, indices = pool(torch.tensor(x), **foreign(settings), return_indices=True)
+    np.testing.assert_array_equal(np.asarray(top), expected.numpy())
     np.testing.assert_array_equal(np.asarray(places), indices.numpy())
     assert places.dtype == np.int32
     compare(x, lambda v: tg.max_pool(v, **settings, return_indices=True)[0], lambda v: pool(v, **foreign(settings)))
@@ -71,8 +71,8 @@ def test_indices_of_equals_and_of_padding() -> None:
     lowest = np.full((1, 1, 3, 3), -np.inf)
     for x in (lowest, np.zeros((1, 1, 3, 3))):
         _, places = tg.max_pool(x, 2, 1, 1, return_indices=True)
-        _, wanted = functional.max_pool2d(torch.tensor(x), 2, 1, 1, return_indices=True)
-        np.testing.assert_array_equal(np.asarray(places), wanted.numpy())
+        _, expected = functional.max_pool2d(torch.tensor(x), 2, 1, 1, return_indices=True)
+        np.testing.assert_array_equal(np.asarray(places), expected.numpy())
     least = np.full(4, np.iinfo(np.int32).min, np.int32)
     np.testing.assert_array_equal(np.asarray(tg.max_pool(least, [2], 2, 1, return_indices=True)[1]), [0, 1, 3])
     nans = np.array([1, np.nan, np.nan, 5], np.float32)
@@ -90,8 +90,8 @@ def test_unpooling_as_pytorch(count: int) -> None:
             lambda v, s=settings, i=indices: tg.max_unpool(v, i.int().numpy(), **s, output_size=extents),
             lambda v, s=settings, i=indices: unpool(v, i, **foreign(s), output_size=extents),
         )
-        wanted = unpool(top, indices * 0, **foreign(settings))
-        assert tg.max_unpool(top.numpy(), indices.int().numpy() * 0, **settings).shape == tuple(wanted.shape)
+        expected = unpool(top, indices * 0, **foreign(settings))
+        assert tg.max_unpool(top.numpy(), indices.int().numpy() * 0, **settings).shape == tuple(expected.shape)
     assert tg.max_unpool(np.ones((1, 1, 2)), np.zeros((1, 1, 2), np.int32), 2, output_size=(1, 1, 5)).shape == (1, 1, 5)
 
 
@@ -105,8 +105,8 @@ def test_the_last_of_equal_indices_wins() -> None:
 def test_unpooling_in_a_program() -> None:
     """Indices known only at run time; those out of range are dropped."""
     unpool = tg.jit(lambda x, places: tg.max_unpool(x, places, [2]), device="numpy")
-    found = unpool(np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), np.array([[1, 4], [-1, 3]], np.int32))
-    np.testing.assert_array_equal(np.asarray(found), [[0, 1, 0, 0], [0, 0, 0, 4]])
+    unpooled = unpool(np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), np.array([[1, 4], [-1, 3]], np.int32))
+    np.testing.assert_array_equal(np.asarray(unpooled), [[0, 1, 0, 0], [0, 0, 0, 4]])
 
 
 @pytest.mark.parametrize("count", POOLS)
@@ -147,8 +147,8 @@ def test_adaptive_pooling_as_pytorch(count: int) -> None:
         compare(x, lambda v, n=size: tg.adaptive_avg_pool(v, n), lambda v, n=size: average(v, n))
         compare(x, lambda v, n=size: tg.adaptive_max_pool(v, n), lambda v, n=size: highest(v, n))
         top, places = tg.adaptive_max_pool(tg.array(x, "f64"), size, return_indices=True)
-        wanted, indices = highest(torch.tensor(x), size, return_indices=True)
-        np.testing.assert_array_equal(np.asarray(top), wanted.numpy())
+        expected, indices = highest(torch.tensor(x), size, return_indices=True)
+        np.testing.assert_array_equal(np.asarray(top), expected.numpy())
         np.testing.assert_array_equal(np.asarray(places), indices.numpy())
 
 
@@ -190,9 +190,9 @@ def test_layers_with_indices(count: int) -> None:
     pool = getattr(tg.nn, f"MaxPool{count}d")(2, return_indices=True)
     top, places = pool(tg.array(x, "f64"))
     back = getattr(tg.nn, f"MaxUnpool{count}d")(2)(top, places, output_size=x.shape)
-    kept = np.asarray(back) != 0
-    np.testing.assert_array_equal(np.asarray(back)[kept], x[kept])
-    assert kept.sum() == top.size - np.count_nonzero(np.asarray(top) == 0)
+    is_maximum = np.asarray(back) != 0
+    np.testing.assert_array_equal(np.asarray(back)[is_maximum], x[is_maximum])
+    assert is_maximum.sum() == top.size - np.count_nonzero(np.asarray(top) == 0)
     _, parts = getattr(tg.nn, f"AdaptiveMaxPool{count}d")(1, return_indices=True)(x)
     np.testing.assert_array_equal(np.asarray(parts).reshape(-1), x.reshape(4, -1).argmax(1))
 

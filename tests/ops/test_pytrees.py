@@ -29,10 +29,10 @@ TREE = {"layers": [Layer(X, np.float32(2.0)), Pair(3, (tg.ones(2), None))], "emp
 
 
 def test_several_trees_are_mapped_together() -> None:
-    found = tg.tree_map(lambda x, y, z: x + y * z, TREE, TREE, TREE)
-    assert isinstance(found["layers"][0], Layer) and isinstance(found["layers"][1], Pair) and found["empty"] == {}
-    assert np.array_equal(found["layers"][0].w, X + X**2) and found["layers"][1].first == 12
-    assert np.array_equal(found["layers"][1].second[0], [2, 2]) and found["layers"][1].second[1] is None
+    mapped = tg.tree_map(lambda x, y, z: x + y * z, TREE, TREE, TREE)
+    assert isinstance(mapped["layers"][0], Layer) and isinstance(mapped["layers"][1], Pair) and mapped["empty"] == {}
+    assert np.array_equal(mapped["layers"][0].w, X + X**2) and mapped["layers"][1].first == 12
+    assert np.array_equal(mapped["layers"][1].second[0], [2, 2]) and mapped["layers"][1].second[1] is None
     assert tg.tree_map(str, {"b": 1, "a": None, "c": "x"}) == {"a": None, "b": "1", "c": "x"}
     assert tg.tree_map(lambda x, y: x - y, 3, 1) == 2 and tg.tree_map(abs, ()) == ()
 
@@ -67,9 +67,9 @@ def test_models_are_trees() -> None:
 def test_a_vector_goes_back_to_its_tree() -> None:
     vector, unravel = tg.ravel_pytree(TREE)
     assert vector.dtype == tg.f32 and vector.tolist() == [*X.ravel(), 2, 3, 1, 1]
-    found = unravel(10 * vector)
-    assert np.array_equal(found["layers"][0].w, 10 * X) and found["layers"][0].b.shape == ()
-    first = found["layers"][1].first
+    tree = unravel(10 * vector)
+    assert np.array_equal(tree["layers"][0].w, 10 * X) and tree["layers"][0].b.shape == ()
+    first = tree["layers"][1].first
     assert first.dtype == tg.i32 and int(first) == 30, "each leaf keeps its dtype"
     assert tg.ravel_pytree([np.int8(3), True])[0].dtype == tg.i8
     nothing, rebuild = tg.ravel_pytree({"a": None})
@@ -107,5 +107,5 @@ def test_gradients_of_eager_tensors_go_through(device: tg.DeviceName) -> None:
     vector, unravel = tg.ravel_pytree(tree)
     energy(unravel(vector * 1.0)).backward()
     expected = tg.grad(energy)(POINT)
-    found = tg.tree_map(lambda x: x.grad, tree)
-    tg.testing.assert_close(tg.tree_map(np.asarray, found), tg.tree_map(np.asarray, expected))
+    gradients = tg.tree_map(lambda x: x.grad, tree)
+    tg.testing.assert_close(tg.tree_map(np.asarray, gradients), tg.tree_map(np.asarray, expected))

@@ -43,8 +43,8 @@ def listed(x: Any) -> Any:
     ],
 )
 def test_threefry_gives_the_published_vectors(key, counter, expected):
-    found = threefry(words(key[0]), words(key[1]), words(counter[0]), words(counter[1]))
-    assert [int(word[0]) for word in found] == list(expected)
+    numbers = threefry(words(key[0]), words(key[1]), words(counter[0]), words(counter[1]))
+    assert [int(word[0]) for word in numbers] == list(expected)
 
 
 def test_keys_are_those_of_jax():
@@ -244,11 +244,11 @@ def test_uniform_takes_tensors_as_bounds():
 def test_dropout_keeps_the_mean_and_has_the_masks_derivative():
     x = np.linspace(1, 2, 20_000, dtype=np.float32)
     dropped = np.asarray(random.dropout(KEY, x, 0.25))
-    kept = dropped != 0
-    assert kept.mean() == pytest.approx(0.75, abs=0.02)
-    np.testing.assert_allclose(dropped[kept], x[kept] / 0.75, rtol=1e-6)
+    is_kept = dropped != 0
+    assert is_kept.mean() == pytest.approx(0.75, abs=0.02)
+    np.testing.assert_allclose(dropped[is_kept], x[is_kept] / 0.75, rtol=1e-6)
     gradient = np.asarray(tg.grad(lambda v: tg.sum(random.dropout(KEY, v, 0.25)))(x))
-    np.testing.assert_array_equal(gradient, np.where(kept, np.float32(1 / 0.75), np.float32(0)))
+    np.testing.assert_array_equal(gradient, np.where(is_kept, np.float32(1 / 0.75), np.float32(0)))
     np.testing.assert_array_equal(np.asarray(random.dropout(KEY, x, 0)), x)
     assert not np.asarray(random.dropout(KEY, np.array([1, np.nan, np.inf], np.float32), 1)).any()
 
@@ -261,8 +261,8 @@ def test_a_concrete_key_stays_concrete_in_a_trace():
         seen.append(listed(random.split(key, 3)[1]))
         return x + random.uniform(key, x.shape)
 
-    found = np.asarray(tg.grad(lambda x: tg.sum(function(x)))(np.zeros(3, np.float32)))
-    assert found.tolist() == [1, 1, 1]
+    gradient = np.asarray(tg.grad(lambda x: tg.sum(function(x)))(np.zeros(3, np.float32)))
+    assert gradient.tolist() == [1, 1, 1]
     assert seen[0] == listed(random.split(random.fold_in(random.key(3), 4), 3)[1])
 
 
@@ -305,8 +305,8 @@ def test_a_key_among_the_inputs_is_given_by_the_caller():
     inputs = {"x": (2, 4), "key": tg.spec(2, "u32")}
     training = tg.compile(Line(), loss=noisy, optimizer=tg.optim.sgd(0.1), inputs=inputs, device="numpy")
     x = np.ones((2, 4), np.float32)
-    found = {float(training.step(x=x, key=np.asarray(KEY))) for _ in range(2)}
-    assert list(found) == [pytest.approx(float(np.asarray(random.uniform(KEY, 3)).sum()), rel=1e-6)]
+    losses = {float(training.step(x=x, key=np.asarray(KEY))) for _ in range(2)}
+    assert list(losses) == [pytest.approx(float(np.asarray(random.uniform(KEY, 3)).sum()), rel=1e-6)]
 
 
 @pytest.mark.parametrize(

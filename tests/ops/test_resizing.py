@@ -47,15 +47,15 @@ def images(extent: int, count: int) -> np.ndarray:
 
 def compare(x: np.ndarray, ours: Callable[[Any], Any], theirs: Callable[[Any], Any], tolerance: float = 1e-12) -> None:
     """Compares values and gradients in f64."""
-    given = torch.tensor(x, requires_grad=True)
-    wanted = theirs(given)
-    cotangent = np.random.default_rng(1).normal(size=tuple(wanted.shape))
-    wanted.backward(torch.tensor(cotangent))
-    assert given.grad is not None
-    found = ours(tg.array(x, "f64"))
-    np.testing.assert_allclose(np.asarray(found), wanted.detach().numpy(), rtol=0, atol=tolerance)
+    tensor = torch.tensor(x, requires_grad=True)
+    expected = theirs(tensor)
+    cotangent = np.random.default_rng(1).normal(size=tuple(expected.shape))
+    expected.backward(torch.tensor(cotangent))
+    assert tensor.grad is not None
+    actual = ours(tg.array(x, "f64"))
+    np.testing.assert_allclose(np.asarray(actual), expected.detach().numpy(), rtol=0, atol=tolerance)
     gradient = tg.grad(lambda v: tg.sum(ours(v) * tg.array(cotangent, "f64")))(tg.array(x, "f64"))
-    np.testing.assert_allclose(np.asarray(gradient), given.grad.numpy(), rtol=0, atol=tolerance * 10)
+    np.testing.assert_allclose(np.asarray(gradient), tensor.grad.numpy(), rtol=0, atol=tolerance * 10)
 
 
 SETTINGS = [
@@ -70,8 +70,8 @@ SETTINGS = [
 def test_sizes_as_pytorch(method: str, count: int, aligned: bool) -> None:
     mode: Any = THEIRS[method, count]
     option: Any = None if "nearest" in method else aligned
-    for extent, wanted in SIZES:
-        size = [wanted, wanted + 1, wanted][:count]
+    for extent, expected in SIZES:
+        size = [expected, expected + 1, expected][:count]
         compare(
             images(extent, count),
             lambda x, n=size: tg.resize(x, n, method, aligned),
@@ -104,11 +104,11 @@ def test_factors_as_pytorch(method: str, count: int, aligned: bool, recomputed: 
 @pytest.mark.parametrize("method", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("aligned", [False, True])
 def test_averages_as_pytorch(method: str, aligned: bool) -> None:
-    for extent, wanted in [*SIZES, (20, 3), (31, 7), (40, 2)]:
+    for extent, expected in [*SIZES, (20, 3), (31, 7), (40, 2)]:
         compare(
             images(extent, 2),
-            lambda x, n=wanted: tg.resize(x, (n, n + 1), method, aligned, antialias=True),
-            lambda x, n=wanted: functional.interpolate(
+            lambda x, n=expected: tg.resize(x, (n, n + 1), method, aligned, antialias=True),
+            lambda x, n=expected: functional.interpolate(
                 x, (n, n + 1), mode=method, align_corners=aligned, antialias=True
             ),
         )
@@ -129,9 +129,9 @@ def test_averages_as_pytorch(method: str, aligned: bool) -> None:
 def test_averages_of_whole_factors_are_weighted_means() -> None:
     """Halving a line with the triangle filter weights four neighbours by 1/8, 3/8, 3/8 and 1/8."""
     x = np.random.default_rng(0).normal(size=(12,))
-    found = np.asarray(tg.resize(tg.array(x, "f64"), [6], "linear", antialias=True))
-    wanted = x[1:9:2] + 3 * x[2:10:2] + 3 * x[3:11:2] + x[4:12:2]
-    np.testing.assert_allclose(found[1:5], wanted / 8, rtol=1e-12)
+    averages = np.asarray(tg.resize(tg.array(x, "f64"), [6], "linear", antialias=True))
+    expected = x[1:9:2] + 3 * x[2:10:2] + 3 * x[3:11:2] + x[4:12:2]
+    np.testing.assert_allclose(averages[1:5], expected / 8, rtol=1e-12)
     images_ = tg.zeros((2, 3, 8, 8))
     assert tg.resize(images_, 8, "bicubic", antialias=True) is images_
     assert tg.resize(tg.arange(8), [3], "linear", antialias=True).dtype == np.float32
@@ -165,8 +165,8 @@ def test_linear_copies_an_axis_whose_extent_stays() -> None:
 
 def test_a_factor_is_the_fraction_that_is_meant() -> None:
     """1.2 is 6/5: the new element 6 is at the old element 5, not before it."""
-    found = tg.resize(tg.arange(10), method="nearest-floor", scale_factor=[1.2])
-    np.testing.assert_array_equal(np.asarray(found), np.arange(12) * 5 // 6)
+    copies = tg.resize(tg.arange(10), method="nearest-floor", scale_factor=[1.2])
+    np.testing.assert_array_equal(np.asarray(copies), np.arange(12) * 5 // 6)
 
 
 def test_scale_factors_say_how_far_elements_are_apart() -> None:
@@ -179,8 +179,8 @@ def test_scale_factors_say_how_far_elements_are_apart() -> None:
 
 def test_corners_stay() -> None:
     x = np.array([[1.0, 2.0], [3.0, 5.0]], np.float32)
-    found = np.asarray(tg.resize(x, [3, 4], "bilinear", align_corners=True))
-    np.testing.assert_allclose(found[[0, 0, -1, -1], [0, -1, 0, -1]], [1, 2, 3, 5], rtol=1e-6)
+    corners = np.asarray(tg.resize(x, [3, 4], "bilinear", align_corners=True))
+    np.testing.assert_allclose(corners[[0, 0, -1, -1], [0, -1, 0, -1]], [1, 2, 3, 5], rtol=1e-6)
 
 
 def test_only_elements_with_a_weight_are_looked_at() -> None:
@@ -190,9 +190,9 @@ def test_only_elements_with_a_weight_are_looked_at() -> None:
 
 def test_nearest_takes_the_element_under_the_centre() -> None:
     x = np.arange(12, dtype=np.int32)
-    for wanted in (1, 3, 4, 5, 7, 9, 24, 36):
-        expected = x[((np.arange(wanted) + 0.5) * 12 / wanted).astype(int)]
-        np.testing.assert_array_equal(np.asarray(tg.resize(x, [wanted])), expected)
+    for new_extent in (1, 3, 4, 5, 7, 9, 24, 36):
+        expected = x[((np.arange(new_extent) + 0.5) * 12 / new_extent).astype(int)]
+        np.testing.assert_array_equal(np.asarray(tg.resize(x, [new_extent])), expected)
 
 
 def test_resize_keeps_what_it_can() -> None:
@@ -203,12 +203,14 @@ def test_resize_keeps_what_it_can() -> None:
     assert tg.resize(np.array([1, 3], np.int32), [4], "bilinear").dtype == np.float32
 
 
-@pytest.mark.parametrize(("extent", "wanted"), [(50, 49), (30, 20), (3, 40)])
-def test_linear_resize_of_a_line_is_a_line(extent: int, wanted: int) -> None:
+@pytest.mark.parametrize(("extent", "new_extent"), [(50, 49), (30, 20), (3, 40)])
+def test_linear_resize_of_a_line_is_a_line(extent: int, new_extent: int) -> None:
     """Between the outermost centers; beyond them it is constant."""
     line = (np.arange(extent) + 0.5) / extent
-    expected = np.clip((np.arange(wanted) + 0.5) / wanted, line[0], line[-1])
-    np.testing.assert_allclose(np.asarray(tg.resize(tg.array(line, "f64"), [wanted], "bilinear")), expected, rtol=1e-12)
+    expected = np.clip((np.arange(new_extent) + 0.5) / new_extent, line[0], line[-1])
+    np.testing.assert_allclose(
+        np.asarray(tg.resize(tg.array(line, "f64"), [new_extent], "bilinear")), expected, rtol=1e-12
+    )
 
 
 X = tg.zeros((2, 4, 8))

@@ -36,9 +36,9 @@ def test_reductions_and_their_gradients(reduce: str, include_self: bool) -> None
 
         np.testing.assert_allclose(ours(tg.array(x), tg.array(updates)), expected.detach(), rtol=1e-5, atol=1e-5)
         gradients = tg.grad(lambda x, u, f=ours, w=weights: tg.sum(f(x, u) * w), argnums=(0, 1))(x, updates)
-        for found, part in zip(gradients, theirs, strict=True):
+        for gradient, part in zip(gradients, theirs, strict=True):
             assert part.grad is not None
-            np.testing.assert_allclose(found, part.grad, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(gradient, part.grad, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
@@ -56,13 +56,13 @@ def test_updates_behind_the_last_index_are_left_out(place: tg.DeviceName) -> Non
         ),
     }
     for name, (function, theirs) in functions.items():
-        parts: list[Any] = [tg.tensor(one, device=place, requires_grad=True) for one in (x, updates)]
-        others = [torch.tensor(one, requires_grad=True) for one in (x, updates)]
-        found, expected = function(parts[0], 1, indices, parts[1]), theirs(others[0], 1, wide, others[1])
-        np.testing.assert_allclose(found.numpy(), expected.detach(), err_msg=name)
+        parts: list[Any] = [tg.tensor(value, device=place, requires_grad=True) for value in (x, updates)]
+        others = [torch.tensor(value, requires_grad=True) for value in (x, updates)]
+        actual, expected = function(parts[0], 1, indices, parts[1]), theirs(others[0], 1, wide, others[1])
+        np.testing.assert_allclose(actual.numpy(), expected.detach(), err_msg=name)
         # PyTorch has no gradient where there are more updates than indices.
         expected = theirs(others[0], 1, wide, others[1][:2, :3])
-        (found**2).sum().backward()
+        (actual**2).sum().backward()
         (expected**2).sum().backward()
         for part, other in zip(parts, others, strict=True):
             assert other.grad is not None
@@ -70,8 +70,8 @@ def test_updates_behind_the_last_index_are_left_out(place: tg.DeviceName) -> Non
 
 
 def test_means_of_integers_round_down() -> None:
-    found = tg.scatter_reduce([7, -7], 0, [0, 1], [2, 2], "mean")
-    assert found.numpy().tolist() == [4, -3] and found.dtype == tg.i32
+    means = tg.scatter_reduce([7, -7], 0, [0, 1], [2, 2], "mean")
+    assert means.numpy().tolist() == [4, -3] and means.dtype == tg.i32
 
 
 def test_nothing_to_write() -> None:
@@ -91,8 +91,8 @@ def test_rows_of_a_batch() -> None:
     x, updates = random.normal(size=(3, 4)).astype(np.float32), random.normal(size=(3, 6)).astype(np.float32)
     indices = random.integers(0, 4, (3, 6)).astype(np.int32)
     for reduce in ("prod", "amax"):
-        found = tg.vmap(lambda x, i, u, r=reduce: tg.scatter_reduce(x, 0, i, u, r))(x, indices, updates)
-        assert np.array_equal(found, tg.scatter_reduce(x, 1, indices, updates, reduce))
+        mapped = tg.vmap(lambda x, i, u, r=reduce: tg.scatter_reduce(x, 0, i, u, r))(x, indices, updates)
+        assert np.array_equal(mapped, tg.scatter_reduce(x, 1, indices, updates, reduce))
     assert np.array_equal(
         tg.vmap(lambda x, i, u: tg.scatter(x, 0, i, u))(x, indices, updates), tg.scatter(x, 1, indices, updates)
     )
@@ -126,11 +126,11 @@ def test_segments_of_rows_as_pytorch(place: tg.DeviceName) -> None:
     x, numbers = random.uniform(0.5, 1.5, (40, 3)).astype(np.float32), random.integers(0, 5, 40).astype(np.int32)
     for name, theirs in {"sum": "sum", "mean": "mean", "prod": "prod", "max": "amax", "min": "amin"}.items():
         ours, other = tg.tensor(x, device=place, requires_grad=True), torch.tensor(x, requires_grad=True)
-        found = getattr(tg, f"segment_{name}")(ours, numbers, 5)
+        actual = getattr(tg, f"segment_{name}")(ours, numbers, 5)
         rows = torch.tensor(numbers, dtype=torch.int64)[:, None].expand(40, 3)
         expected = torch.zeros(5, 3).scatter_reduce(0, rows, other, theirs, include_self=False)
-        np.testing.assert_allclose(found.numpy(), expected.detach(), rtol=1e-5, err_msg=name)
-        tg.sum(tg.sin(found)).backward()
+        np.testing.assert_allclose(actual.numpy(), expected.detach(), rtol=1e-5, err_msg=name)
+        tg.sum(tg.sin(actual)).backward()
         torch.sum(torch.sin(expected)).backward()
         assert other.grad is not None
         np.testing.assert_allclose(ours.grad.numpy(), other.grad, rtol=1e-4, atol=1e-5, err_msg=name)

@@ -71,35 +71,35 @@ def test_singular_values_are_those_of_numpy(name: str, full: bool) -> None:
 def test_sweeps_suffice_for_large_matrices(kind: str, dtype: str) -> None:
     """These converge most slowly."""
     values = np.repeat([1.0, 2.0], 24) if kind == "half of them equal" else 10.0 ** -np.linspace(0, 14, 48)
-    given = tg.array(with_singular_values(50, 48, values), dtype)
-    u, s, vh = tg.linalg.svd(given, full_matrices=False)
-    check_singular(np.asarray(given), u, s, vh)
+    matrices = tg.array(with_singular_values(50, 48, values), dtype)
+    u, s, vh = tg.linalg.svd(matrices, full_matrices=False)
+    check_singular(np.asarray(matrices), u, s, vh)
 
 
 @pytest.mark.parametrize("name", MATRICES)
 def test_what_follows_from_singular_values(name: str) -> None:
     x = MATRICES[name]
-    given = tg.array(x, "f64")
+    matrices = tg.array(x, "f64")
     values = np.linalg.svd(x, compute_uv=False)
     tolerance = 4 * max(x.shape[-2:]) * 2.3e-16 * values.max(initial=0.0)
-    np.testing.assert_allclose(np.asarray(tg.linalg.svdvals(given)), values, rtol=0, atol=tolerance)
-    assert np.array_equal(tg.linalg.matrix_rank(given, rtol=1e-10), np.linalg.matrix_rank(x, rtol=1e-10))
+    np.testing.assert_allclose(np.asarray(tg.linalg.svdvals(matrices)), values, rtol=0, atol=tolerance)
+    assert np.array_equal(tg.linalg.matrix_rank(matrices, rtol=1e-10), np.linalg.matrix_rank(x, rtol=1e-10))
     expected = np.linalg.pinv(x, rtol=1e-3)
-    found = np.asarray(tg.linalg.pinv(given, rtol=1e-3))
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * abs(expected).max(initial=0.0))
+    actual = np.asarray(tg.linalg.pinv(matrices, rtol=1e-3))
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-11 * abs(expected).max(initial=0.0))
 
 
 def test_tolerances() -> None:
     x = np.stack([np.diag([1.0, 0.1, 0.01]), np.diag([2.0, 1.0, 0.0])])
-    given = tg.array(x, "f64")
-    assert np.array_equal(tg.linalg.matrix_rank(given), [3, 2])
-    assert tg.linalg.matrix_rank(given).dtype == tg.i32
-    assert np.array_equal(tg.linalg.matrix_rank(given, rtol=0.05), [2, 2])
-    assert np.array_equal(tg.linalg.matrix_rank(given, rtol=tg.array([0.5, 0.75])), [1, 1])
+    matrices = tg.array(x, "f64")
+    assert np.array_equal(tg.linalg.matrix_rank(matrices), [3, 2])
+    assert tg.linalg.matrix_rank(matrices).dtype == tg.i32
+    assert np.array_equal(tg.linalg.matrix_rank(matrices, rtol=0.05), [2, 2])
+    assert np.array_equal(tg.linalg.matrix_rank(matrices, rtol=tg.array([0.5, 0.75])), [1, 1])
     shares = np.array([0.05, 0.75])
-    found = tg.linalg.pinv(given, rtol=shares)
-    np.testing.assert_allclose(np.asarray(found), np.linalg.pinv(x, rtol=shares), atol=1e-14)
+    inverses = tg.linalg.pinv(matrices, rtol=shares)
+    np.testing.assert_allclose(np.asarray(inverses), np.linalg.pinv(x, rtol=shares), atol=1e-14)
 
 
 @pytest.mark.parametrize("order", [2, -2, "nuc"])
@@ -107,10 +107,10 @@ def test_norms(order: Any) -> None:
     for name in ("square", "tall", "wide", "batch", "zeros"):
         x = MATRICES[name]
         for keepdims in (False, True):
-            found = tg.linalg.matrix_norm(tg.array(x, "f64"), ord=order, keepdims=keepdims)
+            actual = tg.linalg.matrix_norm(tg.array(x, "f64"), ord=order, keepdims=keepdims)
             expected = np.linalg.norm(x, order, (-2, -1), keepdims)
-            assert found.shape == np.shape(expected)
-            np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-13, atol=1e-15)
+            assert actual.shape == np.shape(expected)
+            np.testing.assert_allclose(np.asarray(actual), expected, rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])

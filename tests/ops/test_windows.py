@@ -22,14 +22,14 @@ def floats(*shape: int) -> np.ndarray:
 
 def compare(x: np.ndarray, ours: Callable[[Any], Any], theirs: Callable[[Any], Any]) -> None:
     """Compares values, which are copies or short sums, and gradients in f64."""
-    given = torch.tensor(x, requires_grad=True)
-    wanted = theirs(given)
-    cotangent = np.random.default_rng(1).normal(size=tuple(wanted.shape))
-    wanted.backward(torch.tensor(cotangent))
-    assert given.grad is not None
-    np.testing.assert_allclose(np.asarray(ours(tg.array(x, "f64"))), wanted.detach().numpy(), rtol=1e-14)
+    tensor = torch.tensor(x, requires_grad=True)
+    expected = theirs(tensor)
+    cotangent = np.random.default_rng(1).normal(size=tuple(expected.shape))
+    expected.backward(torch.tensor(cotangent))
+    assert tensor.grad is not None
+    np.testing.assert_allclose(np.asarray(ours(tg.array(x, "f64"))), expected.detach().numpy(), rtol=1e-14)
     gradient = tg.grad(lambda v: tg.sum(ours(v) * tg.array(cotangent, "f64")))(tg.array(x, "f64"))
-    np.testing.assert_allclose(np.asarray(gradient), given.grad.numpy(), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(np.asarray(gradient), tensor.grad.numpy(), rtol=1e-12, atol=1e-14)
 
 
 MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}

@@ -46,9 +46,9 @@ PAIRS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_loss_over_all_pairs_warns(name: str) -> None:
     pattern = re.escape(__file__) + rf":\d+: {name} in .*\(\) broadcasts the shapes \(5, 1\) and \(5,\) to \(5, 5\)"
-    with pytest.warns(BroadcastWarning, match=pattern) as found:
+    with pytest.warns(BroadcastWarning, match=pattern) as warned:
         training = compiled(MISTAKES[name])
-    assert len(found) == 1 and found[0].filename == __file__
+    assert len(warned) == 1 and warned[0].filename == __file__
     training.step(x=X, y=Y)
     training.gradients(x=X, y=Y)  # traces again, without another warning
     with warnings.catch_warnings():

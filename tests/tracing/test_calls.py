@@ -155,14 +155,18 @@ def public_functions() -> dict[str, Any]:
 
 
 def test_every_public_function_and_class_checks_its_calls() -> None:
-    found = public_functions()
-    functions = [name for name, value in found.items() if isinstance(value, FunctionType)]
+    public = public_functions()
+    functions = [name for name, value in public.items() if isinstance(value, FunctionType)]
     assert len(functions) > 200
-    assert [name for name in functions if not hasattr(found[name], "__public__")] == []
-    for name, value in found.items():
+    assert [name for name in functions if not hasattr(public[name], "__public__")] == []
+    for name, value in public.items():
         if isinstance(value, type) and not issubclass(value, BaseException):
-            own = [one for key, one in vars(value).items() if isinstance(one, FunctionType) and not key.startswith("_")]
-            assert all(hasattr(one, "__public__") for one in own), name
+            own = [
+                method
+                for key, method in vars(value).items()
+                if isinstance(method, FunctionType) and not key.startswith("_")
+            ]
+            assert all(hasattr(method, "__public__") for method in own), name
 
 
 def test_signatures_and_documentation_stay() -> None:
@@ -189,8 +193,8 @@ def test_habits() -> None:
     assert untyped.ones(2, np.uint32).dtype == np.uint32 and untyped.zeros(4).shape == (4,)
     assert np.array_equal(tg.ones(2, 2), np.ones((2, 2))) and tg.zeros(()).shape == ()
     assert np.array_equal(tg.empty(2, 3), np.zeros((2, 3))) and tg.full((2,), 3.0).shape == (2,)
-    made = tg.tensor([[1, 2], [3, 4]])
-    assert isinstance(made, tg.Array) and made.dtype == np.int32 and tg.tensor(0.5).dtype == np.float32
+    tensor = tg.tensor([[1, 2], [3, 4]])
+    assert isinstance(tensor, tg.Array) and tensor.dtype == np.int32 and tg.tensor(0.5).dtype == np.float32
     assert X.unsqueeze(0).shape == (1, 2, 3) and X.numel() == tg.numel(X) == tg.numel([1, 2]) + 4
     assert np.array_equal(X.clamp(1, 3), numbers.clip(1, 3)) and np.array_equal(X.clamp(max=2), numbers.clip(None, 2))
     filled = X.masked_fill(X > 2, -1)
@@ -208,9 +212,9 @@ def test_chunks_are_pytorch_s(extent: int, chunks: int) -> None:
 
     values = np.arange(2 * extent, dtype=np.float32).reshape(2, extent)
     expected = torch.chunk(torch.from_numpy(values), chunks, dim=1)
-    found = untyped.array(values).chunk(chunks, dim=1)
-    assert [tuple(part.shape) for part in found] == [tuple(part.shape) for part in expected]
-    assert all(np.array_equal(a, b.numpy()) for a, b in zip(found, expected, strict=True))
+    pieces = untyped.array(values).chunk(chunks, dim=1)
+    assert [tuple(part.shape) for part in pieces] == [tuple(part.shape) for part in expected]
+    assert all(np.array_equal(a, b.numpy()) for a, b in zip(pieces, expected, strict=True))
     with pytest.raises(ShapeError, match="positive"):
         tg.chunk(values, 0)
 
@@ -278,8 +282,8 @@ def test_numbers_of_traced_tensors(use: Callable[[Any], Any], what: str) -> None
 
 
 def test_concrete_numbers() -> None:
-    one = tg.array([[2.5]])
-    assert f"{one:.3f}" == f"{float(one):.3f}" == "2.500" and f"{one}" == repr(one) and one.item() == 2.5
+    single = tg.array([[2.5]])
+    assert f"{single:.3f}" == f"{float(single):.3f}" == "2.500" and f"{single}" == repr(single) and single.item() == 2.5
     assert [float(x) for x in X[0]] == [0, 1, 2] and len(X) == 2 and X.tolist() == [[0, 1, 2], [3, 4, 5]]
     for call in (float, int, bool, lambda x: f"{x:.2f}", lambda x: x.item(), lambda x: [0, 1][x]):
         with pytest.raises(ShapeError, match=r"takes a tensor of one element, this one has the shape \(2, 3\)"):
@@ -291,8 +295,8 @@ def test_other_libraries_take_our_arrays() -> None:
 
     for values in (X, tg.array([True, False]), tg.array(3), tg.zeros(0, 2), training().step(x=np.ones((4, 3)))):
         for take in (torch.as_tensor, torch.tensor, torch.from_dlpack, np.from_dlpack):
-            found = take(values)
-            assert np.array_equal(np.asarray(found), np.asarray(values)) and tuple(found.shape) == values.shape
+            theirs = take(values)
+            assert np.array_equal(np.asarray(theirs), np.asarray(values)) and tuple(theirs.shape) == values.shape
     copy = torch.as_tensor(X)
     copy[0, 0] = 7
     assert float(X[0, 0]) == 0, "arrays never change"
@@ -302,9 +306,9 @@ def test_we_take_other_libraries_arrays() -> None:
     import torch
 
     source = torch.arange(6.0).reshape(2, 3)
-    found = tg.from_dlpack(source)
+    ours = tg.from_dlpack(source)
     source[0] = 9
-    assert isinstance(found, tg.Array) and np.array_equal(found, X)
+    assert isinstance(ours, tg.Array) and np.array_equal(ours, X)
     assert tg.from_dlpack(torch.arange(3)).dtype == np.int32 and np.array_equal(tg.from_dlpack(X), X)
     for value, message in (
         (torch.ones(2, requires_grad=True), "requires a gradient"),

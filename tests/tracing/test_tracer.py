@@ -44,8 +44,8 @@ def test_leaves_of_trees_have_their_path():
         return batch.x + batch.y + parameters["w"][1] + pair[0]
 
     module = tg.trace(function, Batch((2,), (2,)), {"w": [tg.spec(2), tg.spec(2)]}, (tg.spec(2), tg.spec(2)))
-    found = [name for _, name in names(module)]
-    assert found == ["batch.x", "batch.y", "parameters.w.0", "parameters.w.1", "pair.0", "pair.1"]
+    paths = [name for _, name in names(module)]
+    assert paths == ["batch.x", "batch.y", "parameters.w.0", "parameters.w.1", "pair.0", "pair.1"]
 
 
 def test_parameters_of_a_module_are_parameters():
@@ -120,10 +120,10 @@ def test_python_numbers_take_the_tensors_dtype():
 
 def test_outside_a_trace_functions_compute():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    found = tg.sum(tg.exp(x) @ tg.array(x).T, axis=0) + 1
-    assert isinstance(found, tg.Array)
-    assert np.allclose(found, (np.exp(x) @ x.T).sum(0) + 1)
-    assert found[0].item() == pytest.approx(float((np.exp(x) @ x.T).sum(0)[0]) + 1)
+    sums = tg.sum(tg.exp(x) @ tg.array(x).T, axis=0) + 1
+    assert isinstance(sums, tg.Array)
+    assert np.allclose(sums, (np.exp(x) @ x.T).sum(0) + 1)
+    assert sums[0].item() == pytest.approx(float((np.exp(x) @ x.T).sum(0)[0]) + 1)
 
 
 def test_a_trace_gives_no_module_of_what_is_no_tensor():

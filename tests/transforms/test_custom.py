@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 X = np.array([0.5, -2.0, 3.0], np.float32)
 
 
-def same(found: Any, expected: Any, rtol: float = 1e-5) -> None:
-    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=rtol, atol=rtol)
+def same(actual: Any, expected: Any, rtol: float = 1e-5) -> None:
+    np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), rtol=rtol, atol=rtol)
 
 
 def tripled() -> Any:
@@ -111,13 +111,13 @@ def test_trees_static_arguments_and_integers() -> None:
     p = {"w": X, "b": np.float32(1)}
 
     def loss(p):
-        found = scaled("how", p, 4, index)
-        return tg.sum(found["y"]) + found["b"]
+        scaled_tree = scaled("how", p, 4, index)
+        return tg.sum(scaled_tree["y"]) + scaled_tree["b"]
 
     same(tg.value_and_grad(loss)(p)[0], 4 * X[index].sum() + 1)
-    found = tg.grad(loss)(p)
-    same(found["w"], [40, 0, 80])
-    same(found["b"], 0)
+    gradients = tg.grad(loss)(p)
+    same(gradients["w"], [40, 0, 80])
+    same(gradients["b"], 0)
 
 
 def test_a_derivative_that_is_not_linear_has_reverse_mode_only() -> None:
@@ -146,8 +146,8 @@ def test_what_is_computed_alike_is_computed_once() -> None:
     module.verify()
     assert "tg.call @f" in str(module)
     (expected,) = TensorExecutor(module).call([X])[1:]
-    for one in (InlineCallsPass(), SimplifyPass()):
-        one.apply(Context(), module)
+    for pass_ in (InlineCallsPass(), SimplifyPass()):
+        pass_.apply(Context(), module)
     assert str(module).count("tg.exp") == 1 and "tg.call" not in str(module)
     same(TensorExecutor(module).call([X])[1], expected, 0)
 
@@ -259,8 +259,8 @@ def test_a_recomputed_call_keeps_nothing_of_the_first_time() -> None:
     module = Parser(context, AGAIN).parse_module()
     x = np.linspace(-1, 1, 6, dtype=np.float32)
     passes = (GradPass(), InlineCallsPass(recompute=False), SimplifyPass())
-    for one in passes:
-        one.apply(context, module)
+    for pass_ in passes:
+        pass_.apply(context, module)
         module.verify()
     verify_dominance(module)
     assert str(module).count("tg.exp") == 2 and str(module).count("recompute") == 2
@@ -273,5 +273,5 @@ def test_a_recomputed_call_keeps_nothing_of_the_first_time() -> None:
     module.verify()
     assert str(module).count("tg.exp") == 2 and "tg.call" not in str(module)
     LowerTgToBufPass().apply(context, module)
-    found = BufferExecutor(module).run({"arg0": x})
-    same(found["gradient/arg0"], gradient, 1e-6)
+    results = BufferExecutor(module).run({"arg0": x})
+    same(results["gradient/arg0"], gradient, 1e-6)

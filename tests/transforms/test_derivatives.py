@@ -52,12 +52,12 @@ def test_trees():
         return tg.sum(x @ p["layers"][0].w + p["layers"][0].b) * p["scale"]
 
     p = {"layers": [Layer(np.ones((3, 2), np.float32), np.zeros(2, np.float32))], "scale": 2.0, "none": None}
-    found = tg.grad(f)(p, X)
-    assert list(found) == ["layers", "none", "scale"] and found["none"] is None
-    assert isinstance(found["layers"][0], Layer)
-    assert np.allclose(found["layers"][0].w, 2 * X[:, None].repeat(2, 1))
-    assert np.allclose(found["layers"][0].b, [2, 2])
-    assert float(found["scale"]) == 4.0
+    gradient = tg.grad(f)(p, X)
+    assert list(gradient) == ["layers", "none", "scale"] and gradient["none"] is None
+    assert isinstance(gradient["layers"][0], Layer)
+    assert np.allclose(gradient["layers"][0].w, 2 * X[:, None].repeat(2, 1))
+    assert np.allclose(gradient["layers"][0].b, [2, 2])
+    assert float(gradient["scale"]) == 4.0
 
 
 def test_other_arguments_pass_through_untouched():
@@ -142,30 +142,30 @@ def test_aux_is_returned_beside_the_derivative(device: tg.DeviceName | None) -> 
 
     close = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6)
     value, gradient, hessian = without_aux(X), tg.grad(without_aux)(X), tg.hessian(without_aux)(X)
-    (found, aux), slope = run(tg.value_and_grad(with_aux, has_aux=True))
-    close(found, value)
+    (result, aux), slope = run(tg.value_and_grad(with_aux, has_aux=True))
+    close(result, value)
     close(slope, gradient)
     check_aux(aux)
     (slope, _), aux = run(lambda x: tg.grad(with_aux, (0, 1), has_aux=True)(x, 2.0))
     close(slope, gradient)
     check_aux(aux)
-    found, tangent, aux = run(lambda x: tg.jvp(with_aux, (x,), (x,), has_aux=True))
-    close([found, tangent], [value, np.sum(gradient * X)])
+    result, tangent, aux = run(lambda x: tg.jvp(with_aux, (x,), (x,), has_aux=True))
+    close([result, tangent], [value, np.sum(gradient * X)])
     check_aux(aux)
     for mode in ("reverse", "forward"):
         slope, aux = run(tg.jacobian(with_aux, mode=mode, has_aux=True))
         close(slope, gradient)
         check_aux(aux)
-    found, aux = run(tg.hessian(with_aux, has_aux=True))
-    close(found, hessian)
+    result, aux = run(tg.hessian(with_aux, has_aux=True))
+    close(result, hessian)
     check_aux(aux)
 
     def pulled(x: Any) -> Any:
         value, pullback, aux = tg.vjp(with_aux, x, has_aux=True)
         return value, pullback(1.0), aux
 
-    found, (slope,), aux = run(pulled)
-    close(found, value)
+    result, (slope,), aux = run(pulled)
+    close(result, value)
     close(slope, gradient)
     check_aux(aux)
 
@@ -263,10 +263,10 @@ def test_stop_gradient_of_a_module() -> None:
         return tg.mean((model(x) - 0.5 * tg.stop_gradient(tg.nn.inference(model)(x))) ** 2)
 
     x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-    found: list[dict[str, np.ndarray]] = []
+    parameters: list[dict[str, np.ndarray]] = []
     for loss in (whole, by_result):
         training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": x.shape}, device="numpy")
         training.step(x=x)
-        found.append(training.parameters())
-    for path in found[0]:
-        assert np.allclose(found[0][path], found[1][path], rtol=1e-6, atol=1e-7), path
+        parameters.append(training.parameters())
+    for path in parameters[0]:
+        assert np.allclose(parameters[0][path], parameters[1][path], rtol=1e-6, atol=1e-7), path

@@ -22,8 +22,8 @@ def layer(w: Any, x: Any) -> Any:
     return tg.tanh(x @ w)
 
 
-def same(found: Any, expected: Any, rtol: float = 1e-5) -> None:
-    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=rtol, atol=rtol)
+def same(actual: Any, expected: Any, rtol: float = 1e-5) -> None:
+    np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), rtol=rtol, atol=rtol)
 
 
 def dense(w: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -69,17 +69,17 @@ def test_jacobian_over_ops_of_every_kind(mode: Any) -> None:
     table, indices = RNG.normal(size=(5, 2)).astype(np.float32), np.array([[4, 0], [2, 2]], np.int32)
 
     def f(t: Any) -> Any:
-        taken = tg.take(t, tg.array(indices))
+        gathered = tg.take(t, tg.array(indices))
         ordered = tg.take_along_axis(t, tg.array(np.array([[1, 0]] * 5, np.int32)), 1)
-        product = tg.einsum("abc,dc->dab", taken, ordered)
+        product = tg.einsum("abc,dc->dab", gathered, ordered)
         padded = tg.concat([tg.flip(t, 0), t[::2]], 0)
         rows = tg.softmax(padded) * tg.max(t, axis=0) + tg.sum(product, axis=(0, 2))
         return tg.where(rows > 0, rows, tg.square(rows))[1:5]
 
     size = f(tg.array(table)).shape
-    found = tg.jacobian(f, mode=mode)(table)
+    jacobian = tg.jacobian(f, mode=mode)(table)
     for place in np.ndindex(*size):
-        same(np.asarray(found)[place], tg.grad(lambda t, place=place: f(t)[place])(table))
+        same(np.asarray(jacobian)[place], tg.grad(lambda t, place=place: f(t)[place])(table))
 
 
 def test_hessian_and_its_products() -> None:
@@ -177,11 +177,11 @@ def test_trees() -> None:
     same(p.a, 3 * np.ones(4))
     same(p.b, 2.0)
     same(s["k"][0], X.sum())
-    found = tg.jacobian(lambda p: Pair(p.a * p.b, p.b))(point[0])
-    assert isinstance(found, Pair) and isinstance(found.a, Pair)
-    same(found.a.a, 2 * np.eye(4))
-    same(found.a.b, X)
-    same(found.b.a, np.zeros(4))
+    jacobian = tg.jacobian(lambda p: Pair(p.a * p.b, p.b))(point[0])
+    assert isinstance(jacobian, Pair) and isinstance(jacobian.a, Pair)
+    same(jacobian.a.a, 2 * np.eye(4))
+    same(jacobian.a.b, X)
+    same(jacobian.b.a, np.zeros(4))
 
 
 def test_f64_stays_exact() -> None:
@@ -214,16 +214,16 @@ def test_errors_name_the_line(call: Any, error: type[Exception], message: str) -
 
 
 def test_a_pullback_ends_with_its_trace() -> None:
-    kept: list[Any] = []
+    pullbacks: list[Any] = []
 
     def f(x: Any) -> Any:
         value, pullback = tg.vjp(tg.sin, x)
-        kept.append(pullback)
+        pullbacks.append(pullback)
         return value
 
     tg.trace(f, ())
     with pytest.raises(TraceError, match="after that trace ended"):
-        tg.trace(lambda u: kept[0](u)[0], ())
+        tg.trace(lambda u: pullbacks[0](u)[0], ())
 
 
 def test_a_jacobian_is_traced_once() -> None:
