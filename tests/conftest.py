@@ -43,11 +43,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part, _, parts = text.partition("/")
     if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
         raise pytest.UsageError(f"--slice {text}: expected a part of several, such as 2/4")
-    kept = items[int(part) - 1 :: int(parts)]
+    selected = items[int(part) - 1 :: int(parts)]
     config.hook.pytest_deselected(
         items=[item for number, item in enumerate(items) if number % int(parts) != int(part) - 1]
     )
-    items[:] = kept
+    items[:] = selected
 
 
 def pytest_collection_finish() -> None:

@@ -18,7 +18,7 @@ run_passes = lowering.run_passes
 
 def counted(module: Any, passes: Any, *rest: Any, **options: Any) -> None:
     """Runs passes and records their names."""
-    RAN.extend(one.name for one in passes)
+    RAN.extend(pass_.name for pass_ in passes)
     run_passes(module, passes, *rest, **options)
 
 
@@ -46,14 +46,14 @@ def main() -> None:
     predict = training.attach(lambda model, x: tg.softmax(model["first"](x)), inputs={"x": (4, 6)})
     losses = [training.step(x=X[i % 5 : i % 5 + 4]) for i in range(6)]
     slopes = training.gradients(x=X[:4])
-    found = {
-        "losses": [float(one[name]).hex() for one in losses for name in sorted(one)],
+    record = {
+        "losses": [float(step[name]).hex() for step in losses for name in sorted(step)],
         "outputs": np.asarray(predict(x=X[:4])).tobytes().hex(),
         "gradients": {name: np.asarray(value).tobytes().hex() for name, value in sorted(slopes.items())},
         "sums": [float(value).hex() for value in total({"a": X[:, :3], "b": X[:, 3:]}).values()],
         "memory": training.stats()["memory_limit"],
     }
-    print(json.dumps({"passes": len(RAN), "found": found}))
+    print(json.dumps({"passes": len(RAN), "found": record}))
 
 
 if __name__ == "__main__":

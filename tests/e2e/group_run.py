@@ -22,10 +22,10 @@ DTYPES = (np.float32, np.float64, np.float16, np.int32, np.uint32, np.bool_)
 
 def operations(group: Group) -> list[str]:
     """Runs every operation on arrays of every dtype, and returns a digest of each result's bits."""
-    found: list[str] = []
+    results: list[str] = []
 
     def add(name: str, array: np.ndarray) -> None:
-        found.append(f"{name} {array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}")
+        results.append(f"{name} {array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}")
 
     for dtype in DTYPES:
         for count in COUNTS:
@@ -38,16 +38,16 @@ def operations(group: Group) -> list[str]:
                 add(f"reduce_scatter {reduction}", group.all_gather(own))
             add("broadcast", group.broadcast(array.copy(), root=group.size - 1))
     group.barrier()
-    found.append(str(group.gather_objects({"rank": group.rank, "text": "x" * group.rank})))
-    return found
+    results.append(str(group.gather_objects({"rank": group.rank, "text": "x" * group.rank})))
+    return results
 
 
 def agreed(group: Group) -> None:
     """Prints one rank's results, once all ranks have found theirs equal."""
-    found = operations(group)
-    assert group.gather_objects(found) == [found] * group.size
+    results = operations(group)
+    assert group.gather_objects(results) == [results] * group.size
     if group.rank == 0:
-        print("\n".join(found))
+        print("\n".join(results))
 
 
 def raising(group: Group) -> None:

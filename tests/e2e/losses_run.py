@@ -12,6 +12,6 @@ from parallel_models import trained
 
 import tensorgrad as tg
 
-found = trained(sys.argv[1], "cpu", tg.distributed.group())
+run = trained(sys.argv[1], "cpu", tg.distributed.group())
 if tg.distributed.is_first():
-    np.savez(sys.argv[2], losses=found["losses"], **found["parameters"])
+    np.savez(sys.argv[2], losses=run["losses"], **run["parameters"])

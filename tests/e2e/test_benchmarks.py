@@ -30,8 +30,8 @@ OPTIONAL = [import_module("benchmarks.peers.jax_peer")] if find_spec("jax") else
 def test_peers_have_the_same_losses(name: str) -> None:
     training, batch = workload(name)("numpy")
     weights = training.parameters()
-    made = [peer.contestant(name, weights, batch) for peer in (torch_peer, numpy_peer, hand_fused, *OPTIONAL)]
-    others = [one for one in made if one is not None]
+    contestants = [peer.contestant(name, weights, batch) for peer in (torch_peer, numpy_peer, hand_fused, *OPTIONAL)]
+    others = [contestant for contestant in contestants if contestant is not None]
     assert len(others) == (3 if name == "mlp" else 1) + len(OPTIONAL)
     expected = [float(training.step(**batch)) for _ in range(3)]
     for other in others:
@@ -85,7 +85,7 @@ def test_the_command_writes_figures_and_a_picture(tmp_path: Path, monkeypatch: p
     main(["sine", "--rounds", "1", "--seconds", "0.1", "--out", str(tmp_path)])
     data = json.loads((tmp_path / "sine.json").read_text(encoding="utf-8"))
     ours = [f"tensorgrad {device}" for device in ("wgpu", "cpu", "numpy")]
-    assert [one["name"] for one in data["timings"]] == [*ours, "torch eager (CPU)"]
+    assert [timing["name"] for timing in data["timings"]] == [*ours, "torch eager (CPU)"]
     assert data["machine"]["versions"]["xdsl"]
     assert (tmp_path / "sine.png").stat().st_size > 1000
 
@@ -96,9 +96,9 @@ def test_first_steps_of_a_large_workload_are_measured_too(tmp_path: Path, monkey
     monkeypatch.setattr("benchmarks.__main__.LARGE", ("sine",))
     main(["sine", "--rounds", "1", "--seconds", "0.1", "--out", str(tmp_path)])
     timings = json.loads((tmp_path / "sine.json").read_text(encoding="utf-8"))["timings"]
-    assert [one["name"] for one in timings] == ["tensorgrad cpu", "torch eager (CPU)"]
-    found = json.loads((tmp_path / "sine cold.json").read_text(encoding="utf-8"))
-    assert all(len(found[part]["sine"]) == 1 for part in ("runs", "second", "torch"))
+    assert [timing["name"] for timing in timings] == ["tensorgrad cpu", "torch eager (CPU)"]
+    cold_starts = json.loads((tmp_path / "sine cold.json").read_text(encoding="utf-8"))
+    assert all(len(cold_starts[part]["sine"]) == 1 for part in ("runs", "second", "torch"))
 
 
 def test_the_difference_of_losses_is_the_greatest_relative_one() -> None:
@@ -107,8 +107,8 @@ def test_the_difference_of_losses_is_the_greatest_relative_one() -> None:
 
 @pytest.mark.nightly
 def test_costs_of_a_size() -> None:
-    found = cost(Size(layers=1, width=16, batch=2, length=8), "wgpu")
-    assert found.dispatches > 0 and found.peak_bytes > 0
+    costs = cost(Size(layers=1, width=16, batch=2, length=8), "wgpu")
+    assert costs.dispatches > 0 and costs.peak_bytes > 0
 
 
 @pytest.mark.nightly
@@ -118,14 +118,14 @@ def test_both_forms_of_attention_compute_the_same() -> None:
     (tiled, first), (composed, second) = attention.forms(shape)
     assert first.step() == pytest.approx(second.step(), rel=1e-4)
     assert tiled.stats()["peak_bytes"] < composed.stats()["peak_bytes"]
-    found = attention.compare(shape, rounds=1, seconds=0.1)
-    assert (found.chosen == "tiles") == (found.estimated > 1)
+    compared = attention.compare(shape, rounds=1, seconds=0.1)
+    assert (compared.chosen == "tiles") == (compared.estimated > 1)
 
 
 @pytest.mark.nightly
 def test_a_cold_start_is_measured() -> None:
-    found = cold("sine")
-    assert found.process > found.imports + found.without_imports > 0 and found.cpu > 0
+    start = cold("sine")
+    assert start.process > start.imports + start.without_imports > 0 and start.cpu > 0
 
 
 @pytest.mark.nightly
@@ -142,19 +142,19 @@ def test_an_edit_is_measured(tmp_path: Path) -> None:
 def test_a_cold_start_of_a_peer_is_measured(tmp_path: Path) -> None:
     """The peak memory is at least that of importing the peer."""
     save_state("sine", "numpy", tmp_path)
-    found = peer_cold("sine", "torch", tmp_path)
-    assert found.process > found.imports + found.without_imports > 0
-    assert found.peak > 50
+    start = peer_cold("sine", "torch", tmp_path)
+    assert start.process > start.imports + start.without_imports > 0
+    assert start.peak > 50
 
 
 @pytest.mark.nightly
 def test_a_cold_start_finds_nothing_that_was_compiled_elsewhere(tmp_path: Path) -> None:
     """Programs and native code are cached in its own folder, where only the next start finds them."""
     cold("sine", "cpu", tmp_path)
-    made = sorted(tmp_path.rglob("*.*"))
-    assert {path.parent.name for path in made} == {"kernels", "objects", "programs"}
+    files = sorted(tmp_path.rglob("*.*"))
+    assert {path.parent.name for path in files} == {"kernels", "objects", "programs"}
     cold("sine", "cpu", tmp_path)
-    assert sorted(tmp_path.rglob("*.*")) == made
+    assert sorted(tmp_path.rglob("*.*")) == files
 
 
 def test_texts_of_kernels_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,9 +177,9 @@ def test_a_step_is_encoded_by_methods_and_by_the_library() -> None:
     training, _ = workload("sine")("wgpu")
     ready = commands(training.program, device)
     assert len(ready) == training.stats()["dispatches"]
-    found = encoding(device, ready)
-    assert len(found) == 4
-    assert all(one > 0 for one in found.values())
+    seconds = encoding(device, ready)
+    assert len(seconds) == 4
+    assert all(duration > 0 for duration in seconds.values())
     assert pipelines(training.program, device, 2, "") > 0
 
 

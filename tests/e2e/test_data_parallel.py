@@ -25,24 +25,24 @@ def on_group(name: str, device: Any, size: int, steps: int = STEPS, **options: A
 @pytest.mark.in_turns(6, 1)
 @pytest.mark.parametrize("name", MODELS)
 def test_losses_are_those_of_the_whole_batch(name: str, device: str) -> None:
-    one = trained(name, device, None)
+    alone = trained(name, device, None)
     for size in (2, 4):
         for shard in (None, "optimizer"):
-            found = on_group(name, device, size, shard=shard)
-            for rank in found:
-                np.testing.assert_allclose(rank["losses"], one["losses"], rtol=CLOSE)
-                np.testing.assert_allclose(rank["accuracy"], one["accuracy"], atol=1.01 / BATCH)
-                assert rank["losses"] == found[0]["losses"]
+            ranks = on_group(name, device, size, shard=shard)
+            for rank in ranks:
+                np.testing.assert_allclose(rank["losses"], alone["losses"], rtol=CLOSE)
+                np.testing.assert_allclose(rank["accuracy"], alone["accuracy"], atol=1.01 / BATCH)
+                assert rank["losses"] == ranks[0]["losses"]
                 for path, value in rank["parameters"].items():
-                    np.testing.assert_array_equal(value, found[0]["parameters"][path])
+                    np.testing.assert_array_equal(value, ranks[0]["parameters"][path])
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", MODELS)
 def test_on_wgpu(name: str) -> None:
-    one = trained(name, "wgpu", None, 5)
+    alone = trained(name, "wgpu", None, 5)
     for rank in on_group(name, "wgpu", 2, 5):
-        np.testing.assert_allclose(rank["losses"], one["losses"], rtol=CLOSE)
+        np.testing.assert_allclose(rank["losses"], alone["losses"], rtol=CLOSE)
 
 
 @pytest.mark.nightly
@@ -62,18 +62,18 @@ def other_loss(model: Any, x: Any, power: int) -> Any:
 @pytest.mark.nightly
 def test_micro_batches_are_exchanged_once() -> None:
     """Sums of micro-batches stay local; only the last micro-batch's program exchanges them."""
-    one = trained("mlp", "cpu", None, 12, accumulate=3)
+    alone = trained("mlp", "cpu", None, 12, accumulate=3)
     for rank in on_group("mlp", "cpu", 2, 12, accumulate=3):
-        np.testing.assert_allclose(rank["losses"], one["losses"], rtol=CLOSE)
+        np.testing.assert_allclose(rank["losses"], alone["losses"], rtol=CLOSE)
 
     def calls(group: Group) -> list[int]:
         training = compiled("mlp", "cpu", group, accumulate=3)
-        found = []
+        traffic = []
         for batch in batches(12, 6):
             before = group.traffic.bytes_sent
             training.step(**batch)
-            found.append(group.traffic.bytes_sent - before)
-        return found
+            traffic.append(group.traffic.bytes_sent - before)
+        return traffic
 
     sent = simulate(2, calls, timeout=TIMEOUT)[0]
     assert sent[:3] == sent[3:]
@@ -107,8 +107,8 @@ def test_gradients_are_sent_once(clip: float | None, shard: Literal["optimizer"]
         training.step(x=np.ones((BATCH, 16), np.float32))
         return group.traffic.bytes_sent - before, sum(value.nbytes for value in training.parameters().values())
 
-    for found, parameters in simulate(2, sent, timeout=TIMEOUT):
-        assert parameters <= found <= 1.4 * parameters  # with padding, the loss, and the norm
+    for bytes_sent, parameters in simulate(2, sent, timeout=TIMEOUT):
+        assert parameters <= bytes_sent <= 1.4 * parameters  # with padding, the loss, and the norm
 
 
 @pytest.mark.in_turns(2)
@@ -121,17 +121,17 @@ def test_shards_of_the_state(size: int) -> None:
         return {slot.name: slot.size for slot in program.slots("state").values()}
 
     whole = sizes(None)
-    for found in simulate(size, lambda group: sizes(group, "optimizer"), timeout=TIMEOUT):
+    for own in simulate(size, lambda group: sizes(group, "optimizer"), timeout=TIMEOUT):
         state = [name for name in whole if name.startswith("adam.")]
-        assert sum(found[name] for name in state) == sum(whole[name] for name in state) // size
-        assert all(found[name] == whole[name] for name in whole if name not in state)
+        assert sum(own[name] for name in state) == sum(whole[name] for name in state) // size
+        assert all(own[name] == whole[name] for name in whole if name not in state)
 
 
 @pytest.mark.nightly
 def test_half_precision() -> None:
-    one = trained("mlp", "cpu", None, 10, precision="f16", loss_scale=256.0)
+    alone = trained("mlp", "cpu", None, 10, precision="f16", loss_scale=256.0)
     for rank in on_group("mlp", "cpu", 2, 10, precision="f16", loss_scale=256.0):
-        np.testing.assert_allclose(rank["losses"], one["losses"], rtol=2e-4)
+        np.testing.assert_allclose(rank["losses"], alone["losses"], rtol=2e-4)
 
 
 def test_a_part_of_the_batch_is_taken_as_it_is() -> None:
@@ -157,8 +157,8 @@ def test_errors() -> None:
 
     simulate(3, run, timeout=TIMEOUT)
     with pytest.raises(tg.errors.OptionError, match=r"group must be what tg\.distributed\.group\(\) gives, or None"):
-        given: Any = 2
-        compiled("mlp", "numpy", given)
+        no_group: Any = 2
+        compiled("mlp", "numpy", no_group)
 
 
 @pytest.mark.in_turns(3)

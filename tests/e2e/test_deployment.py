@@ -106,10 +106,10 @@ print(function.device, sorted(function.parameters()))
     )
     printed = without_compiler(code, tmp_path)
     assert printed.startswith(f"{where} (") and "layers.0.weight" in printed
-    with np.load(tmp_path / "found.npz") as found:
-        np.testing.assert_allclose(found["chances"], expected["pair"].chances, rtol=1e-5)
-        np.testing.assert_array_equal(found["label"], expected["pair"].label)
-        np.testing.assert_allclose(found["logits"], expected["all"][0], rtol=1e-4, atol=1e-6)
+    with np.load(tmp_path / "found.npz") as saved:
+        np.testing.assert_allclose(saved["chances"], expected["pair"].chances, rtol=1e-5)
+        np.testing.assert_array_equal(saved["label"], expected["pair"].label)
+        np.testing.assert_allclose(saved["logits"], expected["all"][0], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.in_turns(2)
@@ -142,11 +142,11 @@ print(training.step_count, training.accumulated)
         value, metrics = training.step(**batch(number))
         expected.append([value, metrics["quality"]["accuracy"], *metrics["largest"]])
     assert printed.split() == [str(training.step_count), str(training.accumulated)]
-    with np.load(tmp_path / "found.npz") as found:
+    with np.load(tmp_path / "found.npz") as saved:
         # The same kernels, keys and state: the same bits.
-        np.testing.assert_array_equal(found["losses"], np.array([[float(v) for v in row] for row in expected]))
+        np.testing.assert_array_equal(saved["losses"], np.array([[float(v) for v in row] for row in expected]))
         for name, value in training.parameters().items():
-            np.testing.assert_array_equal(found[name], value)
+            np.testing.assert_array_equal(saved[name], value)
 
 
 @pytest.mark.nightly
@@ -164,11 +164,11 @@ def test_a_file_for_another_target(accumulate: int, tmp_path: Path) -> None:
                 program.check_fits(default)
                 assert program.target is not None and not program.target.f16 and not program.target.subgroups
     x = batch(1)["x"]
-    found = tg.load(tmp_path / "predict.tg")
-    assert isinstance(found, tg.LoadedFunction)
+    function = tg.load(tmp_path / "predict.tg")
+    assert isinstance(function, tg.LoadedFunction)
     with pytest.raises(ProgramError, match="is a function: call it"):
-        found.step(x=x)
-    np.testing.assert_allclose(found(x=x)["all"][0], inference(x=x)["all"][0], rtol=1e-4, atol=1e-6)
+        function.step(x=x)
+    np.testing.assert_allclose(function(x=x)["all"][0], inference(x=x)["all"][0], rtol=1e-4, atol=1e-6)
     again = tg.load(tmp_path / "training.tg")
     assert isinstance(again, tg.LoadedTraining)
     with pytest.raises(ProgramError, match=r"is a training: step\(...\) runs a step of it"):

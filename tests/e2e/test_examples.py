@@ -230,17 +230,17 @@ def test_it_plays_with_a_person(tic_tac_toe, monkeypatch, capsys):
 @pytest.mark.parametrize("name", ["kan", "flow_matching", "neural_field"])
 def test_the_same_on_a_device(name):
     module = loaded(name)
-    found, expected = (
+    actual, expected = (
         module.train(*([module.picture(32)] if name == "neural_field" else []), 3, device)
         for device in ("wgpu", "numpy")
     )
-    assert np.allclose(found[1], expected[1], rtol=1e-3)
+    assert np.allclose(actual[1], expected[1], rtol=1e-3)
 
 
 @pytest.mark.nightly
 def test_self_play_on_a_device(tic_tac_toe):
-    found, expected = (tic_tac_toe.train(2, device).parameters() for device in ("wgpu", "numpy"))
-    assert all(np.allclose(value, expected[path], atol=1e-4) for path, value in found.items())
+    actual, expected = (tic_tac_toe.train(2, device).parameters() for device in ("wgpu", "numpy"))
+    assert all(np.allclose(value, expected[path], atol=1e-4) for path, value in actual.items())
 
 
 @pytest.mark.parametrize("name", ["kan", "flow_matching", "neural_field", "addition"])

@@ -94,12 +94,12 @@ def test_the_right_creature_does_the_most_damage():
 @pytest.mark.parametrize("name", ["makemore", "slots"])
 def test_the_same_on_a_device(name):
     module = loaded(name)
-    given = [module.Words.of_python()] if name == "makemore" else []
+    data = [module.Words.of_python()] if name == "makemore" else []
     options = {"layers": 1} if name == "slots" else {}
-    found, expected = (
-        module.train(*given, 3, device, progress=False, **options)[1].losses for device in ("wgpu", "numpy")
+    actual, expected = (
+        module.train(*data, 3, device, progress=False, **options)[1].losses for device in ("wgpu", "numpy")
     )
-    assert np.allclose(found, expected, rtol=1e-3)
+    assert np.allclose(actual, expected, rtol=1e-3)
 
 
 @pytest.mark.parametrize(

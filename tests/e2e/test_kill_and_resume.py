@@ -52,9 +52,9 @@ def check(tmp_path: Path, device: str, steps: int, kills: int, accumulate: int =
         step = generator.randrange(1, 1 + steps * 3 // 4 * number // kills)
         killed(tmp_path / "parts", step, generator.uniform(0, 0.02), *options)
     finished(tmp_path / "parts", *options)
-    expected, found = files(tmp_path / "whole"), files(tmp_path / "parts")
-    assert found.keys() == expected.keys()
-    assert [name for name in found if found[name] != expected[name]] == []
+    expected, actual = files(tmp_path / "whole"), files(tmp_path / "parts")
+    assert actual.keys() == expected.keys()
+    assert [name for name in actual if actual[name] != expected[name]] == []
 
 
 @pytest.mark.nightly

@@ -71,9 +71,9 @@ def grown(device: str, what: str, count: int) -> dict[str, int]:
     return {name: end[name] - half[name] for name in end}
 
 
-def check(found: dict[str, Any], most: int) -> None:
-    assert found.pop("resident") <= most
-    assert not any(found.values()), found
+def check(growth: dict[str, Any], most: int) -> None:
+    assert growth.pop("resident") <= most
+    assert not any(growth.values()), growth
 
 
 @pytest.mark.nightly

@@ -61,8 +61,8 @@ def test_cores_are_shared_out() -> None:
     done = launched("-n", 3, SCRIPT, "settings", TG_NUM_THREADS="", OPENBLAS_NUM_THREADS="")
     share = max(1, len(os.sched_getaffinity(0)) // 3)
     assert done.returncode == 0, done.stderr
-    found = re.findall(r"TG_NUM_THREADS=(\d+) OPENBLAS_NUM_THREADS=\1 ", done.stdout)
-    assert len(found) == 3 and all(1 <= int(threads) <= share for threads in found)
+    threads_of_processes = re.findall(r"TG_NUM_THREADS=(\d+) OPENBLAS_NUM_THREADS=\1 ", done.stdout)
+    assert len(threads_of_processes) == 3 and all(1 <= int(threads) <= share for threads in threads_of_processes)
 
 
 def test_a_rank_that_raises_ends_all() -> None:

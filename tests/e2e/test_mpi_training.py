@@ -18,8 +18,8 @@ PROCESSES, STEPS = 2, 40
 
 def end_of(folder: Path) -> dict[str, np.ndarray]:
     """Returns the state at the end of a run."""
-    with np.load(folder / "end.npz") as found:
-        return dict(found)
+    with np.load(folder / "end.npz") as saved:
+        return dict(saved)
 
 
 def check_bits(folder: Path, other: Path) -> None:
@@ -66,14 +66,14 @@ def test_losses_of_several_processes(tmp_path: Path, name: str) -> None:
         models = str(Path(parallel_models.__file__).parent)
         done = launched("-n", processes, LOSSES, name, file, limit=4 * LIMIT, PYTHONPATH=models)
         assert done.returncode == 0, done.stderr
-        with np.load(file) as found:
-            return dict(found)
+        with np.load(file) as saved:
+            return dict(saved)
 
-    one = losses(1, "one")
-    assert len(one["losses"]) == 50
+    alone = losses(1, "one")
+    assert len(alone["losses"]) == 50
     for processes in (2, 4):
         first, second = (losses(processes, f"{processes}{run}") for run in "ab")
-        np.testing.assert_allclose(first["losses"], one["losses"], rtol=1e-6)
+        np.testing.assert_allclose(first["losses"], alone["losses"], rtol=1e-6)
         for path, value in first.items():
             np.testing.assert_array_equal(value, second[path])
 

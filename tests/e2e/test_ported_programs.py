@@ -39,8 +39,8 @@ INPUTS = {"x": (64, 4), "y": tg.spec(64, "i32")}
 
 
 def accuracy(training: tg.Training, data: Arrays) -> float:
-    found = training.attach(lambda model, x: tg.argmax(tg.nn.inference(model)(x), axis=1))(x=data["x"])
-    return float(np.mean(np.asarray(found) == data["y"]))
+    labels = training.attach(lambda model, x: tg.argmax(tg.nn.inference(model)(x), axis=1))(x=data["x"])
+    return float(np.mean(np.asarray(labels) == data["y"]))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -147,9 +147,9 @@ def test_a_new_head_on_old_weights() -> None:
         InputError, match=r"head\.weight is float32\[16, 3\], expected .*\[16, 4\].*replace_model keeps"
     ):
         second.load_state_dict(old, strict=False)
-    found = second.load_state_dict({k: v for k, v in old.items() if not k.startswith("head.")}, strict=False)
-    assert found.missing == ("head.weight", "head.bias")
-    assert second.step_count == 0 and {"training/learning_rate", "training/step"} <= {*found.unexpected}
+    loaded = second.load_state_dict({k: v for k, v in old.items() if not k.startswith("head.")}, strict=False)
+    assert loaded.missing == ("head.weight", "head.bias")
+    assert second.step_count == 0 and {"training/learning_rate", "training/step"} <= {*loaded.unexpected}
     # Or the model that there is gets another head.
     model = Net()
     first = tg.compile(model, loss=cross_entropy, optimizer=tg.optim.adam(1e-2), inputs=INPUTS, device="numpy")
@@ -250,15 +250,15 @@ def test_an_actor_a_critic_and_a_target_that_follows() -> None:
 
     def loss(model: Any, x: Any, taken: Any, after: Any) -> Any:
         actor, critic, target = model["actor"], model["critic"], model["target"]
-        wanted = tg.sin(2 * x)
+        best = tg.sin(2 * x)
         future = target(tg.concat([after, actor(after)], axis=1))
-        for kept, online in zip(target.parameters(), critic.parameters(), strict=True):
-            kept.assign(0.95 * kept + 0.05 * online)
-        action, reward = actor(x), -((taken - wanted) ** 2)
+        for parameter, online in zip(target.parameters(), critic.parameters(), strict=True):
+            parameter.assign(0.95 * parameter + 0.05 * online)
+        action, reward = actor(x), -((taken - best) ** 2)
         return {
             "critic": tg.mse(critic(tg.concat([x, taken], axis=1)), tg.stop_gradient(reward + 0.3 * future)),
             "actor": -tg.mean(critic(tg.concat([x, action], axis=1))),
-        }, {"reward": tg.mean(-((action - wanted) ** 2))}
+        }, {"reward": tg.mean(-((action - best) ** 2))}
 
     critic = network(2)
     training = tg.compile(

@@ -54,5 +54,5 @@ def test_examples(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     with contextlib.redirect_stdout(None):
         import_module(name).main(["--device", "numpy", ARGUMENTS.get(name, "--steps"), "1"])
     assert compiled
-    for one in compiled:
-        tint.check(program_of(one, TARGETS[0]))
+    for program in compiled:
+        tint.check(program_of(program, TARGETS[0]))

@@ -69,8 +69,8 @@ def test_a_sine_is_learnt(device):
 @pytest.mark.nightly
 def test_digits_curves_agree_between_backends(digits):
     _, reference = digits.train("numpy", 100, 0)
-    training, found = digits.train("wgpu", 100, 0)
-    assert np.allclose(found, reference, rtol=1e-3)
+    training, losses = digits.train("wgpu", 100, 0)
+    assert np.allclose(losses, reference, rtol=1e-3)
     assert reference[-1] < 0.5 * reference[0]
     stats = training.stats()
     assert stats["dispatches"] <= 20 and stats["submits"] == 1 and stats["copies"] == 0
@@ -102,6 +102,6 @@ def test_text_through_the_pipeline_gives_the_kernels_of_the_python_path():
     module = Parser(context, training.module("traced")).parse_module()
     drop_updates(module)
     passes = read_passes("training-pipeline{optimizer=adam target=webgpu-default}", TENSORGRAD_UNIVERSE.all_passes)
-    for one in passes:
-        one.apply(context, module)
+    for pass_ in passes:
+        pass_.apply(context, module)
     assert str(module) == training.module("wgsl")

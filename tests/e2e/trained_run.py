@@ -35,7 +35,9 @@ def moment(folder: Path, moments: list[str], rank: int) -> tuple[int, float] | N
 
 def in_small_buckets(passes: list[ModulePass]) -> list[ModulePass]:
     """Makes each gradient a separate bucket, exchanged while the next one is computed."""
-    return [replace(one, message_bytes=64) if isinstance(one, OverlapCollectivesPass) else one for one in passes]
+    return [
+        replace(pass_, message_bytes=64) if isinstance(pass_, OverlapCollectivesPass) else pass_ for pass_ in passes
+    ]
 
 
 def main() -> None:
@@ -45,8 +47,8 @@ def main() -> None:
     end = moment(folder, moments, group.rank)
 
     def loss(model, x, y, key):
-        kept = tg.random.bernoulli(key, 0.8, x.shape)
-        return tg.mse(model(tg.where(kept, x, 0.0)), y)
+        mask = tg.random.bernoulli(key, 0.8, x.shape)
+        return tg.mse(model(tg.where(mask, x, 0.0)), y)
 
     training = tg.compile(
         tg.nn.MLP(6, (16,), 2),

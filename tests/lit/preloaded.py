@@ -118,7 +118,7 @@ def serve(listener: socket.socket, lives: int) -> socket.socket | None:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-                for file in (listener.detach(), lives, woken, wakes, *(one.detach() for one in waiting.values())):
+                for file in (listener.detach(), lives, woken, wakes, *(client.detach() for client in waiting.values())):
                     os.close(file)
                 return connection
             waiting[fork] = connection

@@ -52,11 +52,11 @@ def test_the_first_page_lists_them() -> None:
 
 @pytest.mark.parametrize("command", PAGES)
 def test_it_has_the_sections_of_a_manual(command: str) -> None:
-    found = sections(PAGES[command])
-    assert [name for name in found if name in SECTIONS] == list(SECTIONS)
-    assert all(found[name].strip() for name in SECTIONS)
+    texts = sections(PAGES[command])
+    assert [name for name in texts if name in SECTIONS] == list(SECTIONS)
+    assert all(texts[name].strip() for name in SECTIONS)
     line = COMMANDS[command.removeprefix("tg ")][0] if command != "tg-opt" else "run passes on IR"
-    assert found["Name"].strip() == f"`{command}`: {line}"
+    assert texts["Name"].strip() == f"`{command}`: {line}"
 
 
 @pytest.mark.parametrize("command", PAGES)
@@ -69,7 +69,7 @@ def test_its_synopsis_is_the_usage(command: str) -> None:
 @pytest.mark.parametrize("command", PAGES)
 def test_its_options_are_those_of_the_parser(command: str) -> None:
     """In both directions, except for `--help`."""
-    actions = [one for one in parser_of(command)._actions if one.help != SUPPRESS and one.dest != "help"]
+    actions = [action for action in parser_of(command)._actions if action.help != SUPPRESS and action.dest != "help"]
     rows = re.findall(r"^\| (`.*?) \|", sections(PAGES[command])["Options"], re.MULTILINE)
     listed = [name for row in rows for name in re.findall(r"`(.+?)`", row)]
     assert len(set(listed)) == len(listed)
@@ -85,9 +85,9 @@ def default_of(action: Action) -> str:
 @pytest.mark.parametrize("command", sorted(PAGES.keys() - {"tg-opt"}))
 def test_its_defaults_are_those_of_the_parser(command: str) -> None:
     rows = re.findall(r"^\| `(.+?)` \| (\S*) ?\| ", sections(PAGES[command])["Options"], re.MULTILINE)
-    found = {name: default_of(one) for one in parser_of(command)._actions for name in written(one)}
+    defaults = {name: default_of(action) for action in parser_of(command)._actions for name in written(action)}
     assert {name: default.strip("`") for name, default in rows if default} == {
-        name: default for name, default in found.items() if default
+        name: default for name, default in defaults.items() if default
     }
 
 

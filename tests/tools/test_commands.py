@@ -52,9 +52,9 @@ def test_run_a_function(folder: Path, capsys: pytest.CaptureFixture[str], traini
     assert "scores" in table and "float32[3, 2]" in table and "best" in table
     values = training.parameters()
     expected = X @ values["weight"] + values["bias"]
-    with np.load(out) as found:
-        np.testing.assert_allclose(found["scores"], expected, rtol=1e-5, atol=1e-6)
-        assert (found["best"] == expected.argmax(axis=1)).all()
+    with np.load(out) as outputs:
+        np.testing.assert_allclose(outputs["scores"], expected, rtol=1e-5, atol=1e-6)
+        assert (outputs["best"] == expected.argmax(axis=1)).all()
     results = json.loads(printed(capsys, *command, "--json"))["results"]
     np.testing.assert_allclose(results["scores"], expected, rtol=1e-5, atol=1e-6)
 
@@ -62,8 +62,8 @@ def test_run_a_function(folder: Path, capsys: pytest.CaptureFixture[str], traini
 def test_run_steps_of_a_training(folder: Path, capsys: pytest.CaptureFixture[str], training: tg.Training) -> None:
     losses = [float(training.step(x=X)) for _ in range(3)]
     command = ["run", folder / "training.tg", "--input", f"x={folder / 'x.npy'}", "--device", "cpu", "--json"]
-    found = json.loads(printed(capsys, *command, "--steps", 2, "--save", folder / "later.tg"))
-    assert found["results"] == {"result": losses[1]}
+    printed_results = json.loads(printed(capsys, *command, "--steps", 2, "--save", folder / "later.tg"))
+    assert printed_results["results"] == {"result": losses[1]}
     command[1] = folder / "later.tg"
     assert json.loads(printed(capsys, *command))["results"] == {"result": losses[2]}
 
@@ -83,8 +83,8 @@ def test_run_refuses(
 ) -> None:
     monkeypatch.chdir(folder)
     (folder / "text.npy").write_text("text")
-    given = [part for one in inputs for part in ("--input", one)]
-    assert main(["run", "predict.tg", "--device", "cpu", *given]) == 1
+    arguments = [part for named_file in inputs for part in ("--input", named_file)]
+    assert main(["run", "predict.tg", "--device", "cpu", *arguments]) == 1
     assert message in capsys.readouterr().err
 
 
@@ -138,11 +138,11 @@ def test_inspect(folder: Path, capsys: pytest.CaptureFixture[str], training: tg.
     table = printed(capsys, "inspect", folder / "training.tg")
     assert table.startswith(f"loss: a step, {training.stats()['dispatches']} dispatches")
     assert "f32[4, 2]" in table and "test_commands.py" in table
-    found = json.loads(printed(capsys, "inspect", folder / "training.tg", "--json"))
-    assert found["tensors"]["parameter"]["weight"] == {"type": "f32[4, 2]", "bytes": 32, "formula": None}
-    assert found["settings"] == {"learning_rate": 0.1}
-    assert sum(one["dispatches"] for one in found["kernels"]) == training.stats()["dispatches"]
-    assert found["statistics"]["peak_bytes"] == training.stats()["peak_bytes"]
+    description = json.loads(printed(capsys, "inspect", folder / "training.tg", "--json"))
+    assert description["tensors"]["parameter"]["weight"] == {"type": "f32[4, 2]", "bytes": 32, "formula": None}
+    assert description["settings"] == {"learning_rate": 0.1}
+    assert sum(kernel["dispatches"] for kernel in description["kernels"]) == training.stats()["dispatches"]
+    assert description["statistics"]["peak_bytes"] == training.stats()["peak_bytes"]
     assert "18 others" not in printed(capsys, "inspect", folder / "predict.tg")
     assert "others" in printed(capsys, "inspect", folder / "training.tg", "--rows", 1)
 
@@ -170,10 +170,10 @@ def test_inspect_refuses_what_is_no_program(tmp_path: Path, capsys: pytest.Captu
 def test_devices(capsys: pytest.CaptureFixture[str], device: WebGPUDevice) -> None:
     table = printed(capsys, "devices")
     assert "NumPy" in table and "LLVM" in table
-    found = json.loads(printed(capsys, "devices", "--json"))
-    assert [one["device"] for one in found["devices"]] == [one.device for one in tg.devices()]
-    assert found["missing"] == {}
-    targets = {one["device"]: one["target"] for one in found["devices"]}
+    listed = json.loads(printed(capsys, "devices", "--json"))
+    assert [entry["device"] for entry in listed["devices"]] == [entry.device for entry in tg.devices()]
+    assert listed["missing"] == {}
+    targets = {entry["device"]: entry["target"] for entry in listed["devices"]}
     assert targets["wgpu"]["max_buffer_size"] == device.target.max_buffer_size and targets["numpy"] is None
 
 
@@ -193,19 +193,19 @@ def test_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     (tmp_path / "objects").mkdir(mode=0o700)  # whatever the umask
     (tmp_path / "objects" / "notes.txt").write_text("not ours")
     tg.compile(tg.nn.Linear(4, 2), loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (3, 4)}, device="cpu")
-    found = json.loads(printed(capsys, "cache", "--json"))
-    assert found["programs"]["files"] == 1 and found["programs"]["bytes"] > 1000
-    assert found["native code"]["files"] > 0
+    caches = json.loads(printed(capsys, "cache", "--json"))
+    assert caches["programs"]["files"] == 1 and caches["programs"]["bytes"] > 1000
+    assert caches["native code"]["files"] > 0
     assert "deleted" in printed(capsys, "cache", "--clear")
-    assert {one["files"] for one in json.loads(printed(capsys, "cache", "--json")).values()} == {0}
+    assert {cache["files"] for cache in json.loads(printed(capsys, "cache", "--json")).values()} == {0}
     assert (tmp_path / "objects" / "notes.txt").exists()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as exited:
         main([name, "--help"])
-    assert left.value.code == 0
+    assert exited.value.code == 0
     text = capsys.readouterr().out
     assert "--json" in text and "Attributes" not in text
 

@@ -72,9 +72,9 @@ def test_the_scripts_are_valid_bash(scripts: list[Path]) -> None:
 def test_every_shell_knows_the_subcommands_and_the_passes(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     for program, names in (("tg", [*COMMANDS, *DEVICES, *PROFILES]), ("tg-opt", [*CLASSES, "wgsl"])):
         assert main(["completion", shell, program, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert (found["program"], found["shell"]) == (program, shell)
-        assert [name for name in names if name not in found["script"]] == []
+        completion = json.loads(capsys.readouterr().out)
+        assert (completion["program"], completion["shell"]) == (program, shell)
+        assert [name for name in names if name not in completion["script"]] == []
 
 
 def test_another_shell_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

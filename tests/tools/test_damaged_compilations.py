@@ -121,7 +121,7 @@ def runs_of_tests() -> list[tuple[str, str]]:
         words = [word for command in commands for word in shlex.split(command)]
         passes = [after for word, after in pairwise(words) if word == "-p"]
         pieces = [piece for piece in text.split("// -----") if "func.func" in piece]
-        runs += [(piece, one) for piece in pieces for one in passes or [""]]
+        runs += [(piece, pipeline) for piece in pieces for pipeline in passes or [""]]
     return runs
 
 
@@ -136,8 +136,8 @@ def damage_inputs_of_tests(folder: Path, count: int, patch: pytest.MonkeyPatch) 
             module = LocatingParser(context, text).parse_module()
             module.verify()
             verify_dominance(module)
-            for one in read_passes(passes) if passes else ():
-                one.apply(context, module)
+            for pass_ in read_passes(passes) if passes else ():
+                pass_.apply(context, module)
 
     for number, draw in cases(10, count):
         text, passes = draw.choice(runs_of_tests())

@@ -99,8 +99,8 @@ def damage_checkpoints(folder: Path, count: int) -> None:
             assert all(np.array_equal(state[name], value) for name, value in start.items()), f"checkpoint {number}"
             assert data.state_dict() == files().state_dict(), f"checkpoint {number}"
         training.load_state_dict(start)
-        for left in bad.glob("*.safetensors"):
-            left.unlink()
+        for leftover in bad.glob("*.safetensors"):
+            leftover.unlink()
 
 
 def damage_onnx(folder: Path, count: int) -> None:
@@ -330,7 +330,7 @@ def test_results_that_one_of_two_programs_has_not(tmp_path: Path, monkeypatch: p
     training.save(path)
     saved = Saved.load(path)
     assert saved.others is not None
-    renamed = tuple(replace(one, name="z") if one.role == "output" else one for one in saved.others.tensors)
+    renamed = tuple(replace(tensor, name="z") if tensor.role == "output" else tensor for tensor in saved.others.tensors)
     with monkeypatch.context() as unchecked:
         unchecked.setattr(Saved, "validate", lambda self: None)
         replace(saved, others=replace(saved.others, tensors=renamed)).save(path)

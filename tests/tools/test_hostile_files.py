@@ -220,12 +220,12 @@ HEADERS = [
 
 @pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
 def test_hostile_arrays(header: str, tmp_path: Path) -> None:
-    one, several, folder = tmp_path / "a.npy", tmp_path / "a.npz", tmp_path / "out"
-    one.write_bytes(npy(header))
+    single, several, folder = tmp_path / "a.npy", tmp_path / "a.npz", tmp_path / "out"
+    single.write_bytes(npy(header))
     with zipfile.ZipFile(several, "w") as archive:
         archive.writestr("a.npy", npy(header))
     with pytest.raises(InputError, match=r"a\.npy is not an \.npy file of numbers"):
-        named_array(f"x={one}")
+        named_array(f"x={single}")
     with pytest.raises(InputError, match=r"a\.npz is not an \.npz file of numbers"):
         named_arrays(str(several))
     assert main(["export", "web", "no.tg", str(folder), "--example", str(several)]) == 1 and not folder.exists()

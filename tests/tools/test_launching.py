@@ -37,10 +37,10 @@ def test_wrong_options(
     monkeypatch.chdir(tmp_path)
     Path("run.py").touch()
     try:
-        found = main(["launch", *arguments])
+        code = main(["launch", *arguments])
     except SystemExit as usage:
-        found = usage.code
-    assert found == status and message in capsys.readouterr().err
+        code = usage.code
+    assert code == status and message in capsys.readouterr().err
 
 
 def program(folder: Path, name: str, version: str) -> Path:
@@ -98,8 +98,8 @@ def test_open_mpi_runs_as_root(user: int, told: str | None, monkeypatch: pytest.
     for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: user)
-    found = environment()
-    assert found.get("OMPI_ALLOW_RUN_AS_ROOT") == found.get("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == told
+    variables = environment()
+    assert variables.get("OMPI_ALLOW_RUN_AS_ROOT") == variables.get("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == told
 
 
 def test_cores_are_shared_among_the_processes_of_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +110,8 @@ def test_cores_are_shared_among_the_processes_of_a_host(tmp_path: Path, monkeypa
     hosts.write_text("# two machines\nfirst slots=4\n\nsecond slots=4\n", encoding="utf-8")
 
     def threads(**options: object) -> tuple[str, str]:
-        found = Launch("run.py", (), 8, **options)._variables(8)  # pyright: ignore[reportArgumentType] -- as given
-        return found["TG_NUM_THREADS"], found["OPENBLAS_NUM_THREADS"]
+        variables = Launch("run.py", (), 8, **options)._variables(8)  # pyright: ignore[reportArgumentType] -- as given
+        return variables["TG_NUM_THREADS"], variables["OPENBLAS_NUM_THREADS"]
 
     assert threads() == ("2", "2")
     assert threads(hostfile=str(hosts)) == ("4", "4")
@@ -126,8 +126,8 @@ def ended(kind: str, returned: int, errors: str) -> tuple[int, str]:
     log = Log(kind, as_json=False)
     for line in errors.splitlines(keepends=True):
         log._take(line, "stderr")
-    found = log.ending(returned)
-    return found.status, found.reason
+    ending = log.ending(returned)
+    return ending.status, ending.reason
 
 
 KILLED = """\

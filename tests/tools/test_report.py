@@ -60,19 +60,24 @@ def test_what_a_report_says_is_what_was_compiled(device: tg.DeviceName) -> None:
     training = compiled(device)
     facts = training.report().facts
     program = training.program
-    assert [(one.name, one.code) for one in facts.kernels] == [(one.entry, one.code) for one in program.kernels]
+    assert [(kernel.name, kernel.code) for kernel in facts.kernels] == [
+        (kernel.entry, kernel.code) for kernel in program.kernels
+    ]
     dispatches = [step for step in program.plan if isinstance(step, Dispatch)]
-    assert [(one.kernel, one.label, one.workgroups) for one in facts.runs] == [
+    assert [(dispatch.kernel, dispatch.label, dispatch.workgroups) for dispatch in facts.runs] == [
         (step.kernel, step.label, step.workgroups) for step in dispatches
     ]
     assert facts.bytes_moved == program.statistics["bytes_moved"] > 0
     assert sum(facts.arenas.values()) == sum(buffer.size for buffer in program.buffers)
     for run, step in zip(facts.runs, dispatches, strict=True):
-        bound = [(program.buffers[one.buffer].name, one.offset, one.offset + one.size) for one in step.bindings]
+        bound = [
+            (program.buffers[binding.buffer].name, binding.offset, binding.offset + binding.size)
+            for binding in step.bindings
+        ]
         used = [facts.values[number] for number in (*run.reads, *run.writes)]
-        for one in used:
-            end = one.offset + one.bytes
-            assert any(name == one.arena and first <= one.offset and end <= last for name, first, last in bound)
+        for value in used:
+            end = value.offset + value.bytes
+            assert any(name == value.arena and first <= value.offset and end <= last for name, first, last in bound)
         assert run.flops > 0 and run.places and run.writes
     assert max(facts.live_bytes()) <= facts.arenas["workspace"]
     # A saved program has the bound ranges alone, which overlap; each byte counts once.
@@ -102,7 +107,7 @@ def test_every_level_knows_the_lines_it_is_from() -> None:
     for level in facts.levels:
         lines = level.text.splitlines()
         assert len(lines) == len(level.places)
-        mine = [line for line, found in zip(lines, level.places, strict=True) if found == place]
+        mine = [line for line, place_of_line in zip(lines, level.places, strict=True) if place_of_line == place]
         assert any("tanh" in line for line in mine) or (mine and level.name == "wgsl"), level.name
         assert "loc(" not in level.text
     kernels = [line for line in facts.levels[2].text.splitlines() if line.lstrip().startswith("buf.kernel")]
@@ -113,17 +118,17 @@ def test_every_level_knows_the_lines_it_is_from() -> None:
 @pytest.mark.parametrize(("device", "statement"), [("cpu", "fdiv"), ("wgpu", "abs(")])
 def test_lines_of_kernels_know_the_lines_they_are_from(device: tg.DeviceName, statement: str) -> None:
     facts = compiled(device).report().facts
-    place, found = hidden_line(facts), 0
+    place, count = hidden_line(facts), 0
     for kernel in facts.kernels:
         lines = kernel.code.splitlines()
         assert len(lines) == len(kernel.lines)
-        assert {one for places in kernel.lines for one in places} <= {*kernel.places}
+        assert {line_place for places in kernel.lines for line_place in places} <= {*kernel.places}
         of_hidden = [line for line, places in zip(lines, kernel.lines, strict=True) if place in places]
         assert bool(of_hidden) == (place in kernel.places), kernel.name
         for line, places in zip(lines, kernel.lines, strict=True):
-            found += statement in line and place in places
+            count += statement in line and place in places
             assert not places or not line.startswith(("@", "}", "fn", "define", "!"))
-    assert found
+    assert count
 
 
 def test_a_line_of_a_kernel_is_from_all_that_it_computes() -> None:
@@ -173,9 +178,9 @@ def _writers(facts: Facts, value: int) -> set[bool]:
 
 def test_the_passes_and_what_each_changed() -> None:
     facts = compiled("cpu").report().facts
-    names = [one.name.partition("{")[0] for one in facts.passes]
+    names = [pass_.name.partition("{")[0] for pass_ in facts.passes]
     assert names[:3] == ["simplify", "outline-attention", "grad"] and names[-1] == "convert-to-llvm"
-    changed = {one.name.partition("{")[0]: one.diff for one in facts.passes}
+    changed = {pass_.name.partition("{")[0]: pass_.diff for pass_ in facts.passes}
     assert "+" in changed["grad"] and "tg.mul" in changed["grad"] and not changed["outline-attention"]
     assert [level.name for level in facts.levels] == ["traced", "tg", "buf", "cpu", "llvm"]
 
@@ -262,7 +267,7 @@ def test_profiled_steps_are_steps(device: tg.DeviceName, tmp_path: Path) -> None
     for name, value in other.parameters().items():
         np.testing.assert_array_equal(training.parameters()[name], value)
     assert profile.steps == 3 and len(profile.dispatches) == training.stats()["dispatches"]
-    assert all(one.seconds >= 0 and one.bytes > 0 and one.flops > 0 for one in profile.dispatches)
+    assert all(dispatch.seconds >= 0 and dispatch.bytes > 0 and dispatch.flops > 0 for dispatch in profile.dispatches)
     assert HERE in str(profile) and "GFLOP/s" in str(profile)
     profile.save_trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]

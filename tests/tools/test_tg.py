@@ -36,16 +36,16 @@ pytestmark = pytest.mark.usefixtures("device")
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Records the arguments of each profile."""
-    found: list[dict[str, Any]] = []
+    calls: list[dict[str, Any]] = []
     original = profile.profile
 
     def watched(executable: Any, inputs: Any, scalars: Any, steps: int) -> Any:
         parameters = executable.read(executable.program.slots("parameter"))
-        found.append({"inputs": inputs, "scalars": scalars, "steps": steps, "parameters": parameters})
+        calls.append({"inputs": inputs, "scalars": scalars, "steps": steps, "parameters": parameters})
         return original(executable, inputs, scalars, steps)
 
     monkeypatch.setattr(profile, "profile", watched)
-    return found
+    return calls
 
 
 def rows(output: str) -> list[list[str]]:
@@ -65,11 +65,11 @@ def test_ir(
     assert every[0] == "all dispatches"
     assert every[5] == "100.0%"
     assert step[0] == "a step, awaited"
-    (given,) = steps
-    assert given["steps"] == 2
-    assert given["scalars"] == {"learning_rate": bench.SETTING, "step": 1.0}
-    assert given["inputs"]["x"].std() == pytest.approx(1, rel=0.1)
-    assert given["parameters"]["w"].std() == pytest.approx(0.02, rel=0.1)
+    (call,) = steps
+    assert call["steps"] == 2
+    assert call["scalars"] == {"learning_rate": bench.SETTING, "step": 1.0}
+    assert call["inputs"]["x"].std() == pytest.approx(1, rel=0.1)
+    assert call["parameters"]["w"].std() == pytest.approx(0.02, rel=0.1)
     monkeypatch.setattr("sys.stdin", io.StringIO(LOSS))
     np.savez(tmp_path / "inputs.npz", x=np.full((20, 40), 3.0))
     assert main(["bench", "-", "--steps", "1", "--rows", "1", "--inputs", str(tmp_path / "inputs.npz")]) == 0
@@ -85,9 +85,9 @@ def test_tuning(
     monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path / "cache"))
     (tmp_path / "loss.mlir").write_text(LOSS)
     assert main(["bench", str(tmp_path / "loss.mlir"), "--steps", "1", "--tune", "20"]) == 0
-    *_, gain, kept = capsys.readouterr().out.splitlines()
+    *_, gain, last_line = capsys.readouterr().out.splitlines()
     assert gain.startswith("before tuning: ")
-    path = Path(kept.removeprefix("schedules are kept in "))
+    path = Path(last_line.removeprefix("schedules are kept in "))
     assert path.parent == tmp_path / "cache" / "schedules"
     assert json.loads(path.read_text())["kernels"]
     assert len(steps) == 2
@@ -116,12 +116,12 @@ def test_a_saved_program(
     *kernels, every, _ = rows(capsys.readouterr().out)
     assert int(every[3]) == training.stats()["dispatches"]
     assert any(row[1].startswith("test_tg.py:") for row in kernels)
-    (given,) = steps
-    assert given["scalars"]["step"] == 4
-    assert given["scalars"]["learning_rate"] == training.settings["learning_rate"]
-    assert not given["inputs"]["labels"].any()
+    (call,) = steps
+    assert call["scalars"]["step"] == 4
+    assert call["scalars"]["learning_rate"] == training.settings["learning_rate"]
+    assert not call["inputs"]["labels"].any()
     for name, value in training.parameters().items():
-        np.testing.assert_array_equal(given["parameters"][name], value)
+        np.testing.assert_array_equal(call["parameters"][name], value)
     assert path.read_bytes() == before
 
 
@@ -129,8 +129,8 @@ def test_dispatches_of_one_kernel_from_one_line_are_one_row() -> None:
     def one(kernel: str, label: str, seconds: float) -> DispatchTime:
         return DispatchTime(kernel, label, (1, 2, 3), 2, seconds)
 
-    found = Profile((one("a", "x:1", 1.0), one("b", "x:1", 2.0), one("a", "x:1", 4.0), one("a", "x:2", 8.0)), 9)
-    assert [(row.kernel, row.label, row.times, row.seconds) for row in found.kernels()] == [
+    timed = Profile((one("a", "x:1", 1.0), one("b", "x:1", 2.0), one("a", "x:1", 4.0), one("a", "x:2", 8.0)), 9)
+    assert [(row.kernel, row.label, row.times, row.seconds) for row in timed.kernels()] == [
         ("a", "x:1", 4, 5.0),
         ("b", "x:1", 2, 2.0),
         ("a", "x:2", 2, 8.0),
@@ -185,9 +185,9 @@ def test_a_saved_program_has_its_schedules(tmp_path: Path, capsys: pytest.Captur
     [["bench"], ["bench", "f", "--steps", "0"], ["bench", "f", "--tune", "-1"], ["bench", "f", "--device", "tpu"]],
 )
 def test_bad_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as found:
+    with pytest.raises(SystemExit) as exited:
         main(arguments)
-    assert found.value.code == 2
+    assert exited.value.code == 2
     assert "usage: tg" in capsys.readouterr().err
 
 
@@ -243,9 +243,9 @@ def test_a_wrong_command_line_gets_the_usage_of_its_command(
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
-    found = capsys.readouterr().err
-    assert message in found
-    assert found.startswith(f"usage: tg {'' if 'no command' in message else arguments[0]}")
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert errors.startswith(f"usage: tg {'' if 'no command' in message else arguments[0]}")
 
 
 def test_files_without_arrays_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,7 +136,8 @@ def test_places_of_expected_errors() -> None:
         ]
     )
     assert [
-        (one.kind, one.written, one.line, one.text) for one in sorted(expectations(text, 11), key=lambda e: e.written)
+        (expectation.kind, expectation.written, expectation.line, expectation.text)
+        for expectation in sorted(expectations(text, 11), key=lambda e: e.written)
     ] == [
         ("error", 11, 11, "this"),
         ("error", 12, 14, "two on"),

@@ -141,13 +141,13 @@ class StageWriter:
             around = [point.with_own(positions, outer) for point in points]
             for loop in self.unrolling.unrolled(last):
 
-                def one(at: Value, now: Sequence[Value], loop: UnrolledLoop = loop) -> Sequence[Value]:
+                def iteration(at: Value, now: Sequence[Value], loop: UnrolledLoop = loop) -> Sequence[Value]:
                     return body(_steps(around, self.bases(at, loop), loop, extents[len(outer) :]), now)
 
                 carried = each * loop.steps
                 stop = code.number(loop.extent) if self.unrolling.steps == 1 else code.concealed(loop.extent)
                 first, step = self.range(code, loop)
-                changed = code.loop_to(stop, held[:carried], one, start=first, step=step)
+                changed = code.loop_to(stop, held[:carried], iteration, start=first, step=step)
                 held = [*changed, *held[carried:]]
             return held
 
