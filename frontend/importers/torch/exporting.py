@@ -56,11 +56,13 @@ class Exporter:
         module: The module, which is never changed.
         leaves: The example's leaves: tensors and other values, which are constants of the graphs.
         structure: The structure of the example: positional arguments and keywords.
+        constants: The buffers that are constants here, by name.
     """
 
     module: torch.nn.Module
     leaves: Sequence[Any]
     structure: pytree.TreeSpec
+    constants: dict[str, Any] = field(default_factory=dict, repr=False)
     _graphs: dict[Any, Graph] = field(default_factory=dict, repr=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Exporter:

@@ -22,9 +22,6 @@ from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import as_array, current_trace
 
-RESERVED = ("_exporter", "_constants", "torch_constants")
-"""Attributes of imported modules that are no part of them."""
-
 
 class Part(Module):
     """A part of an imported module: its parameters, buffers and parts, under PyTorch's names."""
@@ -36,10 +33,6 @@ class TorchModule(Module):
     It has PyTorch's tree of names: `model.layers[0]` there is `getattr(model.layers, "0")` here, and the paths of
     parameters, `layers.0.weight`, are the same. Call it with arguments like the example's; tensors may have other
     shapes, for which the module is exported anew.
-
-    Attributes:
-        torch_constants: The arrays of PyTorch's state dict that are constants here: buffers of integers that never
-            change.
     """
 
     key_argument = "key"
@@ -47,7 +40,6 @@ class TorchModule(Module):
     def __init__(self, exporter: Exporter):
         super().__init__()
         self._exporter = exporter
-        self._constants: Mapping[str, Any] = {}
         module = exporter.module
         shapes = [tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else None for leaf in exporter.leaves]
         updated = exporter.graph(True, shapes).updated
@@ -55,17 +47,19 @@ class TorchModule(Module):
         for name, parameter in module.named_parameters(remove_duplicate=False):
             self._declare(name, leaves.setdefault(id(parameter), _parameter(parameter)))
         persistent = module.state_dict().keys()
-        constants: dict[str, Any] = {}
         for name, value in module.named_buffers(remove_duplicate=False):
             if name in updated or (value.dtype.is_floating_point and name in persistent):
                 array = _numbers(value)
                 self._declare(name, leaves.setdefault(id(value), buffer(array.shape, array, array.dtype)))
             else:
-                constants[name] = constant(value)
-        self._constants = constants
-        self.torch_constants = {
-            name: value.detach().cpu().numpy() for name, value in module.state_dict().items() if name in constants
-        }
+                exporter.constants[name] = constant(value)
+
+    @property
+    def torch_constants(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        """The arrays of PyTorch's state dict that are constants here: buffers of integers that never change."""
+        exporter = self._exporter
+        state = exporter.module.state_dict()
+        return {name: value.cpu().numpy() for name, value in state.items() if name in exporter.constants}
 
     def _declare(self, name: str, leaf: Parameter | Buffer) -> None:
         """Puts a leaf at its path.
@@ -76,7 +70,7 @@ class TorchModule(Module):
         *parts, last = name.split(".")
         holder: Module = self
         for part in [*parts, last]:
-            if hasattr(Module, part) or part in RESERVED:
+            if hasattr(TorchModule, part) or part == "_exporter":
                 raise OptionError(
                     f"{user_line()}: from_torch: {name!r} can't be called {part!r}: modules here use that name"
                 )
@@ -116,27 +110,19 @@ class TorchModule(Module):
         """Returns the value of each of a graph's placeholders."""
         remaining = iter(inputs)
         values: list[Any] = []
-        for kind, name in graph.inputs:
+        for kind, target in graph.inputs:
+            name = str(target)
             if kind == InputKind.USER_INPUT:
                 values.append(next(remaining))
-            elif kind in (InputKind.PARAMETER, InputKind.BUFFER) and name not in self._constants and self._has(name):
-                leaf = self._leaf(str(name))
-                declared = isinstance(leaf, Parameter | Buffer)
-                values.append(Array(_initial(leaf)) if declared else leaf)
-            elif name in self._constants:
-                values.append(self._constants[str(name)])
+            elif name in self._exporter.constants:
+                values.append(self._exporter.constants[name])
+            elif kind in (InputKind.PARAMETER, InputKind.BUFFER):
+                leaf = self._leaf(name)
+                values.append(Array(_initial(leaf)) if isinstance(leaf, Parameter | Buffer) else leaf)
             else:
-                value = graph.constants[str(name)]
+                value = graph.constants[name]
                 values.append(constant(value) if isinstance(value, torch.Tensor) else value)
         return values
-
-    def _has(self, name: str | None) -> bool:
-        holder: Any = self
-        for part in str(name).split("."):
-            holder = vars(holder).get(part)
-            if holder is None:
-                return False
-        return True
 
     def _leaf(self, name: str) -> Any:
         holder: Any = self
