@@ -54,6 +54,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "driver": (*FUNCTIONS, "eager", "nn", "optim", "passes", "checks", "report", "web"),
     "train": (*FUNCTIONS, "driver", "nn", "optim"),
     "onnx": (*FUNCTIONS, "", "nn", "optim", "driver"),
+    "importers": (*FUNCTIONS, "", "nn"),
     "callbacks": ("surface", "train"),
     "data": ("surface", "train"),
     "distributed": ("errors", "surface", "tracing", "runtime"),
@@ -68,7 +69,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 }
 """For each room, the rooms of ours that it may import besides itself; "" is the public API, or all for tools and lab.
 
-Layers, optimizers and the ONNX importer are written as a user would write them: they are clients of the public API.
+Layers, optimizers and the importers are written as a user would write them: they are clients of the public API.
 """
 
 LAZY = ("", "surface", "tools", "passes.registry", "passes.pipelines", "driver.compiling", "report")
