@@ -50,7 +50,7 @@ def differences(
     assert results.keys() == expected.keys()
     loss: Any = 0.0
     for name, factor in weights.items():
-        loss = loss + tg.sum(results[name] * factor.astype(results[name].dtype))
+        loss = loss + tg.sum(results[name] * tg.tensor(factor, results[name].dtype, device=device))
     loss.backward()
     worst = {name: _difference(results[name].numpy(), value) for name, value in expected.items()}
     for name, parameter in module.named_parameters():
@@ -69,7 +69,8 @@ def _tensor(leaf: Any, device: str) -> Any:
     if not isinstance(leaf, torch.Tensor):
         return leaf
     array = leaf.detach().numpy()
-    return tg.tensor(array.astype(np.int32) if array.dtype == np.int64 else array, device=device)
+    dtype = np.int32 if array.dtype == np.int64 else array.dtype
+    return tg.tensor(array.astype(dtype), dtype, device=device)
 
 
 def _difference(own: np.ndarray, theirs: torch.Tensor) -> float:
