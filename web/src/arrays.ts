@@ -3,7 +3,7 @@
 import { type Data, type DType, type HostTensor, halfToNumber } from "./dtypes.js";
 import { type FileDType, type FileTensor, readSafetensors } from "./safetensors.js";
 import { require } from "./schema.js";
-import { type Source, bytesOf } from "./source.js";
+import { type FetchOptions, type Source, bytesOf } from "./source.js";
 
 const READ: Partial<Record<FileDType, [DType, (raw: ArrayBuffer) => Data]>> = {
   F32: ["f32", (raw) => new Float32Array(raw)],
@@ -21,12 +21,17 @@ const READ: Partial<Record<FileDType, [DType, (raw: ArrayBuffer) => Data]>> = {
  * Returns the arrays of a safetensors file by name; they can be passed as inputs.
  *
  * @param source The file's URL or bytes.
+ * @param options A callback for the progress of loading, and a signal that cancels it.
  * @throws {ProgramError} The file can't be loaded, is not a safetensors file, or has 64-bit arrays.
  */
-export async function readArrays(source: Source): Promise<Record<string, HostTensor>> {
-  const [bytes, name] = await bytesOf(source);
+export async function readArrays<Names extends string = string>(
+  source: Source,
+  options: FetchOptions = {},
+): Promise<Record<Names, HostTensor>> {
+  const [bytes, name] = await bytesOf(source, options);
   const { tensors } = readSafetensors(bytes, name);
-  return Object.fromEntries([...tensors].map(([key, tensor]) => [key, arrayOf(tensor, `${name}: ${key}`)]));
+  const arrays = [...tensors].map(([key, tensor]) => [key, arrayOf(tensor, `${name}: ${key}`)]);
+  return Object.fromEntries(arrays) as Record<Names, HostTensor>;
 }
 
 function arrayOf({ dtype, shape, bytes }: FileTensor, where: string): HostTensor {

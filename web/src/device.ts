@@ -1,6 +1,7 @@
 /** A WebGPU device: its limits, its errors, and whether it is lost. */
 
 import { DeviceError, DeviceLostError, NoAdapterError, messageOf } from "./errors.js";
+import { type FetchOptions } from "./source.js";
 
 /** The limits that programs depend on; devices are requested with the adapter's values of them. */
 const LIMITS = [
@@ -20,6 +21,19 @@ const FEATURES: readonly GPUFeatureName[] = ["shader-f16", "subgroups"];
 
 const NOWHERE =
   "WebGPU is not available: use a current browser, a page from https:// or localhost, and hardware acceleration";
+
+/** Names of WebGPU's types: TypeScript declares them from 6 on, `@webgpu/types` for others; here they merge with those. */
+declare global {
+  interface GPUDevice {}
+  interface GPUAdapterInfo {}
+}
+
+/** How an adapter is chosen; the same as WebGPU's `GPURequestAdapterOptions`. */
+export interface AdapterOptions {
+  readonly powerPreference?: "low-power" | "high-performance";
+  readonly forceFallbackAdapter?: boolean;
+  readonly featureLevel?: string;
+}
 
 /** A WebGPU device, which several programs may share. */
 export class Device {
@@ -50,7 +64,7 @@ export class Device {
    * @throws {NoAdapterError} WebGPU is not available, or there is no adapter.
    * @throws {DeviceError} The adapter returns no device.
    */
-  static async request(options: GPURequestAdapterOptions = {}): Promise<Device> {
+  static async request(options: AdapterOptions = {}): Promise<Device> {
     const adapter = await globalThis.navigator?.gpu?.requestAdapter(options);
     if (!adapter) throw new NoAdapterError(NOWHERE);
     const requiredLimits = Object.fromEntries(LIMITS.map((name) => [name, adapter.limits[name]]));
@@ -117,21 +131,35 @@ export class Device {
   }
 }
 
+/** How a file is loaded, and where it runs. */
+export interface LoadOptions extends FetchOptions {
+  /** The device to run on; by default, a new one. */
+  readonly device?: Device | undefined;
+}
+
+/** Returns options, of which the device alone may be given. */
+export function optionsOf(options: Device | LoadOptions | undefined): LoadOptions {
+  return options instanceof Device ? { device: options } : (options ?? {});
+}
+
 /**
- * Loads something on the given device, or on a new one, which is destroyed if loading fails.
+ * Loads something on a device: the given one, or a new one, which is destroyed if loading fails or is canceled.
  *
  * @param load Takes the device, and the device that its result must destroy: the same one, or `null` if it was given.
  */
-export async function onDevice<T>(
-  given: Device | undefined,
+export async function onDevice<T extends { destroy(): void }>(
+  { device: given, signal }: LoadOptions,
   load: (device: Device, owned: Device | null) => Promise<T>,
 ): Promise<T> {
-  if (given) return load(given, null);
-  const made = await Device.request();
+  signal?.throwIfAborted();
+  const device = given ?? (await Device.request());
   try {
-    return await load(made, made);
+    const loaded = await load(device, given ? null : device);
+    if (signal?.aborted) loaded.destroy();
+    signal?.throwIfAborted();
+    return loaded;
   } catch (error) {
-    made.destroy();
+    if (!given) device.destroy();
     throw error;
   }
 }

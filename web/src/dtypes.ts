@@ -59,6 +59,18 @@ export interface HostTensor {
 export type Numbers = number | boolean | bigint | NumberList | ArrayBufferView | HostTensor;
 export type NumberList = readonly (number | boolean | bigint | NumberList)[];
 
+/** The inputs of a call, by name. */
+export type Inputs<Names extends string = string> = Readonly<Record<Names, Numbers>>;
+
+/** The shape and dtype of an input. */
+export interface InputType {
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+}
+
+/** Bytes of a file. TypeScript calls this type `Uint8Array` before 5.7 and `Uint8Array<ArrayBuffer>` since. */
+export type Bytes = ReturnType<Uint8ArrayConstructor["from"]>;
+
 /** Returns the number of elements of a shape. */
 export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, extent) => product * extent, 1);
@@ -79,7 +91,7 @@ export function decode(raw: ArrayBuffer, offset: number, shape: readonly number[
 }
 
 /** Converts the elements of a converted dtype from a file's bytes to device bytes. */
-export function widened(bytes: Uint8Array<ArrayBuffer>, dtype: keyof typeof HOST): Uint8Array<ArrayBuffer> {
+export function widened(bytes: Bytes, dtype: keyof typeof HOST): Bytes {
   const elements = new HOST[dtype](bytes.slice().buffer);
   const words = dtype === "bool" ? Uint32Array.from(elements, (byte) => +(byte !== 0)) : STORED[dtype].from(elements);
   return new Uint8Array(words.buffer);

@@ -1,39 +1,28 @@
 /** A program on a device: its buffers, pipelines and bind groups, which are created once, and its steps. */
 
-import { WORD, type Numbers, type Write, checked } from "./dtypes.js";
+import { WORD, type Inputs, type Numbers, type Write, checked } from "./dtypes.js";
 import { type Device } from "./device.js";
-import { FormulaError, InputError, ProgramError, messageOf } from "./errors.js";
+import { InputError, ProgramError } from "./errors.js";
 import { checkFits } from "./fits.js";
-import { Formula } from "./formula.js";
-import { Outputs, type Value } from "./outputs.js";
+import { Outputs } from "./outputs.js";
 import { type Pipeline, compilePipelines } from "./pipelines.js";
 import { type Dispatch, PERSISTENT_ROLES, type Step, type TensorSlot, dispatches, slotBytes } from "./plan.js";
 import { type Program, slotsOf } from "./program.js";
+import { type Value } from "./results.js";
 import { type State } from "./saved.js";
 
 /** The maximum size in bytes of a staging buffer for reading parameters; only a single parameter may exceed it. */
 const MOST_STAGING = 64 << 20;
-const LARGEST_F32 = 3.4028234663852886e38;
 
 /** The roles of buffers that a step fills before it reads them. */
 const TEMPORARY_ROLES: readonly string[] = ["input", "workspace"];
-
-/** Inputs of a step, by name. */
-export type Inputs = Readonly<Record<string, Numbers>>;
-
-interface Scalar {
-  readonly slot: TensorSlot;
-  readonly formula: Formula | null;
-}
 
 export class Executable {
   /** The inputs of a step, by name. */
   readonly inputs: ReadonlyMap<string, TensorSlot>;
   /** Parameters and state, by name. */
   readonly persistent: ReadonlyMap<string, TensorSlot>;
-  /** The names that formulas use, and those of scalars without a formula. */
-  readonly scalarNames: ReadonlySet<string>;
-  readonly #scalars: readonly Scalar[];
+  readonly #scalars: ReadonlyMap<string, TensorSlot>;
   readonly #outputs: Outputs;
   readonly #host: ArrayBuffer;
   readonly #inputBuffer: GPUBuffer | undefined;
@@ -51,12 +40,7 @@ export class Executable {
   ) {
     this.inputs = slotsOf(program, "input");
     this.persistent = slotsOf(program, ...PERSISTENT_ROLES);
-    this.#scalars = [...slotsOf(program, "scalar").values()].map((slot) => {
-      return { slot, formula: slot.formula === null ? null : new Formula(slot.formula) };
-    });
-    this.scalarNames = new Set(
-      this.#scalars.flatMap(({ slot, formula }) => (formula ? [...formula.names] : [slot.name])),
-    );
+    this.#scalars = slotsOf(program, "scalar");
     this.#outputs = new Outputs(device, slotsOf(program, "output").values(), program.buffers);
     const index = program.buffers.findIndex(({ role }) => role === "input");
     this.#inputBuffer = buffers[index];
@@ -102,14 +86,14 @@ export class Executable {
    * Runs the program once, asynchronously.
    *
    * @param inputs A value for each input.
-   * @param known The values that the scalars' formulas use, and those of scalars without a formula.
+   * @param scalars The value of each scalar, by name.
    * @returns The outputs by name.
    * @throws {InputError} An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
    * @throws {DeviceError} The device is lost, or has reported an error.
    */
-  step(inputs: Inputs, known: ReadonlyMap<string, number>): Map<string, Value> {
+  step(inputs: Inputs, scalars: ReadonlyMap<string, number>): Map<string, Value> {
     const { gpu } = this.device;
-    const writes = [...this.#checkedInputs(inputs), ...this.#computedScalars(known)];
+    const writes = [...this.#checkedInputs(inputs), ...this.#checkedScalars(scalars)];
     this.device.check();
     if (this.#isDestroyed) throw new InputError(`'${this.program.name}' was destroyed`);
     for (const [slot, write] of writes) write(this.#host, slot.offset);
@@ -128,13 +112,9 @@ export class Executable {
     });
   }
 
-  #computedScalars(known: ReadonlyMap<string, number>): [TensorSlot, Write][] {
-    return this.#scalars.map(({ slot, formula }) => {
-      const value = computed(slot, formula, known);
-      const overflows = slot.dtype === "f32" && Math.abs(value) > LARGEST_F32;
-      if (overflows || !Number.isFinite(value))
-        throw new InputError(`scalar '${slot.name}' must be finite, got ${value}`);
-      return [slot, checked(value, slot.shape, slot.dtype, `scalar '${slot.name}'`)];
+  #checkedScalars(scalars: ReadonlyMap<string, number>): [TensorSlot, Write][] {
+    return [...this.#scalars].map(([name, slot]) => {
+      return [slot, checked(scalars.get(name) as number, slot.shape, slot.dtype, `scalar '${name}'`)];
     });
   }
 
@@ -279,16 +259,6 @@ export function checkNames(
   const parts = Object.entries({ unknown, missing }).filter(([, names]) => names.length);
   const listed = parts.map(([kind, names]) => `${kind} input${names.length > 1 ? "s" : ""} ${names.join(", ")}`);
   throw new InputError(`${listed.join("; ")} (expected: ${wanted.join(", ") || "none"})`);
-}
-
-function computed(slot: TensorSlot, formula: Formula | null, known: ReadonlyMap<string, number>): number {
-  if (!formula) return known.get(slot.name) ?? NaN;
-  try {
-    return formula.evaluate(known);
-  } catch (error) {
-    if (!(error instanceof FormulaError)) throw error;
-    throw new InputError(`scalar '${slot.name}': ${messageOf(error)}`);
-  }
 }
 
 /** Returns a program's buffers: shared ones from `common`, and new ones, which are also added to `made`. */

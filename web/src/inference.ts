@@ -1,14 +1,21 @@
 /** A function in a page, which was attached to a training and saved. */
 
-import { type Device, onDevice } from "./device.js";
+import { type Device, type LoadOptions, onDevice, optionsOf } from "./device.js";
+import { type HostTensor, type InputType, type Inputs } from "./dtypes.js";
 import { ProgramError } from "./errors.js";
-import { Executable, type Inputs } from "./executable.js";
-import { type Value } from "./outputs.js";
-import { type Source, bytesOf } from "./source.js";
-import { type Saved, type State, type Tree, fill, readSaved } from "./saved.js";
+import { Executable } from "./executable.js";
+import { slotsOf } from "./program.js";
+import { type Tree, type Value, fill } from "./results.js";
+import { type Saved, type State, readSaved } from "./saved.js";
+import { type FetchOptions, type Source, bytesOf } from "./source.js";
 
-/** A function with its parameters, for the shapes that it was saved with. */
-export class Inference {
+/**
+ * A function with its parameters, for the shapes that it was saved with.
+ *
+ * The type parameters say what the file holds, which isn't checked: the type of the results, by default one array, and
+ * the inputs' names.
+ */
+export class Inference<Results extends Tree<Value> = Value<HostTensor>, Names extends string = string> {
   private constructor(
     private readonly results: unknown,
     private readonly executable: Executable,
@@ -19,25 +26,37 @@ export class Inference {
    * Loads a file that Python wrote with `Inference.save(path, target="webgpu-default")`.
    *
    * @param source The file's URL or bytes.
-   * @param device The device to run on; by default, a new one.
+   * @param options A device to run on, by default a new one; a callback for the progress of loading; a signal that
+   *   cancels it.
    * @throws {ProgramError} The file can't be loaded, holds no function, or holds a malformed one.
    * @throws {TargetError} The device lacks what the function needs; says what.
    * @throws {NoAdapterError} WebGPU is not available.
    * @throws {DeviceError} The device reported an error.
+   * @throws {DOMException} The signal canceled it.
    */
-  static async load(source: Source, device?: Device): Promise<Inference> {
-    const [{ program, host }, state] = await functionIn(source);
-    return onDevice(device, async (where, owned) => {
+  static async load<Results extends Tree<Value> = Value<HostTensor>, Names extends string = string>(
+    source: Source,
+    options?: Device | LoadOptions,
+  ): Promise<Inference<Results, Names>> {
+    const given = optionsOf(options);
+    const [{ program, host }, state] = await functionIn(source, given);
+    return onDevice(given, async (where, owned) => {
       const executable = await Executable.load(program, where);
       executable.write(state);
-      return new Inference(host.results, executable, owned);
+      return new Inference<Results, Names>(host.results, executable, owned);
     });
   }
 
-  /** Loads a function that shares a training's parameters; see `Training.attach`. */
-  static async attached(source: Source, training: Executable): Promise<Inference> {
-    const [{ program, host }] = await functionIn(source);
-    return new Inference(host.results, await Executable.load(program, training.device, training), null);
+  /** Loads a function that shares a training's parameters; see `Training.attach`. @internal */
+  static async attached<Results extends Tree<Value>, Names extends string>(
+    source: Source,
+    training: Executable,
+    options: FetchOptions,
+  ): Promise<Inference<Results, Names>> {
+    const [{ program, host }] = await functionIn(source, options);
+    return onDevice({ ...options, device: training.device }, async (where) => {
+      return new Inference<Results, Names>(host.results, await Executable.load(program, where, training), null);
+    });
   }
 
   /** The device that it runs on. */
@@ -46,7 +65,7 @@ export class Inference {
   }
 
   /** The shape and dtype of each input, by name. */
-  get inputs(): Record<string, { shape: readonly number[]; dtype: string }> {
+  get inputs(): Record<Names, InputType> {
     return described(this.executable);
   }
 
@@ -58,9 +77,9 @@ export class Inference {
    * @throws {InputError} An input is unknown, missing, or of the wrong shape or dtype.
    * @throws {DeviceError} The device is lost, or has reported an error.
    */
-  call(inputs: Inputs): Tree<Value> {
+  call(inputs: Inputs<Names>): Results {
     const outputs = this.executable.step(inputs, new Map());
-    return fill(this.results, (name) => outputs.get(name) as Value);
+    return fill(this.results, (name) => outputs.get(name) as Value) as Results;
   }
 
   /** Frees its memory, except parameters that it shares, and destroys the device if `load` requested it. */
@@ -70,18 +89,22 @@ export class Inference {
   }
 }
 
-/** Returns the shape and dtype of each input of a program, by name, except those that the host makes. */
-export function described(
+/** Returns the shape and dtype of each input of a program, by name, except those that the host makes. @internal */
+export function described<Names extends string>(
   executable: Executable,
   made: ReadonlyMap<string, string> = new Map(),
-): Record<string, { shape: readonly number[]; dtype: string }> {
+): Record<Names, InputType> {
   const given = [...executable.inputs].filter(([name]) => !made.has(name));
-  return Object.fromEntries(given.map(([name, { shape, dtype }]) => [name, { shape, dtype }]));
+  const types = given.map(([name, { shape, dtype }]) => [name, { shape, dtype }]);
+  return Object.fromEntries(types) as Record<Names, InputType>;
 }
 
-async function functionIn(source: Source): Promise<[Saved, State]> {
-  const [bytes, name] = await bytesOf(source);
+async function functionIn(source: Source, options: FetchOptions): Promise<[Saved, State]> {
+  const [bytes, name] = await bytesOf(source, options);
   const [saved, state] = readSaved(bytes, name);
   if (saved.host.kind !== "function") throw new ProgramError(`${name} holds a training: load it with Training.load`);
+  const [scalar] = slotsOf(saved.program, "scalar").keys();
+  if (scalar !== undefined)
+    throw new ProgramError(`${name} holds a function with scalar '${scalar}', which has no value`);
   return [saved, state];
 }

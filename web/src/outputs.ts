@@ -5,75 +5,16 @@
  * output maps its page: the whole page is read at once, and the next step starts another one.
  */
 
-import { type Data, type DType, decode, elementCount } from "./dtypes.js";
+import { type Data, decode } from "./dtypes.js";
 import { type Device } from "./device.js";
 import { type Buffer, type TensorSlot } from "./plan.js";
-import { type Tree } from "./saved.js";
+import { Value } from "./results.js";
 
 /** The size of a page in bytes, unless one step needs more, and the maximum number of steps on it. */
 const PAGE_BYTES = 1 << 20;
 const MOST_STEPS = 64;
 /** The maximum number of page buffers that are kept for reuse. */
 const MOST_FREE = 2;
-
-/** An output of a step: a number or an array. It is read on request, and later steps don't change it. */
-export class Value {
-  readonly shape: readonly number[];
-  readonly dtype: DType;
-  #read: () => Promise<Data>;
-  #data: Data | undefined;
-
-  constructor(slot: TensorSlot, read: () => Promise<Data>) {
-    this.shape = slot.shape;
-    this.dtype = slot.dtype;
-    this.#read = read;
-  }
-
-  /**
-   * Returns the elements in row-major order, once the step has run.
-   *
-   * @throws {DeviceError} The device reported an error.
-   */
-  async read(): Promise<Data> {
-    this.#data ??= await this.#read();
-    this.#read = gone; // releases the page
-    return this.#data;
-  }
-
-  /**
-   * Returns the only element.
-   *
-   * @throws {RangeError} There isn't exactly one.
-   * @throws {DeviceError} The device reported an error.
-   */
-  async item(): Promise<number> {
-    if (elementCount(this.shape) !== 1) throw new RangeError(`an array of shape [${this.shape}] is not a number`);
-    return (await this.read())[0] as number;
-  }
-}
-
-function gone(): Promise<Data> {
-  throw new Error("a value was read from its page twice");
-}
-
-/** A value that was read: a number if it has no axes. */
-export type Reading = number | { readonly shape: readonly number[]; readonly dtype: DType; readonly data: Data };
-
-/**
- * Reads all values of results: scalars become numbers, and arrays objects with shape, dtype and data.
- *
- * @throws {DeviceError} The device reported an error.
- */
-export async function read(results: Tree<Value>): Promise<Tree<Reading>> {
-  if (results === null) return null;
-  if (results instanceof Value) {
-    const data = await results.read();
-    return results.shape.length ? { shape: results.shape, dtype: results.dtype, data } : (data[0] as number);
-  }
-  if (Array.isArray(results)) return Promise.all(results.map(read));
-  const entries = Object.entries(results).map(async ([name, part]) => [name, await read(part)] as const);
-  return Object.fromEntries(await Promise.all(entries));
-}
 
 /** A mappable buffer with the outputs of some steps. */
 class Page {

@@ -1,8 +1,7 @@
 /** A compiled program as data, and the validation of all its indices, ranges, alignments, accesses and names. */
 
 import { ELSEWHERE, WORD } from "./dtypes.js";
-import { Formula } from "./formula.js";
-import { FormulaError, ProgramError } from "./errors.js";
+import { ProgramError } from "./errors.js";
 import {
   type Binding,
   type Buffer,
@@ -130,7 +129,7 @@ function checkTensors(tensors: readonly TensorSlot[], buffers: readonly Buffer[]
     const needed = TENSOR_BUFFERS[slot.role];
     require(role === needed, `${where} lies in a buffer of role '${role}', not '${needed}'`);
     require(slot.role !== "scalar" || !slot.shape.length, `${where}: a scalar of shape [${slot.shape}]`);
-    if (slot.formula !== null) checkFormula(slot.formula, slot.role, where);
+    require(slot.formula === null || slot.role === "scalar", `${where}: only scalars have a formula`);
   }
   unique(
     tensors.filter(({ role }) => PERSISTENT_ROLES.includes(role)),
@@ -142,15 +141,6 @@ function checkTensors(tensors: readonly TensorSlot[], buffers: readonly Buffer[]
       role,
     );
   checkDisjoint(tensors.filter((slot) => slot.role !== "output" && slotBytes(slot) > 0));
-}
-
-function checkFormula(formula: string, role: string, where: string): void {
-  require(role === "scalar", `${where}: only scalars have a formula`);
-  try {
-    new Formula(formula);
-  } catch (error) {
-    throw error instanceof FormulaError ? new ProgramError(`${where}: ${error.message}`) : error;
-  }
 }
 
 /** Checks that tensors don't overlap. The caller excludes outputs, which may share one value. */

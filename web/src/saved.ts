@@ -5,8 +5,9 @@ import { ProgramError, messageOf } from "./errors.js";
 import { type Key } from "./keys.js";
 import { PERSISTENT_ROLES, type TensorSlot } from "./plan.js";
 import { FORMAT_VERSION, type Program, readProgram, slotsOf } from "./program.js";
+import { fill } from "./results.js";
 import { type FileDType, type FileTensor, readSafetensors, writeSafetensors } from "./safetensors.js";
-import { finite, list, mapping, object, oneOf, parsedJson, type Read, record, require, text, whole } from "./schema.js";
+import { finite, list, mapping, oneOf, parsedJson, type Read, record, require, text, whole } from "./schema.js";
 
 const FORMAT = "tensorgrad-program";
 /** The name of the program for all micro-batches but the last, and the prefix of its constants' names. */
@@ -137,22 +138,4 @@ function validate({ program, others, host }: Saved): void {
     const outputs = slotsOf(one, "output"); // each of them computes what a micro-batch returns
     fill(results, (name) => require(outputs.has(name), `there is no output '${name}'`));
   }
-}
-
-/** The results of a program: a leaf, `null`, or nested arrays and objects of them. */
-export type Tree<T> = T | null | Tree<T>[] | { [name: string]: Tree<T> };
-
-/** Returns a tree of results with each output's name replaced by its leaf. @throws {ProgramError} It is malformed. */
-export function fill<T>(tree: unknown, leaf: (name: string) => T): Tree<T> {
-  if (tree === null) return null;
-  if (typeof tree === "string") return leaf(tree);
-  const entries = Object.entries(object(tree, "results"));
-  require(entries.length === 1, `results must be a tree, got a node of ${entries.length} kinds`);
-  const [kind, parts] = entries[0] as [string, unknown];
-  if (kind === "dict") {
-    const filled = Object.entries(object(parts, "results")).map(([name, part]) => [name, fill(part, leaf)]);
-    return Object.fromEntries(filled) as { [name: string]: Tree<T> };
-  }
-  require(kind === "list" || kind === "tuple", `results have no nodes of kind '${kind}'`);
-  return list((part) => fill(part, leaf))(parts, "results") as Tree<T>[];
 }

@@ -1,15 +1,16 @@
 /** A training step in a page: it resumes where it was saved, in Python or in a page, and its files resume in both. */
 
-import { type HostTensor, type Numbers, checked } from "./dtypes.js";
-import { type Device, onDevice } from "./device.js";
+import { type Bytes, type HostTensor, type InputType, type Inputs, type Numbers, checked } from "./dtypes.js";
+import { type Device, type LoadOptions, onDevice, optionsOf } from "./device.js";
 import { type DeviceLostError, InputError, ProgramError } from "./errors.js";
-import { Executable, type Inputs, checkNames } from "./executable.js";
+import { Executable, checkNames } from "./executable.js";
 import { Inference, described } from "./inference.js";
 import { foldIn } from "./keys.js";
-import { type Reading, type Value, read } from "./outputs.js";
 import { slotBytes } from "./plan.js";
-import { type Host, type Saved, type State, type Tree, fill, readSaved, valueOf, writeSaved } from "./saved.js";
-import { type Source, bytesOf } from "./source.js";
+import { type Readings, type Tree, type Value, fill, read } from "./results.js";
+import { type Host, type Saved, type State, readSaved, valueOf, writeSaved } from "./saved.js";
+import { Scalars } from "./scalars.js";
+import { type FetchOptions, type Source, bytesOf } from "./source.js";
 
 /** The names of a training's position that formulas can use. */
 const PLACE = ["step", "micro_step"];
@@ -19,9 +20,15 @@ const MOST_AHEAD = 64;
 /** Parameters or state, by path. */
 export type Tensors = Record<string, HostTensor>;
 
-/** A training step with its parameters, state, settings and random key. */
-export class Training {
+/**
+ * A training step with its parameters, state, settings and random key.
+ *
+ * The type parameters say what the file holds, which isn't checked: the type of a step's results, by default the loss
+ * alone, and the inputs' names. A loss with metrics is `Training<[Value<number>, { accuracy: Value<number> }]>`.
+ */
+export class Training<Results extends Tree<Value> = Value<number>, Names extends string = string> {
   #saved: Saved;
+  readonly #scalars: ReadonlyMap<Executable, Scalars>;
 
   private constructor(
     saved: Saved,
@@ -30,7 +37,9 @@ export class Training {
     private readonly owned: Device | null,
   ) {
     this.#saved = saved;
-    const wanted = new Set([...executable.scalarNames, ...(others?.scalarNames ?? [])]);
+    const executables = others ? [executable, others] : [executable];
+    this.#scalars = new Map(executables.map((one) => [one, new Scalars(one.program)]));
+    const wanted = new Set([...this.#scalars.values()].flatMap(({ names }) => [...names]));
     const missing = [...wanted].filter((name) => !PLACE.includes(name) && !saved.host.settings.has(name));
     if (missing.length)
       throw new ProgramError(`program '${saved.program.name}' has no value for ${missing.sort().join(", ")}`);
@@ -40,20 +49,26 @@ export class Training {
    * Loads a file written by Python's `Training.save(path, target="webgpu-default")`, or by `save`.
    *
    * @param source The file's URL or bytes.
-   * @param device The device to run on; by default, a new one.
+   * @param options A device to run on, by default a new one; a callback for the progress of loading; a signal that
+   *   cancels it.
    * @throws {ProgramError} The file can't be loaded, holds no training, or holds a malformed one.
    * @throws {TargetError} The device lacks what the training needs; says what.
    * @throws {NoAdapterError} WebGPU is not available.
    * @throws {DeviceError} The device reported an error.
+   * @throws {DOMException} The signal canceled it.
    */
-  static async load(source: Source, device?: Device): Promise<Training> {
-    const [saved, state] = await trainingIn(source);
-    return onDevice(device, async (where, owned) => {
+  static async load<Results extends Tree<Value> = Value<number>, Names extends string = string>(
+    source: Source,
+    options?: Device | LoadOptions,
+  ): Promise<Training<Results, Names>> {
+    const given = optionsOf(options);
+    const [saved, state] = await trainingIn(source, given);
+    return onDevice(given, async (where, owned) => {
       const executable = await Executable.load(saved.program, where);
       try {
         const others = saved.others && (await Executable.load(saved.others, where, executable, true));
         executable.write(state);
-        return new Training(saved, executable, others, owned);
+        return new Training<Results, Names>(saved, executable, others, owned);
       } catch (error) {
         executable.destroy();
         throw error;
@@ -82,7 +97,7 @@ export class Training {
   }
 
   /** The shape and dtype of each input that the caller passes, by name. */
-  get inputs(): Record<string, { shape: readonly number[]; dtype: string }> {
+  get inputs(): Record<Names, InputType> {
     return described(this.executable, this.#host.made);
   }
 
@@ -117,18 +132,18 @@ export class Training {
    * @throws {InputError} An input is unknown, missing, or of the wrong shape or dtype; nothing has changed.
    * @throws {DeviceError} The device is lost, or has reported an error.
    */
-  step(inputs: Inputs): Tree<Value> {
+  step(inputs: Inputs<Names>): Results {
     const { accumulate, accumulated, key, made, results, settings, step_count } = this.#host;
     const isLast = accumulated === accumulate - 1;
     const executable = isLast || !this.others ? this.executable : this.others;
     const call = step_count * accumulate + accumulated + 1;
     checkNames(executable.inputs, inputs, [...made.keys()]);
     const keys = [...made.keys()].map((name) => [name, Uint32Array.from(foldIn(key, call))] as const);
-    const given: Record<string, Numbers> = Object.fromEntries([...Object.entries(inputs), ...keys]);
+    const given: Record<string, Numbers> = Object.fromEntries([...Object.entries<Numbers>(inputs), ...keys]);
     const known = new Map([...settings, ["step", step_count + 1], ["micro_step", accumulated + 1]]);
-    const outputs = executable.step(given, known);
+    const outputs = executable.step(given, (this.#scalars.get(executable) as Scalars).evaluate(known));
     this.#goOn({ step_count: step_count + +isLast, accumulated: isLast ? 0 : accumulated + 1 });
-    return fill(results, (name) => outputs.get(name) as Value);
+    return fill(results, (name) => outputs.get(name) as Value) as Results;
   }
 
   /**
@@ -140,15 +155,18 @@ export class Training {
    * @throws {InputError} A step's inputs are invalid; the earlier steps have run.
    * @throws {DeviceError} The device reported an error.
    */
-  async run(steps: number, data: Inputs | ((index: number) => Inputs | Promise<Inputs>)): Promise<Tree<Reading>[]> {
+  async run(
+    steps: number,
+    data: Inputs<Names> | ((index: number) => Inputs<Names> | Promise<Inputs<Names>>),
+  ): Promise<Readings<Results>[]> {
     if (!Number.isSafeInteger(steps) || steps < 1)
       throw new InputError(`run: steps must be a positive integer, got ${steps}`);
-    const results: Tree<Reading>[] = [];
-    let ahead: Tree<Value>[] = [];
+    const results: Readings<Results>[] = [];
+    let ahead: Results[] = [];
     for (let index = 0; index < steps; index++) {
       ahead.push(this.step(typeof data === "function" ? await data(index) : data));
       if (ahead.length === MOST_AHEAD || index === steps - 1) {
-        results.push(...(await Promise.all(ahead.map(read))));
+        results.push(...(await Promise.all(ahead.map((one) => read(one)))));
         ahead = [];
       }
     }
@@ -159,12 +177,17 @@ export class Training {
    * Loads a function that uses the current parameters of this training in each call.
    *
    * @param source A file written by Python's `training.attach(...).save(path, target="webgpu-default")`.
+   * @param options A callback for the progress of loading, and a signal that cancels it.
    * @throws {ProgramError} The file holds no function, or one of another training.
    * @throws {TargetError} The device lacks what the function needs.
    * @throws {DeviceError} The device reported an error.
+   * @throws {DOMException} The signal canceled it.
    */
-  attach(source: Source): Promise<Inference> {
-    return Inference.attached(source, this.executable);
+  attach<Own extends Tree<Value> = Value<HostTensor>, OwnNames extends string = string>(
+    source: Source,
+    options: FetchOptions = {},
+  ): Promise<Inference<Own, OwnNames>> {
+    return Inference.attached(source, this.executable, options);
   }
 
   /** Returns the current values of parameters, by path. @throws {DeviceError} The device reported an error. */
@@ -201,7 +224,7 @@ export class Training {
    *
    * @throws {DeviceError} The device reported an error.
    */
-  async save(): Promise<Uint8Array<ArrayBuffer>> {
+  async save(): Promise<Bytes> {
     const saved = this.#saved; // steps may follow while the values are read
     return writeSaved(saved, await this.executable.read());
   }
@@ -212,9 +235,10 @@ export class Training {
    * @throws {ProgramError} The file can't be loaded, holds no training, or holds one with other parameters, state or
    *   settings; nothing has changed.
    * @throws {DeviceError} The device is lost.
+   * @throws {DOMException} The signal of `options` canceled it.
    */
-  async restore(source: Source): Promise<void> {
-    const [{ program, host }, state] = await trainingIn(source);
+  async restore(source: Source, options: FetchOptions = {}): Promise<void> {
+    const [{ program, host }, state] = await trainingIn(source, options);
     const own = layoutOf(this.#saved.program, this.#host);
     if (layoutOf(program, host) !== own)
       throw new ProgramError("the file is of another training: parameters, state or settings differ");
@@ -231,8 +255,8 @@ export class Training {
   }
 }
 
-async function trainingIn(source: Source): Promise<[Saved, State]> {
-  const [bytes, name] = await bytesOf(source);
+async function trainingIn(source: Source, options: FetchOptions): Promise<[Saved, State]> {
+  const [bytes, name] = await bytesOf(source, options);
   const [saved, state] = readSaved(bytes, name);
   if (saved.host.kind !== "step") throw new ProgramError(`${name} holds a function: load it with Inference.load`);
   return [saved, state];
