@@ -45,6 +45,7 @@ from tensorgrad.runtime.schema import Name, check, read, write
 from tensorgrad.runtime.shaders import check_shader
 from tensorgrad.runtime.target import Features, Target, check_features
 from tensorgrad.runtime.texts import json_text, parsed_json
+from tensorgrad.runtime.weights import F32, SCALE, unpacked
 
 __all__ = [
     "HOST_DTYPES",
@@ -532,6 +533,9 @@ def state_in(program: Program, tensors: Mapping[str, np.ndarray], source: str) -
     state = {keys[key]: value for key, value in tensors.items() if key in keys}
     if state:
         try:
+            for name, value in state.items():
+                if slots[name].dtype == F32:
+                    state[name] = unpacked(value, tensors.get(SCALE + name))
             _check_state(slots, state)
         except InputError as error:
             raise ProgramError(f"{source}: {error}") from error

@@ -31,6 +31,7 @@ from tensorgrad.runtime.program import (
 from tensorgrad.runtime.schema import Finite, Rule, check, one_of, read, write
 from tensorgrad.runtime.sharing import persistent_in
 from tensorgrad.runtime.texts import json_text, parsed_json
+from tensorgrad.runtime.weights import F32, packed
 
 Tree: TypeAlias = str | dict[str, Any] | None
 """The structure of results: an output's name, None, or a node: `{"dict": {name: tree}}`, `{"list": [tree, ...]}` or
@@ -88,17 +89,21 @@ class Saved:
     host: Host | None = None
     others: Program | None = None
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], weights: str = F32) -> None:
         """Writes the file, which is replaced atomically.
+
+        Args:
+            path: The file.
+            weights: How it stores parameters; see `packed`.
 
         Raises:
             ProgramError: A program is malformed.
-            InputError: The state doesn't match the program.
+            InputError: The state doesn't match the program, or can't be stored so.
             OSError: The file can't be written.
         """
         self.validate()
         metadata = {**HEADER, "program": program_to_json(self.program)}
-        tensors = {**constants_of(self.program), **checked_state(self.program, self.state)}
+        tensors = {**constants_of(self.program), **packed(checked_state(self.program, self.state), weights)}
         if self.host is not None:
             try:
                 metadata["host"] = json_text(write(self.host))

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from tensorgrad.driver.storage.web_export import MANIFEST, export_files
 from tensorgrad.errors import OptionError
+from tensorgrad.runtime.weights import F32
 from tensorgrad.tools.arrays import named_arrays
 from tensorgrad.tools.printing import plain, print_json
 
@@ -30,6 +31,7 @@ class Export:
         files: Programs saved with `target="webgpu-default"`: functions, and at most one training.
         folder: The folder to write.
         example: An `.npz` file with arrays for inputs, by name, or none.
+        weights: How the folder stores the functions' parameters; see `Inference.save`.
         json: Whether to print JSON.
     """
 
@@ -37,6 +39,7 @@ class Export:
     files: Sequence[str]
     folder: str
     example: str | None = None
+    weights: str = F32
     json: bool = False
 
     def run(self, console: Console) -> None:
@@ -49,7 +52,8 @@ class Export:
         paths = {Path(file).stem: file for file in self.files}
         if len(paths) < len(self.files):
             raise OptionError(f"export: two of these files have the same name: {', '.join(self.files)}")
-        export_files(self.folder, paths, None if self.example is None else named_arrays(self.example))
+        example = None if self.example is None else named_arrays(self.example)
+        export_files(self.folder, paths, example, self.weights)
         if self.json:
             print_json(console, {"folder": self.folder, "programs": sorted(paths)})
         else:

@@ -8,6 +8,7 @@ import { FORMAT_VERSION, type Program, readProgram, slotsOf } from "./program.js
 import { fill } from "./results.js";
 import { type FileDType, type FileTensor, readSafetensors, writeSafetensors } from "./safetensors.js";
 import { finite, list, mapping, oneOf, parsedJson, type Read, record, require, text, whole } from "./schema.js";
+import { unpacked } from "./weights.js";
 
 const FORMAT = "tensorgrad-program";
 /** The name of the program for all micro-batches but the last, and the prefix of its constants' names. */
@@ -113,8 +114,10 @@ function deviceBytesOf(slot: TensorSlot, bytes: Uint8Array<ArrayBuffer>): Uint8A
 function stateIn(program: Program, tensors: ReadonlyMap<string, FileTensor>): State {
   const state = new Map<string, Uint8Array<ArrayBuffer>>();
   for (const [name, slot] of slotsOf(program, ...PERSISTENT_ROLES)) {
-    const found = tensors.get(`${slot.role}/${name}`);
-    require(found !== undefined, `there are no values of ${name}`);
+    const stored = tensors.get(`${slot.role}/${name}`);
+    require(stored !== undefined, `there are no values of ${name}`);
+    const scale = tensors.get(`scale/${name}`);
+    const found = slot.dtype === "f32" ? unpacked(stored, scale, `${slot.role} '${name}'`) : stored;
     const fits = found.dtype === fileDType(slot.dtype) && found.shape.join() === slot.shape.join();
     const got = `${found.dtype} of shape [${found.shape}]`;
     require(fits, `${slot.role} '${name}': expected ${slot.dtype} of shape [${slot.shape}], got ${got}`);

@@ -20,12 +20,13 @@ from tensorgrad.driver.handles.profiling import StepProfile
 from tensorgrad.driver.stepping.distribution import Distribution, refuse_to_save
 from tensorgrad.driver.stepping.nested_inputs import Nesting
 from tensorgrad.eager.devices import EagerDevice
-from tensorgrad.errors import InputError, ProgramError
+from tensorgrad.errors import InputError, OptionError, ProgramError
 from tensorgrad.report import CompilationReport
 from tensorgrad.runtime.backend import OutputHandle, check_inputs, named_inputs
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
 from tensorgrad.runtime.saved import FUNCTION, Host, Saved
+from tensorgrad.runtime.weights import F32, WEIGHTS
 from tensorgrad.surface.calls import public
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.arrays import slot_of
@@ -178,12 +179,12 @@ class Specialization(Compiled):
             inputs = self._distribution.own(inputs)
         return self._results.of(self._executable.step(inputs, {}, constant))
 
-    def save(self, path: str | os.PathLike[str], target: str | None) -> None:
+    def save(self, path: str | os.PathLike[str], target: str | None, weights: str) -> None:
         """See `Inference.save`."""
         refuse_to_save(self._distribution, "save")
         program = self.program if target is None else self.program_for(target)
         state = self._executable.read(program.slots(*PERSISTENT_ROLES))
-        Saved(program, state, Host(FUNCTION, structure_of(self._tree))).save(path)
+        Saved(program, state, Host(FUNCTION, structure_of(self._tree))).save(path, weights)
 
 
 def structure_of(results: Any) -> Any:
@@ -374,7 +375,7 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
         """
         return average(self, batches, weight)
 
-    def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
+    def save(self, path: str | os.PathLike[str], target: str | None = None, *, weights: str = F32) -> None:
         """Writes the function with the current parameters to one file, which `tg.load` runs without the compiler.
 
         It is compiled for the shapes of the last call, or else for the declared ones. The file contains what the
@@ -385,15 +386,20 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
             path: The file, which is replaced atomically once it is complete.
             target: What to compile for, instead of the device here: a profile such as "webgpu-default", which every
                 WebGPU device runs; the path of a JSON file; or inline JSON.
+            weights: How the file stores f32 parameters of two or more axes: "f32", "f16", or "int8" with a scale per
+                channel. They are f32 again when the file is loaded, with the rounded values.
 
         Raises:
-            InputError: It has neither been called nor has declared inputs.
-            OptionError: It runs in a group of processes.
+            InputError: It has neither been called nor has declared inputs, or a parameter can't be stored so: it is not
+                finite, or too large for f16.
+            OptionError: It runs in a group of processes, or there are no such weights.
             TargetError: There is no such target, or the program doesn't fit it.
             ProgramError: No WebGPU device can run the program: it uses f64, or is too large.
             OSError: The file can't be written; what was there before is still there.
         """
-        self._latest("save").save(path, target)
+        if weights not in WEIGHTS:
+            raise OptionError(f"save: weights must be one of {', '.join(WEIGHTS)}, got {weights!r}")
+        self._latest("save").save(path, target, weights)
 
     def _compiled_for(self, specs: Mapping[str, Spec], nesting: Nesting) -> Specialization:
         return self._compiled((tuple(specs.items()), nesting.key), lambda: self._specialize(specs, nesting))

@@ -21,6 +21,7 @@ from tensorgrad.runtime.program import ProgramRole
 from tensorgrad.runtime.saved import STEP, Saved
 from tensorgrad.runtime.sharing import persistent_in
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
+from tensorgrad.runtime.weights import F32
 from tensorgrad.tracing.location import user_line
 from tensorgrad.web import MODULE, STARTER
 
@@ -62,6 +63,7 @@ def export_files(
     folder: str | os.PathLike[str],
     paths: Mapping[str, str | os.PathLike[str]],
     example: Mapping[str, Any] | None = None,
+    weights: str = F32,
 ) -> None:
     """Writes a directory with already saved programs. An existing page is kept.
 
@@ -69,25 +71,35 @@ def export_files(
         folder: The directory.
         paths: The files by program name: functions, and at most one training.
         example: An array for each input, or for some.
+        weights: How the directory stores the functions' parameters; see `Inference.save`.
 
     Raises:
         ProgramError: A file contains no program, there are several trainings, or a function is not one of the
             training's.
         TargetError: A program needs a feature that not every browser has.
-        OptionError: The web module is not built, or a program's name is not allowed.
-        InputError: The example doesn't match.
+        OptionError: The web module is not built, a program's name is not allowed, or there is a training, whose
+            parameters have to be exact.
+        InputError: The example doesn't match, or a parameter can't be stored so.
         OSError: A file can't be read or written.
     """
     _check_names(paths)
     _check_built()
     saved = {name: Saved.load(path) for name, path in paths.items()}
     training = _training_in(saved)
+    if training and weights != F32:
+        raise OptionError(
+            f"weights={weights!r}: {training} is a training, which goes on from its exact parameters; "
+            "export functions without it"
+        )
     arrays = None if example is None else _checked_example(example, saved, training)
     into = Path(folder)
     into.mkdir(parents=True, exist_ok=True)
     for name, path in paths.items():
-        if not (into / f"{name}.tg").exists() or not os.path.samefile(path, into / f"{name}.tg"):
-            shutil.copyfile(path, into / f"{name}.tg")
+        exported = into / f"{name}.tg"
+        if weights != F32:
+            saved[name].save(exported, weights)
+        elif not exported.exists() or not os.path.samefile(path, exported):
+            shutil.copyfile(path, exported)
     if arrays is not None:
         write_safetensors(into / EXAMPLE, arrays, {})
     manifest = {
