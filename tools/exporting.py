@@ -32,6 +32,7 @@ class Export:
         folder: The folder to write.
         example: An `.npz` file with arrays for inputs, by name, or none.
         weights: How the folder stores the functions' parameters; see `Inference.save`.
+        labels: The names of the classes, separated by commas, or none.
         json: Whether to print JSON.
     """
 
@@ -40,6 +41,7 @@ class Export:
     folder: str
     example: str | None = None
     weights: str = F32
+    labels: str | None = None
     json: bool = False
 
     def run(self, console: Console) -> None:
@@ -53,7 +55,8 @@ class Export:
         if len(paths) < len(self.files):
             raise OptionError(f"export: two of these files have the same name: {', '.join(self.files)}")
         example = None if self.example is None else named_arrays(self.example)
-        export_files(self.folder, paths, example, self.weights)
+        labels = None if self.labels is None else self.labels.split(",")
+        export_files(self.folder, paths, example, self.weights, labels)
         if self.json:
             print_json(console, {"folder": self.folder, "programs": sorted(paths)})
         else:

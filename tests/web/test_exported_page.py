@@ -101,7 +101,7 @@ def test_it_trains_as_python_does_and_goes_on_after_a_reload(page: Page, exporte
     assert float(page.locator("#loss").inner_text()) == pytest.approx(losses[-1], rel=1e-3)
     page.get_by_role("button", name="Call").click()
     page.wait_for_function("() => document.getElementById('result-predict').textContent !== ''")
-    shown = json.loads(page.locator("#result-predict").inner_text())
+    shown = json.loads(page.locator("#result-predict").text_content() or "")
     expected = np.asarray(predicting(made)(x=example()["x"])["y"])
     np.testing.assert_allclose(np.reshape(shown["y"]["data"], shown["y"]["shape"]), expected, rtol=1e-3, atol=1e-3)
 
@@ -122,6 +122,100 @@ def test_what_it_downloads_goes_on_in_python(page: Page, exported: tuple[Path, t
     assert float(loaded.step(**example())) == pytest.approx(float(made.step(**example())), rel=1e-4)
 
 
+def test_inputs_results_and_axes_are_labeled(page: Page, exported: tuple[Path, tg.Training]) -> None:
+    says(page, "Ready")
+    assert page.locator("#inputs-training").inner_text().split("\n") == [
+        "x",
+        "f32 [16, 3], from the example",
+        "y",
+        "f32 [16, 1], from the example",
+    ]
+    page.get_by_role("button", name="Train").click()
+    says(page, f"{STEPS} steps have run.")
+    losses = [float(exported[1].step(**example())) for _ in range(STEPS)]
+    shown = {name: float(page.locator(f"#{name}").inner_text()) for name in ("most", "least", "first", "last")}
+    expected = {"most": max(losses), "least": min(losses), "first": 1, "last": STEPS}
+    assert shown == pytest.approx(expected, rel=1e-3)
+    page.get_by_role("button", name="Call").click()
+    table = page.get_by_role("table", name="y: f32 [16, 1]")
+    table.wait_for()
+    assert table.locator("tbody tr").count() == 10
+    assert "16 rows of 1 in all" in page.locator("#functions").inner_text()
+
+
+def named(made: tg.Training) -> tg.Inference:
+    """Returns a function with classes, a scalar, and a value that is not finite."""
+    inputs = {"x": (16, 3)}
+    return made.attach(
+        lambda model, x: [
+            tg.softmax(x),
+            {"mean": tg.mean(model(x)), "none": tg.mean(x) / 0.0 * 0.0, "large": x > 0.0},
+        ],
+        inputs=inputs,
+    )
+
+
+def opened(browser: Browser, folder: Path, script: str = "") -> Iterator[Page]:
+    with server(str(folder)) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        page.add_init_script(script)
+        page.goto(f"http://127.0.0.1:{serving.server_port}/")
+        yield page
+        page.close()
+        serving.shutdown()
+
+
+def test_classes_have_names_and_progress_is_shown(browser: Browser, tmp_path: Path) -> None:
+    made = training()
+    made.export_web(tmp_path, functions={"named": named(made)}, example=example(), labels=["cat", "dog", "owl"])
+    script = "addEventListener('DOMContentLoaded', () => { globalThis.said = new Set(); new MutationObserver(() => "
+    script += "['status', 'amount'].forEach((id) => said.add(document.getElementById(id).textContent)))"
+    script += ".observe(document.body, {subtree: true, childList: true}); });"
+    for page in opened(browser, tmp_path, script):
+        says(page, "Ready")
+        said = page.evaluate("Array.from(said)")
+        size = -(-(tmp_path / "training.tg").stat().st_size // 1000)
+        assert f"{size} KB of {size} KB" in said
+        assert {"Loading training.tg…", "Compiling training.tg for this graphics card…"} <= set(said)
+        assert page.locator("#loading").is_hidden()
+        page.get_by_role("button", name="Call").click()
+        table = page.get_by_role("table", name="0: f32 [16, 3]; the largest of each row is bold")
+        table.wait_for()
+        assert table.locator("thead th").all_inner_texts() == ["row", "cat", "dog", "owl"]
+        bold = table.locator("tbody tr").first.locator("th:not([scope])").inner_text()
+        values = np.exp(example()["x"][0]) / np.exp(example()["x"][0]).sum()
+        assert float(bold) == pytest.approx(float(values.max()), rel=1e-3)
+        assert page.get_by_role("table", name="1.mean: a number").count() == 1
+
+
+def test_without_webgpu_it_shows_a_recording(browser: Browser, tmp_path: Path) -> None:
+    made = training()
+    functions = {"named": named(made), "predict": predicting(made)}
+    made.export_web(tmp_path, functions=functions, example={"x": example()["x"]}, labels=["cat", "dog", "owl"])
+    for page in opened(browser, tmp_path, "delete Navigator.prototype.gpu"):
+        says(page, "this browser doesn't offer it here")
+        says(page, "Python computed them from the example")
+        assert page.get_by_role("heading", level=2).all_inner_texts() == ["named", "predict"]
+        table = page.get_by_role("table", name="y: f32 [16, 1]")
+        shown = [float(text) for text in table.locator("tbody td").all_inner_texts()]
+        expected = np.asarray(predicting(made)(x=example()["x"])["y"])[:10, 0]
+        np.testing.assert_allclose(shown, expected, rtol=1e-3)
+        assert page.locator("#training").is_hidden()
+    manifest = json.loads((tmp_path / "folder.json").read_text(encoding="utf-8"))
+    chances, others = manifest["recorded"]["named"]
+    assert others["none"] is None and chances["dtype"] == "f32"
+    assert others["large"] == {
+        "shape": [16, 3],
+        "dtype": "bool",
+        "data": (example()["x"] > 0).ravel().astype(int).tolist(),
+    }
+    made.export_web(tmp_path, functions={"predict": predicting(made)})
+    for page in opened(browser, tmp_path, "delete Navigator.prototype.gpu"):
+        says(page, "hardware acceleration turned on.")
+        assert "recording" not in page.locator("#status").inner_text()
+
+
 def test_functions_of_other_shapes_and_an_example_for_some_inputs(browser: Browser, tmp_path: Path) -> None:
     made = training()
     single = made.attach(lambda model, x: model(x), inputs={"x": (1, 3)})
@@ -135,7 +229,7 @@ def test_functions_of_other_shapes_and_an_example_for_some_inputs(browser: Brows
         says(page, f"{STEPS} steps have run.")
         page.get_by_role("button", name="Call").click()
         page.wait_for_function("() => document.getElementById('result-single').textContent !== ''")
-        assert json.loads(page.locator("#result-single").inner_text())["shape"] == [1, 1]
+        assert json.loads(page.locator("#result-single").text_content() or "")["shape"] == [1, 1]
         page.close()
         serving.shutdown()
 
@@ -173,7 +267,10 @@ def test_the_command_writes_the_same_folder(exported: tuple[Path, tg.Training], 
     names = sorted(path.name for path in folder.iterdir())
     assert names == sorted(path.name for path in again.iterdir())
     different = [name for name in names if (folder / name).read_bytes() != (again / name).read_bytes()]
-    assert different == []
+    assert different == ["folder.json"]
+    ours, theirs = (json.loads((one / "folder.json").read_text(encoding="utf-8")) for one in (folder, again))
+    assert ours.pop("recorded")["predict"]["y"]["shape"] == [16, 1]
+    assert theirs.pop("recorded") == {} and ours == theirs, "only Python records results"
 
 
 def test_what_no_page_runs_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -187,6 +284,10 @@ def test_what_no_page_runs_is_refused_before_anything_is_written(tmp_path: Path)
         made.export_web(into, functions={"a b": predicting(made)})
     with pytest.raises(OptionError, match=r"export_web: a function can't be called 'training'"):
         made.export_web(into, functions={"training": predicting(made)})
+    with pytest.raises(OptionError, match=r"labels: there are 2, and no function has as many results"):
+        made.export_web(into, functions={"predict": predicting(made)}, labels=["cat", "dog"])
+    with pytest.raises(OptionError, match=r"labels must be a list of names, got 'cat'"):
+        made.export_web(into, functions={"predict": predicting(made)}, labels="cat")
     with pytest.raises(ProgramError, match=r"a page has one training, there are training, other"):
         made.export_web(into, functions={"other": other})  # pyright: ignore[reportArgumentType]
     large = tg.compile(

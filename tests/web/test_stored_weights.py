@@ -75,6 +75,18 @@ def test_a_training_keeps_its_exact_parameters(
     assert not (site[0] / "page").exists()
 
 
+def test_what_cannot_be_stored_so_is_refused_before_anything_is_written(
+    site: tuple[Path, str], predict: tg.Inference[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    metadata, tensors = read_safetensors(site[0] / "predict.tg", ProgramError)
+    tensors["parameter/2.weight"][0, 0] = 1e5
+    write_safetensors(site[0] / "large.tg", tensors, metadata)
+    files = [str(site[0] / name) for name in ("predict.tg", "large.tg")]
+    assert main(["export", "web", *files, str(site[0] / "page"), "--weights", "f16"]) == 1
+    assert "parameter '2.weight' has values beyond 65504" in " ".join(capsys.readouterr().err.split())
+    assert not (site[0] / "page").exists()
+
+
 def test_scales_that_do_not_fit_are_refused(
     site: tuple[Path, str], evaluate: Callable[..., Any], predict: tg.Inference[Any]
 ) -> None:

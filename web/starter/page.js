@@ -1,14 +1,32 @@
 // A page to start from: it trains on the folder's example data, and calls the functions.
 
-import { Device, Inference, Training, download, read, readArrays, store, stored } from "./tensorgrad.js";
+import {
+  Device,
+  Inference,
+  NoAdapterError,
+  Training,
+  download,
+  read,
+  readArrays,
+  store,
+  stored,
+} from "./tensorgrad.js";
 
 const CHECKPOINT = `${new URL(".", location).pathname} training.tg`.replaceAll("/", "_");
 const STEPS_AHEAD = 16;
 const MOST_SHOWN = 1000;
+const MOST_ROWS = 10;
+const MOST_COLUMNS = 20;
+const NO_WEBGPU =
+  "This page computes on your own graphics card, by WebGPU, and this browser doesn't offer it here. A current Chrome, " +
+  "Edge, Firefox or Safari does: from https:// or localhost, with hardware acceleration turned on.";
 
 const element = (id) => document.getElementById(id);
 const say = (text) => (element("status").textContent = text);
+const short = (number) => String(Number(number.toPrecision(4)));
 const losses = [];
+/** The contents of folder.json. */
+let folder = null;
 let training = null;
 
 /** Returns made-up inputs: normally distributed floats, and zeros for other dtypes. */
@@ -31,13 +49,75 @@ function chosen(example, inputs) {
 /** Returns the loss of a step's results, which are the loss, or the loss and its metrics. */
 const lossOf = (result) => (Array.isArray(result) ? result[0] : result);
 
+/** Adds an element with a text to another one. */
+function add(parent, tag, text = "") {
+  const node = parent.appendChild(document.createElement(tag));
+  node.textContent = text;
+  return node;
+}
+
+/** Lists inputs with their types, and where their values are from. */
+function describe(list, inputs, example) {
+  for (const [name, { shape, dtype }] of Object.entries(inputs)) {
+    const isGiven = example?.[name]?.shape.join() === shape.join();
+    add(list, "dt", name);
+    add(list, "dd", `${dtype} [${shape.join(", ")}], ${isGiven ? "from the example" : "made up"}`);
+  }
+}
+
+/** Returns the indices along axes of these extents of an element's position in row-major order. */
+function indicesOf(position, shape) {
+  const places = [];
+  for (const extent of [...shape].reverse()) {
+    places.unshift(position % extent);
+    position = Math.floor(position / extent);
+  }
+  return places.join(", ");
+}
+
+/** Shows a value as a table: a column for each index of its last axis, by the classes' names if there are as many. */
+function showTable(parent, name, { shape, dtype, data }) {
+  const columns = shape.at(-1) ?? 1;
+  const rows = data.length / columns;
+  const classes = folder.labels?.length === columns ? folder.labels : null;
+  const shown = Array.from({ length: Math.min(columns, MOST_COLUMNS) }, (_, column) => column);
+  const table = add(parent, "table");
+  const bold = classes ? "; the largest of each row is bold" : "";
+  add(table, "caption", `${name}: ${shape.length ? `${dtype} [${shape.join(", ")}]` : "a number"}${bold}`);
+  const head = add(add(table, "thead"), "tr");
+  if (rows > 1) add(head, "th", "row");
+  if (shape.length) shown.forEach((column) => (add(head, "th", classes?.[column] ?? column).scope = "col"));
+  const body = add(table, "tbody");
+  for (let row = 0; row < Math.min(rows, MOST_ROWS); row++) {
+    const line = add(body, "tr");
+    const numbers = Array.from(data.slice(row * columns, (row + 1) * columns));
+    const largest = classes ? numbers.indexOf(Math.max(...numbers)) : -1;
+    if (rows > 1) add(line, "th", indicesOf(row, shape.slice(0, -1))).scope = "row";
+    shown.forEach((column) => {
+      add(line, column === largest ? "th" : "td", numbers[column] === null ? "not finite" : short(numbers[column]));
+    });
+  }
+  if (rows > MOST_ROWS || columns > MOST_COLUMNS) add(parent, "p", `${rows} rows of ${columns} in all`);
+}
+
+/** Shows results as tables, each with the path of its value. */
+function showResults(parent, results, path = "") {
+  if (results === null) return;
+  if (typeof results === "number") showTable(parent, path || "result", { shape: [], dtype: "number", data: [results] });
+  else if (results.data && results.shape) showTable(parent, path || "result", results);
+  else for (const [key, part] of Object.entries(results)) showResults(parent, part, path ? `${path}.${key}` : key);
+}
+
 function draw() {
   const [least, most] = [Math.min(...losses), Math.max(...losses)];
   const x = (index) => (400 * index) / Math.max(losses.length - 1, 1);
   const y = (loss) => 115 - (110 * (loss - least)) / (most - least || 1);
   const points = losses.map((loss, index) => `${x(index)},${y(loss)}`).join(" ");
   element("curve").firstElementChild.setAttribute("points", points);
-  element("step").textContent = training.stepCount;
+  const count = training.stepCount;
+  const labels = { most, least, first: count - losses.length + 1, last: count };
+  for (const [id, value] of Object.entries(labels)) element(id).textContent = losses.length ? short(value) : "";
+  element("step").textContent = count;
   element("loss").textContent = losses.length ? losses.at(-1).toPrecision(6) : "–";
 }
 
@@ -69,6 +149,7 @@ function onClick(id, act) {
 
 function showTraining(example) {
   const inputs = chosen(example, training.inputs);
+  describe(element("inputs-training"), training.inputs, example);
   onClick("train", () => train(inputs));
   onClick("keep", async () => {
     await store(CHECKPOINT, await training.save());
@@ -88,34 +169,72 @@ function showTraining(example) {
 }
 
 function showFunction(name, called, example) {
-  const section = document.createElement("section");
-  const [title, button, shown] = ["h2", "button", "pre"].map((tag) => section.appendChild(document.createElement(tag)));
-  title.textContent = name;
+  const section = add(element("functions"), "section");
+  add(section, "h2", name);
+  describe(add(section, "dl"), called.inputs, example);
+  const button = add(section, "button", "Call");
   button.id = `call-${name}`;
-  button.textContent = "Call";
+  const tables = add(section, "div");
+  tables.className = "results";
+  const details = add(section, "details");
+  details.hidden = true;
+  add(details, "summary", "All numbers, as JSON");
+  const shown = add(details, "pre");
   shown.id = `result-${name}`;
-  element("functions").append(section);
   const plain = (key, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);
   onClick(button.id, async () => {
     const result = await read(called.call(chosen(example, called.inputs)));
+    tables.replaceChildren();
+    showResults(tables, result);
     shown.textContent = JSON.stringify(result, plain, 1);
+    details.hidden = false;
   });
 }
 
+/** Shows what Python computed for the example, where the page can't compute. */
+function showRecorded() {
+  const recorded = Object.entries(folder.recorded ?? {});
+  const what = "These results are a recording: Python computed them from the example when it wrote this page.";
+  say(recorded.length ? `${NO_WEBGPU} ${what}` : NO_WEBGPU);
+  for (const [name, results] of recorded) {
+    const section = add(element("functions"), "section");
+    section.className = "results";
+    add(section, "h2", name);
+    showResults(section, results);
+  }
+}
+
+/** Shows how much of a file has been loaded; after the last byte, kernels are compiled. */
+function onProgress({ file, loaded, total }) {
+  const bar = element("progress");
+  if (total && loaded < total) bar.value = loaded / total;
+  else bar.removeAttribute("value");
+  const kilobytes = (bytes) => `${Math.ceil(bytes / 1000)} KB`;
+  element("loading").hidden = false;
+  element("amount").textContent = total ? `${kilobytes(loaded)} of ${kilobytes(total)}` : kilobytes(loaded);
+  // The status is announced by screen readers, so it is set once for each file.
+  if (loaded === 0) say(`Loading ${file}…`);
+  if (loaded === total) say(`Compiling ${file} for this graphics card…`);
+}
+
 try {
-  const folder = await (await fetch("folder.json")).json();
+  folder = await (await fetch("folder.json")).json();
   document.title = element("title").textContent = folder.name;
-  const example = folder.example && (await readArrays(folder.example));
+  const device = await Device.request();
+  const example = folder.example && (await readArrays(folder.example, { onProgress }));
   if (folder.training) {
-    training = await Training.load(folder.training);
+    training = await Training.load(folder.training, { device, onProgress });
     showTraining(example);
   }
-  const device = training ? null : await Device.request();
   for (const [name, file] of Object.entries(folder.functions)) {
-    showFunction(name, training ? await training.attach(file) : await Inference.load(file, device), example);
+    const loading = training ? training.attach(file, { onProgress }) : Inference.load(file, { device, onProgress });
+    showFunction(name, await loading, example);
   }
   const what = example ? "an example" : "invented numbers: export with an example to train on it";
   say(`Ready, with ${what}.`);
 } catch (error) {
-  say(`${error.name}: ${error.message}`);
+  if (error instanceof NoAdapterError && folder) showRecorded();
+  else say(`${error.name}: ${error.message}`);
+} finally {
+  element("loading").hidden = true;
 }

@@ -496,6 +496,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         *,
         functions: Mapping[str, Inference[Any]] | None = None,
         example: Mapping[str, Any] | None = None,
+        labels: Sequence[str] | None = None,
     ) -> None:
         """Writes a directory from which a web page continues the training; any web server can serve it, or `tg serve`.
 
@@ -507,11 +508,14 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
             folder: The directory; created if it does not exist.
             functions: Results of `attach`, by the name of their file, each already called or with declared inputs.
             example: An array for each input, or for some, that the page trains on, and calls functions on if they take
-                arrays of these shapes. The page makes up the others.
+                arrays of these shapes. The page makes up the others. The functions' results for it are recorded, for
+                browsers without WebGPU.
+            labels: The names of the classes, which the page shows for results with as many entries along their last
+                axis; indices otherwise.
 
         Raises:
-            OptionError: The web module is not built, a function's name is not allowed, or the step runs in a group of
-                processes.
+            OptionError: The web module is not built, a function's name is not allowed, no function has as many results
+                as there are labels, or the step runs in a group of processes.
             InputError: The example doesn't match, or a function has neither been called nor has declared inputs.
             TargetError, ProgramError: No browser can run a program; see `save`.
             OSError: A file can't be written.
@@ -520,4 +524,4 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         named = dict(functions or {})
         if TRAINING in named:
             raise OptionError(f"export_web: a function can't be called {TRAINING!r}")
-        export_programs(folder, {TRAINING: self, **named}, example)
+        export_programs(folder, self, named, example, labels)

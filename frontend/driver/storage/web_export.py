@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,16 +18,21 @@ from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.errors import ProgramError
 from tensorgrad.runtime.files import write_safetensors
-from tensorgrad.runtime.program import ProgramRole
+from tensorgrad.runtime.program import HOST_DTYPES, Program, ProgramRole
 from tensorgrad.runtime.saved import STEP, Saved
 from tensorgrad.runtime.sharing import persistent_in
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
 from tensorgrad.runtime.weights import F32
+from tensorgrad.tracing import trees
 from tensorgrad.tracing.location import user_line
 from tensorgrad.web import MODULE, STARTER
 
 TRAINING, EXAMPLE, MANIFEST = "training", "example.safetensors", "folder.json"
 BROWSER = replace(WEBGPU_DEFAULT, name="what every browser has", shader_dialect="standard")
+
+
+MOST_RECORDED = 2000
+"""The most numbers of a function's results that are recorded for browsers that can't compute them."""
 
 
 class Savable(Protocol):
@@ -37,26 +43,41 @@ class Savable(Protocol):
         ...
 
 
+class Function(Savable, Protocol):
+    """A function that can be saved, and called here."""
+
+    def __call__(self, /, **inputs: Any) -> Any:
+        """Returns its results."""
+        ...
+
+
 def export_programs(
-    folder: str | os.PathLike[str], programs: Mapping[str, Savable], example: Mapping[str, Any] | None
+    folder: str | os.PathLike[str],
+    training: Savable,
+    functions: Mapping[str, Function],
+    example: Mapping[str, Any] | None,
+    labels: Sequence[str] | None,
 ) -> None:
     """Compiles programs for browsers, and writes a directory with them; see `Training.export_web`.
 
     Args:
         folder: The directory.
-        programs: Functions by name, and at most one training.
+        training: The training.
+        functions: Functions of it, by name.
         example: An array for each input, or for some.
+        labels: The names of the classes.
 
     Raises:
         OptionError, InputError, ProgramError, TargetError, OSError: As `export_files`.
     """
+    programs: Mapping[str, Savable] = {TRAINING: training, **functions}
     _check_names(programs)
     _check_built()
     with tempfile.TemporaryDirectory() as aside:
         paths = {name: Path(aside, f"{name}.tg") for name in programs}
         for name, program in programs.items():
             program.save(paths[name], target=WEBGPU_DEFAULT.name)
-        export_files(folder, paths, example)
+        export_files(folder, paths, example, labels=labels, functions=functions)
 
 
 def export_files(
@@ -64,6 +85,8 @@ def export_files(
     paths: Mapping[str, str | os.PathLike[str]],
     example: Mapping[str, Any] | None = None,
     weights: str = F32,
+    labels: Sequence[str] | None = None,
+    functions: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
 ) -> None:
     """Writes a directory with already saved programs. An existing page is kept.
 
@@ -72,13 +95,16 @@ def export_files(
         paths: The files by program name: functions, and at most one training.
         example: An array for each input, or for some.
         weights: How the directory stores the functions' parameters; see `Inference.save`.
+        labels: The names of the classes: of the entries of functions' results along their last axis.
+        functions: What computes functions here, by name. Their results for the example are recorded, for browsers that
+            can't compute them.
 
     Raises:
         ProgramError: A file contains no program, there are several trainings, or a function is not one of the
             training's.
         TargetError: A program needs a feature that not every browser has.
-        OptionError: The web module is not built, a program's name is not allowed, or there is a training, whose
-            parameters have to be exact.
+        OptionError: The web module is not built, a program's name is not allowed, no function has as many results as
+            there are labels, or weights are given with a training, whose parameters have to be exact.
         InputError: The example doesn't match, or a parameter can't be stored so.
         OSError: A file can't be read or written.
     """
@@ -91,15 +117,21 @@ def export_files(
             f"weights={weights!r}: {training} is a training, which goes on from its exact parameters; "
             "export functions without it"
         )
+    if weights != F32:  # all are stored so before the first is written to the folder
+        with tempfile.TemporaryDirectory() as aside:
+            stored = {name: Path(aside, f"{name}.tg") for name in saved}
+            for name, path in stored.items():
+                saved[name].save(path, weights)
+            export_files(folder, stored, example, labels=labels, functions=functions)
+        return
+    names = None if labels is None else _checked_labels(labels, [saved[name] for name in saved if name != training])
     arrays = None if example is None else _checked_example(example, saved, training)
+    recorded = {name: _recorded(call, saved[name].program, arrays or {}) for name, call in functions.items()}
     into = Path(folder)
     into.mkdir(parents=True, exist_ok=True)
     for name, path in paths.items():
-        exported = into / f"{name}.tg"
-        if weights != F32:
-            saved[name].save(exported, weights)
-        elif not exported.exists() or not os.path.samefile(path, exported):
-            shutil.copyfile(path, exported)
+        if not (into / f"{name}.tg").exists() or not os.path.samefile(path, into / f"{name}.tg"):
+            shutil.copyfile(path, into / f"{name}.tg")
     if arrays is not None:
         write_safetensors(into / EXAMPLE, arrays, {})
     manifest = {
@@ -107,6 +139,8 @@ def export_files(
         "training": training and f"{training}.tg",
         "functions": {name: f"{name}.tg" for name in saved if name != training},
         "example": None if arrays is None else EXAMPLE,
+        "labels": names,
+        "recorded": {name: results for name, results in recorded.items() if results is not None},
     }
     (into / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     shutil.copyfile(MODULE, into / MODULE.name)
@@ -151,6 +185,40 @@ def _checked_example(
     if unknown:
         raise InputError(f"example: no input {', '.join(unknown)}; there are {', '.join(inputs)}")
     return check_inputs({name: inputs[name] for name in example}, example, what="example")
+
+
+def _checked_labels(labels: Sequence[str], functions: Iterable[Saved]) -> list[str]:
+    """Returns the labels.
+
+    Raises:
+        OptionError: One is not a text, or no function has as many results.
+    """
+    names = [] if isinstance(labels, str) else list(labels)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise OptionError(f"labels must be a list of names, got {labels!r}")
+    outputs = [slot for function in functions for slot in function.program.slots(ProgramRole.OUTPUT).values()]
+    if not any(slot.shape[-1:] == (len(names),) for slot in outputs):
+        raise OptionError(f"labels: there are {len(names)}, and no function has as many results along its last axis")
+    return names
+
+
+def _recorded(function: Callable[..., Any], program: Program, example: Mapping[str, np.ndarray]) -> Any:
+    """Returns a function's results for the example as JSON: `None` if they are many, or the example lacks an input."""
+    inputs = program.slots(ProgramRole.INPUT)
+    if not all(name in example and example[name].shape == slot.shape for name, slot in inputs.items()):
+        return None
+    leaves, rebuild = trees.flatten(function(**{name: example[name] for name in inputs}))
+    arrays = [np.asarray(leaf) for leaf in leaves]
+    many = sum(array.size for array in arrays) > MOST_RECORDED
+    return None if many else rebuild([_plain(array) for array in arrays])
+
+
+def _plain(array: np.ndarray) -> Any:
+    """Returns an array as the page reads it: a number, or an object; what is not finite is `None`."""
+    bytes_for_bools = array.astype(np.uint8) if array.dtype == np.bool_ else array
+    numbers = [number if np.isfinite(number) else None for number in bytes_for_bools.ravel().tolist()]
+    dtype = next(name for name, own in HOST_DTYPES.items() if own == array.dtype)
+    return {"shape": array.shape, "dtype": dtype, "data": numbers} if array.ndim else numbers[0]
 
 
 def _check_names(names: Iterable[str]) -> None:
