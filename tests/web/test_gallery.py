@@ -123,6 +123,9 @@ def test_without_webgpu_it_says_what_to_do(opened: Opened, served: Page, name: s
     served.add_init_script("delete Navigator.prototype.gpu")
     page = opened(name)
     expect(page.locator("#notice")).to_contain_text("by WebGPU, and this browser doesn't offer it here")
+    picture = page.get_by_role("img", name="in a browser with WebGPU")
+    expect(picture).to_be_visible()
+    picture.evaluate("image => image.decode()")
     expect(page.locator("#live")).to_be_hidden()
 
 
@@ -180,9 +183,12 @@ def test_two_moons_are_separated(opened: Opened) -> None:
 def test_digits_are_read_and_learned(opened: Opened) -> None:
     page = ready(opened("digits"))
     assert int(page.inner_text("#right").rstrip("%")) > 85
+    expect(page.locator("#status")).to_have_text("This 7 is a sample: what you draw replaces it.")
+    expect(page.locator("#answer")).to_have_text("7")
     angles = np.linspace(0, 2 * np.pi, 17)
     line(page, [(0.5 + 0.2 * np.sin(angle), 0.5 - 0.3 * np.cos(angle)) for angle in angles])
     expect(page.locator("#status")).to_contain_text("It reads a 0")
+    assert page.locator("#strokes polyline").count() == 1
     expect(page.locator("#answer")).to_have_text("0")
     begin = step_of(page)
     page.click("#label-3")
@@ -205,6 +211,9 @@ def test_digits_are_read_and_learned(opened: Opened) -> None:
 def test_a_gpt_is_trained_and_writes(opened: Opened) -> None:
     page = ready(opened("char_gpt"))
     assert step_of(page) == 2
+    sample = page.text_content("#text") or ""
+    assert sample.startswith("The ") and len(sample) == 204
+    expect(page.locator("#status")).to_contain_text("This text is a sample")
     first, last = train(page, 4)
     assert last < first
     page.fill("#length", "20")

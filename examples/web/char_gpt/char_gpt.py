@@ -20,6 +20,8 @@ import tensorgrad as tg
 HERE = Path(__file__).parent
 CONTEXT, WIDTH, HEADS, LAYERS = 64, 64, 4, 2
 BATCH, STEPS = 16, 600
+PROMPT, SAMPLE, TEMPERATURE = "The ", 200, 0.7
+"""The text that the page shows at first: how it begins, how many characters follow, and how they are sampled."""
 
 
 class Block(tg.nn.Module):
@@ -55,6 +57,19 @@ def loss(model: GPT, tokens: tg.Tensor, following: tg.Tensor) -> tg.Tensor:
     return tg.cross_entropy(model(tokens), following)
 
 
+def written(following: tg.Inference[np.ndarray], prompt: list[int], length: int) -> np.ndarray:
+    """Returns the tokens of a prompt and of what the model writes after it."""
+    generator = np.random.default_rng(0)
+    tokens = list(prompt)
+    while len(tokens) < len(prompt) + length:
+        seen = tokens[-CONTEXT:]
+        padded = np.array([seen + [0] * (CONTEXT - len(seen))], np.int32)
+        logits = np.asarray(following(tokens=padded), np.float64)[0, len(seen) - 1]
+        weights = np.exp((logits - logits.max()) / TEMPERATURE)
+        tokens.append(int(generator.choice(len(weights), p=weights / weights.sum())))
+    return np.array(tokens, np.uint8)
+
+
 def export(folder: Path, steps: int = STEPS, device: tg.DeviceName = "auto") -> None:
     """Pretrains the model briefly, and writes the folder of the page, which continues the training."""
     text = "\n".join(topics[name] for name in sorted(topics))
@@ -78,8 +93,11 @@ def export(folder: Path, steps: int = STEPS, device: tg.DeviceName = "auto") -> 
     following = training.attach(lambda model, tokens: model(tokens), inputs={"tokens": tg.spec((1, CONTEXT), "i32")})
     for files in (HERE.parent / "common", HERE):
         shutil.copytree(files, folder, dirs_exist_ok=True)
+    shutil.copyfile(HERE.parents[2] / "docs" / "gallery" / f"{HERE.name}.jpg", folder / "picture.jpg")
     codes = np.array([ord(character) for character in characters], np.uint32)
-    save_file({"characters": codes, "tokens": tokens.astype(np.uint8)}, folder / "text.safetensors")
+    sample = written(following, [characters.index(character) for character in PROMPT], SAMPLE)
+    arrays = {"characters": codes, "tokens": tokens.astype(np.uint8), "sample": sample}
+    save_file(arrays, folder / "text.safetensors")
     training.export_web(folder, functions={"following": following})
 
 

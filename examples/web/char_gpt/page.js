@@ -41,15 +41,21 @@ await open(async (training) => {
     return chosen(logits.subarray(start, start + characters.length), Number(element("heat").value));
   }
 
+  /** Shows a prompt; returns the node for what is written after it. */
+  function begin(prompt) {
+    const begun = document.createElement("strong");
+    begun.textContent = prompt;
+    const rest = document.createTextNode("");
+    element("text").replaceChildren(begun, rest);
+    return rest;
+  }
+
   async function write(prompt) {
     const unknown = [...prompt].filter((character) => !characters.includes(character));
     if (unknown.length) return say(`The training text does not contain ${[...new Set(unknown)].join(" ")}.`);
     if (!prompt) return say("Enter at least one character.");
     const written = [...prompt].map((character) => characters.indexOf(character));
-    const begun = document.createElement("strong");
-    begun.textContent = prompt;
-    const rest = document.createTextNode("");
-    element("text").replaceChildren(begun, rest);
+    const rest = begin(prompt);
     isWriting = true;
     element("write").textContent = "Stop";
     say("Writing …");
@@ -72,5 +78,9 @@ await open(async (training) => {
   for (const name of ["heat", "length"]) {
     on(name, "input", ({ target }) => (element(`${name}-value`).textContent = target.value));
   }
+  const sample = Array.from(text.sample.data, (token) => characters[token]).join("");
+  const prompt = element("prompt").value;
+  begin(prompt).data = sample.slice(prompt.length);
+  say("This text is a sample, which the model wrote before it was published.");
   return { batch, show: () => undefined };
 });

@@ -9,7 +9,8 @@ const BUDGET = 60;
 const MOST_POINTS = 300;
 const NO_WEBGPU =
   "This page trains on your own graphics card, by WebGPU, and this browser doesn't offer it here. A current Chrome, " +
-  "Edge, Firefox or Safari does: from an address with https:// or from localhost, with hardware acceleration turned on.";
+  "Edge, Firefox or Safari does: from an address with https:// or from localhost, with hardware acceleration turned on. " +
+  "The picture was taken where there is WebGPU.";
 
 const PANEL = `
   <div class="buttons">
@@ -234,7 +235,11 @@ function notice(text) {
 
 /** Shows why the page can't run. */
 function explain(error) {
-  notice(error instanceof NoAdapterError ? NO_WEBGPU : `${error.name}: ${error.message}`);
+  if (!(error instanceof NoAdapterError)) return notice(`${error.name}: ${error.message}`);
+  notice(NO_WEBGPU);
+  const picture = element("notice").appendChild(new Image());
+  picture.alt = `${document.title}, in a browser with WebGPU`;
+  picture.src = "picture.jpg";
 }
 
 /**

@@ -65,6 +65,7 @@ def export(folder: Path, steps: int = STEPS, device: tg.DeviceName = "auto") -> 
 
     for files in (HERE.parent / "common", HERE):
         shutil.copytree(files, folder, dirs_exist_ok=True)
+    shutil.copyfile(HERE.parents[2] / "docs" / "gallery" / f"{HERE.name}.jpg", folder / "picture.jpg")
     # Pixel values are multiples of 1/16, so a byte is enough.
     save_file(
         {"images": np.rint(images * 16).astype(np.uint8), "labels": labels.astype(np.uint8)},

@@ -9,9 +9,12 @@ import { readArrays } from "./tensorgrad.js";
 const STEPS_FOR_ONE = 12;
 const MOST_OWN = 1 / 4;
 const SIXTEENTHS = 16;
+/** The strokes that are there at first. */
+const SAMPLE = [[[0.28, 0.25], [0.5, 0.25], [0.72, 0.25], [0.58, 0.55], [0.45, 0.85]]]; // prettier-ignore
 
 const strokes = [];
 const own = [];
+let isSample = true;
 let last = Promise.resolve();
 let next = null;
 
@@ -49,7 +52,24 @@ function addTo(stroke, x, y) {
   line.setAttribute("points", stroke.length > 1 ? stroke.join(" ") : `${x},${y} ${x},${y}`);
 }
 
+function begin() {
+  strokes.push([]);
+  element("strokes").append(document.createElementNS("http://www.w3.org/2000/svg", "polyline"));
+}
+
+function clear() {
+  isSample = false;
+  strokes.length = 0;
+  element("strokes").replaceChildren();
+  showImage(new Float32Array(64));
+  showChances(null);
+}
+
 makeRows();
+for (const stroke of SAMPLE) {
+  begin();
+  for (const place of stroke) addTo(strokes.at(-1), ...place);
+}
 const trainer = await open(async (training) => {
   const [size] = training.inputs.labels.shape;
   const [read, test] = await Promise.all([training.attach("read.tg"), training.attach("test.tg")]);
@@ -98,8 +118,8 @@ const trainer = await open(async (training) => {
 
   pad(element("area"), {
     down(x, y) {
-      strokes.push([]);
-      element("strokes").append(document.createElementNS("http://www.w3.org/2000/svg", "polyline"));
+      if (isSample) clear();
+      begin();
       addTo(strokes.at(-1), x, y);
     },
     move(x, y) {
@@ -111,16 +131,12 @@ const trainer = await open(async (training) => {
       if (found) say(`It reads a ${found[0]}, ${Math.round(100 * found[1][found[0]])}% sure.`);
     },
   });
-  on("clear", "click", () => {
-    strokes.length = 0;
-    element("strokes").replaceChildren();
-    showImage(new Float32Array(64));
-    showChances(null);
-  });
+  on("clear", "click", clear);
   onTheme(look);
   return { batch, show };
 });
 
+if (trainer) say("This 7 is a sample: what you draw replaces it.");
 for (const button of element("labels").children) {
   on(button.id, "click", async () => {
     if (!strokes.length) return say("Draw a digit first.");

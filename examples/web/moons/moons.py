@@ -70,6 +70,7 @@ def export(folder: Path) -> None:
     chance = training.attach(lambda model, points: tg.sigmoid(model(points)), inputs={"points": (CELLS * CELLS, 2)})
     for files in (HERE.parent / "common", HERE):
         shutil.copytree(files, folder, dirs_exist_ok=True)
+    shutil.copyfile(HERE.parents[2] / "docs" / "gallery" / f"{HERE.name}.jpg", folder / "picture.jpg")
     save_file(clouds(), folder / "clouds.safetensors")
     training.export_web(folder, functions={"chance": chance})
 

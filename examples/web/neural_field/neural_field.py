@@ -62,6 +62,7 @@ def export(folder: Path) -> None:
     field = training.attach(lambda model, places: model(places), inputs={"places": (SIDE * SIDE, 2)})
     for files in (HERE.parent / "common", HERE):
         shutil.copytree(files, folder, dirs_exist_ok=True)
+    shutil.copyfile(HERE.parents[2] / "docs" / "gallery" / f"{HERE.name}.jpg", folder / "picture.jpg")
     save_file({"pixels": picture()}, folder / "picture.safetensors")
     training.export_web(folder, functions={"field": field})
 

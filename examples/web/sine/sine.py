@@ -31,6 +31,7 @@ def export(folder: Path) -> None:
     fit = training.attach(lambda model, x: model(x), inputs={"x": (POINTS, 1)})
     for files in (HERE.parent / "common", HERE):
         shutil.copytree(files, folder, dirs_exist_ok=True)
+    shutil.copyfile(HERE.parents[2] / "docs" / "gallery" / f"{HERE.name}.jpg", folder / "picture.jpg")
     training.export_web(folder, functions={"fit": fit})
 
 
