@@ -1,4 +1,4 @@
-"""Draws the pictures of the README and of the site's home from what the compiler prints and the benchmarks state.
+"""Draws the pictures of the README and of the site's home: what the compiler prints, what benchmarks state, and a run.
 
 `python -m tensorgrad.tools.pictures` writes them to docs/pictures; a test compares those with new ones.
 """
@@ -15,6 +15,9 @@ from html import escape
 from itertools import takewhile
 from math import floor, log2
 from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.tools import tg_opt
@@ -42,14 +45,14 @@ text.fourth, tspan.fourth, rect.fourth { fill: var(--fourth); }
 """The style of all pictures: they have a background of their own, and follow the reader's light or dark theme."""
 
 
-def drawing(width: int, height: int, title: str, marks: Sequence[str]) -> str:
-    """Returns a picture as SVG."""
+def drawing(width: int, height: int, title: str, marks: Sequence[str], style: str = "") -> str:
+    """Returns a picture as SVG; `style` adds to that of all pictures."""
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
             ' role="img">',
             f"<title>{escape(title)}</title>",
-            f"<style>{STYLE}</style>",
+            f"<style>{STYLE}{style}</style>",
             f'<rect class="page" width="{width}" height="{height}" rx="8"/>',
             *marks,
             "</svg>\n",
@@ -264,9 +267,125 @@ def cpu() -> str:
     return drawing(right + 16, top + 26, title, [*marks, *bars])
 
 
+# A training, as it runs
+
+STEPS, EVERY, SECONDS, HELD = 200, 8, 10.0, 0.2
+"""The number of steps, and of those between frames; the picture's length, and the part that holds the last frame."""
+
+MOVING = """
+.region {{ fill: none; stroke: var(--first); stroke-width: {row:g}; stroke-opacity: 0.18; }}
+circle.first {{ fill: var(--first); }} circle.second {{ fill: var(--second); }}
+.curve {{ fill: none; stroke: var(--fourth); stroke-width: 2; }}
+.frame {{ opacity: 0; animation: frame {seconds:g}s step-end infinite; }}
+.last {{ animation: last {seconds:g}s step-end infinite; }}
+.cover {{ fill: var(--page); transform: translateX({width:g}px); animation: cover {seconds:g}s linear infinite; }}
+@keyframes frame {{ 0% {{ opacity: 1; }} {each:.3f}% {{ opacity: 0; }} }}
+@keyframes last {{ 0% {{ opacity: 0; }} {end:g}% {{ opacity: 1; }} }}
+@keyframes cover {{ 0% {{ transform: none; }} {end:g}% {{ transform: translateX({width:g}px); }} }}
+@media (prefers-reduced-motion: reduce) {{ .frame, .last, .cover {{ animation: none; }} }}
+"""
+"""The style of frames that follow each other; without animation the last one is shown."""
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""The left, top, width and height of a part of the picture."""
+
+
+def moons(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns points of two half moons, f32 of shape `[count, 2]`, and their classes."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(count) % 2
+    angles = np.pi * generator.random(count)
+    sides = np.where(labels, -1.0, 1.0)
+    centers = np.stack([np.where(labels, 0.5, -0.5), np.where(labels, 0.25, -0.25)], axis=1)
+    points = centers + np.stack([np.cos(angles), sides * np.sin(angles)], axis=1)
+    return (points + generator.normal(0, 0.12, points.shape)).astype(np.float32), labels.astype(np.int32)
+
+
+def recorded(x: np.ndarray, labels: np.ndarray, grid: np.ndarray) -> tuple[list[float], list[np.ndarray]]:
+    """Trains on points; returns the loss of each step, and the margin of class 1 on a grid before every few steps."""
+    training = tg.compile(
+        tg.nn.Sequential(tg.nn.Linear(2, 16), tg.nn.Tanh(), tg.nn.Linear(16, 16), tg.nn.Tanh(), tg.nn.Linear(16, 2)),
+        loss=lambda model, x, labels: tg.cross_entropy(model(x), labels),
+        optimizer=tg.optim.adam(1e-2),
+        inputs={"x": x.shape, "labels": tg.spec(labels.shape, "i32")},
+        device="cpu",
+    )
+    predict = training.attach(lambda model, x: model(x), inputs={"x": grid.shape})
+    losses: list[float] = []
+    frames: list[np.ndarray] = []
+    for step in range(STEPS + 1):
+        if step % EVERY == 0:
+            logits = np.asarray(predict(x=grid))
+            frames.append(logits[:, 1] - logits[:, 0])
+        losses.append(float(training.step(x=x, labels=labels)))
+    return losses, frames
+
+
+def region(margins: np.ndarray, box: Box) -> str:
+    """Returns the path of the places with positive margins: a stroke for each stretch of a row."""
+    left, top, width, height = box
+    rows, columns = margins.shape
+    parts: list[str] = []
+    for row, values in enumerate(margins):
+        inside = values > 0
+        edges = np.flatnonzero(inside[1:] != inside[:-1])
+        crossings = edges + values[edges] / (values[edges] - values[edges + 1])
+        ends = [*([0.0] if inside[0] else []), *crossings, *([columns - 1.0] if inside[-1] else [])]
+        y = top + height * (row + 0.5) / rows
+        for start, stop in zip(ends[::2], ends[1::2], strict=True):
+            scale = width / (columns - 1)
+            parts.append(f"M{left + scale * start:.1f} {y:.1f}h{scale * (stop - start):.1f}")
+    return "".join(parts)
+
+
+def training() -> str:
+    """Returns the moving picture of a training: the boundary between two classes, and the loss."""
+    rows, columns, span = 60, 81, (1.9, 1.5)
+    field: Box = (16, 50, 456, 360)
+    plot: Box = (540, 66, 324, 316)
+    across, down = np.linspace(-span[0], span[0], columns), np.linspace(span[1], -span[1], rows)
+    grid = np.stack(np.meshgrid(across, down), axis=-1).reshape(-1, 2).astype(np.float32)
+    x, labels = moons(96)
+    losses, frames = recorded(x, labels, grid)
+    left, top, width, height = field
+    marks = [
+        label(16, 32, "A training step, 200 times", "title"),
+        label(880, 32, "two classes of points, and where the model sees the second one", "quiet", "end"),
+        f'<rect class="panel" x="{left}" y="{top}" width="{width}" height="{height}" rx="6"/>',
+    ]
+    for number, margins in enumerate(frames):
+        is_last = number == len(frames) - 1
+        delay = f"{SECONDS * (1 - HELD) * number / (len(frames) - 1):.3f}s"
+        kind = 'class="last"' if is_last else f'class="frame" style="animation-delay: {delay}"'
+        step = label(plot[0] + plot[2], plot[1] + plot[3] + 30, f"step {EVERY * number}", "", "end")
+        shape = f'<path class="region" d="{region(margins.reshape(rows, columns), field)}"/>'
+        marks.append(f"<g {kind}>{shape}{step}</g>")
+    for (across_at, down_at), kind in zip(x, labels, strict=True):
+        at = (left + width * (across_at / span[0] + 1) / 2, top + height * (1 - down_at / span[1]) / 2)
+        marks.append(f'<circle class="{"first" if kind else "second"}" cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="3.5"/>')
+    left, top, width, height = plot
+    most = max(losses)
+    places = [
+        f"{left + width * step / STEPS:.1f} {top + height * (1 - loss / most):.1f}" for step, loss in enumerate(losses)
+    ]
+    marks += [
+        f'<path class="curve" d="M{"L".join(places)}"/>',
+        f'<rect class="cover" x="{left - 2}" y="{top - 4}" width="{896 - left}" height="{height + 4}"/>',
+        f'<path class="line" d="M{left - 4} {top - 4}V{top + height}H{left + width}"/>',
+        label(left - 10, top + 8, f"{most:.2f}", "quiet", "end"),
+        label(left - 10, top + height, "0", "quiet", "end"),
+        label(left - 10, top + height / 2, "loss", "", "end"),
+    ]
+    each = 100 * (1 - HELD) / (len(frames) - 1)
+    style = MOVING.format(row=field[3] / rows, seconds=SECONDS, width=width + 8, each=each, end=100 * (1 - HELD))
+    return drawing(
+        896, 426, "A training: the boundary between two classes of points moves, and the loss falls", marks, style
+    )
+
+
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 
-PICTURES = {"levels.svg": levels, "cpu.svg": cpu}
+PICTURES = {"levels.svg": levels, "cpu.svg": cpu, "training.svg": training}
 """The functions that draw each file of the folder."""
 
 
