@@ -7,8 +7,8 @@ import torch
 from torch_comparison import differences
 from torch_modules import FAMILIES
 
-BOUND = 1e-11
-"""In f64, relative to the largest element."""
+BOUND = 5e-8
+"""In f64, relative to the largest element; some of PyTorch's kernels have f32 constants, such as hardsigmoid's 1/6."""
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -433,7 +433,7 @@ def contractions() -> Cases:
     cases.function(
         "rotary",
         lambda a, angles: torch.view_as_real(
-            torch.view_as_complex(a.reshape(3, 2, 2)) * torch.polar(torch.ones(3, 2), angles)
+            torch.view_as_complex(a.reshape(3, 2, 2)) * torch.polar(torch.ones_like(angles), angles)
         ).flatten(1),
         (3, 4),
         inputs=(torch.arange(6.0).reshape(3, 2),),
