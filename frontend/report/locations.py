@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
@@ -15,8 +16,6 @@ from xdsl.printer import Printer
 from tensorgrad.dialects.locations import line_in
 from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.report.facts import NOWHERE, SourceFile, SourceLine
-
-_LOCATION = re.compile(r' loc\((?:unknown|(?:"(?:[^"\\]|\\.)*"\()*"((?:[^"\\]|\\.)*)":(\d+):\d+)\)+')
 
 MOST_SOURCE = 1 << 20
 """The longest source that a report includes, in characters."""
@@ -81,30 +80,35 @@ class Sources:
 
 
 def printed(module: ModuleOp, sources: Sources) -> tuple[str, tuple[SourceLine, ...]]:
-    """Returns a module as text, and the source location of each line.
+    """Returns a module as text, without locations, and the source location of each line.
 
-    The location of an op with a region is printed after the region; here its first line gets it too.
+    An op with regions has its location on its first and last line, and on those between its blocks.
     """
     stream = StringIO()
-    Printer(stream=stream, print_debuginfo=True).print_op(module)
-    lines: list[str] = []
-    places: list[SourceLine] = []
-    begun: list[tuple[int, int]] = []
-    for raw in stream.getvalue().splitlines():
-        place = NOWHERE
-        for found in _LOCATION.finditer(raw):
-            place = sources.place(found[1], int(found[2])) if found[1] is not None else place
-        text = _LOCATION.sub("", raw)
-        indent = len(text) - len(text.lstrip())
-        if text.lstrip().startswith("}") and begun:
-            while begun and begun[-1][0] > indent:
-                begun.pop()
-            if begun:
-                places[begun[-1][1]] = place
-                if not text.rstrip().endswith("{"):
-                    begun.pop()
-        elif text.rstrip().endswith("{"):
-            begun.append((indent, len(lines)))
-        lines.append(text)
-        places.append(place)
-    return "\n".join(lines), tuple(places)
+    printer = _OpPrinter(stream)
+    printer.print_op(module)
+    text = stream.getvalue()
+    ends = [newline.start() for newline in re.finditer("\n", text)]
+    places = [NOWHERE] * (len(ends) + 1)
+    for op, (start, end) in printer.spans.items():  # ops before those within them
+        line = line_in(op.location)
+        place = NOWHERE if line is None else sources.place(line.filename.data, line.line.data)
+        first, last = bisect_left(ends, start), bisect_left(ends, end)
+        places[first : last + 1] = [place] * (last + 1 - first)
+    return text, tuple(places)
+
+
+class _OpPrinter(Printer):
+    """Prints ops, and knows where in the text each begins and ends."""
+
+    def __init__(self, stream: StringIO):
+        super().__init__(stream=stream)
+        self._text = stream
+        self.spans: dict[Operation, tuple[int, int]] = {}
+
+    def print_op(self, op: Operation) -> None:
+        """Prints an op."""
+        start = self._text.tell()
+        self.spans[op] = start, start
+        super().print_op(op)
+        self.spans[op] = start, self._text.tell()

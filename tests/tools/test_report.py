@@ -17,8 +17,10 @@ from tensorgrad.errors import InputError, OptionError
 from tensorgrad.report.collect import facts_of_program
 from tensorgrad.report.facts import NOWHERE, Facts
 from tensorgrad.report.graph import Edge, graph_of, laid_out
+from tensorgrad.report.locations import Sources, printed
 from tensorgrad.runtime.profile import costs_of
 from tensorgrad.runtime.program import DISPATCH_COSTS, Dispatch
+from tensorgrad.tools.parsing import parse_module
 from tensorgrad.tools.tg import main
 
 HERE = "test_report.py"
@@ -113,6 +115,40 @@ def test_every_level_knows_the_lines_it_is_from() -> None:
     kernels = [line for line in facts.levels[2].text.splitlines() if line.lstrip().startswith("buf.kernel")]
     places = dict(zip(facts.levels[2].text.splitlines(), facts.levels[2].places, strict=True))
     assert kernels and all(places[line] != NOWHERE for line in kernels), "an op with a region has its place in front"
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_the_text_of_a_level_is_ir(device: tg.DeviceName) -> None:
+    for level in compiled(device).report().facts.levels:
+        module = parse_module(level.text, level.name)
+        assert str(module) == level.text, level.name
+
+
+def test_locations_are_of_ops_and_not_in_strings() -> None:
+    module = parse_module(ODD, "odd.mlir")
+    sources = Sources()
+    text, places = printed(module, sources)
+    assert 'tg.name = "a loc(unknown)) loc("' in text and '"f.py":3' not in text
+    lines = [line.strip().split(" ")[0] for line in text.splitlines()]
+    assert dict(zip(lines, [line for _, line in places], strict=True))["%v"] == 3
+    assert [file.path for file in sources.files()] == ['a "b" (c).py']
+    assert str(parse_module(text, "again.mlir")) == text
+
+
+def test_a_product_is_from_its_own_line() -> None:
+    """Also where the kernel goes on with what other lines compute."""
+
+    def function(x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
+        product = x @ y
+        return tg.exp(product)
+
+    jitted = tg.jit(function, device="cpu")
+    jitted(np.ones((64, 64), np.float32), np.ones((64, 64), np.float32))
+    (kernel,) = jitted.report().facts.kernels
+    first = function.__code__.co_firstlineno
+    lines = zip(kernel.code.splitlines(), kernel.lines, strict=True)
+    products = {line for code, places in lines if "call" in code and "fmuladd" in code for _, line in places}
+    assert products == {first + 1} and [line for _, line in kernel.places] == [first + 1, first + 2]
 
 
 @pytest.mark.parametrize(("device", "statement"), [("cpu", "fdiv"), ("wgpu", "abs(")])
@@ -329,6 +365,14 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 """IR that a line of a file was traced to."""
+
+ODD = r"""
+func.func @f(%x: tensor<4xf32> {tg.name = "a loc(unknown)) loc(", tg.role = "input"}) -> tensor<4xf32> {
+  %v = tg.exp %x : tensor<4xf32> loc("a(b)"("a \"b\" (c).py":3:4))
+  func.return %v : tensor<4xf32>
+}
+"""
+"""IR with strings that look like locations, and locations with parentheses."""
 
 SOURCE = "def f(x):\n    return exp(x)  # the line that is named\n"
 

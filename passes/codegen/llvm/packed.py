@@ -368,7 +368,9 @@ class _Task:
                 factor = row_factor.value(code, row, at) if product.rows is None else product.rows.element(code, i, k)
                 for (_, kind), value in zip(parts, vectors, strict=True):
                     spread = code.add(vector.BroadcastOp(factor.ssa, kind)).ssa
-                    values.append(code.add(vector.FMAOp(spread, value.ssa, sums[len(values)].ssa)))
+                    multiplied = vector.FMAOp(spread, value.ssa, sums[len(values)].ssa)
+                    multiplied.location = product.stage.location  # the kernel's may be that of its epilogue
+                    values.append(code.add(multiplied))
             return values
 
         return code.loop_to(part.count, zeros, step)
