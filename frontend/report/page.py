@@ -14,6 +14,9 @@ from tensorgrad.report.compare import Comparison, compared
 from tensorgrad.report.facts import Facts, SourceLine
 from tensorgrad.report.text import summary_of
 
+SCRIPTS = ("page.base.js", "page.code.js", "page.passes.js", "page.pictures.js", "page.js")
+"""The parts of the page's script, in order."""
+
 NEEDED = "a page needs the packages igraph and vl-convert-python: pip install igraph vl-convert-python"
 
 
@@ -51,7 +54,7 @@ def page_of(facts: Facts, other: Facts | None = None) -> str:
         "@STYLE@": _asset("page.css"),
         "@VEGA@": script.replace("</script", "<\\/script"),
         "@DATA@": packed,
-        "@SCRIPT@": _asset("page.js"),
+        "@SCRIPT@": "\n".join(map(_asset, SCRIPTS)),
     }
     page = _asset("page.html")
     for mark, text in parts.items():

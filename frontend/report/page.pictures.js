@@ -1,0 +1,122 @@
+/* Pictures. */
+
+/** Draws a picture; calls back with the number of what was clicked. */
+async function draw(holder, spec, chosen) {
+  const dark = document.documentElement.dataset.theme === "dark";
+  const [front, line] = dark ? ["#e4e6eb", "#4a525a"] : ["#1c1e21", "#b0b7bf"];
+  const axis = { labelColor: front, titleColor: front, domainColor: line, tickColor: line, gridColor: line };
+  const tip = make("div", { id: "vg-tooltip", hidden: "" });
+  function tooltip(_, event, item, value) {
+    tip.hidden = value === null || value === undefined || value === "";
+    if (tip.hidden) return;
+    tip.textContent = value;
+    tip.style.left = `${Math.min(event.clientX + 12, innerWidth - 260)}px`;
+    tip.style.top = `${event.clientY + 14}px`;
+  }
+  const made = await vegaEmbed(holder, spec, { mode: "vega", renderer: "svg", actions: false, hover: true, config: { axis, background: null }, tooltip });
+  holder.append(tip);
+  made.view.addSignalListener("chosen", (_, number) => chosen(number));
+  cleanUp.push(() => made.finalize());
+  return made.view;
+}
+
+/** What is said of a dispatch. */
+function about(run) {
+  if (run < 0) return [make("p", { class: "faint" }, "Choose a dispatch.")];
+  const one = facts.runs[run];
+  const values = (numbers) => make("ul", {}, ...numbers.map((at) => {
+    const value = facts.values[at];
+    return make("li", {}, `${value.name} ${value.type} `, make("span", { class: "faint" }, `${value.role}, ${bytes(value.bytes)}`));
+  }));
+  const speed = one.seconds ? `, ${(one.times * one.bytes / one.seconds / 1e9).toFixed(2)} GB/s, ${(one.times * one.flops / one.seconds / 1e9).toFixed(2)} GFLOP/s` : "";
+  return [
+    make("h2", {}, `Dispatch ${run}: ${nameOfRun(one)}`),
+    make("p", {}, ...(one.places.length ? one.places.flatMap((place) => [
+      make("button", { onclick: () => { Object.assign(state, { view: "code", place, file: place[0], chosenLine: undefined }); show(); } }, nameOf(place)), " ",
+    ]) : [one.label])),
+    make("p", {}, `${count(one.times)} a step, ${bytes(one.bytes)}, ${count(one.flops)} flops${one.seconds ? `, ${(1e6 * one.seconds).toFixed(1)} us` : ""}${speed}`),
+    one.kernel < 0 ? null : make("p", {}, make("button", { id: "code", onclick: () => { Object.assign(state, { view: "code", kernel: one.kernel, place: null, chosenLine: undefined }); show(); } }, "The kernel's code")),
+    make("h2", {}, "reads"), values(one.reads),
+    make("h2", {}, "writes"), values(one.writes),
+  ];
+}
+
+async function pictured(section, spec, tools = () => []) {
+  section.classList.add("columns", "drawn");
+  const holder = make("div", { class: "drawing", tabindex: 0 });
+  const side = make("div", { class: "pane", id: "about" });
+  const tell = (run) => { state.run = run; side.replaceChildren(...about(run).filter(Boolean)); remember(); };
+  const bar = make("div", { class: "bar" });
+  section.append(make("div", { class: "pane" }, bar, holder), side);
+  tell(state.run);
+  bar.append(...tools(await draw(holder, spec, tell), holder));
+  holder.dataset.drawn = "true";
+}
+
+function flowView(section) {
+  pictured(section, data.drawings.flow, (view, holder) => {
+    const move = (x, y) => view.signal("shift", [x, y]).runAsync();
+    const zoom = (by) => view.signal("scale", [by]).runAsync();
+    holder.addEventListener("keydown", (event) => {
+      const moves = { ArrowLeft: [-80, 0], ArrowRight: [80, 0], ArrowUp: [0, -80], ArrowDown: [0, 80] };
+      if (moves[event.key]) { move(...moves[event.key]); event.preventDefault(); }
+      if (event.key === "+") zoom(1.25);
+      if (event.key === "-") zoom(0.8);
+    });
+    return [
+      make("button", { onclick: () => zoom(1.25), "aria-label": "Larger" }, "+"),
+      make("button", { onclick: () => zoom(0.8), "aria-label": "Smaller" }, "\u2212"),
+      make("button", { onclick: () => view.signal("reset", Date.now()).runAsync() }, "Reset"),
+      make("span", { class: "note" }, "Boxes are dispatches, edges are buffers, as wide as they are large. Drag to move, turn the wheel to zoom."),
+    ];
+  });
+}
+function memoryView(section) {
+  pictured(section, data.drawings.memory, () => [
+    make("span", { class: "note" }, "Each box is a buffer of the workspace: its bytes, from the dispatch that writes it to the last that reads it. The line is how much is in use."),
+  ]);
+  const rows = Object.entries(facts.arenas).map(([name, size]) => make("tr", {}, make("td", {}, name), make("td", { class: "number" }, bytes(size))));
+  $(".pane", section).append(make("h2", {}, "All allocations"), make("table", {}, ...rows));
+}
+
+/* Kernels: a table of dispatches. */
+
+const COLUMNS = [
+  ["number", (one, at) => at, true],
+  ["kernel", (one) => nameOfRun(one), false],
+  ["from", (one) => one.label, false],
+  ["workgroups", (one) => one.workgroups.join(" \u00d7 "), false],
+  ["times", (one) => one.times, true],
+  ["us", (one) => (one.seconds === null ? null : 1e6 * one.seconds), true],
+  ["bytes", (one) => one.times * one.bytes, true],
+  ["GB/s", (one) => (one.seconds ? one.times * one.bytes / one.seconds / 1e9 : null), true],
+  ["flops", (one) => one.times * one.flops, true],
+  ["GFLOP/s", (one) => (one.seconds ? one.times * one.flops / one.seconds / 1e9 : null), true],
+];
+
+function written(value, isNumber) {
+  if (value === null) return "";
+  return !isNumber ? value : Number.isInteger(value) ? count(value) : value.toFixed(value < 100 ? 2 : 1);
+}
+
+function kernelsView(section) {
+  pictured(section, data.drawings.costs);
+  const isTimed = facts.runs.some((one) => one.seconds !== null);
+  const columns = COLUMNS.filter(([name]) => isTimed || !["us", "GB/s", "GFLOP/s"].includes(name));
+  const table = make("table", { id: "runs" });
+  $(".pane", section).append(make("h2", {}, "All dispatches"), table);
+  function order() {
+    const [by, direction] = state.sort;
+    const value = COLUMNS.find(([name]) => name === by)[1];
+    const rows = facts.runs.map((one, at) => [one, at, value(one, at)]);
+    rows.sort((a, b) => (a[2] < b[2] ? -direction : a[2] > b[2] ? direction : a[1] - b[1]));
+    const head = columns.map(([name, , isNumber]) =>
+      make("th", { class: isNumber ? "number" : null, "aria-sort": by === name ? (direction > 0 ? "ascending" : "descending") : null },
+        make("button", { onclick: () => { state.sort = [name, by === name ? -direction : isNumber && name !== "number" ? -1 : 1]; order(); } }, name)));
+    const body = rows.map(([one, at]) =>
+      make("tr", { "data-run": at, onclick: () => { state.run = at; $("#about").replaceChildren(...about(at).filter(Boolean)); } },
+        ...columns.map(([, found, isNumber]) => make("td", { class: isNumber ? "number" : null }, String(written(found(one, at), isNumber))))));
+    table.replaceChildren(make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
+  }
+  order();
+}
